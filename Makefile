@@ -1,0 +1,68 @@
+# Steelyard. `make` lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+BIN := .venv/bin
+CLUSTER := $(BIN)/steelyard-loadtest cluster
+LUAJIT := $(shell command -v luajit luajit2 2>/dev/null | head -n 1)
+
+.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch lock bench-law plot-law clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup:  ## install what is missing (Debian packages, .venv)
+	@scripts/setup
+
+setup-tests:  ## the same, and what the tests and linters need
+	@scripts/setup --with-tests
+
+up: setup  ## the whole cluster on this machine: http://localhost:8080
+	@$(CLUSTER) up
+
+down:  ## stop all of it
+	@if [ -x $(BIN)/steelyard-loadtest ]; then $(CLUSTER) down; else echo "steelyard: was not running"; fi
+
+status:  ## is every part of the cluster well?
+	@$(CLUSTER) status
+
+demo:  ## load the running cluster for two minutes, burn a CPU, plot what happened
+	@$(BIN)/steelyard-loadtest demo
+
+test: setup-tests spec unit integration e2e  ## every test: specs and units first, then real daemons, then the whole cluster
+
+spec:  ## Lua specs on plain LuaJIT
+	busted --lua=$(LUAJIT) --run=default openresty/spec
+
+unit:  ## Python tests that need no daemon
+	$(BIN)/pytest -q -m "not integration and not e2e"
+
+integration:  ## real memcached, redis and nginx on free ports
+	$(BIN)/pytest -q -m integration
+
+e2e:  ## the whole cluster: burn a server, its share falls; stop, it returns
+	$(BIN)/pytest -q -m e2e
+
+check: setup-tests lint types arch test  ## what CI runs: linters, types, architecture, tests
+
+lint:  ## ruff and luacheck
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	luacheck --quiet openresty
+
+types:  ## mypy, strict
+	$(BIN)/mypy
+
+arch:  ## pure modules stay pure, data flows one way (import-linter)
+	$(BIN)/lint-imports
+
+lock:  ## pin the dependencies again (requirements/*.txt)
+	@scripts/lock
+
+bench-law:  ## time of a law's step at 10 to 10,000 peers
+	$(BIN)/python controller/benchmarks/bench_law.py
+
+plot-law:  ## the step-response plots of docs/control-law.md
+	$(BIN)/python controller/benchmarks/plot_law.py
+
+clean: down  ## also remove the environment and the run folder
+	rm -rf .venv .run

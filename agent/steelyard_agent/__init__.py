@@ -1,0 +1,1 @@
+"""Steelyard's agent: reads how busy a server is and pushes it to Memcached."""

@@ -1,0 +1,105 @@
+"""Real daemons for every distribution's integration tests: each on a free port, each ended after its test."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+# Long enough for a loaded machine; a daemon is usually there within 50 ms.
+PATIENCE_S = 20.0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sbin_on_path() -> None:
+    # Debian keeps nginx where only root's PATH looks.
+    os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], "/usr/local/sbin", "/usr/sbin"])
+
+
+def free_port() -> int:
+    """Return a TCP port of 127.0.0.1 that nothing listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Daemon:
+    """A daemon under test; it can be killed and started again on the same port."""
+
+    command: list[str]
+    port: int
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Return host:port."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it and wait until its port answers."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"{self.command[0]} did not start:\n{self.log.read_text()}") from None
+                time.sleep(0.02)
+
+    def kill(self) -> None:
+        """Kill it as the OOM killer would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+def _daemon(name: str, command: Callable[[int], list[str]], folder: Path) -> Iterator[Daemon]:
+    if shutil.which(name) is None:
+        pytest.fail(f"{name} is not installed: run `make setup-tests`")
+    port = free_port()
+    daemon = Daemon(command(port), port, folder / f"{name}.log")
+    daemon.start()
+    yield daemon
+    daemon.kill()
+
+
+@pytest.fixture
+def memcached(tmp_path: Path) -> Iterator[Daemon]:
+    """A Memcached of its own for the test."""
+    user = ["-u", "nobody"] if os.getuid() == 0 else []
+    yield from _daemon(
+        "memcached",
+        lambda port: ["memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", *user],
+        tmp_path,
+    )
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[Daemon]:
+    """A Redis of its own for the test, which keeps nothing."""
+    yield from _daemon(
+        "redis-server",
+        lambda port: [
+            "redis-server",
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--dir",
+            str(tmp_path),
+            "--save",
+            "",
+        ],
+        tmp_path,
+    )

@@ -1,0 +1,1 @@
+"""Steelyard's controller: turns samples into weight tables."""

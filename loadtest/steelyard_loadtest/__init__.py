@@ -1,0 +1,1 @@
+"""Demo servers, a local cluster, load and plots."""
