@@ -1,0 +1,1 @@
+"""The REST API: reads the cycles' immutable outcomes, never Memcached."""

@@ -1,0 +1,188 @@
+"""One upstream's loop: read, assemble, decide, publish, remember; then wait for the next tick.
+
+The order within a tick is fixed: everything is read into an immutable
+snapshot, the law decides on that alone, then the table is written. Each side
+of a tick may fail by itself: with Memcached away the law still steps (and
+learns nothing), with Redis away the loop goes on from memory.
+"""
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from typing import Any
+
+from steelyard_agent import wire
+
+from steelyard_controller import intake as intakes
+from steelyard_controller import laws, memcached, state, weight_table
+from steelyard_controller.assemble import assemble
+from steelyard_controller.intake import Intake
+from steelyard_controller.memcached import Memcached
+from steelyard_controller.outcome import Outcome
+from steelyard_controller.saved import Saved
+from steelyard_controller.tabulate import tabulate
+from steelyard_controller.upstream import Upstream
+from steelyard_controller.weight_table import WeightTable
+
+log = logging.getLogger("steelyard.controller")
+
+# A table outlives its controller by this long, so that a new leader can read the order from it.
+TABLE_TTL_S = 86_400
+
+
+class Cycle:
+    """The control loop of one upstream; `tick` may be called alone."""
+
+    def __init__(
+        self, name: str, upstream: Upstream, *, pipeline: Memcached, store: state.Store, tick_s: float
+    ) -> None:
+        self.name = name
+        self.upstream = upstream
+        self.outcome: Outcome | None = None
+        self.overruns = 0
+        self._pipeline = pipeline
+        self._store = store
+        self._tick_s = tick_s
+        self._law = laws.create(upstream.law, upstream.parameters)
+        self._memory: Any = self._law.start()
+        self._intake = Intake()
+        self._term = 0
+        self._generation = 0
+        self._faults: dict[str, str] = {}
+
+    async def start(self, *, unix_s: int) -> None:
+        """Choose the term, and take up the memory of the controller before.
+
+        The term is one more than any that Redis or Memcached knows. Where both
+        have been wiped it is the time in seconds: larger than any term counted
+        up from an earlier start, so that the order never goes backwards and the
+        data plane need not forget what it has seen.
+        """
+        saved = await self._load()
+        published = await self._published()
+        if saved is None and published is None:
+            self._term = unix_s
+            return
+        terms = [found.term for found in (saved, published) if found is not None]
+        generations = [found.generation for found in (saved, published) if found is not None]
+        self._term, self._generation = max(terms) + 1, max(generations)
+        if saved is not None and saved.memory is not None:
+            memory = laws.decode_memory(self._law, saved.memory)
+            if memory is None:
+                log.warning(
+                    "%s: the saved memory is of another law or damaged; the law starts afresh", self.name
+                )
+            else:
+                self._memory = memory
+                log.info("%s: goes on from the saved memory, as term %d", self.name, self._term)
+
+    async def tick(self, now_s: float) -> Outcome:
+        """Do one tick; `now_s` is this process's monotonic clock."""
+        before = self._intake
+        self._intake = await self._look(now_s)
+        for line in intakes.changes(before, self._intake):
+            log.warning("%s: %s", self.name, line)
+        snapshot = assemble(self._intake, self.upstream.peers, now_s=now_s, tick_s=self._tick_s)
+        self._memory, decision = self._law.step(self._memory, snapshot)
+        self._generation += 1
+        table = tabulate(
+            decision,
+            self.upstream,
+            name=self.name,
+            term=self._term,
+            generation=self._generation,
+            issued_at_ms=time.time_ns() // 1_000_000,
+        )
+        await self._publish(table)
+        await self._save()
+        self.outcome = Outcome(
+            table=table,
+            decision=decision,
+            snapshot=snapshot,
+            intake=self._intake,
+            now_s=now_s,
+            degraded=tuple(f"{part}: {fault}" for part, fault in self._faults.items()),
+        )
+        return self.outcome
+
+    async def run(self) -> None:
+        """Tick for ever, on a schedule without drift; ticks that were overrun are skipped and counted."""
+        next_s = time.monotonic()
+        while True:
+            try:
+                await self.tick(time.monotonic())
+            except Exception:
+                # The loop must outlive a mistake of ours: the last table holds, the next tick tries again.
+                log.exception("%s: this tick failed; the last table holds", self.name)
+            next_s += self._tick_s
+            late_s = time.monotonic() - next_s
+            if late_s > 0:
+                missed = int(late_s / self._tick_s) + 1
+                self.overruns += missed
+                next_s += missed * self._tick_s
+                log.warning("%s: a tick took %.2f s too long, %d skipped", self.name, late_s, missed)
+            await asyncio.sleep(max(0.0, next_s - time.monotonic()))
+
+    async def _look(self, now_s: float) -> Intake:
+        samples = {peer.id: wire.sample_key(self.name, peer.id) for peer in self.upstream.peers}
+        reports = {lb: wire.traffic_key(self.name, lb) for lb in self.upstream.load_balancers}
+        try:
+            found = await self._pipeline.get_many([*samples.values(), *reports.values()])
+        except memcached.Unavailable as error:
+            self._fault(f"memcached {self._pipeline.address}", str(error))
+            return replace(self._intake, refusals={})
+        self._fault(f"memcached {self._pipeline.address}", None)
+        return intakes.take(
+            self._intake,
+            now_s,
+            upstream=self.name,
+            samples={peer: found.get(key) for peer, key in samples.items()},
+            reports={lb: found.get(key) for lb, key in reports.items()},
+        )
+
+    async def _publish(self, table: WeightTable) -> None:
+        try:
+            await self._pipeline.set(
+                wire.weights_key(self.name), weight_table.encode(table), ttl_s=TABLE_TTL_S
+            )
+        except (memcached.Unavailable, weight_table.TableTooLarge) as error:
+            self._fault("publishing", str(error))
+        else:
+            self._fault("publishing", None)
+
+    async def _save(self) -> None:
+        memory = laws.encode_memory(self.upstream.law, self._memory)
+        saved = Saved(term=self._term, generation=self._generation, memory=memory)
+        try:
+            await self._store.save(self.name, saved)
+        except state.Unavailable as error:
+            self._fault("state", str(error))
+        else:
+            self._fault("state", None)
+
+    async def _load(self) -> Saved | None:
+        try:
+            return await self._store.load(self.name)
+        except state.Unavailable as error:
+            self._fault("state", str(error))
+            return None
+
+    async def _published(self) -> WeightTable | None:
+        key = wire.weights_key(self.name)
+        try:
+            value = (await self._pipeline.get_many([key])).get(key)
+        except memcached.Unavailable as error:
+            self._fault(f"memcached {self._pipeline.address}", str(error))
+            return None
+        table = None if value is None else weight_table.decode(value)
+        return table if isinstance(table, WeightTable) else None
+
+    def _fault(self, part: str, fault: str | None) -> None:
+        if fault is None:
+            if self._faults.pop(part, None) is not None:
+                log.info("%s: %s works again", self.name, part)
+        else:
+            if part not in self._faults:
+                log.warning("%s: %s: %s; the loop goes on", self.name, part, fault)
+            self._faults[part] = fault

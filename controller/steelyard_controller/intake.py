@@ -1,0 +1,113 @@
+"""What has arrived: the newest sample of each peer and the newest report of each load balancer.
+
+Pure: the time comes in as an argument. Freshness is judged here, by the
+receiver's own clock, from the moment that (boot, seq) changed; `taken_at_ms`
+is never looked at. A value that is refused changes nothing but its count.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from steelyard_agent import record
+from steelyard_agent.record import SampleRecord
+from steelyard_agent.wire import Reason, Refused
+
+from steelyard_controller import traffic
+from steelyard_controller.traffic import TrafficReport
+
+Message = TypeVar("Message", SampleRecord, TrafficReport)
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Generic[Message]):
+    """A message and when it was first seen here, in seconds of the receiver's clock."""
+
+    message: Message
+    arrived_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What is wrong with the value that a key holds now."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """All that the receiver knows; `refusals` is by source, now; `refused` counts since the start."""
+
+    samples: Mapping[str, Held[SampleRecord]] = field(default_factory=dict)
+    reports: Mapping[str, Held[TrafficReport]] = field(default_factory=dict)
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+def take(
+    intake: Intake,
+    now_s: float,
+    *,
+    upstream: str,
+    samples: Mapping[str, bytes | None],
+    reports: Mapping[str, bytes | None],
+) -> Intake:
+    """Return the intake after one look at the network.
+
+    `samples` has one entry per configured peer and `reports` one per load
+    balancer: the raw value, or None where the key was absent. What is not
+    configured any more is forgotten.
+    """
+    refusals: dict[str, Refusal] = {}
+    held_samples: dict[str, Held[SampleRecord]] = {}
+    held_reports: dict[str, Held[TrafficReport]] = {}
+    for peer, value in samples.items():
+        sample = None if value is None else record.decode(value)
+        if isinstance(sample, SampleRecord) and (sample.upstream, sample.peer) != (upstream, peer):
+            sample = _misplaced(f"{sample.upstream}/{sample.peer}")
+        if isinstance(sample, Refused):
+            refusals[f"sample of {peer}"] = Refusal(sample.reason, sample.detail)
+            sample = None
+        kept = _newer(intake.samples.get(peer), sample, now_s)
+        if kept is not None:
+            held_samples[peer] = kept
+    for lb, value in reports.items():
+        report = None if value is None else traffic.decode(value)
+        if isinstance(report, TrafficReport) and (report.upstream, report.lb) != (upstream, lb):
+            report = _misplaced(f"{report.upstream}/{report.lb}")
+        if isinstance(report, Refused):
+            refusals[f"traffic report of {lb}"] = Refusal(report.reason, report.detail)
+            report = None
+        kept_report = _newer(intake.reports.get(lb), report, now_s)
+        if kept_report is not None:
+            held_reports[lb] = kept_report
+    refused = dict(intake.refused)
+    for refusal in refusals.values():
+        refused[refusal.reason] = refused.get(refusal.reason, 0) + 1
+    return replace(intake, samples=held_samples, reports=held_reports, refusals=refusals, refused=refused)
+
+
+def changes(before: Intake, after: Intake) -> list[str]:
+    """Return a line for each source whose refusal began, changed its reason, or ended."""
+    lines = []
+    for source, refusal in after.refusals.items():
+        earlier = before.refusals.get(source)
+        if earlier is None or earlier.reason != refusal.reason:
+            lines.append(f"{source} refused ({refusal.reason}): {refusal.detail}; the last good one is kept")
+    lines.extend(
+        f"{source} is no longer refused" for source in before.refusals if source not in after.refusals
+    )
+    return lines
+
+
+def _newer(held: Held[Message] | None, message: Message | None, now_s: float) -> Held[Message] | None:
+    if message is None:
+        return held
+    if held is not None and held.message.boot == message.boot and held.message.seq >= message.seq:
+        return held
+    return Held(message, now_s)
+
+
+def _misplaced(whose: str) -> Refused:
+    return Refused("name", f"the key holds the message of {whose}: two programs may share a name")

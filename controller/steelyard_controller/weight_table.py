@@ -1,0 +1,130 @@
+"""The weight table: the wire format between the controller and nginx.
+
+Pure. The producer is here, the consumer is openresty/lua/steelyard/core; both
+ends are tested on docs/contract/weights.json.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+from steelyard_agent import wire
+from steelyard_agent.wire import Bad, Refused
+
+from steelyard_controller import address as addresses
+
+State = Literal["up", "drain", "down", "backup"]
+STATES: tuple[str, ...] = get_args(State)
+
+# Published weights are integers of about S = max(1000, 20 k); 10,000 peers make 200,000.
+MAX_WEIGHT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePeer:
+    """One row: the effective and the baseline weight of a peer, both of the same total."""
+
+    id: str
+    address: str
+    weight: int
+    baseline: int
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightTable:
+    """What is published; (`term`, `generation`) orders tables, clocks never do."""
+
+    upstream: str
+    term: int
+    generation: int
+    issued_at_ms: int
+    law: str
+    picker: str
+    peers: tuple[TablePeer, ...]
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Return what tables are compared by: a later table has the larger pair."""
+        return self.term, self.generation
+
+
+class TableTooLarge(Exception):
+    """The table does not fit a Memcached item."""
+
+
+def to_document(table: WeightTable) -> dict[str, Any]:
+    """Return the table as the JSON object of wire version 1."""
+    return {
+        "v": wire.VERSION,
+        "upstream": table.upstream,
+        "term": table.term,
+        "generation": table.generation,
+        "issued_at_ms": table.issued_at_ms,
+        "law": table.law,
+        "picker": table.picker,
+        "peers": [
+            {
+                "id": peer.id,
+                "address": peer.address,
+                "weight": peer.weight,
+                "baseline": peer.baseline,
+                "state": peer.state,
+            }
+            for peer in table.peers
+        ],
+    }
+
+
+def encode(table: WeightTable) -> bytes:
+    """Return the Memcached value; raise `TableTooLarge` when no Memcached would hold it."""
+    value = json.dumps(to_document(table), separators=(",", ":"), allow_nan=False).encode()
+    # Memcached's 1 MB covers the item's header and key too; a kilobyte is ample for those.
+    if len(value) > wire.MAX_BYTES - 1024:
+        raise TableTooLarge(
+            f"the weight table of {table.upstream} has {len(table.peers)} peers and {len(value)} bytes; "
+            f"Memcached holds {wire.MAX_BYTES}: split the upstream"
+        )
+    return value
+
+
+def decode(value: bytes) -> WeightTable | Refused:
+    """Read a weight table from the network; total, never raises."""
+    try:
+        document = wire.load_object(value)
+        rows = wire.field(document, "peers")
+        if not isinstance(rows, list):
+            raise Bad("type", '"peers" is not an array')
+        peers = tuple(_peer(row) for row in rows)
+        if len({peer.id for peer in peers}) != len(peers):
+            raise Bad("range", "two peers have the same id")
+        return WeightTable(
+            upstream=wire.name(document, "upstream"),
+            term=wire.integer(document, "term"),
+            generation=wire.integer(document, "generation"),
+            issued_at_ms=wire.integer(document, "issued_at_ms"),
+            law=wire.name(document, "law"),
+            picker=wire.name(document, "picker"),
+            peers=peers,
+        )
+    except Bad as bad:
+        return bad.refused
+
+
+def _peer(row: object) -> TablePeer:
+    if not isinstance(row, dict):
+        raise Bad("type", "a peer is not an object")
+    try:
+        addresses.split(wire.text(row, "address"))
+    except ValueError as error:
+        raise Bad("range", str(error)) from None
+    state = wire.text(row, "state")
+    if state not in STATES:
+        raise Bad("range", f'"state" is none of {", ".join(STATES)}')
+    return TablePeer(
+        id=wire.name(row, "id"),
+        address=row["address"],
+        weight=wire.integer(row, "weight", low=1, high=MAX_WEIGHT),
+        baseline=wire.integer(row, "baseline", low=1, high=MAX_WEIGHT),
+        state=cast(State, state),
+    )

@@ -1,0 +1,43 @@
+"""Messages for the tests, as agents and load balancers write them."""
+
+import json
+from typing import Any
+
+from steelyard_agent import record
+from steelyard_agent.record import SampleRecord
+
+
+def sample(
+    peer: str = "a", *, seq: int = 1, boot: str = "b1", cpu: float | None = 0.5, **changes: Any
+) -> bytes:
+    """Return a sample of upstream `web`."""
+    fields: dict[str, Any] = {
+        "upstream": "web",
+        "peer": peer,
+        "boot": boot,
+        "seq": seq,
+        "taken_at_ms": 0,
+        "interval_s": 1.0,
+        "utilization": (cpu, 0.1, 0.0, 0.3),
+        "capacity": (2.0, 1.0, 1.0, 1.0),
+        "scope": "host",
+    }
+    return record.encode(SampleRecord(**{**fields, **changes}))
+
+
+def report(
+    lb: str = "edge-1", *, seq: int = 1, interval_s: float = 1.0, **peers: tuple[int, int, int, float | None]
+) -> bytes:
+    """Return a traffic report of upstream `web`: completed, failed, in flight and latency in ms, by peer."""
+    names = ("completed", "failed", "in_flight", "latency_ms")
+    return json.dumps(
+        {
+            "v": 1,
+            "upstream": "web",
+            "lb": lb,
+            "boot": "n1",
+            "seq": seq,
+            "interval_s": interval_s,
+            "peers": {peer: dict(zip(names, row, strict=True)) for peer, row in peers.items()},
+        }
+    ).encode()

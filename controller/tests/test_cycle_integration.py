@@ -1,0 +1,178 @@
+"""The loop on a real Memcached and a real Redis, a tick at a time."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+from pymemcache.client.base import Client
+from steelyard_agent import wire
+from steelyard_controller import state, weight_table
+from steelyard_controller.cycle import Cycle
+from steelyard_controller.memcached import Memcached
+from steelyard_controller.upstream import Peer, Upstream
+from steelyard_controller.weight_table import WeightTable
+
+from conftest import Daemon
+
+from .examples import report, sample
+
+pytestmark = pytest.mark.integration
+
+WEB = Upstream(peers=[Peer(id=name, address=f"10.0.0.{n}:80", baseline=1) for n, name in enumerate("abc", 1)])
+NOW_S = 1_790_000_000
+
+
+def _run(
+    memcached: Daemon, redis: Daemon, steps: Callable[[Cycle], Awaitable[None]], *, law: str = "steelyard"
+) -> None:
+    async def session() -> None:
+        pipeline, store = Memcached(memcached.address), state.open_store(f"redis://{redis.address}/0")
+        cycle = Cycle("web", WEB.model_copy(update={"law": law}), pipeline=pipeline, store=store, tick_s=1.0)
+        try:
+            await cycle.start(unix_s=NOW_S)
+            await steps(cycle)
+        finally:
+            pipeline.close()
+            await store.close()
+
+    asyncio.run(session())
+
+
+def _published(memcached: Daemon) -> WeightTable:
+    client = Client(("127.0.0.1", memcached.port))
+    value = client.get(wire.weights_key("web"))
+    client.close()
+    table = weight_table.decode(value)
+    assert isinstance(table, WeightTable), table
+    return table
+
+
+def _put(memcached: Daemon, key: str, value: bytes) -> None:
+    client = Client(("127.0.0.1", memcached.port))
+    client.set(key, value, noreply=False)
+    client.close()
+
+
+async def _busy_tick(cycle: Cycle, memcached: Daemon, tick: int, *, cpu_of_a: float) -> None:
+    for peer in "abc":
+        cpu = cpu_of_a if peer == "a" else 0.3
+        _put(memcached, wire.sample_key("web", peer), sample(peer, seq=tick, cpu=cpu))
+    _put(
+        memcached,
+        wire.traffic_key("web", "edge-1"),
+        report(seq=tick, a=(100, 0, 1, 5.0), b=(100, 0, 1, 5.0), c=(100, 0, 1, 5.0)),
+    )
+    await cycle.tick(float(tick))
+
+
+def test_a_tick_publishes_a_table(memcached: Daemon, redis_server: Daemon) -> None:
+    async def steps(cycle: Cycle) -> None:
+        await cycle.tick(1.0)
+        assert _published(memcached) == cycle.outcome.table  # type: ignore[union-attr]
+        await cycle.tick(2.0)
+
+    _run(memcached, redis_server, steps)
+    table = _published(memcached)
+    assert table.order == (NOW_S, 2)
+    assert [peer.weight for peer in table.peers] == [peer.baseline for peer in table.peers] == [334, 333, 333]
+
+
+def test_a_busy_server_gets_less_and_the_others_more(memcached: Daemon, redis_server: Daemon) -> None:
+    async def steps(cycle: Cycle) -> None:
+        for tick in range(1, 12):
+            await _busy_tick(cycle, memcached, tick, cpu_of_a=0.9)
+
+    _run(memcached, redis_server, steps)
+    a, b, c = (peer.weight for peer in _published(memcached).peers)
+    assert a * 2 < b
+    assert abs(b - c) <= 1
+
+
+def test_garbage_moves_no_weight_and_is_told_once(
+    memcached: Daemon, redis_server: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def steps(cycle: Cycle) -> None:
+        for tick in range(1, 6):
+            await _busy_tick(cycle, memcached, tick, cpu_of_a=0.9)
+        before = [peer.weight for peer in _published(memcached).peers]
+        caplog.clear()
+        for tick, value in enumerate(
+            [b"garbage", b"garbage", b'{"v":1,"upstream":NaN}', b"0" * 1_000_000], 6
+        ):
+            for peer in "abc":
+                _put(memcached, wire.sample_key("web", peer), value)
+            await cycle.tick(float(tick))
+        after = [peer.weight for peer in _published(memcached).peers]
+        assert before == after
+        assert cycle.outcome is not None
+        assert cycle.outcome.intake.refused == {"not_json": 9, "too_large": 3}
+
+    _run(memcached, redis_server, steps)
+    assert len([line for line in caplog.messages if "refused" in line]) == 6
+
+
+def test_a_restart_goes_on_in_order_with_the_laws_memory(memcached: Daemon, redis_server: Daemon) -> None:
+    async def load(cycle: Cycle) -> None:
+        for tick in range(1, 12):
+            await _busy_tick(cycle, memcached, tick, cpu_of_a=0.9)
+
+    async def once(cycle: Cycle) -> None:
+        await cycle.tick(1.0)
+
+    _run(memcached, redis_server, load)
+    before = _published(memcached)
+    _run(memcached, redis_server, once)
+    after = _published(memcached)
+    assert after.order == (before.term + 1, before.generation + 1)
+    old, new = before.peers[0].weight, after.peers[0].weight
+    assert abs(new - old) < 0.1 * old
+
+
+def test_a_wiped_redis_does_not_send_the_order_backwards(memcached: Daemon, redis_server: Daemon) -> None:
+    async def once(cycle: Cycle) -> None:
+        await cycle.tick(1.0)
+
+    _run(memcached, redis_server, once)
+    before = _published(memcached)
+    redis_server.kill()
+    redis_server.start()
+    _run(memcached, redis_server, once)
+    assert _published(memcached).order > before.order
+
+
+def test_memory_of_another_law_is_not_taken_up(memcached: Daemon, redis_server: Daemon) -> None:
+    async def once(cycle: Cycle) -> None:
+        await cycle.tick(1.0)
+
+    _run(memcached, redis_server, once, law="steelyard")
+    _run(memcached, redis_server, once, law="static")
+    assert _published(memcached).law == "static"
+
+
+def test_without_redis_the_loop_goes_on_and_says_so(memcached: Daemon, redis_server: Daemon) -> None:
+    async def steps(cycle: Cycle) -> None:
+        await cycle.tick(1.0)
+        redis_server.kill()
+        outcome = await cycle.tick(2.0)
+        assert [fault.split(":")[0] for fault in outcome.degraded] == ["state"]
+        assert _published(memcached).generation == 2
+        redis_server.start()
+        assert (await cycle.tick(3.0)).degraded == ()
+
+    _run(memcached, redis_server, steps)
+
+
+def test_without_memcached_the_loop_goes_on_and_refills_it(memcached: Daemon, redis_server: Daemon) -> None:
+    async def steps(cycle: Cycle) -> None:
+        await cycle.tick(1.0)
+        memcached.kill()
+        outcome = await cycle.tick(2.0)
+        assert any("publishing" in fault for fault in outcome.degraded)
+        memcached.start()
+        assert (await cycle.tick(3.0)).degraded == ()
+        assert _published(memcached).generation == 3
+
+    _run(memcached, redis_server, steps)

@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import pytest
+from steelyard_controller.settings import SettingsError, load
+
+
+def _file(folder: Path, text: str) -> list[str]:
+    path = folder / "steelyard.yaml"
+    path.write_text(text)
+    return ["--config", str(path)]
+
+
+def test_defaults_are_useful() -> None:
+    settings = load([])
+    assert (settings.api_port, settings.memcached, settings.tick_s) == (8081, "127.0.0.1:11211", 1.0)
+
+
+def test_a_flag_is_stronger_than_the_environment_than_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = _file(tmp_path, "api_port: 1001\ntick_s: 2\nmemcached: '10.0.0.9:11211'\n")
+    monkeypatch.setenv("STEELYARD_API_PORT", "1002")
+    monkeypatch.setenv("STEELYARD_TICK_S", "3")
+    settings = load([*arguments, "--api-port", "1003"])
+    assert (settings.api_port, settings.tick_s, settings.memcached) == (1003, 3.0, "10.0.0.9:11211")
+
+
+def test_the_file_can_be_named_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEELYARD_CONFIG", _file(tmp_path, "tick_s: 2\n")[1])
+    assert load([]).tick_s == 2.0
+
+
+def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
+    settings = load(
+        _file(
+            tmp_path, "upstreams: {web: {law: static, peers: [{id: a, address: '10.0.0.1:80', baseline: 2}]}}"
+        )
+    )
+    assert settings.upstreams["web"].peers[0].baseline == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "upstreams: {web: {peers: [{id: a, address: web-1:80}]}}",
+            r"web\.peers\.0\.address: .*names are not resolved",
+        ),
+        ("upstreams: {web: {peers: [{id: a b, address: '10.0.0.1:80'}]}}", r"web\.peers\.0\.id: "),
+        ("upstreams: {web: {law: magic}}", r"upstreams\.web: there is no law 'magic'; choose one of"),
+        ("upstreams: {web: {laws: static}}", r"upstreams\.web\.laws: Extra inputs are not permitted"),
+        (
+            "upstreams: {web: {peers: [{id: a, address: '1.1.1.1:1'}, {id: a, address: '1.1.1.2:1'}]}}",
+            "share an id: a",
+        ),
+        ("tick_s: 0", "tick_s: .*greater than or equal to 0.1"),
+        ("state_url: mysql://x", "state_url: write it as redis://"),
+        ("memcached: nowhere", "memcached: write it as host:port"),
+        ("typo: 1", "typo: Extra inputs"),
+        ("[1, 2]", "must hold keys such as"),
+        ("a: [", "is not YAML"),
+    ],
+)
+def test_a_mistake_names_the_field_and_the_remedy(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        load(_file(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"/nowhere\.yaml cannot be read: No such file"):
+        load(["--config", "/nowhere.yaml"])
