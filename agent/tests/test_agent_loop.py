@@ -1,0 +1,155 @@
+"""The loop on invented readings: what is sent, when, and what is logged."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from steelyard_agent import record
+from steelyard_agent.agent import Agent, Sampler
+from steelyard_agent.reading import Absent, HostReading, ProcessCounters, ProcessReading, Reading
+from steelyard_agent.record import SampleRecord
+from steelyard_agent.sample import NOTHING
+
+GONE = Absent("process 7 is not running")
+
+
+def host(at_s: float, busy_s: float) -> HostReading:
+    return HostReading(at_s=at_s, cores=2, cpu_busy_s=busy_s, memory=None, nics=None, disks=None)
+
+
+def app(at_s: float, cpu_s: float, started_s: float = 5.0, pid: int = 7) -> ProcessReading:
+    counters = ProcessCounters(
+        parent_pid=1, started_s=started_s, cpu_s=cpu_s, reaped_cpu_s=0.0, rss_bytes=10, io_calls=None
+    )
+    return ProcessReading(
+        at_s=at_s,
+        uptime_s=at_s,
+        root_pid=pid,
+        name="app",
+        processes={pid: counters},
+        cores=1,
+        machine_cores=4,
+        memory_total_bytes=100,
+    )
+
+
+class Shelf:
+    """A store that keeps what it is given, and may refuse it."""
+
+    def __init__(self, takes: bool = True) -> None:
+        self.takes = takes
+        self.records: list[SampleRecord] = []
+
+    def put(self, key: str, value: bytes) -> bool:
+        decoded = record.decode(value)
+        assert isinstance(decoded, SampleRecord)
+        assert key == f"steelyard:1:sample:{decoded.upstream}:{decoded.peer}"
+        self.records.append(decoded)
+        return self.takes
+
+
+def agent_on(readings: list[Reading | Absent], *shelves: Shelf) -> Agent:
+    source: Iterator[Reading | Absent] = iter(readings)
+    return Agent(
+        Sampler(lambda: next(source), NOTHING),
+        shelves,
+        upstream="web",
+        peer="server-1",
+        scope="host",
+        boot="b1",
+        interval_s=1.0,
+        wall_clock=lambda: 1790000000.5,
+    )
+
+
+def test_the_first_reading_is_only_a_start() -> None:
+    shelf = Shelf()
+    agent = agent_on([host(0, 10), host(1, 11)], shelf)
+    assert agent.tick() is None
+    assert agent.tick() == SampleRecord(
+        upstream="web",
+        peer="server-1",
+        boot="b1",
+        seq=1,
+        taken_at_ms=1790000000500,
+        interval_s=1.0,
+        utilization=(0.5, None, None, None),
+        capacity=(2, None, None, None),
+        scope="host",
+    )
+    assert [sent.seq for sent in shelf.records] == [1]
+
+
+def test_seq_counts_up_though_stores_refuse() -> None:
+    shelf = Shelf(takes=False)
+    agent = agent_on([host(n, n) for n in range(4)], shelf)
+    for _ in range(4):
+        agent.tick()
+    assert [sent.seq for sent in shelf.records] == [1, 2, 3]
+
+
+def test_every_store_gets_every_record() -> None:
+    shelves = Shelf(takes=False), Shelf()
+    agent = agent_on([host(0, 10), host(1, 11)], *shelves)
+    agent.tick()
+    agent.tick()
+    assert shelves[0].records == shelves[1].records != []
+
+
+def test_a_process_that_is_absent_sends_nothing_and_is_picked_up_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    readings: list[Reading | Absent] = [
+        GONE,
+        GONE,
+        app(2, 0),
+        app(3, 0.5),
+        GONE,
+        GONE,
+        app(6, 0.2, started_s=5.5),
+        app(7, 0.7, started_s=5.5),
+    ]
+    agent = agent_on(readings, Shelf())
+    sent = [agent.tick() for _ in readings]
+    assert [record is not None for record in sent] == [False, False, False, True, False, False, False, True]
+    assert [entry.getMessage() for entry in caplog.records] == [
+        "process 7 is not running: no samples until it is there",
+        "watching process 7 (app)",
+        "process 7 is not running: no samples until it is there",
+        "watching process 7 (app), which was restarted",
+    ]
+
+
+def test_a_restart_between_two_ticks_starts_anew(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    agent = agent_on(
+        [app(0, 5), app(1, 0.1, started_s=0.5, pid=8), app(2, 0.6, started_s=0.5, pid=8)], Shelf()
+    )
+    sent = [agent.tick() for _ in range(3)]
+    assert sent[:2] == [None, None]
+    assert sent[2] is not None
+    assert sent[2].utilization[0] == 0.5
+    assert caplog.records[-1].getMessage() == "watching process 8 (app), which was restarted"
+
+
+def test_leaving_sends_a_fresh_sample_that_says_so() -> None:
+    agent = agent_on([host(0, 10), host(1, 11), host(1.5, 12)])
+    agent.tick()
+    agent.tick()
+    last = agent.leave()
+    assert (last.seq, last.leaving, last.interval_s, last.utilization[0]) == (2, True, 0.5, 1.0)
+
+
+def test_leaving_after_the_process_has_ended_repeats_the_last_figures() -> None:
+    agent = agent_on([app(0, 1), app(1, 1.5), GONE])
+    agent.tick()
+    agent.tick()
+    last = agent.leave()
+    assert (last.seq, last.leaving, last.utilization[0]) == (2, True, 0.5)
+
+
+def test_leaving_before_anything_was_measured_still_says_so() -> None:
+    last = agent_on([GONE]).leave()
+    assert (last.seq, last.leaving, last.utilization) == (1, True, (None, None, None, None))
+    assert isinstance(record.decode(record.encode(last)), SampleRecord)

@@ -1,0 +1,182 @@
+"""The process scope's reader, on a small /proc tree and on real processes."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from steelyard_agent import process_tree, sample
+from steelyard_agent.reading import Absent, ProcessReading
+from steelyard_agent.readings.process import ProcessReader, Target
+from steelyard_agent.sample import Indicators
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+# Burns CPU until it has spent so much, in a child or itself, at a command of one line.
+BURNER = """
+import os, sys, time
+
+def burn(seconds):
+    while time.process_time() < seconds:
+        pass
+
+for line in sys.stdin:
+    what, seconds = line.split()
+    child = os.fork()
+    if child == 0:
+        burn(float(seconds))
+        if what == "stay":
+            print("burnt", time.process_time(), flush=True)
+            time.sleep(600)
+        os._exit(0)
+    if what == "end":
+        usage = os.wait4(child, 0)[2]
+        print("burnt", usage.ru_utime + usage.ru_stime, flush=True)
+"""
+
+
+def fake_process(proc: Path, pid: int, parent: int, cpu_ticks: int, children: list[int] | None) -> None:
+    task = proc / str(pid) / "task" / str(pid)
+    task.mkdir(parents=True)
+    (proc / str(pid) / "stat").write_text(
+        f"{pid} (app) S {parent} 1 1 0 -1 0 0 0 0 0 {cpu_ticks} 0 0 0 20 0 1 0 500 9 3 1\n"
+    )
+    if children is not None:
+        (task / "children").write_text("".join(f"{child} " for child in children))
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["with lists of children", "without"])
+def test_the_tree_is_the_process_and_its_descendants(tmp_path: Path, listed: bool) -> None:
+    family = {10: (1, [11, 12]), 11: (10, [13]), 12: (10, []), 13: (11, []), 20: (1, [])}
+    for pid, (parent, children) in family.items():
+        fake_process(
+            tmp_path, pid, parent, cpu_ticks=pid * TICKS_PER_S, children=children if listed else None
+        )
+    reading = ProcessReader(Target(pid=10), proc=str(tmp_path))()
+    assert isinstance(reading, ProcessReading)
+    assert {pid: process.cpu_s for pid, process in reading.processes.items()} == {
+        10: 10,
+        11: 11,
+        12: 12,
+        13: 13,
+    }
+
+
+def test_a_child_that_ends_while_the_tree_is_read_is_left_out(tmp_path: Path) -> None:
+    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[11, 12])
+    fake_process(tmp_path, 12, 10, cpu_ticks=0, children=[])
+    reading = ProcessReader(Target(pid=10), proc=str(tmp_path))()
+    assert isinstance(reading, ProcessReading)
+    assert reading.processes.keys() == {10, 12}
+
+
+def why(target: Target, proc: Path) -> str:
+    reading = ProcessReader(target, proc=str(proc))()
+    assert isinstance(reading, Absent)
+    return reading.why
+
+
+def test_a_pid_file_that_is_missing_garbled_or_stale_is_absence(tmp_path: Path) -> None:
+    file = tmp_path / "app.pid"
+    target = Target(pid_file=file)
+    assert why(target, tmp_path) == f"PID file {file} is not there"
+    file.write_text("soon")
+    assert why(target, tmp_path) == f"PID file {file} holds no process number"
+    file.write_text("77")
+    assert why(target, tmp_path) == f"process 77, which PID file {file} names, is not running"
+
+
+def test_a_zombie_is_absence(tmp_path: Path) -> None:
+    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[])
+    stat = tmp_path / "10/stat"
+    stat.write_text(stat.read_text().replace(") S", ") Z"))
+    assert why(Target(pid=10), tmp_path) == "process 10 is not running"
+
+
+def test_a_pid_that_another_process_got_is_absence(tmp_path: Path) -> None:
+    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[])
+    reader = ProcessReader(Target(pid=10), proc=str(tmp_path))
+    assert isinstance(reader(), ProcessReading)
+    stat = tmp_path / "10/stat"
+    stat.write_text(stat.read_text().replace(" 500 ", " 900 "))
+    assert reader() == Absent("process 10 has ended, and another one has its number now")
+
+
+def test_a_pid_file_with_a_new_pid_is_followed(tmp_path: Path) -> None:
+    for pid in (10, 20):
+        fake_process(tmp_path, pid, 1, cpu_ticks=0, children=[])
+    file = tmp_path / "app.pid"
+    reader = ProcessReader(Target(pid_file=file), proc=str(tmp_path))
+    roots = []
+    for pid in (10, 20):
+        file.write_text(f"{pid}\n")
+        reading = reader()
+        assert isinstance(reading, ProcessReading)
+        roots.append(reading.root_pid)
+        shutil.rmtree(tmp_path / str(pid))
+    assert roots == [10, 20]
+
+
+@pytest.fixture
+def burner() -> Iterator["subprocess.Popen[str]"]:
+    with subprocess.Popen(
+        [sys.executable, "-c", BURNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        for child in psutil.Process(process.pid).children():
+            child.kill()
+        process.kill()
+
+
+def burnt_s(burner: "subprocess.Popen[str]", what: str, seconds: float) -> float:
+    """Have a child burn CPU, and return how much it says it burnt once it has."""
+    assert burner.stdin is not None
+    assert burner.stdout is not None
+    print(what, seconds, file=burner.stdin, flush=True)
+    return float(burner.stdout.readline().split()[1])
+
+
+# The kernel counts in ticks of 10 ms, for user and system time of a child and of its parent.
+ROUNDING_S = 0.05
+
+
+@pytest.mark.integration
+def test_a_real_childs_time_is_counted_once_whether_it_stays_or_ends(burner: "subprocess.Popen[str]") -> None:
+    read = ProcessReader(Target(pid=burner.pid), count_io=True)
+    burnt_s(burner, "end", 0.0)  # the interpreter is up
+    before = read()
+    for what, seconds in (("end", 0.5), ("stay", 0.4)):
+        burnt = burnt_s(burner, what, seconds)
+        after = read()
+        assert isinstance(before, ProcessReading)
+        assert isinstance(after, ProcessReading)
+        taken = sample.take(before, after, Indicators(cpu=0.5))
+        assert taken is not None
+        assert taken.utilization.cpu is not None
+        assert taken.utilization.cpu * 0.5 * taken.interval_s == pytest.approx(burnt, abs=ROUNDING_S)
+        assert (process_tree.io_calls(before, after) or 0) > 0
+        before = after
+    child = psutil.Process(burner.pid).children()[0]
+    child.kill()
+    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    after = read()
+    assert isinstance(before, ProcessReading)
+    assert isinstance(after, ProcessReading)
+    assert process_tree.cpu_spent_s(before, after) == pytest.approx(0.0, abs=ROUNDING_S)
+
+
+def test_a_process_of_many_threads_has_the_same_tree(tmp_path: Path) -> None:
+    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[11])
+    fake_process(tmp_path, 11, 10, cpu_ticks=0, children=[])
+    stat = tmp_path / "10/stat"
+    stat.write_text(stat.read_text().replace(" 20 0 1 0 ", " 20 0 900 0 "))
+    reader = ProcessReader(Target(pid=10), proc=str(tmp_path))
+    for reading in (reader(), reader()):  # the second one scans, because that is cheaper than 900 lists
+        assert isinstance(reading, ProcessReading)
+        assert reading.processes.keys() == {10, 11}
