@@ -1,6 +1,7 @@
 """Real daemons for every distribution's integration tests: each on a free port, each ended after its test."""
 
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -21,11 +22,22 @@ def _sbin_on_path() -> None:
     os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], "/usr/local/sbin", "/usr/sbin"])
 
 
-def free_port() -> int:
-    """Return a TCP port of 127.0.0.1 that nothing listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port(count: int = 1) -> int:
+    """Return the first of `count` consecutive TCP ports of 127.0.0.1 that nothing used a moment ago.
+
+    They lie below the range that outgoing connections take theirs from, so none is taken meanwhile.
+    """
+    for _ in range(1000):
+        first = random.randrange(20_000, 32_000)
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return first
+    raise RuntimeError(f"no {count} free ports in a row")
 
 
 @dataclass
