@@ -3,7 +3,6 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 CLUSTER := $(BIN)/steelyard-loadtest cluster
-LUAJIT := $(shell command -v luajit luajit2 2>/dev/null | head -n 1)
 
 .PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch lock bench-law plot-law clean
 
@@ -31,7 +30,7 @@ demo:  ## load the running cluster for two minutes, burn a CPU, plot what happen
 test: setup-tests spec unit integration e2e  ## every test: specs and units first, then real daemons, then the whole cluster
 
 spec:  ## Lua specs on plain LuaJIT
-	busted --lua=$(LUAJIT) --run=default openresty/spec
+	busted -f openresty/.busted
 
 unit:  ## Python tests that need no daemon
 	$(BIN)/pytest -q -m "not integration and not e2e"

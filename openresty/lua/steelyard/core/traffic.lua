@@ -1,0 +1,40 @@
+--- The traffic report: what this load balancer saw of each peer in one interval.
+--
+-- The consumer is controller/steelyard_controller/traffic.py; both ends are
+-- tested on docs/contract/traffic.json. Pure.
+
+local json = require "steelyard.core.json"
+local wire = require "steelyard.core.wire"
+
+local _M = {}
+
+
+--- One peer's figures: totals at the end of the interval less those at its start.
+-- Totals that went backwards (the shared dict forgot them) count from 0 again.
+function _M.figures(total, before, in_flight)
+    local completed = total.completed - before.completed
+    local failed = total.failed - before.failed
+    local latency_ms = total.latency_ms - before.latency_ms
+    if completed < 0 or failed < 0 or latency_ms < 0 then
+        completed, failed, latency_ms = total.completed, total.failed, total.latency_ms
+    end
+    return {
+        completed = completed, failed = failed, in_flight = in_flight,
+        -- Microseconds are beyond nginx's clock already.
+        latency_ms = completed > 0 and math.floor(latency_ms / completed * 1000 + 0.5) / 1000 or wire.null,
+    }
+end
+
+
+--- The Memcached value.
+-- @param report upstream, lb, boot, seq, interval_s, peers: id -> figures
+function _M.encode(report)
+    return json.encode({
+        v = wire.VERSION,
+        upstream = report.upstream, lb = report.lb, boot = report.boot, seq = report.seq,
+        interval_s = report.interval_s, peers = report.peers,
+    })
+end
+
+
+return _M

@@ -1,0 +1,44 @@
+--- log_by_lua: count what became of the request, and let go of its server.
+--
+-- Requests that none of our upstreams had part in have no entry: one line at
+-- http or server level serves a configuration that mixes them with others.
+
+local outcomes_of = require "steelyard.phase.outcomes"
+local request_key = require "steelyard.phase.request"
+local tries = require "steelyard.core.tries"
+local worker = require "steelyard.phase.worker"
+
+local ngx, tonumber = ngx, tonumber
+
+
+local function count(ledger, entry)
+    local var = ngx.var
+    local status = entry.n == 1 and tonumber(var.upstream_status)
+    if status then
+        -- One try, one number: nothing else is in nginx's lists.
+        ledger:count(entry[1].address, tries.verdict(status), (tonumber(var.upstream_response_time) or 0) * 1000)
+        return
+    end
+    local outcomes = outcomes_of(entry)
+    for i = 1, entry.n do
+        ledger:count(entry[i].address, outcomes[i].verdict, outcomes[i].seconds * 1000)
+    end
+end
+
+
+--- Count the running request.
+return function()
+    local ledger, key = worker.ledger, request_key()
+    local entry = ledger.open[key]
+    if not entry then
+        return
+    end
+    if entry.n > 0 then
+        count(ledger, entry)
+    end
+    ledger:close(key)
+    -- Timers have stopped in a worker that a reload sent off.
+    if not worker.broken and ngx.worker.exiting() then
+        worker.flush()
+    end
+end

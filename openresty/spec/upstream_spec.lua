@@ -1,0 +1,171 @@
+local ladder = require "steelyard.core.ladder"
+local upstream = require "steelyard.core.upstream"
+local weight_table = require "steelyard.core.weight_table"
+
+local function peer(id, weight, state, address)
+    return { id = id, address = address or id .. ":80", weight = weight, baseline = 1, state = state or "up" }
+end
+
+
+local function table_of(peers, picker)
+    return { term = 1, generation = 1, picker = picker or "vnswrr", peers = peers }
+end
+
+
+--- An upstream at the front of its cycle.
+local function serving(peers, picker)
+    local live = upstream.new("web", function() return 1 end)
+    live:take(table_of(peers, picker), "fresh", 0)
+    return live
+end
+
+
+local function ids(live, n)
+    local picked = {}
+    for i = 1, n do
+        picked[i] = live:first().id
+    end
+    return table.concat(picked, " ")
+end
+
+
+describe("an upstream", function()
+    it("follows the weights", function()
+        assert.equal("a a b a c a a", ids(serving({ peer("a", 5), peer("b", 1), peer("c", 1) }), 7))
+    end)
+
+    it("sends nothing new to a peer that drains or is down", function()
+        local live = serving({ peer("a", 9, "drain"), peer("b", 1), peer("c", 9, "down") })
+        assert.equal("b b b", ids(live, 3))
+    end)
+
+    it("uses backups only when no other peer is eligible", function()
+        assert.equal("a a a", ids(serving({ peer("a", 1), peer("b", 1, "backup") }), 3))
+        assert.equal("b b b", ids(serving({ peer("a", 1, "down"), peer("b", 1, "backup") }), 3))
+    end)
+
+    it("takes a new address of a peer without restarting the ring", function()
+        local live = serving({ peer("a", 2), peer("b", 1) })
+        assert.equal("a b", ids(live, 2))
+        live:take(table_of({ peer("a", 2, "up", "new:80"), peer("b", 1) }), "fresh", 0)
+        assert.equal("new:80", live:first().address)
+        assert.equal("a b", ids(live, 2))
+    end)
+
+    it("falls back to vnswrr for a picker it does not have, and shows both names", function()
+        local live = serving({ peer("a", 1) }, "vnswrr2")
+        assert.equal("vnswrr", live.picker_name)
+        assert.equal("vnswrr2", live.table.picker)
+        assert.equal("a", ids(live, 1))
+    end)
+
+    it("picks nothing before there is a table", function()
+        local live = upstream.new("web", math.random)
+        assert.is_nil(live:first())
+        assert.equal(0, live:retries())
+        assert.equal("no weight table yet and no bootstrap list", live:why_none())
+    end)
+
+    it("says why there is no peer", function()
+        assert.equal("no server is up: a is down, b is drain",
+                     serving({ peer("a", 1, "down"), peer("b", 1, "drain") }):why_none())
+        assert.equal("the weight table has no servers", serving({}):why_none())
+    end)
+end)
+
+
+describe("a retry", function()
+    it("never goes to a peer already tried while another is left", function()
+        local live = serving({ peer("a", 100), peer("b", 1), peer("c", 1), peer("d", 1, "backup") })
+        local tries = { n = 1, peer("a", 100) }
+        local seen = {}
+        for n = 2, 4 do
+            local chosen = live:another(tries, 1)
+            assert.is_nil(seen[chosen.id])
+            seen[chosen.id] = true
+            tries.n, tries[n] = n, chosen
+        end
+        assert.same({ b = true, c = true, d = true }, seen)
+        assert.equal("d", tries[4].id) -- the backup comes last
+    end)
+
+    it("knows a server by its address, whatever its id", function()
+        local live = serving({ peer("a", 1, "up", "x:80"), peer("b", 1, "up", "x:80"), peer("c", 1, "up", "y:80") })
+        assert.equal("c", live:another({ n = 1, peer("a", 1, "up", "x:80") }, 1).id)
+    end)
+
+    it("may go to the only peer again, because nginx found a pooled connection closed", function()
+        local live, tries = serving({ peer("a", 1) }), { n = 1, peer("a", 1) }
+        assert.equal("a", live:another(tries, 1).id)
+        for n = 2, 6 do
+            tries.n, tries[n] = n, peer("a", 1)
+        end
+        assert.is_nil(live:another(tries, 1)) -- but not for ever
+    end)
+
+    it("is allowed twice at most, and once less than there are peers", function()
+        assert.equal(0, serving({ peer("a", 1) }):retries())
+        assert.equal(1, serving({ peer("a", 1), peer("b", 1) }):retries())
+        assert.equal(1, serving({ peer("a", 1), peer("b", 1, "backup"), peer("c", 1, "down") }):retries())
+        assert.equal(2, serving({ peer("a", 1), peer("b", 1), peer("c", 1), peer("d", 1) }):retries())
+    end)
+
+    it("is drawn by weight among the rest", function()
+        local drawn = {}
+        local live = upstream.new("web", function(n) return n end)
+        live:take(table_of({ peer("a", 5), peer("b", 3), peer("c", 2) }), "fresh", 0)
+        for ticket = 1, 5 do
+            live.random = function(n)
+                assert.equal(5, n)
+                return ticket
+            end
+            local chosen = live:another({ n = 1, peer("a", 5) }, 1).id
+            drawn[chosen] = (drawn[chosen] or 0) + 1
+        end
+        assert.same({ b = 3, c = 2 }, drawn)
+    end)
+end)
+
+
+describe("the ladder", function()
+    local LIMITS = { fresh_s = 3, hold_s = 60, drift_s = 300 }
+
+    local function rung(age_s, bootstrap)
+        return { ladder.rung(age_s, bootstrap or false, LIMITS) }
+    end
+
+    it("goes from fresh over hold to drift", function()
+        assert.same({ "fresh", 0 }, rung(0))
+        assert.same({ "fresh", 0 }, rung(3))
+        assert.same({ "hold", 0 }, rung(4))
+        assert.same({ "hold", 0 }, rung(63))
+        assert.same({ "drift", 0 }, rung(64))
+        assert.same({ "drift", 0.5 }, rung(213))
+        assert.same({ "drift", 1 }, rung(363))
+        assert.same({ "drift", 1 }, rung(1e9))
+    end)
+
+    it("rests on the bootstrap list before the first table", function()
+        assert.same({ "bootstrap", 0 }, rung(nil, true))
+        assert.same({ "none", 0 }, rung(nil, false))
+    end)
+
+    it("drifts between the shares, also when the two totals differ", function()
+        local peers = { peer("a", 3), peer("b", 1) }
+        peers[1].baseline, peers[2].baseline = 500, 500
+        local function weights(drift)
+            local moved = ladder.drifted(peers, drift)
+            return { moved[1].weight, moved[2].weight }
+        end
+        assert.same({ 3, 1 }, weights(0))
+        assert.same({ 6250, 3750 }, weights(0.5))
+        assert.same({ 5000, 5000 }, weights(1))
+        assert.equal(3, peers[1].weight) -- the table itself is not touched
+    end)
+
+    it("serves the bootstrap list as a table", function()
+        local live = upstream.new("web", function() return 1 end)
+        live:take(weight_table.bootstrap("web", { peer("a", 1), peer("b", 1) }), "bootstrap", 0)
+        assert.equal("a b a b", ids(live, 4))
+    end)
+end)

@@ -1,0 +1,361 @@
+"""Real daemons for the data plane's tests: memcached, nginx, and small servers behind it.
+
+Everything listens on free ports of loopback and is stopped by the fixture
+that started it, so the tests run beside each other and beside a cluster.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+LUA = Path(__file__).parents[1] / "lua"
+MODULES = Path("/usr/lib/nginx/modules")
+PATIENCE_S = 20.0  # for a loaded machine; nothing waits that long when all is well
+NEVER_IN_A_LOG = ("[emerg]", "[alert]", "ngx.sleep(0)", "stack traceback", "attempt to", "runtime error")
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on.
+
+    From below the range that outgoing connections take theirs from, so that none is taken meanwhile.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def wait_until(holds: Callable[[], object], what: str) -> None:
+    """Ask again and again until it holds; fail with `what` when it does not in time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {PATIENCE_S:g} s: {what}")
+        time.sleep(0.02)
+
+
+def listens(port: int) -> bool:
+    """Tell whether somebody accepts connections on a port of loopback."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a client got."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+
+    @property
+    def server(self) -> str:
+        """Return who answered, in its own words."""
+        return self.headers.get("X-Backend", "")
+
+    def json(self) -> Any:
+        """Return the body, which must be JSON."""
+        return json.loads(self.body)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    name: ClassVar[str]
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        time.sleep(float(query.get("sleep_s", 0)))
+        self.send_response(int(query.get("status", 200)))
+        self.send_header("X-Backend", self.name)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class Backend:
+    """A server that says its name; `?sleep_s=` and `?status=` make it slow or broken."""
+
+    def __init__(self, name: str) -> None:
+        handler = type("Handler", (_Handler,), {"name": name})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self.name = name
+        self.address = f"127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class Memcached:
+    """A memcached, with values of up to 4 MB; `get` and `set` speak its text protocol."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        command = ["memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-I", "4m"]
+        self._process = subprocess.Popen([*command, *(["-u", "nobody"] if os.geteuid() == 0 else [])])
+        wait_until(lambda: listens(self.port), "memcached listens")
+
+    def set(self, key: str, value: bytes | str) -> None:
+        """Store a value."""
+        data = value if isinstance(value, bytes) else value.encode()
+        answer = self._ask(b"set %s 0 0 %d\r\n%s\r\n" % (key.encode(), len(data), data), b"\r\n")
+        assert answer == b"STORED\r\n"
+
+    def get(self, key: str) -> bytes | None:
+        """Return a value."""
+        answer = self._ask(b"get %s\r\n" % key.encode(), b"END\r\n")
+        head, _, rest = answer.partition(b"\r\n")
+        return rest[: int(head.split()[3])] if head.startswith(b"VALUE") else None
+
+    def _ask(self, request: bytes, end: bytes) -> bytes:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as connection:
+            connection.sendall(request)
+            answer = b""
+            while not answer.endswith(end):
+                answer += connection.recv(65536)
+            return answer
+
+    def stop(self) -> None:
+        """Kill it; harmless when it is dead."""
+        self._process.kill()
+        self._process.wait()
+
+
+class Edge:
+    """An nginx with Steelyard, in a folder of its own."""
+
+    def __init__(self, folder: Path, config: str, workers: int) -> None:
+        self.port = free_port()
+        self.workers = workers
+        self.log = folder / "error.log"
+        folder.mkdir(exist_ok=True)
+        path = folder / "nginx.conf"
+        path.write_text(config.replace("@PORT@", str(self.port)).replace("@FOLDER@", str(folder)))
+        self._command = ["nginx", "-p", str(folder), "-c", str(path), "-e", str(self.log)]
+        self._process = subprocess.Popen(self._command)
+        wait_until(lambda: listens(self.port), "nginx listens")
+
+    def get(self, path: str = "/", headers: dict[str, str] | None = None) -> Answer:
+        """Ask over a connection of its own, so that any worker may answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        try:
+            connection.request("GET", path, headers=headers or {})
+            response = connection.getresponse()
+            return Answer(response.status, dict(response.getheaders()), response.read().decode())
+        finally:
+            connection.close()
+
+    def shares(self, requests: int) -> dict[str, int]:
+        """Return how many of so many requests each server answered; all must succeed."""
+        counts: dict[str, int] = {}
+        for _ in range(requests):
+            answer = self.get()
+            assert answer.status == 200, answer
+            counts[answer.server] = counts.get(answer.server, 0) + 1
+        return counts
+
+    def status(self) -> Any:
+        """Return the status document."""
+        answer = self.get("/steelyard/status")
+        assert answer.status == 200, answer
+        return answer.json()
+
+    def upstream(self, name: str = "web") -> Any:
+        """Return an upstream's part of the status document."""
+        return self.status()["upstreams"][name]
+
+    def peer(self, peer: str) -> Any:
+        """Return a peer of `web` from the status document."""
+        return next(row for row in self.upstream()["peers"] if row["id"] == peer)
+
+    def wait_for(self, generation: int, term: int = 1) -> None:
+        """Wait until every worker serves that table of `web`."""
+        wanted = {"term": term, "generation": generation}
+
+        def all_serve_it() -> bool:
+            serving = [worker["serving"].get("web") for worker in self.status()["workers"]]
+            return serving == [wanted] * self.workers
+
+        wait_until(all_serve_it, f"all {self.workers} workers serve {wanted}")
+
+    def wait_refused(self, reason: str, times: int = 1) -> None:
+        """Wait until values of `web` were refused so often for that reason."""
+        wait_until(lambda: self.upstream()["refused"][reason] >= times, f"a value refused: {reason}")
+
+    def test_config(self) -> str:
+        """Return what `nginx -t` says; nothing when all is well."""
+        return subprocess.run([*self._command, "-t", "-q"], check=True, capture_output=True, text=True).stderr
+
+    def worker_pids(self) -> list[int]:
+        """Return the process ids of the workers."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        return [int(pid) for pid in children.read_text().split()]
+
+    def reload(self) -> None:
+        """Have nginx read its configuration again; return when the old workers are gone."""
+        before = set(self.worker_pids())
+        self._process.send_signal(signal.SIGHUP)
+        wait_until(lambda: before.isdisjoint(self.worker_pids()), "the old workers are gone")
+
+    def logged(self, text: str) -> int:
+        """Count the lines of the error log that contain a text."""
+        return sum(text in line for line in self.log.read_text().splitlines())
+
+    def stop(self) -> None:
+        """Stop; fail when the log shows that Lua or nginx itself broke."""
+        self._process.terminate()
+        self._process.wait()
+        lines = (line for line in self.log.read_text().splitlines() if "exited on signal 9" not in line)
+        broken = [line for line in lines if any(bad in line for bad in NEVER_IN_A_LOG)]
+        assert not broken, broken[:5]
+
+
+def config(http: str, workers: int) -> str:
+    """Return a whole nginx.conf around what stands in http {}."""
+    return f"""
+load_module {MODULES}/ndk_http_module.so;
+load_module {MODULES}/ngx_http_lua_module.so;
+{"user root;" if os.geteuid() == 0 else ""}
+daemon off; pid @FOLDER@/nginx.pid; error_log @FOLDER@/error.log notice; worker_processes {workers};
+events {{ worker_connections 512; }}
+http {{
+  access_log off;
+  client_body_temp_path @FOLDER@/b; proxy_temp_path @FOLDER@/p; fastcgi_temp_path @FOLDER@/f;
+  uwsgi_temp_path @FOLDER@/u; scgi_temp_path @FOLDER@/s;
+  lua_package_path "{LUA}/?.lua;;";
+  {http}
+}}
+"""
+
+
+def one_upstream(memcached_port: int, options: str, servers: str) -> str:
+    """Return what stands in http {} for an upstream `web`."""
+    return f"""
+  lua_shared_dict steelyard 10m;
+  init_by_lua_block {{ require "steelyard" }}
+  init_worker_by_lua_block {{
+    require("steelyard").init_worker{{
+      memcached = {{"127.0.0.1:{memcached_port}"}}, lb = "edge-1",
+      fetch_interval_s = 0.1, report_interval_s = 0.3, {options}
+    }}
+  }}
+  log_by_lua_block {{ require("steelyard").log() }}
+  upstream web {{
+    server 0.0.0.1; balancer_by_lua_block {{ require("steelyard").balance("web") }} keepalive 64;
+  }}
+  proxy_http_version 1.1; proxy_set_header Connection ""; proxy_connect_timeout 1s; proxy_read_timeout 2s;
+  set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP;
+  server {{
+    listen 127.0.0.1:@PORT@;
+    error_page 502 503 504 = @steelyard_failure;
+    location / {{
+      proxy_pass http://web; header_filter_by_lua_block {{ require("steelyard").header() }}
+    }}
+    location = /steelyard/status {{ content_by_lua_block {{ require("steelyard").status() }} }}
+    location @steelyard_failure {{ content_by_lua_block {{ require("steelyard").failure() }} }}
+    {servers}
+"""
+
+
+class Rig:
+    """Makes what a test needs, and stops all of it afterwards."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stop = contextlib.ExitStack()
+        self.memcached = Memcached()
+        self._stop.callback(self.memcached.stop)
+
+    def wait_until(self, holds: Callable[[], object], what: str) -> None:
+        """Ask again and again until it holds; fail with `what` when it does not in time."""
+        wait_until(holds, what)
+
+    def dead_address(self) -> str:
+        """Return an address where nobody listens."""
+        return f"127.0.0.1:{free_port()}"
+
+    def backend(self, name: str) -> Backend:
+        """Start a server."""
+        backend = Backend(name)
+        self._stop.callback(backend.stop)
+        return backend
+
+    def edge(
+        self, *, workers: int = 1, bootstrap: list[str] | None = None, options: str = "", servers: str = "}"
+    ) -> Edge:
+        """Start an nginx; `options` go to init_worker, `servers` follow the first server's locations."""
+        listed = ", ".join(f'"{address}"' for address in bootstrap or [])
+        if "upstreams" not in options:
+            options += f"upstreams = {{ web = {{ bootstrap = {{{listed}}} }} }},"
+        return self.edge_of(one_upstream(self.memcached.port, options, servers), workers=workers)
+
+    def edge_of(self, http: str, *, workers: int = 1) -> Edge:
+        """Start an nginx on what stands in http {}."""
+        edge = Edge(self._folder / "nginx", config(http, workers), workers)
+        self._stop.callback(edge.stop)
+        return edge
+
+    def publish(
+        self,
+        peers: list[tuple[str, str, int, str]],
+        *,
+        generation: int,
+        term: int = 1,
+        upstream: str = "web",
+        picker: str = "vnswrr",
+    ) -> None:
+        """Write a weight table as the controller does; a peer is (id, address, weight, state)."""
+        rows = [
+            {"id": peer, "address": address, "weight": weight, "baseline": 1, "state": state}
+            for peer, address, weight, state in peers
+        ]
+        document = {
+            "v": 1, "upstream": upstream, "term": term, "generation": generation,
+            "issued_at_ms": int(time.time() * 1000), "law": "steelyard", "picker": picker, "peers": rows,
+        }  # fmt: skip
+        self.memcached.set(f"steelyard:1:weights:{upstream}", json.dumps(document))
+
+    def stop(self) -> None:
+        """Stop everything, the last started first."""
+        self._stop.close()
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    """Return a memcached, and the means to start an nginx and servers."""
+    for daemon in ("nginx", "memcached"):
+        if shutil.which(daemon) is None:
+            pytest.fail(f"{daemon} is not installed: run `make setup-tests`")
+    made = Rig(tmp_path)
+    try:
+        yield made
+    finally:
+        made.stop()

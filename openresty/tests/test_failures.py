@@ -1,0 +1,209 @@
+"""What a client sees when servers fail: another server, or a reason."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from openresty.tests.conftest import Rig
+
+pytestmark = pytest.mark.integration
+
+EXAMPLE = Path(__file__).parents[1] / "conf.d" / "steelyard.conf"
+
+
+def test_no_table_and_no_list_answers_502_and_says_so(rig: "Rig") -> None:
+    answer = rig.edge().get()
+    assert answer.status == 502
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.json() == {
+        "type": "about:blank",
+        "title": "Bad Gateway",
+        "status": 502,
+        "detail": "upstream web: no weight table yet and no bootstrap list",
+        "upstream": "web",
+        "tries": [],
+    }
+
+
+def test_no_server_up_answers_502_with_each_server_s_state(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "down"), ("b", a.address, 1, "drain")], generation=1)
+    edge = rig.edge()
+    edge.wait_for(1)
+    assert edge.get().json()["detail"] == "upstream web: no server is up: a is down, b is drain"
+
+
+def test_all_servers_dead_answers_502_with_what_each_did(rig: "Rig") -> None:
+    peers = [(f"s{n}", rig.dead_address(), 1, "up") for n in range(5)]
+    rig.publish(peers, generation=1)
+    edge = rig.edge()
+    edge.wait_for(1)
+    problem = edge.get().json()
+    tried = [row["peer"] for row in problem["tries"]]
+    assert len(tried) == len(set(tried)) == 3  # the first, and two retries
+    assert all(row["what"] == "could not be connected to" for row in problem["tries"])
+    assert problem["detail"] == "upstream web: " + "; ".join(
+        f"{peer} could not be connected to" for peer in tried
+    )
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_dead_server_is_retried_elsewhere(rig: "Rig", workers: int) -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up"), ("dead", rig.dead_address(), 9, "up")], generation=1)
+    edge = rig.edge(workers=workers)
+    edge.wait_for(1)
+    assert edge.shares(40) == {"a": 40}
+    rig.wait_until(lambda: edge.peer("a")["completed"] == 40, "all are counted")
+    assert edge.peer("dead")["failed"] == edge.peer("dead")["picks"] > 0
+    assert edge.peer("dead")["completed"] == 0
+
+
+def test_a_backup_is_the_last_resort_of_a_retry(rig: "Rig") -> None:
+    spare = rig.backend("spare")
+    rig.publish([("a", rig.dead_address(), 1, "up"), ("spare", spare.address, 1, "backup")], generation=1)
+    edge = rig.edge()
+    edge.wait_for(1)
+    assert edge.shares(5) == {"spare": 5}
+
+
+def test_a_server_that_does_not_answer_in_time_gives_504(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = rig.edge()
+    edge.wait_for(1)
+    answer = edge.get("/?sleep_s=2.5")
+    assert answer.status == 504
+    assert answer.json()["detail"] == "upstream web: a did not answer in time"
+
+
+def test_an_error_of_the_server_itself_is_passed_on(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = rig.edge()
+    edge.wait_for(1)
+    assert (edge.get("/?status=503").status, edge.get("/?status=404").status) == (503, 404)
+    rig.wait_until(lambda: edge.peer("a")["failed"] == 1, "503 counts as failed")
+    rig.wait_until(lambda: edge.peer("a")["completed"] == 1, "404 counts as completed")
+
+
+@contextmanager
+def one_answer_a_connection() -> Iterator[str]:
+    """Serve one request on each connection, and hang up on the second, unannounced."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            if connection.recv(65536):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX-Backend: rude\r\nContent-Length: 0\r\n\r\n")
+                connection.recv(65536)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+def test_the_only_server_is_asked_again_when_a_pooled_connection_was_closed(rig: "Rig") -> None:
+    with one_answer_a_connection() as address:
+        rig.publish([("rude", address, 1, "up")], generation=1)
+        edge = rig.edge()
+        edge.wait_for(1)
+        assert edge.shares(10) == {"rude": 10}
+
+
+def test_nginx_s_own_upstreams_live_in_the_same_server(rig: "Rig") -> None:
+    a, own = rig.backend("a"), rig.backend("own")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = rig.edge(
+        servers=f"""
+            location /own {{ proxy_pass http://own; }}
+            location /dead {{ proxy_pass http://dead; }}
+            location /first {{
+                proxy_pass http://dead; error_page 502 = @second;
+            }}
+            location @second {{ proxy_pass http://web; }}
+            location /handover {{
+                proxy_pass http://web; proxy_intercept_errors on; error_page 503 = @own;
+            }}
+            location @own {{ proxy_pass http://own; }}
+        }}
+        upstream own {{ server {own.address}; keepalive 4; }}
+        upstream dead {{ server {rig.dead_address()}; }}
+        """
+    )
+    edge.wait_for(1)
+    assert edge.get("/own").server == "own"
+    dead = edge.get("/dead")
+    assert (dead.status, dead.json()["detail"]) == (502, "the server gave no valid answer")
+    assert (edge.get("/first").status, edge.get("/first").server) == (200, "a")
+    assert edge.get("/handover?status=503").status == 503  # from `own`, asked the same
+    rig.wait_until(lambda: edge.peer("a")["completed"] == 2, "only ours are counted")
+    assert edge.peer("a")["failed"] == 1
+    assert edge.peer("a")["in_flight"] == 0
+
+
+def test_a_subrequest_is_balanced_and_leaves_nothing_in_flight(rig: "Rig") -> None:
+    a, dead = rig.backend("a"), rig.dead_address()
+    rig.publish([("a", a.address, 1, "up"), ("dead", dead, 1, "up")], generation=1)
+    edge = rig.edge(
+        servers="""
+            location /guarded { auth_request /auth; proxy_pass http://web; }
+            location = /auth { internal; proxy_pass http://web/; }
+        }"""
+    )
+    edge.wait_for(1)
+    assert {edge.get("/guarded").status for _ in range(10)} == {200}
+    rig.wait_until(lambda: edge.peer("a")["completed"] == 10, "the requests are counted")
+    assert edge.peer("a")["in_flight"] == edge.peer("dead")["in_flight"] == 0
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+def test_a_server_on_ipv6(rig: "Rig") -> None:
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError:
+            pytest.skip("no ::1 here")
+        port = probe.getsockname()[1]
+    edge = rig.edge(
+        servers=f"}} server {{ listen [::1]:{port}; location / {{ add_header X-Backend six; return 200; }} }}"
+    )
+    rig.publish([("six", f"[::1]:{port}", 1, "up")], generation=1)
+    edge.wait_for(1)
+    assert edge.shares(3) == {"six": 3}
+    rig.wait_until(lambda: edge.peer("six")["completed"] == 3, "they are counted")
+
+
+def test_the_example_in_conf_d_runs(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    example = EXAMPLE.read_text()
+    for written, here in (
+        ("listen 8080", "listen 127.0.0.1:@PORT@"),
+        ('os.getenv("STEELYARD_MEMCACHED") or "127.0.0.1:11211"', f'"127.0.0.1:{rig.memcached.port}"'),
+    ):
+        assert written in example
+        example = example.replace(written, here)
+    edge = rig.edge_of(example)
+    assert edge.test_config() == ""
+    edge.wait_for(1)
+    assert edge.shares(3) == {"a": 3}

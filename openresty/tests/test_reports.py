@@ -1,0 +1,187 @@
+"""What nginx tells of its traffic: the report in Memcached, and the status page."""
+
+import json
+import os
+import signal
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from openresty.tests.conftest import Edge, Rig
+
+pytestmark = pytest.mark.integration
+
+KEY = "steelyard:1:traffic:web:edge-1"
+
+
+class Reports:
+    """Every report since this began, by its number."""
+
+    def __init__(self, rig: "Rig") -> None:
+        self._memcached = rig.memcached
+        self.by_seq: dict[int, Any] = {}
+
+    def read(self) -> Any:
+        """Return the newest report, or an empty one."""
+        value = self._memcached.get(KEY)
+        report: Any = json.loads(value) if value else {"seq": 0, "peers": {}}
+        self.by_seq[report["seq"]] = report
+        return report
+
+    def total(self, peer: str, figure: str) -> int:
+        """Return the sum over all reports seen, among them the newest."""
+        self.read()
+        return sum(report["peers"].get(peer, {}).get(figure, 0) for report in self.by_seq.values())
+
+
+def serving(rig: "Rig", workers: int) -> "Edge":
+    a, b = rig.backend("a"), rig.backend("b")
+    rig.publish([("a", a.address, 1, "up"), ("b", b.address, 1, "up")], generation=1)
+    edge = rig.edge(workers=workers)
+    edge.wait_for(1)
+    return edge
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_reports_add_up_to_what_was_asked(rig: "Rig", workers: int) -> None:
+    edge, reports = serving(rig, workers), Reports(rig)
+    rig.wait_until(lambda: reports.read()["peers"], "a report with peers")
+    for _ in range(40):
+        edge.get()
+        reports.read()
+    for _ in range(6):
+        edge.get("/?status=500")
+        edge.get("/?status=404")
+        reports.read()
+
+    def sums(figure: str) -> int:
+        return reports.total("a", figure) + reports.total("b", figure)
+
+    rig.wait_until(lambda: (sums("completed"), sums("failed")) == (46, 6), "46 completed and 6 failed")
+    seqs = sorted(reports.by_seq)
+    assert seqs == list(range(seqs[0], seqs[-1] + 1))
+    report = reports.read()
+    assert (report["v"], report["upstream"], report["lb"]) == (1, "web", "edge-1")
+    assert 0.1 <= report["interval_s"] <= 2
+    assert len({r["boot"] for r in reports.by_seq.values() if r["seq"]}) == 1
+
+
+def test_a_server_in_two_upstreams_is_reported_in_both_with_the_work_of_both(rig: "Rig") -> None:
+    shared = rig.backend("shared")
+    for upstream in ("web", "api"):
+        rig.publish([(f"{upstream}-1", shared.address, 1, "up")], generation=1, upstream=upstream)
+    edge = rig.edge(
+        options="upstreams = { web = {}, api = {} },",
+        servers="""
+            location /api { proxy_pass http://api; }
+        }
+        upstream api { server 0.0.0.1; balancer_by_lua_block { require("steelyard").balance("api") } }
+        """,
+    )
+    edge.wait_for(1)
+    rig.wait_until(lambda: edge.upstream("api")["generation"] == 1, "api has its table too")
+    for path in ("/", "/", "/api"):
+        assert edge.get(path).status == 200
+
+    def completed(upstream: str) -> int:
+        return int(edge.upstream(upstream)["peers"][0]["completed"])
+
+    rig.wait_until(lambda: (completed("web"), completed("api")) == (3, 3), "three requests in both")
+
+
+def test_an_idle_report_lists_all_peers_with_nothing_done(rig: "Rig") -> None:
+    serving(rig, 1)
+    reports = Reports(rig)
+    rig.wait_until(lambda: len(reports.read()["peers"]) == 2, "a report of two peers")
+    idle = {"completed": 0, "failed": 0, "in_flight": 0, "latency_ms": None}
+    assert reports.read()["peers"] == {"a": idle, "b": idle}
+
+
+def test_a_request_is_in_flight_until_it_ends_and_its_latency_is_told(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge, reports = rig.edge(workers=2), Reports(rig)
+    edge.wait_for(1)
+    thread = threading.Thread(target=edge.get, args=("/?sleep_s=1.5",))
+    thread.start()
+    rig.wait_until(lambda: reports.read()["peers"].get("a", {}).get("in_flight") == 1, "one in flight")
+    thread.join()
+
+    def ended() -> bool:
+        return any(
+            report["peers"].get("a", {}).get("completed") == 1
+            and report["peers"]["a"]["in_flight"] == 0
+            and 1400 < report["peers"]["a"]["latency_ms"] < 3000
+            for report in [reports.read()]
+        )
+
+    rig.wait_until(ended, "the request is completed, with its latency")
+
+
+def test_a_killed_worker_leaves_nothing_in_flight(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = rig.edge()
+    edge.wait_for(1)
+
+    def interrupted() -> None:
+        with pytest.raises(OSError, match=r".*"):
+            edge.get("/?sleep_s=3")
+
+    thread = threading.Thread(target=interrupted)
+    thread.start()
+    rig.wait_until(lambda: edge.peer("a")["in_flight"] == 1, "one in flight")
+    (pid,) = edge.worker_pids()
+    os.kill(pid, signal.SIGKILL)
+    thread.join()
+    rig.wait_until(lambda: edge.peer("a")["in_flight"] == 0, "it is forgotten")
+
+
+def test_a_client_that_goes_away_is_nobody_s_failure(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = rig.edge()
+    edge.wait_for(1)
+    with socket.create_connection(("127.0.0.1", edge.port)) as client:
+        client.sendall(b"GET /?sleep_s=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        rig.wait_until(lambda: edge.peer("a")["in_flight"] == 1, "one in flight")
+    rig.wait_until(lambda: edge.peer("a")["in_flight"] == 0, "it is let go")
+    peer = edge.peer("a")
+    assert (peer["picks"], peer["completed"], peer["failed"]) == (1, 0, 0)
+
+
+def test_a_reload_keeps_boot_and_numbers(rig: "Rig") -> None:
+    edge, reports = serving(rig, 2), Reports(rig)
+    rig.wait_until(lambda: reports.read()["seq"] > 1, "reports")
+    before = reports.read()
+    edge.reload()
+    rig.wait_until(lambda: reports.read()["seq"] > before["seq"] + 1, "reports go on")
+    assert reports.read()["boot"] == before["boot"]
+
+
+def test_the_status_page_shows_peers_weights_and_picks(rig: "Rig") -> None:
+    edge = serving(rig, 2)
+    edge.shares(20)
+    rig.wait_until(lambda: edge.peer("a")["completed"] + edge.peer("b")["completed"] == 20, "20 are counted")
+    status = edge.status()
+    assert (status["lb"], status["platform"], len(status["workers"])) == ("edge-1", "debian", 2)
+    web = status["upstreams"]["web"]
+    assert (web["term"], web["generation"], web["law"], web["rung"]) == (1, 1, "steelyard", "fresh")
+    assert [(p["id"], p["weight"], p["state"], p["eligible"], p["share"]) for p in web["peers"]] == [
+        ("a", 1, "up", True, 0.5),
+        ("b", 1, "up", True, 0.5),
+    ]
+    assert sum(p["picks"] for p in web["peers"]) == 20
+    assert web["age_s"] < 3
+
+
+def test_the_status_page_is_for_loopback_and_whom_the_option_names(rig: "Rig") -> None:
+    edge = rig.edge(options='allow = {"10.9.0.0/16"}, upstreams = { web = {} },')
+    assert edge.get("/steelyard/status").status == 200
+    assert edge.get("/steelyard/status", {"X-Real-IP": "10.9.1.1"}).status == 200
+    refused = edge.get("/steelyard/status", {"X-Real-IP": "10.8.1.1"})
+    assert refused.status == 403
+    assert refused.json()["detail"].startswith("10.8.1.1 is neither loopback")
