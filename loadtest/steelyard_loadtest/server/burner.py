@@ -1,0 +1,22 @@
+"""One CPU burner: spins until its time is up or its parent is gone.
+
+Run as `python burner.py SECONDS PARENT_PID`, a separate process: as a thread it
+would fight the server for Python's lock, and the server would be slow for a
+reason that no neighbour has. Imports only what starts quickly, because under a
+limit of 0.15 cores an import is long.
+"""
+
+import os
+import sys
+import time
+
+
+def spin(deadline_s: float, parent: int) -> None:
+    """Use CPU until the monotonic clock reads deadline_s or the process's parent is not `parent`."""
+    while time.monotonic() < deadline_s and os.getppid() == parent:
+        for _ in range(20_000):  # about 0.5 ms, so both conditions are seen soon
+            pass
+
+
+if __name__ == "__main__":
+    spin(time.monotonic() + float(sys.argv[1]), int(sys.argv[2]))
