@@ -1,0 +1,274 @@
+"""The whole cluster, as `make up` starts it: weights follow the load, and `make down` leaves nothing."""
+
+import http.client
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from steelyard_loadtest.cluster.ports import holder
+from steelyard_loadtest.cluster.supervise import Supervisor
+
+from conftest import free_port
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+# About half of what the three servers can do (0.6 cores at a millisecond or so a request).
+REQUESTS_PER_S = 220
+
+
+class Cluster:
+    """A cluster of its own, on free ports."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+        self.lb, self.api, self.memcached, self.redis = (free_port() for _ in range(4))
+        self.first_server = free_port(3)
+
+    @property
+    def ports(self) -> list[int]:
+        return [
+            self.lb,
+            self.api,
+            self.memcached,
+            self.redis,
+            *range(self.first_server, self.first_server + 3),
+        ]
+
+    def command(self, action: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [
+                sys.executable, "-m", "steelyard_loadtest",
+                "cluster", action, "--run-dir", str(self.run_dir),
+                "--lb-port", str(self.lb), "--api-port", str(self.api),
+                "--memcached-port", str(self.memcached), "--redis-port", str(self.redis),
+                "--server-port", str(self.first_server),
+            ],
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+
+    def request(self, port: int, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+        finally:
+            connection.close()
+
+    def web(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.request(self.api, "/v1/upstreams/web")[2])
+        return document
+
+
+class Load:
+    """A constant rate of requests until it is stopped; who answered, and what failed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._port = cluster.lb
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._served: Counter[str] = Counter()
+        self._threads = [threading.Thread(target=self._drive, args=(number,)) for number in range(WORKERS)]
+        self.failures: list[str] = []
+
+    def __enter__(self) -> "Load":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def share(self, server: str, *, requests: int = 200) -> float:
+        """Return a server's share of the next so many requests."""
+        before = self.served()
+        while sum((self.served() - before).values()) < requests:
+            time.sleep(0.02)
+        during = self.served() - before
+        return during[server] / sum(during.values())
+
+    def served(self) -> Counter[str]:
+        with self._lock:
+            return Counter(self._served)
+
+    def _drive(self, number: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
+        next_s = time.monotonic() + number / REQUESTS_PER_S
+        while not self._stop.is_set():
+            time.sleep(max(0.0, next_s - time.monotonic()))
+            next_s += WORKERS / REQUESTS_PER_S
+            try:
+                connection.request("GET", "/")
+                answer = connection.getresponse()
+                body = answer.read()
+            except OSError as error:
+                connection.close()
+                self.failures.append(repr(error))
+                continue
+            with self._lock:
+                self._served[answer.getheader("X-Served-By", "nobody")] += 1
+            if answer.status != 200:
+                self.failures.append(f"{answer.status} {body[:300].decode()}")
+        connection.close()
+
+
+WORKERS = 24
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    found = Cluster(tmp_path_factory.mktemp("cluster"))
+    up = found.command("up")
+    try:
+        assert up.returncode == 0, up.stdout + up.stderr
+        yield found
+    finally:
+        down = found.command("down")
+        assert down.returncode == 0, down.stderr
+
+
+def test_a_request_is_answered_and_says_by_whom(cluster: Cluster) -> None:
+    status, headers, body = cluster.request(cluster.lb, "/")
+    assert status == 200
+    assert headers["x-served-by"] == headers["x-steelyard-server"] == json.loads(body)["server"]
+
+
+def test_up_twice_is_harmless(cluster: Cluster) -> None:
+    before = _pids(cluster)
+    again = cluster.command("up")
+    assert (again.returncode, _pids(cluster)) == (0, before)
+    assert f"http://127.0.0.1:{cluster.lb}/" in again.stdout
+
+
+def test_nginx_says_what_it_does(cluster: Cluster) -> None:
+    document = json.loads(cluster.request(cluster.lb, "/steelyard/status")[2])
+    web = document["upstreams"]["web"]
+    assert web["rung"] == "fresh"
+    assert [peer["id"] for peer in web["peers"]] == ["server-1", "server-2", "server-3"]
+    assert web["generation"] > 0
+
+
+def test_share_falls_while_a_server_burns_and_returns(cluster: Cluster) -> None:
+    with Load(cluster) as load:
+        _until(lambda: _traffic_is_reported(cluster), 30)
+        calm = load.share("server-1", requests=1000)
+        assert cluster.request(cluster.first_server, "/burn?seconds=60&workers=3", "POST")[0] < 300
+        start = cluster.web()["generation"]
+        ticks = _ticks_until(cluster, start, lambda: load.share("server-1") < 0.6 * calm, at_most=40)
+        assert ticks <= 6, f"{ticks} ticks of 1 s until the share had fallen"
+        assert cluster.request(cluster.first_server, "/burn", "DELETE")[0] < 300
+        start = cluster.web()["generation"]
+        _ticks_until(cluster, start, lambda: load.share("server-1", requests=400) > 0.8 * calm, at_most=90)
+    assert load.failures == []
+
+
+def test_a_server_that_dies_fails_no_request_and_is_named(cluster: Cluster) -> None:
+    with Load(cluster) as load:
+        load.share("server-2")
+        victim = _pids(cluster)["server-2"]
+        for process in [*psutil.Process(victim).children(recursive=True), psutil.Process(victim)]:
+            process.kill()
+        load.share("server-2", requests=600)
+    assert load.failures == []
+    status = cluster.command("status")
+    assert status.returncode == 1
+    assert "server-2" in status.stdout
+    assert "EXITED" in status.stdout
+    again = cluster.command("up")
+    assert again.returncode == 0, again.stderr
+    assert cluster.command("status").returncode == 0
+
+
+def test_no_server_up_is_a_502_that_says_why(cluster: Cluster) -> None:
+    pids = _pids(cluster)
+    servers = [psutil.Process(pids[f"server-{n}"]) for n in (1, 2, 3)]
+    for server in servers:
+        for process in [*server.children(recursive=True), server]:
+            process.kill()
+    psutil.wait_procs(servers, timeout=10)
+    status, headers, body = cluster.request(cluster.lb, "/")
+    problem = json.loads(body)
+    assert (status, headers["content-type"]) == (502, "application/problem+json")
+    assert "web" in problem["detail"]
+    assert str(cluster.first_server) in problem["detail"] or "server-" in problem["detail"]
+    assert cluster.command("up").returncode == 0
+
+
+def test_a_taken_port_is_named_with_its_holder(tmp_path: Path, cluster: Cluster) -> None:
+    other = Cluster(tmp_path)
+    other.lb = cluster.lb
+    up = other.command("up")
+    assert up.returncode == 1
+    assert up.stderr.count("\n") == 1
+    assert f"port {cluster.lb} (nginx) is taken by nginx (pid " in up.stderr
+    assert not [port for port in other.ports if port != cluster.lb and holder(port)]
+
+
+def test_down_leaves_nothing(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    assert cluster.command("up").returncode == 0
+    assert all(holder(port) for port in cluster.ports)
+    assert cluster.command("down").returncode == 0
+    assert [port for port in cluster.ports if holder(port)] == []
+    assert _mentioning(str(tmp_path)) == []
+    assert "was not running" in cluster.command("down").stdout
+
+
+def test_up_ends_what_a_killed_supervisor_left_behind(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    assert cluster.command("up").returncode == 0
+    psutil.Process(int((tmp_path / "supervisord.pid").read_text())).kill()
+    up = cluster.command("up")
+    assert up.returncode == 0, up.stderr
+    assert cluster.command("down").returncode == 0
+    assert [port for port in cluster.ports if holder(port)] == []
+
+
+def _traffic_is_reported(cluster: Cluster) -> bool:
+    return any((peer["completed_per_tick"] or 0) > 20 for peer in cluster.web()["peers"])
+
+
+def _until(holds: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds} s")
+        time.sleep(0.1)
+
+
+def _ticks_until(cluster: Cluster, start: int, holds: Callable[[], bool], *, at_most: int) -> int:
+    """Return after how many ticks of the controller something held; fail after too many."""
+    while True:
+        held = holds()
+        ticks = int(cluster.web()["generation"]) - start
+        if held:
+            return ticks
+        if ticks > at_most:
+            pytest.fail(f"not within {at_most} ticks: {[peer['why'] for peer in cluster.web()['peers']]}")
+
+
+def _pids(cluster: Cluster) -> dict[str, int]:
+    with Supervisor(cluster.run_dir / "supervisor.sock") as supervisor:
+        return {name: row["pid"] for name, row in supervisor.states().items()}
+
+
+def _mentioning(text: str) -> list[str]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+        except psutil.Error:
+            continue
+        if text in line:
+            found.append(line)
+    return found
