@@ -5,7 +5,7 @@ receiver's own clock, from the moment that (boot, seq) changed; `taken_at_ms`
 is never looked at. A value that is refused changes nothing but its count.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -59,29 +59,13 @@ def take(
     balancer: the raw value, or None where the key was absent. What is not
     configured any more is forgotten.
     """
-    refusals: dict[str, Refusal] = {}
-    held_samples: dict[str, Held[SampleRecord]] = {}
-    held_reports: dict[str, Held[TrafficReport]] = {}
-    for peer, value in samples.items():
-        sample = None if value is None else record.decode(value)
-        if isinstance(sample, SampleRecord) and (sample.upstream, sample.peer) != (upstream, peer):
-            sample = _misplaced(f"{sample.upstream}/{sample.peer}")
-        if isinstance(sample, Refused):
-            refusals[f"sample of {peer}"] = Refusal(sample.reason, sample.detail)
-            sample = None
-        kept = _newer(intake.samples.get(peer), sample, now_s)
-        if kept is not None:
-            held_samples[peer] = kept
-    for lb, value in reports.items():
-        report = None if value is None else traffic.decode(value)
-        if isinstance(report, TrafficReport) and (report.upstream, report.lb) != (upstream, lb):
-            report = _misplaced(f"{report.upstream}/{report.lb}")
-        if isinstance(report, Refused):
-            refusals[f"traffic report of {lb}"] = Refusal(report.reason, report.detail)
-            report = None
-        kept_report = _newer(intake.reports.get(lb), report, now_s)
-        if kept_report is not None:
-            held_reports[lb] = kept_report
+    held_samples, sample_refusals = _received(
+        "sample", intake.samples, samples, record.decode, lambda sample: sample.peer, upstream, now_s
+    )
+    held_reports, report_refusals = _received(
+        "traffic report", intake.reports, reports, traffic.decode, lambda report: report.lb, upstream, now_s
+    )
+    refusals = sample_refusals | report_refusals
     refused = dict(intake.refused)
     for refusal in refusals.values():
         refused[refusal.reason] = refused.get(refusal.reason, 0) + 1
@@ -99,6 +83,31 @@ def changes(before: Intake, after: Intake) -> list[str]:
         f"{source} is no longer refused" for source in before.refusals if source not in after.refusals
     )
     return lines
+
+
+def _received(
+    kind: str,
+    before: Mapping[str, Held[Message]],
+    values: Mapping[str, bytes | None],
+    decode: Callable[[bytes], Message | Refused],
+    sender: Callable[[Message], str],
+    upstream: str,
+    now_s: float,
+) -> tuple[dict[str, Held[Message]], dict[str, Refusal]]:
+    held: dict[str, Held[Message]] = {}
+    refusals: dict[str, Refusal] = {}
+    for name, value in values.items():
+        message = None if value is None else decode(value)
+        if message is not None and not isinstance(message, Refused):
+            whose = (message.upstream, sender(message))
+            message = message if whose == (upstream, name) else _misplaced("/".join(whose))
+        if isinstance(message, Refused):
+            refusals[f"{kind} of {name}"] = Refusal(message.reason, message.detail)
+            message = None
+        kept = _newer(before.get(name), message, now_s)
+        if kept is not None:
+            held[name] = kept
+    return held, refusals
 
 
 def _newer(held: Held[Message] | None, message: Message | None, now_s: float) -> Held[Message] | None:

@@ -8,7 +8,6 @@ import contextlib
 import http.client
 import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -24,23 +23,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from conftest import free_port
+
 LUA = Path(__file__).parents[1] / "lua"
 MODULES = Path("/usr/lib/nginx/modules")
 PATIENCE_S = 20.0  # for a loaded machine; nothing waits that long when all is well
 NEVER_IN_A_LOG = ("[emerg]", "[alert]", "ngx.sleep(0)", "stack traceback", "attempt to", "runtime error")
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on.
-
-    From below the range that outgoing connections take theirs from, so that none is taken meanwhile.
-    """
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def wait_until(holds: Callable[[], object], what: str) -> None:

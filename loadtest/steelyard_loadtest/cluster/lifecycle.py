@@ -50,7 +50,7 @@ def status(cluster: Cluster) -> int:
     broken = False
     for name, row in states.items():
         missing = waiting[name]() if row["alive"] else row["description"]
-        print(f"{name:12} {row['statename']:8} {missing or 'ready'}")
+        print(f"{name:12} {'running' if row['alive'] else 'not running'}: {missing or 'ready'}")
         if missing:
             broken = True
             print(_log_tail(cluster, name))
