@@ -40,8 +40,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         ("--redis-port", 8379, "redis"),
     ):
         variable = "STEELYARD_" + flag.removeprefix("--").replace("-", "_").upper()
-        parser.add_argument(flag, type=_port, default=os.environ.get(variable, default), metavar="PORT",
-                            help=f"{what} (%(default)s; {variable})")  # fmt: skip
+        parser.add_argument(
+            flag,
+            type=_first_port if flag == "--server-port" else _port,
+            default=os.environ.get(variable, default),
+            metavar="PORT",
+            help=f"{what} (%(default)s; {variable})",
+        )
     parser.set_defaults(run=run)
 
 
@@ -106,6 +111,13 @@ def _nginx_modules() -> tuple[str, ...]:
     if not all(Path(path).exists() for path in found):
         raise RuntimeError("nginx has no Lua here: install libnginx-mod-http-lua (`make setup` does it)")
     return found
+
+
+def _first_port(text: str) -> int:
+    port = _port(text)
+    if port > 65535 - len(CPU_LIMITS) + 1:
+        raise argparse.ArgumentTypeError(f"{port} is too high: {len(CPU_LIMITS)} ports are needed")
+    return port
 
 
 def _port(text: str) -> int:

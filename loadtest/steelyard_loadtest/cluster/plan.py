@@ -164,7 +164,12 @@ def files(cluster: Cluster, templates: dict[str, str]) -> dict[str, str]:
         ),
         "programs": "\n".join(_program(cluster, component) for component in components(cluster)),
     }
-    return {name: _Percent(text).substitute(names) for name, text in templates.items()}
+    # supervisord expands % in its values; nothing else here does.
+    escaped = {name: value.replace("%", "%%") for name, value in names.items()}
+    return {
+        name: _Percent(text).substitute(escaped if name == "supervisord.conf" else names)
+        for name, text in templates.items()
+    }
 
 
 def _program(cluster: Cluster, component: Component) -> str:
@@ -177,7 +182,7 @@ def _program(cluster: Cluster, component: Component) -> str:
     return "\n".join(
         [
             f"[program:{component.name}]",
-            f"command = {command.replace('%', '%%')}",
+            f"command = {command}",
             f"directory = {cluster.run_dir}",
             "environment = " + ",".join(f'{key}="{value}"' for key, value in environment.items()),
             f"priority = {component.order}",

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 def seconds(text: str) -> int:
     """Take the length of a phase: thirds of at least 2 s."""
-    return int(_within(text, 6, 3600, "whole seconds"))
+    return _whole(text, 6, 3600, "seconds")
 
 
 def rate(text: str) -> float:
@@ -17,7 +17,14 @@ def rate(text: str) -> float:
 
 def users(text: str) -> int:
     """Take a number of users."""
-    return int(_within(text, 1, 5000, "users"))
+    return _whole(text, 1, 5000, "users")
+
+
+def _whole(text: str, lowest: int, highest: int, unit: str) -> int:
+    value = _within(text, lowest, highest, unit)
+    if not value.is_integer():
+        raise argparse.ArgumentTypeError(f"a whole number of {unit}")
+    return int(value)
 
 
 def _within(text: str, lowest: float, highest: float, unit: str) -> float:

@@ -42,7 +42,7 @@ class DemoUser(FastHttpUser):  # type: ignore[misc]  # locust has no types
         time.sleep(self.wait_time())
 
     def wait_time(self) -> float:
-        """Give the seconds until the next request is due; 0 when late, at most one request being made up for."""
+        """Give the seconds until the next request is due; 0 when late, at most one being made up for."""
         now_s = time.monotonic()
         self.due_s = max(self.due_s, now_s - 1 / USER_RATE) + random.expovariate(USER_RATE)
         return max(self.due_s - now_s, 0.0)

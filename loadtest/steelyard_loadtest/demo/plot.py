@@ -57,7 +57,8 @@ def plot(file: Path, phases: Sequence[Phase], servers: Sequence[str], burned: st
             grid[ROWS - 1][column].set_xlabel("time in the phase (s)")
         first = [grid[row][0] for row in range(ROWS)]
         _label_rows(first)
-        _scale_rows(first)
+        drawn = (second for phase in phases for second in per_second(phase, servers))
+        _scale_rows(first, any_latency=any(second.p50_ms is not None for second in drawn))
         figure.suptitle(
             f"A neighbour takes {burned}'s CPU in the shaded time: the same load, two ways to spread it",
             fontsize=13,
@@ -130,13 +131,14 @@ def _label_rows(axes: Sequence[Axes]) -> None:
         axis.set_ylabel(label)
 
 
-def _scale_rows(axes: Sequence[Axes]) -> None:
+def _scale_rows(axes: Sequence[Axes], *, any_latency: bool) -> None:
     share, weight, cpu, rate, latency = axes
     for axis in (share, weight, cpu):
         axis.set_ylim(bottom=0)
         axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
     rate.set_ylim(bottom=0)
-    latency.set_yscale("log")
+    if any_latency:  # where all requests failed, a logarithmic scale would have nothing to begin at
+        latency.set_yscale("log")
     latency.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
 

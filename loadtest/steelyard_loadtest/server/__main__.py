@@ -32,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         listener = socket.create_server((options.host, options.port), family=family, backlog=2048)
     except OSError as error:
-        return _fail(options.name, f"cannot listen on {options.host} port {options.port}: {error.strerror}")
+        why = (error.strerror or str(error)).partition(" (while")[0]  # Python repeats the address there
+        return _fail(options.name, f"cannot listen on {options.host} port {options.port}: {why}")
     port = listener.getsockname()[1]
     try:
         # The port is part of the group's name, so that equally named servers of two clusters share no quota.

@@ -1,0 +1,182 @@
+"""The plan of a local cluster: its components, the files they read, and what the command line refuses."""
+
+import configparser
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import steelyard_loadtest.cluster
+import yaml
+from steelyard_loadtest.__main__ import main
+from steelyard_loadtest.cluster.plan import Cluster, Component, Server, components, files
+
+FOLDER = Path(steelyard_loadtest.cluster.__file__).with_name("templates")
+TEMPLATES = {path.name: path.read_text() for path in FOLDER.iterdir()}
+
+PLAIN = Cluster(
+    checkout=Path("/opt/steelyard"),
+    run_dir=Path("/srv/run"),
+    socket=Path("/srv/run/supervisor.sock"),
+    lb_port=8080,
+    api_port=8081,
+    memcached_port=8211,
+    redis_port=8379,
+    servers=tuple(Server(name=f"server-{n}", port=8100 + n, cpu_limit=0.15 * n) for n in (1, 2, 3)),
+)
+SPACED = replace(
+    PLAIN,
+    checkout=Path("/home/a b/steel yard"),
+    run_dir=Path("/home/a b/my run"),
+    socket=Path("/home/a b/my run/supervisor.sock"),
+)
+
+
+def program(cluster: Cluster, name: str) -> configparser.SectionProxy:
+    parser = configparser.RawConfigParser(inline_comment_prefixes=(" ;",))
+    parser.read_string(files(cluster, TEMPLATES)["supervisord.conf"])
+    return parser[f"program:{name}"]
+
+
+def test_every_component_has_a_name_of_its_own() -> None:
+    assert [part.name for part in components(PLAIN)] == [
+        "memcached",
+        "redis",
+        *("server-1", "agent-1", "server-2", "agent-2", "server-3", "agent-3"),
+        "controller",
+        "nginx",
+    ]
+
+
+def test_every_component_that_listens_has_a_port_of_its_own() -> None:
+    ports = {part.name: part.port for part in components(PLAIN) if part.port is not None}
+    assert ports == {
+        "memcached": 8211,
+        "redis": 8379,
+        "server-1": 8101,
+        "server-2": 8102,
+        "server-3": 8103,
+        "controller": 8081,
+        "nginx": 8080,
+    }
+
+
+def test_what_others_need_starts_before_them() -> None:
+    order: dict[str, set[int]] = {}
+    for part in components(PLAIN):
+        order.setdefault(part.name.split("-")[0], set()).add(part.order)
+    assert all(len(steps) == 1 for steps in order.values())
+    step = {kind: steps.pop() for kind, steps in order.items()}
+    assert step["memcached"] == step["redis"]
+    assert step["memcached"] < step["server"] < step["agent"] < step["controller"] < step["nginx"]
+
+
+def test_each_agent_watches_the_server_of_its_number_by_the_pid_file_that_it_writes() -> None:
+    parts = {part.name: part for part in components(PLAIN)}
+
+    def value(part: Component, flag: str) -> str:
+        return part.command[part.command.index(flag) + 1]
+
+    for number in (1, 2, 3):
+        server, agent = parts[f"server-{number}"], parts[f"agent-{number}"]
+        assert value(agent, "--peer") == value(server, "--name") == f"server-{number}"
+        for flag in ("--pid-file", "--cpu-limit"):
+            assert value(agent, flag) == value(server, flag)
+
+
+def test_nginx_is_told_to_finish_the_requests_under_way() -> None:
+    assert {part.name for part in components(PLAIN) if part.stop_signal == "QUIT"} == {"nginx"}
+
+
+@pytest.mark.parametrize(
+    "cluster", [PLAIN, SPACED, replace(PLAIN, user="root")], ids=["plain", "spaced", "root"]
+)
+def test_no_placeholder_is_left_in_any_file(cluster: Cluster) -> None:
+    texts = files(cluster, TEMPLATES)
+    assert set(texts) == {"nginx.conf", "controller.yaml", "supervisord.conf"}
+    assert [name for name, text in texts.items() if re.search(r"%\{|\$\{", text)] == []
+
+
+def test_nginx_keeps_its_own_variables() -> None:
+    assert "proxy_set_header Host $host;" in files(PLAIN, TEMPLATES)["nginx.conf"]
+
+
+def test_nginx_listens_where_the_command_line_says_and_knows_the_servers() -> None:
+    text = files(PLAIN, TEMPLATES)["nginx.conf"]
+    assert "listen 127.0.0.1:8080;" in text
+    assert 'bootstrap = { "127.0.0.1:8101", "127.0.0.1:8102", "127.0.0.1:8103" }' in text
+    assert re.findall(r"^ +server (127.+);$", text, re.MULTILINE) == [f"127.0.0.1:810{n}" for n in (1, 2, 3)]
+
+
+def test_the_controller_s_file_is_yaml_that_names_every_server() -> None:
+    text = files(replace(PLAIN, law="equal"), TEMPLATES)["controller.yaml"]
+    web = yaml.safe_load(text)["upstreams"]["web"]
+    assert web["law"] == "equal"
+    assert web["peers"] == [
+        {"id": f"server-{n}", "address": f"127.0.0.1:810{n}", "baseline": 1} for n in (1, 2, 3)
+    ]
+
+
+def test_paths_with_spaces_are_quoted_in_nginx_conf() -> None:
+    for line in files(SPACED, TEMPLATES)["nginx.conf"].splitlines():
+        outside_quotes = "".join(line.split('"')[::2])
+        assert "a b" not in outside_quotes, line
+
+
+def test_paths_with_spaces_are_one_argument_in_a_command() -> None:
+    command = program(SPACED, "nginx")["command"]
+    assert '"/home/a b/my run"' in command
+    assert '"/home/a b/my run/logs/nginx.log"' in command
+    assert '"/home/a b/my run/server-1.pid"' in program(SPACED, "server-1")["command"]
+    assert '"' not in program(PLAIN, "nginx")["command"]
+
+
+def test_a_user_is_named_only_for_root() -> None:
+    for name, line in (("nginx.conf", r"^user "), ("supervisord.conf", r"^user *=")):
+        assert not re.search(line, files(PLAIN, TEMPLATES)[name], re.MULTILINE)
+        assert re.search(line, files(replace(PLAIN, user="root"), TEMPLATES)[name], re.MULTILINE)
+
+
+def test_memcached_is_told_whom_to_be_only_when_root_starts_it() -> None:
+    assert "-u" not in components(PLAIN)[0].command
+    assert components(replace(PLAIN, user="root"))[0].command[-2:] == ("-u", "nobody")
+
+
+@pytest.mark.parametrize("cluster", [PLAIN, SPACED], ids=["plain", "spaced"])
+def test_every_program_can_be_told_by_its_environment(cluster: Cluster) -> None:
+    for part in components(cluster):
+        assert f'STEELYARD_CLUSTER="{cluster.run_dir}"' in program(cluster, part.name)["environment"]
+
+
+def test_what_dies_stays_dead_so_that_status_can_name_it() -> None:
+    assert {program(PLAIN, part.name)["autorestart"] for part in components(PLAIN)} == {"false"}
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "8080x", "", "²"])
+@pytest.mark.parametrize(
+    "flag", ["--lb-port", "--api-port", "--server-port", "--memcached-port", "--redis-port"]
+)
+def test_a_wrong_port_is_status_2_and_names_the_flag(
+    flag: str, port: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["cluster", "status", f"{flag}={port}"])
+    assert ended.value.code == 2
+    assert f"argument {flag}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["cluster"], ["cluster", "sideways"], [], ["cluster", "up", "--limit-by=x"]]
+)
+def test_a_wrong_command_line_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "usage: steelyard-loadtest" in capsys.readouterr().err
+
+
+def test_a_percent_sign_in_the_path_reaches_supervisord_escaped() -> None:
+    cluster = replace(PLAIN, run_dir=Path("/srv/100%/run"))
+    text = files(cluster, TEMPLATES)
+    assert "directory = /srv/100%%/run" in text["supervisord.conf"]
+    assert "/srv/100%/run" in text["nginx.conf"]

@@ -1,0 +1,47 @@
+"""What the demo server refuses on its command line: status 2 and a reason, before it opens anything."""
+
+import os
+
+import pytest
+from steelyard_loadtest.server.__main__ import main
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "why"),
+    [
+        ("--name", "", "1 to 64 letters"),
+        ("--name", ".x", "the first no mark"),
+        ("--name", "server 1", "1 to 64 letters"),
+        ("--name", "server-1\r\nX-Other: 1", "1 to 64 letters"),
+        ("--name", "x" * 65, "1 to 64 letters"),
+        ("--port", "65536", "a port is a number from 0 to 65535"),
+        ("--port", "-1", "a port is a number"),
+        ("--port", "http", "a port is a number"),
+        ("--port", "²", "a port is a number"),
+        ("--cpu-limit", "0", "a number of cores from 0.05"),
+        ("--cpu-limit", "0.049", "a number of cores from 0.05"),
+        ("--cpu-limit", "nan", "a number of cores"),
+        ("--cpu-limit", "half", "a number of cores"),
+        ("--cpu-limit", str((os.cpu_count() or 1) + 1), "(this machine's)"),
+        ("--limit-by", "hope", "invalid choice"),
+    ],
+)
+def test_a_wrong_value_is_status_2_and_says_what_is_right(
+    flag: str, value: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = {"--name": "server-1", "--port": "0"}
+    arguments = [text for pair in (right | {flag: value}).items() for text in pair]
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert flag in said
+    assert why in said
+
+
+@pytest.mark.parametrize("arguments", [["--name", "server-1"], ["--port", "0"]])
+def test_name_and_port_have_no_default(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "required" in capsys.readouterr().err

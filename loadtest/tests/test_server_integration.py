@@ -1,0 +1,351 @@
+"""The demo server as it is run: its routes, its burners, its CPU limit and its end."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from conftest import PATIENCE_S, free_port
+
+pytestmark = pytest.mark.integration
+
+MODULE = [sys.executable, "-m", "steelyard_loadtest.server"]
+LIMIT_CORES = 0.2
+MEASURED_S = 3.0  # 0.6 s of CPU: 60 of the kernel's clock ticks
+V1_CPU = Path("/sys/fs/cgroup/cpu")
+
+
+class Running:
+    """A server of its own on a free port; its stderr is in a file."""
+
+    def __init__(self, folder: Path, *flags: str, name: str = "server-1") -> None:
+        self.port = free_port()
+        self.log = folder / f"{name}-{self.port}.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [*MODULE, "--name", name, "--port", str(self.port), *flags], stderr=log
+            )
+        self.seen = psutil.Process(self.process.pid)
+
+    def wait_until_ready(self) -> "Running":
+        until(lambda: self.process.poll() is not None or self._answers())
+        assert self.process.poll() is None, self.log.read_text()
+        return self
+
+    def request(
+        self, path: str, method: str = "GET", headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        try:
+            connection.request(method, path, headers=headers or {})
+            answer = connection.getresponse()
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+        finally:
+            connection.close()
+
+    def json(self, path: str, method: str = "GET") -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.request(path, method)[2])
+        return document
+
+    def cpu_seconds(self) -> float:
+        """Return what the server and its burners, all of which still run, have used."""
+        times = [process.cpu_times() for process in [self.seen, *self.seen.children()]]
+        return sum(used.user + used.system for used in times)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and return the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_S)
+
+    def throttles(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            try:
+                line = process.cmdline()
+            except psutil.Error:
+                continue
+            if "steelyard_loadtest.server.throttle" in line and str(self.process.pid) in line:
+                found.append(process)
+        return found
+
+    def _answers(self) -> bool:
+        try:
+            return self.request("/healthz")[0] == 200
+        except OSError:
+            return False
+
+
+Start = Callable[..., Running]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline_s:
+            pytest.fail(f"not within {PATIENCE_S} s")
+        time.sleep(0.05)
+
+
+def burning_share(server: Running) -> float:
+    """Burn with two workers and return the CPU seconds used as a part of those allowed."""
+    assert server.request("/burn?seconds=60&workers=2", "POST")[0] == 202
+    until(lambda: len(server.seen.children()) == 2)
+    before_s, began_s = server.cpu_seconds(), time.monotonic()
+    time.sleep(MEASURED_S)
+    used_s, elapsed_s = server.cpu_seconds() - before_s, time.monotonic() - began_s
+    return used_s / (LIMIT_CORES * elapsed_s)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start servers, which are ended after the test."""
+    started: list[Running] = []
+
+    def start(*flags: str, **more: str) -> Running:
+        started.append(Running(tmp_path, *flags, **more))
+        return started[-1].wait_until_ready()
+
+    yield start
+    for server in started:
+        if server.process.poll() is None:
+            server.end()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server without a limit, for the tests that only ask it something."""
+    running = Running(tmp_path_factory.mktemp("server")).wait_until_ready()
+    yield running
+    running.end()
+
+
+@pytest.mark.parametrize("path", ["/", "/io", "/bytes", "/sleep?ms=0", "/healthz", "/nowhere"])
+def test_every_answer_says_which_server_gave_it(server: Running, path: str) -> None:
+    status, headers, _ = server.request(path)
+    assert status == (404 if path == "/nowhere" else 200)
+    assert headers["x-served-by"] == "server-1"
+
+
+def test_work_gives_the_trace_of_a_product_that_differs_each_time(server: Running) -> None:
+    first, second = server.json("/"), server.json("/")
+    assert first["server"] == "server-1"
+    assert 0 < first["trace"] < 20 * 20
+    assert first["trace"] != second["trace"]
+
+
+def test_work_costs_the_server_cpu_that_healthz_tells(server: Running) -> None:
+    before = server.json("/healthz")
+    for _ in range(50):
+        server.request("/")
+    after = server.json("/healthz")
+    assert after["cpu_seconds"] > before["cpu_seconds"]
+    assert (after["status"], after["server"], after["cpu_limit_cores"]) == ("ok", "server-1", None)
+
+
+def test_io_writes_as_many_bytes_as_asked_and_leaves_no_file(server: Running) -> None:
+    answer = server.json("/io?bytes=3000000")
+    assert answer["bytes"] == 3_000_000
+    assert answer["disk_ms"] > 0
+    assert [file.path for file in server.seen.open_files() if "log" not in file.path] == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 1024, 3_000_000])
+def test_bytes_gives_a_body_of_exactly_that_length(server: Running, size: int) -> None:
+    _, headers, body = server.request(f"/bytes?n={size}")
+    assert len(body) == int(headers["content-length"]) == size
+    assert headers["content-type"] == "application/octet-stream"
+
+
+def test_sleep_is_late_without_using_cpu(server: Running) -> None:
+    assert server.json("/sleep?ms=20") == {"server": "server-1", "slept_ms": 20}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "argument"),
+    [
+        ("GET", "/bytes?n=-1", "n"),
+        ("GET", "/bytes?n=16777217", "n"),
+        ("GET", "/sleep?ms=soon", "ms"),
+        ("GET", "/sleep?ms=", "ms"),
+        ("GET", "/io?bytes=0", "bytes"),
+        ("POST", "/burn?seconds=0", "seconds"),
+        ("POST", "/burn?workers=9", "workers"),
+        ("POST", "/burn?seconds=5&workers=two", "workers"),
+    ],
+)
+def test_a_bad_argument_is_a_400_problem_that_names_it(
+    server: Running, method: str, path: str, argument: str
+) -> None:
+    status, headers, body = server.request(path, method)
+    problem = json.loads(body)
+    assert (status, problem["status"]) == (400, 400)
+    assert headers["content-type"] == "application/problem+json"
+    assert problem["argument"] == argument
+    assert problem["detail"].startswith(f"{argument} must be a whole number of ")
+    assert server.json("/healthz")["burners"] == 0
+
+
+def test_burners_are_children_that_come_and_go(server: Running) -> None:
+    status, _, body = server.request("/burn?seconds=60&workers=3", "POST")
+    assert (status, json.loads(body)) == (202, {"server": "server-1", "seconds": 60, "workers": 3})
+    assert len(server.seen.children()) == server.json("/healthz")["burners"] == 3
+    assert server.json("/burn", "DELETE") == {"server": "server-1", "stopped": 3}
+    assert server.seen.children() == []
+    assert server.json("/burn", "DELETE")["stopped"] == 0
+
+
+def test_a_second_burn_takes_the_place_of_the_first(server: Running) -> None:
+    for workers in (3, 1):
+        server.request(f"/burn?seconds=60&workers={workers}", "POST")
+    assert len(server.seen.children()) == 1
+    server.request("/burn", "DELETE")
+
+
+def test_a_burner_ends_by_itself_when_its_time_is_up(server: Running) -> None:
+    server.request("/burn?seconds=1&workers=1", "POST")
+    until(lambda: server.json("/healthz")["burners"] == 0)
+    assert server.seen.children() == []
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "web"}, {"Host": "example.org:8101"}, {"X-Forwarded-For": "127.0.0.1"}, {"Via": "1.1 edge"}],
+    ids=str,
+)
+def test_nobody_burns_from_elsewhere(server: Running, method: str, headers: dict[str, str]) -> None:
+    status, answered, body = server.request("/burn", method, headers)
+    assert status == 403
+    assert answered["content-type"] == "application/problem+json"
+    assert "loopback" in json.loads(body)["detail"]
+    assert server.seen.children() == []
+
+
+def test_get_does_not_burn(server: Running) -> None:
+    assert server.request("/burn")[0] == 405
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda it: str(it.name))
+@pytest.mark.parametrize("means", ["none", "process"])
+def test_a_signal_ends_it_in_order_and_its_burners_with_it(
+    start: Start, number: signal.Signals, means: str
+) -> None:
+    server = start("--cpu-limit", str(LIMIT_CORES), "--limit-by", means)
+    server.request("/burn?seconds=60&workers=2", "POST")
+    burners, throttles = server.seen.children(), server.throttles()
+    assert (len(burners), len(throttles)) == (2, 1 if means == "process" else 0)
+    assert server.end(number) == 0
+    assert psutil.wait_procs([*burners, *throttles], timeout=PATIENCE_S)[1] == []
+
+
+def test_burners_and_throttle_end_when_the_server_is_killed(start: Start) -> None:
+    server = start("--cpu-limit", str(LIMIT_CORES), "--limit-by", "process")
+    server.request("/burn?seconds=60&workers=2", "POST")
+    family = [*server.seen.children(), *server.throttles()]
+    assert server.end(signal.SIGKILL) == -signal.SIGKILL
+    assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []
+
+
+def test_signals_hold_the_server_and_its_burners_to_the_limit_together(start: Start) -> None:
+    server = start("--cpu-limit", str(LIMIT_CORES), "--limit-by", "process")
+    assert "CPU limited to 0.2 cores by stop and continue signals" in server.log.read_text()
+    assert 0.5 < burning_share(server) < 1.5
+    assert server.json("/healthz")["cpu_limit_cores"] == LIMIT_CORES
+
+
+def test_a_cgroup_holds_the_server_and_its_burners_or_its_absence_is_told_in_a_line(tmp_path: Path) -> None:
+    server = Running(tmp_path, "--cpu-limit", str(LIMIT_CORES), "--limit-by", "cgroup")
+    try:
+        until(lambda: server.process.poll() is not None or " by cgroup" in server.log.read_text())
+        if server.process.poll() is not None:
+            assert os.geteuid() != 0 or not os.access(V1_CPU, os.W_OK), server.log.read_text()
+            refused(server.process.returncode, server.log.read_text())
+            return
+        server.wait_until_ready()
+        found = re.search(r"by cgroup (\S+)", server.log.read_text())
+        assert found is not None
+        assert str(server.process.pid) in (Path(found[1]) / "cgroup.procs").read_text().split()
+        assert 0.5 < burning_share(server) < 1.5
+        assert server.end() == 0
+        assert not Path(found[1]).exists()
+    finally:
+        if server.process.poll() is None:
+            server.end()
+
+
+def test_a_cgroup_is_refused_in_a_line_to_who_is_not_root() -> None:
+    # Its files may be root's alone, so it is imported before the privilege goes.
+    script = (
+        "import os, sys; from steelyard_loadtest.server.__main__ import main\n"
+        "if os.geteuid() == 0: os.seteuid(65534)\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    flags = ["--name", "server-1", "--port", "0", "--cpu-limit", str(LIMIT_CORES), "--limit-by", "cgroup"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *flags], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "not root" in done.stderr
+    refused(done.returncode, done.stderr)
+
+
+def refused(status: int, said: str) -> None:
+    assert status == 1
+    assert re.fullmatch(r"server-1: no CPU limit by cgroup: .+; use --limit-by process\n", said)
+
+
+def test_auto_takes_a_means_that_works_and_says_which(start: Start) -> None:
+    said = start("--cpu-limit", str(LIMIT_CORES)).log.read_text()
+    assert re.search(r"CPU limited to 0\.2 cores by (cgroup /|\(no cgroup: .+\) stop and continue)", said)
+
+
+def test_a_taken_port_is_one_line_and_status_1() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [*MODULE, "--name", "server-1", "--port", str(port)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr == f"server-1: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
+
+
+def test_an_address_of_another_machine_is_one_line_and_status_1() -> None:
+    done = subprocess.run(
+        [*MODULE, "--name", "server-1", "--port", "0", "--host", "192.0.2.1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(r"server-1: cannot listen on 192\.0\.2\.1 port 0: [A-Z][a-z ]+\n", done.stderr)
+
+
+def test_the_pid_file_is_there_while_it_runs_and_gone_after(start: Start, tmp_path: Path) -> None:
+    file = tmp_path / "server-1.pid"
+    server = start("--pid-file", str(file))
+    assert file.read_text() == f"{server.process.pid}\n"
+    assert server.end() == 0
+    assert not file.exists()
+
+
+def test_a_pid_file_that_is_another_s_by_then_is_left(start: Start, tmp_path: Path) -> None:
+    file = tmp_path / "server-1.pid"
+    server = start("--pid-file", str(file))
+    file.write_text("1\n")
+    assert server.end() == 0
+    assert file.read_text() == "1\n"
