@@ -1,0 +1,148 @@
+"""A law's memory: columns keyed by peer ids, and a few scalars; a value.
+
+Pure. Peers may join, leave or be reordered between two snapshots: `aligned`
+follows them. `encode` and `decode` are the form that Redis holds; decoding is
+total, because what an older version or a person left there must not stop a
+controller.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite, isnan
+
+import numpy as np
+
+from steelyard_controller.laws.schema import Column, Scalar, Schema
+from steelyard_controller.snapshot import Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What a law carries from one tick to the next; arrays are never written to once they are here."""
+
+    law: str
+    version: int
+    ids: tuple[str, ...]
+    columns: Mapping[str, Floats]
+    scalars: Mapping[str, float]
+
+
+def empty(schema: Schema) -> Memory:
+    """Return the memory of a law that has seen nothing."""
+    return Memory(
+        law=schema.law,
+        version=schema.version,
+        ids=(),
+        columns={name: _initial(column, 0) for name, column in schema.columns.items()},
+        scalars={name: scalar.initial for name, scalar in schema.scalars.items()},
+    )
+
+
+def aligned(memory: Memory, schema: Schema, ids: tuple[str, ...]) -> Memory:
+    """Return the memory with its rows in the order of `ids`; a new peer gets the first values."""
+    if ids == memory.ids:
+        return memory
+    row_of = {peer: row for row, peer in enumerate(memory.ids)}
+    rows = np.array([row_of.get(peer, -1) for peer in ids], dtype=np.intp)
+    known = rows >= 0
+    columns: dict[str, Floats] = {}
+    for name, column in schema.columns.items():
+        values = _initial(column, len(ids))
+        values[known] = memory.columns[name][rows[known]]
+        columns[name] = values
+    return Memory(law=memory.law, version=memory.version, ids=ids, columns=columns, scalars=memory.scalars)
+
+
+def _initial(column: Column, k: int) -> Floats:
+    return np.full((k, column.width) if column.width else k, column.initial)
+
+
+def encode(memory: Memory) -> dict[str, object]:
+    """Return the memory as a JSON-able object; NaN becomes null."""
+    return {
+        "law": memory.law,
+        "version": memory.version,
+        "ids": list(memory.ids),
+        "columns": {name: _encoded(values) for name, values in memory.columns.items()},
+        "scalars": {name: _or_none(value) for name, value in memory.scalars.items()},
+    }
+
+
+def _encoded(values: Floats) -> list[object]:
+    if values.ndim == 1:
+        return [_or_none(value) for value in values.tolist()]
+    # A row of nothing is one null: most windows of a matched-up memory are empty.
+    nothing = np.atleast_1d(np.isnan(values).all(axis=1))
+    return [
+        None if none else [_or_none(value) for value in row]
+        for row, none in zip(values.tolist(), nothing.tolist(), strict=True)
+    ]
+
+
+def _or_none(value: float) -> float | None:
+    return None if isnan(value) else value
+
+
+def decode(schema: Schema, document: object) -> Memory | None:
+    """Read what `encode` wrote; None when it is another law's, another version's, or damaged."""
+    try:
+        return _decode(schema, document)
+    except _Damaged:
+        return None
+
+
+class _Damaged(Exception):
+    """Internal: unwinds from a field to `decode`."""
+
+
+def _decode(schema: Schema, document: object) -> Memory:
+    fields = _object(document, {"law", "version", "ids", "columns", "scalars"})
+    version = fields["version"]
+    if fields["law"] != schema.law or isinstance(version, bool) or version != schema.version:
+        raise _Damaged
+    ids = fields["ids"]
+    if not isinstance(ids, list) or not all(isinstance(peer, str) for peer in ids):
+        raise _Damaged
+    if len(set(ids)) != len(ids):
+        raise _Damaged
+    columns = _object(fields["columns"], set(schema.columns))
+    scalars = _object(fields["scalars"], set(schema.scalars))
+    return Memory(
+        law=schema.law,
+        version=schema.version,
+        ids=tuple(ids),
+        columns={name: _column(column, columns[name], len(ids)) for name, column in schema.columns.items()},
+        scalars={name: _figure(scalar, scalars[name]) for name, scalar in schema.scalars.items()},
+    )
+
+
+def _object(value: object, names: set[str]) -> dict[str, object]:
+    if not isinstance(value, dict) or set(value) != names:
+        raise _Damaged
+    return value
+
+
+def _column(column: Column, values: object, k: int) -> Floats:
+    if not isinstance(values, list) or len(values) != k:
+        raise _Damaged
+    if not column.width:
+        return np.array([_figure(column, value) for value in values], dtype=np.float64)
+    matrix = np.full((k, column.width), np.nan)
+    for row, entries in enumerate(values):
+        if entries is None and isnan(column.initial):
+            continue
+        if not isinstance(entries, list) or len(entries) != column.width:
+            raise _Damaged
+        matrix[row] = [_figure(column, entry) for entry in entries]
+    return matrix
+
+
+def _figure(bounds: Column | Scalar, value: object) -> float:
+    if value is None and isnan(bounds.initial):
+        return float("nan")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _Damaged
+    # Compared before it becomes a float: a JSON integer may be too large for one.
+    if not bounds.low <= value <= bounds.high or not isfinite(value):
+        raise _Damaged
+    return float(value)

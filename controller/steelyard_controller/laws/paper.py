@@ -1,0 +1,150 @@
+"""The law `paper`: Qin et al. as printed, to compare with. It oscillates above half load.
+
+Pure. Equations 1 to 8 each tick (see `equations`), with the baseline W_S from
+eq 5 of the same tick unless the operator gave one:
+
+    U_j <= H       high load          U_j >= L and a high node exists    low load
+    any high:      W_j = F_j W_Sj of high and low nodes, W_Sj of the others
+    none (calm):   W_j += decay (W_Sj - W_j)
+
+A sample counts for `SAMPLE_PATIENCE_TICKS`; a peer without one keeps out of the equations and
+is one of "the others".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from steelyard_controller.decision import Decision
+from steelyard_controller.equations import (
+    INDICATORS,
+    Spread,
+    adjusted_weights,
+    entropy_weights,
+    load_classes,
+    residual_score,
+    score_shares,
+    spread,
+)
+from steelyard_controller.laws.memory import Memory, aligned, empty
+from steelyard_controller.laws.parameters import SHARED_S, as_mapping, law_total, parameter
+from steelyard_controller.laws.schema import Column, Schema
+from steelyard_controller.laws.settle import baseline_weights, settled
+from steelyard_controller.snapshot import Bools, Floats, Snapshot, cleaned, measured_rows
+
+NAN = float("nan")
+
+# The paper has a sample from everybody at every tick; three is what the default law forgives.
+SAMPLE_PATIENCE_TICKS = 3
+
+SCHEMA = Schema(
+    law="paper",
+    version=1,
+    columns={
+        "U": Column(initial=NAN, width=4, high=64.0),
+        "sampleless_ticks": Column(),
+        "W": Column(initial=NAN),
+        "W_last": Column(initial=NAN),
+    },
+    scalars={},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperParameters:
+    """The parameters of the law `paper`."""
+
+    H: float = parameter(0.3, 0, 0.99, "score", "high-load threshold, the paper's: alert when U <= H")
+    L: float = parameter(
+        0.4, 0, 1, "score", "low-load threshold, the paper's; above H (by 0.1 if only H is set)"
+    )
+    decay: float = parameter(0.2, 0.001, 1, "of the gap", "calm return a tick: nine tenths in ten ticks")
+    scale_by_k: float = parameter(
+        0, 0, 1, "0 or 1", "1: k F W_S in eq 8, so that adjusted nodes do not shrink"
+    )
+    S: float = parameter(*SHARED_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """The law `paper` with its parameters bound. Raises ValueError unless L > H."""
+
+    bound: PaperParameters = field(default_factory=PaperParameters)
+    name: str = "paper"
+    schema: Schema = SCHEMA
+
+    def __post_init__(self) -> None:
+        if self.bound.L <= self.bound.H:
+            raise ValueError(f"parameter L is {self.bound.L:g}; it must be above H ({self.bound.H:g})")
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """The parameters by name."""
+        return as_mapping(self.bound)
+
+    def start(self) -> Memory:
+        """Return the empty memory."""
+        return empty(SCHEMA)
+
+    def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
+        """Decide for one snapshot by eqs 1-8."""
+        p, s = self.bound, cleaned(snapshot)
+        memory = aligned(memory, SCHEMA, s.ids)
+        was, k = memory.columns, len(s.ids)
+        sampled = measured_rows(s.utilization)
+        utilization = np.where(sampled[:, None], s.utilization, was["U"])
+        sampleless = np.where(sampled, 0.0, was["sampleless_ticks"] + 1.0)
+        judged = s.eligible & ~s.leaving & (sampleless <= SAMPLE_PATIENCE_TICKS) & measured_rows(utilization)
+        busy = np.where(judged[:, None], utilization, np.nan)
+        apart = spread(busy)
+        weights = entropy_weights(apart.entropy)
+        baseline = baseline_weights(s, law_total(p.S, k), weights)
+        score = residual_score(weights, 1.0 - np.minimum(busy, 1.0))
+        shares = score_shares(score)
+        high, low = load_classes(score, p.H, p.L, judged)
+        alert = bool(high.any())
+        printed = adjusted_weights(baseline, shares, high | low, k if p.scale_by_k >= 0.5 else 1.0)
+        if not alert:
+            before = np.where(np.isnan(was["W"]), baseline, was["W"])
+            printed = before + p.decay * (baseline - before)
+        # A score of 0 makes eq 8 answer 0, and a law never does: only a person drains.
+        printed = np.maximum(printed, baseline * 1e-6)
+        decision = settled(
+            law=self.name,
+            snapshot=s,
+            raw=printed,
+            baseline=baseline,
+            parameters=self.parameters,
+            score=score,
+            alert=alert,
+            entropy_weights=weights,
+            weight_before=was["W_last"],
+            by_indicator={"range": apart.range, "entropy": apart.entropy},
+            columns=_account(apart, shares, printed, high, low, sampleless),
+        )
+        columns = {
+            "U": utilization,
+            "sampleless_ticks": sampleless,
+            "W": printed,
+            "W_last": decision.weights,
+        }
+        return (
+            Memory(law=SCHEMA.law, version=SCHEMA.version, ids=s.ids, columns=columns, scalars={}),
+            decision,
+        )
+
+
+def _account(
+    apart: Spread, shares: Floats, printed: Floats, high: Bools, low: Bools, sampleless: Floats
+) -> dict[str, Floats]:
+    """Return the columns that explain a step."""
+    return {
+        **{f"normalized_{each}": apart.normalized[:, i] for i, each in enumerate(INDICATORS)},
+        **{f"proportions_{each}": apart.proportions[:, i] for i, each in enumerate(INDICATORS)},
+        "share": shares,
+        "paper_weight": printed,
+        "high_load": high.astype(float),
+        "low_load": low.astype(float),
+        "sampleless_ticks": sampleless,
+    }

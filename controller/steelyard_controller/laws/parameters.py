@@ -1,0 +1,98 @@
+"""Parameters of a law: a default, bounds, a unit and a reason each; and how to set them by name.
+
+Pure. A law's parameters are a frozen dataclass whose fields are made by
+`parameter`; the documentation and the command line read the same fields.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from math import isfinite
+from typing import Any, TypeVar
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """What can be said about one parameter."""
+
+    name: str
+    default: float
+    low: float
+    high: float
+    unit: str
+    reason: str
+
+
+def parameter(default: float, low: float, high: float, unit: str, reason: str) -> Any:  # noqa: ANN401
+    """Return a dataclass field for a parameter within `low`..`high`; Any, as `dataclasses.field` is typed."""
+    return field(
+        default=default,
+        metadata={"default": default, "low": low, "high": high, "unit": unit, "reason": reason},
+    )
+
+
+def described(parameters: type) -> tuple[Parameter, ...]:
+    """Return every parameter of a law, in the order of its page."""
+    return tuple(
+        Parameter(
+            name=each.name,
+            default=each.metadata["default"],
+            low=each.metadata["low"],
+            high=each.metadata["high"],
+            unit=each.metadata["unit"],
+            reason=each.metadata["reason"],
+        )
+        for each in fields(parameters)
+    )
+
+
+def built(law: str, parameters: type[P], given: Mapping[str, float]) -> P:
+    """Return the parameters with the given ones set.
+
+    Raises ValueError, naming the parameter and the remedy, for one that the law does not have
+    and for a value out of its range.
+    """
+    known = {each.name: each for each in described(parameters)}
+    for name, value in given.items():
+        if name not in known:
+            has = ", ".join(known) if known else "none"
+            raise ValueError(f"law {law} has no parameter {name!r}; it has: {has}")
+        bounds = known[name]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            raise ValueError(f"parameter {name} of law {law} is {value!r}; give a number")
+        if not bounds.low <= value <= bounds.high:
+            raise ValueError(
+                f"parameter {name} of law {law} is {value:g}; "
+                f"give {bounds.low:g} to {bounds.high:g} {bounds.unit} (the default is {bounds.default:g})"
+            )
+    return parameters(**{name: float(value) for name, value in given.items()})
+
+
+def as_mapping(parameters: object) -> dict[str, float]:
+    """Return the values by name."""
+    return {each.name: getattr(parameters, each.name) for each in described(type(parameters))}
+
+
+def with_low_above_high(parameters: type, given: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the given parameters, with L moved to `LOW_ABOVE_HIGH` above H where only H is given.
+
+    So that H alone can be raised past the default L. An L that is given stays as it is.
+    """
+    defaults = {each.name: each.default for each in described(parameters)}
+    high = given.get("H")
+    if "L" not in defaults or "L" in given or not isinstance(high, int | float) or not high <= 1:
+        return given
+    return {**given, "L": max(defaults["L"], min(1.0, high + LOW_ABOVE_HIGH))}
+
+
+LOW_ABOVE_HIGH = 0.1
+"""The distance of the default thresholds, L - H."""
+
+SHARED_S = (0.0, 0.0, 1e9, "weight", "what the weights sum to; 0: max(1000, 20 k), so that a step is 0.1 %")
+"""The parameter S, the same for every law."""
+
+
+def law_total(total: float, peers: int) -> int:
+    """Return S for this many peers: at least 20 a peer, so that the smallest step stays small."""
+    return max(int(total), peers) if total >= 1 else max(1000, 20 * peers)

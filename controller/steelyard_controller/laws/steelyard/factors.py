@@ -1,0 +1,61 @@
+"""What is taken off a peer's capacity: backlog, slowness, failures, newness (steps 6 to 9).
+
+Pure.
+
+    drain = 1 - clip((D_j - Dm)/tau_q, -0.1, 0.95)      tau_q = max(3 s, T (1 + report age in ticks))
+    slow  = min(1, kappa median(lat)/lat_j)^((1 - busy_j) ok/(ok + 5))
+    err   = min(1, s_j / median s)^3,  s = (ok + 5)/(ok + bad + 5)
+    join  = clip((seen/ramp)^(1/aggression), join_min, 1)
+"""
+
+import numpy as np
+
+from steelyard_controller.laws.steelyard.parameters import (
+    DRAIN_MAX,
+    DRAIN_SHORTEST_S,
+    DRAIN_UP,
+    FAILURE_POWER,
+    FAILURE_PRIOR,
+    SteelyardParameters,
+)
+from steelyard_controller.snapshot import Bools, Floats
+
+
+def backlog(in_flight: Floats, capacity: Floats, judged: Bools) -> tuple[Floats, float]:
+    """Return D, k, seconds of work waiting at each peer; and Dm, that of the judged peers together."""
+    waiting, able = in_flight[judged].sum(), capacity[judged].sum()
+    return in_flight / capacity, float(waiting / able) if able > 0 else 0.0
+
+
+def drain(delay_s: Floats, mean_delay_s: float, report_age_ticks: int, tick_s: float) -> Floats:
+    """Return the drain factor, k: take off what works the backlog down over tau_q."""
+    over_s = max(DRAIN_SHORTEST_S, tick_s * (1 + report_age_ticks))
+    factor: Floats = 1.0 - np.clip((delay_s - mean_delay_s) / over_s, -DRAIN_UP, DRAIN_MAX)
+    return factor
+
+
+def slow(latency_s: Floats, busy: Floats, ok: Floats, judged: Bools, kappa: float) -> Floats:
+    """Return the slowness factor, k: slow although idle, and with evidence that it is."""
+    factor = np.ones(len(latency_s))
+    timed = judged & (latency_s > 0)
+    if timed.sum() < 2:
+        return factor
+    excess = np.minimum(1.0, kappa * np.median(latency_s[timed]) / latency_s[timed])
+    factor[timed] = excess ** ((1.0 - busy[timed]) * ok[timed] / (ok[timed] + FAILURE_PRIOR))
+    return factor
+
+
+def err(ok: Floats, bad: Floats, judged: Bools) -> Floats:
+    """Return the error factor, k, against the median: all failing alike is nobody's fault."""
+    success = (ok + FAILURE_PRIOR) / (ok + bad + FAILURE_PRIOR)
+    typical = np.median(success[judged]) if judged.any() else 1.0
+    factor: Floats = np.minimum(1.0, success / typical) ** FAILURE_POWER
+    return factor
+
+
+def join(seen_s: Floats, p: SteelyardParameters) -> Floats:
+    """Return the slow-start factor, k: Envoy's form, an exponent on the part of the ramp that has passed."""
+    if p.ramp <= 0:
+        return np.ones(len(seen_s))
+    passed: Floats = np.clip(seen_s / p.ramp, 0.0, 1.0) ** (1.0 / p.aggression)
+    return np.clip(passed, p.join_min, 1.0)

@@ -1,0 +1,98 @@
+"""How busy the peers are: residuals, entropy weights, score, alert (step 1; eqs 1-4 and 6).
+
+Pure.
+
+    r_ij  = clip((1 - u_ij) / (1 - knee_i), 0, 1)
+    rs_ij = EWMA_alpha(r_ij)
+    q_i   = min(1, R_i / R0),  d_i = (1 - E_i) q_i,  mu = (1 - phi) max_i q_i
+    W_i  += (1 - e^(-T/tau_W)) (mu d_i / sum d + (1 - mu)/4 - W_i)
+    U_j   = (1 - gamma) sum_i W_i rs_ij + gamma min_i rs_ij
+    alert = any U_j <= H (H + hyst while in alert)
+    hot_j = alert and (U_j <= that or U_j >= L)
+"""
+
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+
+from steelyard_controller.equations import (
+    Spread,
+    entropy_weights,
+    load_classes,
+    residual_score,
+    spread,
+)
+from steelyard_controller.laws.steelyard.parameters import SteelyardParameters
+from steelyard_controller.snapshot import Bools, Floats, measured_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """The state of the peers as the samples tell it: k, or 4 by indicator."""
+
+    score: Floats
+    entropy_weights: Floats
+    spread: Spread
+    credit: Floats
+    alert: bool
+    hot: Bools
+
+
+def residuals(utilization: Floats, knee_mem: float) -> Floats:
+    """Return r, k x 4; NaN where an indicator is not measured."""
+    knee = np.array([0.0, 0.0, 0.0, knee_mem])
+    residual: Floats = np.clip((1.0 - utilization) / (1.0 - knee), 0.0, 1.0)
+    return residual
+
+
+def tightest(residual: Floats) -> Floats:
+    """Return the least residual of each peer, k; NaN where nothing is measured."""
+    measured = ~np.isnan(residual)
+    least = np.min(residual, axis=1, where=measured, initial=np.inf)
+    return np.where(measured.any(axis=1), least, np.nan)
+
+
+def smoothed(before: Floats, residual: Floats, alpha: float) -> Floats:
+    """Return rs, k x 4. A peer without a sample keeps its own; an indicator no longer measured is dropped."""
+    sampled = measured_rows(residual)
+    fresh = np.where(np.isnan(before), residual, before + alpha * (residual - before))
+    return np.where(sampled[:, None], fresh, before)
+
+
+def scored(
+    *,
+    rs: Floats,
+    known: Bools,
+    judged: Bools,
+    weights_before: Floats,
+    alert_before: bool,
+    tick_s: float,
+    p: SteelyardParameters,
+) -> Scored:
+    """Score every peer that is `known`; only `judged` ones are compared and can raise the alert."""
+    busy = np.where(judged[:, None], 1.0 - rs, np.nan)
+    apart = spread(busy)
+    credit = np.where((~np.isnan(busy)).sum(axis=0) >= 2, np.minimum(1.0, apart.range / p.R0), 0.0)
+    weights = weights_before
+    if judged.any():
+        mu = (1.0 - p.phi) * float(credit.max())
+        target = mu * entropy_weights(apart.entropy, credit) + (1.0 - mu) / 4.0
+        step = 1.0 - exp(-tick_s / p.tau_W) if p.tau_W > 0 else 1.0
+        weights = weights_before + step * (target - weights_before)
+    shown = np.where(known[:, None], rs, np.nan)
+    score = (1.0 - p.gamma) * residual_score(weights, shown) + p.gamma * tightest(shown)
+    if not judged.any():
+        nobody = np.zeros(len(rs), dtype=np.bool_)
+        return Scored(
+            score=score, entropy_weights=weights, spread=apart, credit=credit, alert=alert_before, hot=nobody
+        )
+    high, low = load_classes(score, p.H + (p.hyst if alert_before else 0.0), p.L, judged)
+    return Scored(
+        score=score,
+        entropy_weights=weights,
+        spread=apart,
+        credit=credit,
+        alert=bool(high.any()),
+        hot=high | low,
+    )
