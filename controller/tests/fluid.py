@@ -1,0 +1,113 @@
+"""A deterministic fluid model of servers under a law: share -> utilization at the next tick.
+
+Per tick of 1 s, servers j of capacity C_j requests per busy second, demand d:
+
+    in_j   = d w_j / sum w                     w: what the law published last
+    done_j = min(q_j + in_j, C_j)              q_j += in_j - done_j
+    u_j    = done_j / C_j                      in flight: q_j + u_j
+
+No noise, no randomness: what moves is the law. Samples and reports reach the
+law late by their own number of ticks, and say so.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from steelyard_controller.decision import Decision
+from steelyard_controller.laws import Law
+from steelyard_controller.snapshot import Floats, Snapshot
+
+# What cpu does, the others do less, as on a server whose work is computing.
+OTHER_INDICATORS = np.array([0.3, 0.05, 0.1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What happened in one tick; k each."""
+
+    utilization: Floats
+    completed: Floats
+    failed: Floats
+    in_flight: Floats
+    latency_s: Floats
+
+
+@dataclass(slots=True, kw_only=True)
+class Servers:
+    """k servers and their queues.
+
+    failing    the part of requests that fail at once, unserved
+    others     what net, io and mem are, as parts of cpu
+    """
+
+    capacity: Floats
+    failing: Floats = field(default_factory=lambda: np.empty(0))
+    queue: Floats = field(default_factory=lambda: np.empty(0))
+    others: Floats = field(default_factory=OTHER_INDICATORS.copy)
+
+    def __post_init__(self) -> None:
+        k = len(self.capacity)
+        self.failing = np.zeros(k) if self.failing.size == 0 else self.failing
+        self.queue = np.zeros(k) if self.queue.size == 0 else self.queue
+
+    def serve(self, arriving: Floats) -> Window:
+        """Take one tick's requests."""
+        failed = arriving * self.failing
+        waiting = self.queue + arriving - failed
+        done = np.minimum(waiting, self.capacity)
+        self.queue = waiting - done
+        busy = done / self.capacity
+        in_flight = self.queue + busy
+        return Window(
+            utilization=np.column_stack((busy, *(busy * part for part in self.others))),
+            completed=done,
+            failed=failed,
+            in_flight=in_flight,
+            latency_s=np.where(done > 0, (self.queue + 1.0) / self.capacity, np.nan),
+        )
+
+
+def decisions(
+    law: Law,
+    servers: Servers,
+    *,
+    ticks: int,
+    demand: Callable[[int], float],
+    baseline: Sequence[float] | None = None,
+    late_samples: int = 0,
+    late_reports: int = 0,
+    event: Callable[[int, Servers], None] = lambda _tick, _servers: None,
+) -> Iterator[Decision]:
+    """Run the loop; yield each tick's decision."""
+    k = len(servers.capacity)
+    weights = np.array([1.0] * k if baseline is None else baseline)
+    given = weights.copy()
+    memory = law.start()
+    windows: deque[Window] = deque(maxlen=8)
+    for tick in range(ticks):
+        event(tick, servers)
+        windows.appendleft(servers.serve(demand(tick) * weights / weights.sum()))
+        sample = windows[late_samples] if late_samples < len(windows) else None
+        report = windows[late_reports] if late_reports < len(windows) else None
+        nothing = np.full(k, np.nan)
+        memory, decision = law.step(
+            memory,
+            Snapshot(
+                t_s=float(tick),
+                ids=tuple(f"server-{j}" for j in range(k)),
+                utilization=np.full((k, 4), np.nan) if sample is None else sample.utilization,
+                sample_age_ticks=np.full(k, late_samples),
+                capacity=np.full((k, 4), np.nan),
+                baseline=given,
+                completed=nothing if report is None else report.completed,
+                failed=nothing if report is None else report.failed,
+                in_flight=nothing if report is None else report.in_flight,
+                latency_s=nothing if report is None else report.latency_s,
+                leaving=np.zeros(k, dtype=np.bool_),
+                report_age_ticks=late_reports,
+            ),
+        )
+        weights = decision.published.astype(np.float64)
+        yield decision

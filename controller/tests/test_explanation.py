@@ -1,0 +1,185 @@
+"""What a person reads; the sentences are literal because people will look for them."""
+
+import json
+
+import pytest
+from steelyard_controller import laws
+from steelyard_controller.explanation import explain
+from steelyard_controller.snapshot import Snapshot
+
+from .snapshots import snapshot, steps
+
+WARM = 60
+
+
+def sentence(law: str, *snapshots: Snapshot, peer: int = 0, **parameters: float) -> str:
+    _, decision = steps(laws.create(law, parameters), snapshots)
+    return explain(decision, peer).sentence
+
+
+def test_every_figure_of_a_weight_is_there_and_json_can_hold_it() -> None:
+    _, decision = steps(laws.create("steelyard"), [snapshot(cpu=(1.1, None, 0.4))] * 3)
+    explanation = explain(decision, 1)
+    document = json.loads(json.dumps(explanation.to_dict(), allow_nan=False))
+    assert document["id"] == "b"
+    assert document["figures"]["utilization_cpu"] is None
+    assert document["score"] is None
+    assert set(document["entropy_weights"]) == {"cpu", "net", "io", "mem"}
+    assert document["parameters"]["H"] == 0.3
+    wanted = (
+        *("sample_age_ticks", "report_age_ticks", "completed", "failed", "in_flight", "latency_s"),
+        *("residual_cpu", "smoothed_cpu", "evidence_requests", "evidence_busy_s", "prior_share"),
+        *("restarts", "drain", "slow", "err", "join", "weight_before", "backlog_s", "z", "hot"),
+    )
+    assert set(wanted) <= set(document["figures"])
+
+
+def test_the_clamps_that_were_hit_are_named() -> None:
+    fast = snapshot(cpu=(0.01, 1.2, 1.0), completed=(10_000, 1, 1), in_flight=0)
+    _, decision = steps(laws.create("steelyard"), [fast] * WARM)
+    assert explain(decision, 1).clamps == ("residual", "floor")
+    assert "held at the floor of 2 % of the baseline" in explain(decision, 1).sentence
+
+
+def test_the_weight_before_is_the_last_answer() -> None:
+    law = laws.create("steelyard")
+    memory, first = steps(law, [snapshot(cpu=(0.8, 0.4, 0.4))] * 10)
+    _, second = steps(law, [snapshot(cpu=(0.9, 0.4, 0.4))], memory)
+    assert explain(second, 0).weight_before == first.weights[0]
+    assert explain(first, 0).to_dict()["weight_before"] is not None
+
+
+def test_capacity_baseline_and_prior() -> None:
+    # 100 requests at 0.5 busy, a third of S each.
+    assert sentence("steelyard", *[snapshot()] * WARM) == (
+        "333 because it does 200 requests per busy second (baseline 333: prior 0.4 %)"
+    )
+
+
+def test_a_backlog() -> None:
+    text = sentence("steelyard", *[snapshot(cpu=0.9)] * WARM, snapshot(cpu=0.9, in_flight=(100, 1, 1)))
+    assert text == (
+        "267 because it does 111 requests per busy second (baseline 333: prior 0.4 %), "
+        "20 % taken off for a backlog of 0.6 s above the mean"
+    )
+
+
+def test_less_backlog_than_the_others() -> None:
+    text = sentence(
+        "steelyard", *[snapshot(cpu=0.9)] * WARM, snapshot(cpu=0.9, in_flight=(100, 1, 1)), peer=1
+    )
+    assert text.endswith("10 % added for a backlog of 0.3 s below the mean")
+
+
+def test_slowness_and_failures() -> None:
+    slow = snapshot(cpu=0.1, latency_s=(2.0, 0.01, 0.01), in_flight=0)
+    assert "taken off because it answers slower than its load explains" in sentence("steelyard", *[slow] * 30)
+    failing = snapshot(completed=(50, 100, 100), failed=(50, 0, 0))
+    assert "taken off because it fails more than the others" in sentence("steelyard", *[failing] * 30)
+
+
+def test_a_step_in_speed() -> None:
+    text = sentence("steelyard", *[snapshot()] * WARM, snapshot(cpu=(1.0, 0.5, 0.5)))
+    assert text.endswith("its speed has just changed, so what was known before is forgotten")
+
+
+def test_no_sample_yet() -> None:
+    text = sentence("steelyard", snapshot(cpu=(None, 0.5, 0.5), completed=(None, 100, 100), in_flight=0))
+    assert "because there was no sample of it yet: on its baseline 333" in text
+
+
+def test_a_sample_that_is_missing_now() -> None:
+    text = sentence("steelyard", *[snapshot()] * WARM, snapshot(cpu=(None, 0.5, 0.5)))
+    assert text.endswith("without a sample for 1 tick")
+
+
+def test_no_traffic() -> None:
+    idle = snapshot(cpu=0.0, completed=0, in_flight=0, latency_s=None)
+    assert sentence("steelyard", *[idle] * WARM) == (
+        "333 because it has had no work lately that shows what it can do: on its baseline 333"
+    )
+
+
+def test_reports_that_stopped() -> None:
+    silent = snapshot(completed=None, failed=None, in_flight=None, latency_s=None)
+    assert sentence("steelyard", *[snapshot()] * WARM, silent, silent).endswith(
+        "without a traffic report for 2 ticks"
+    )
+
+
+def test_slow_start() -> None:
+    text = sentence("steelyard", *[snapshot()] * WARM, *[snapshot(ids="abcd")] * 15, peer=3)
+    assert text.endswith("held to 50 % by slow start")
+
+
+def test_where_all_start_nobody_is_held() -> None:
+    assert "slow start" not in sentence("steelyard", snapshot())
+
+
+@pytest.mark.parametrize("law", laws.NAMES)
+def test_leaving_pinned_and_out_of_service_read_the_same_under_every_law(law: str) -> None:
+    assert sentence(law, snapshot(leaving="a", cpu=(None, 0.5, 0.5))) == (
+        "10 because its agent said that the server is being stopped: a fiftieth of the baseline 333"
+    )
+    assert sentence(law, snapshot(pinned=(400, None, None))) == "400 because a person pinned it"
+    assert sentence(law, snapshot(pinned=(3000, 1000, None))) == (
+        "749 because a person pinned it to 3000, scaled so that all weights sum to 1000 "
+        "and nobody gets less than 1"
+    )
+    assert sentence(law, snapshot(eligible="bc")).endswith(
+        "out of service now, so this is kept for later and nothing is learnt"
+    )
+
+
+def test_raised_to_the_least_there_is() -> None:
+    text = sentence("static", snapshot(baseline=(1, 1e6, 1e6)))
+    assert text == (
+        "0 because that is its baseline, which the law static keeps, raised to 1, the least there is"
+    )
+
+
+def test_paper_high_low_between_and_calm() -> None:
+    rows = [[0.95, 0.2, 0.1, 0.3], [0.35, 0.2, 0.1, 0.3], [0.1, 0.2, 0.1, 0.3]]
+    high = snapshot(utilization=rows)
+    assert sentence("paper", high, H=0.3, L=0.8) == (
+        "20 because its score 0.05 is at most H = 0.3 (high load): "
+        "its 3 % of all scores times its baseline 333, scaled so that all weights sum to 1000"
+    )
+    assert sentence("paper", high, H=0.3, L=0.8, peer=1).endswith(
+        "because its score 0.65 is between H and L: its baseline 333, scaled so that all weights sum to 1000"
+    )
+    assert sentence("paper", high, H=0.3, L=0.8, peer=2).endswith(
+        "because its score 0.90 is at least L = 0.8 (low load) while another is overloaded: "
+        "its 56 % of all scores times its baseline 333, scaled so that all weights sum to 1000"
+    )
+    assert sentence("paper", snapshot()) == (
+        "333 because no score is at most H = 0.3: it returns to its baseline 333"
+    )
+    assert sentence("paper", snapshot(cpu=(None, 0.5, 0.5))) == (
+        "333 because there is no sample of it to judge: its baseline is 333"
+    )
+
+
+def test_cswrr_own_median_blackout_expired_and_alone() -> None:
+    uneven = snapshot(ids="abcd", cpu=(0.9, 0.3, 0.3, 0.3))
+    silent = snapshot(ids="abcd", cpu=(None, 0.3, 0.3, 0.3))
+    assert (
+        sentence("cswrr", uneven, blackout=0) == "100 because it serves 111 requests per unit of utilization"
+    )
+    assert sentence("cswrr", silent, blackout=0) == (
+        "250 because it has not reported yet: the median of the others, 333 requests per unit of utilization"
+    )
+    joined = snapshot(ids="abcde", cpu=(0.9, 0.3, 0.3, 0.3, 0.1))
+    assert "because its reports are watched for another 9.0 s first: the median" in sentence(
+        "cswrr", *[uneven] * 20, *[joined] * 2, peer=4
+    )
+    assert "because its last report has expired: the median" in sentence(
+        "cswrr", uneven, *[silent] * 5, blackout=0, expiration=5
+    )
+    assert sentence("cswrr", snapshot(ids="a"), blackout=0) == (
+        "1000 because fewer than two peers have a weight of their own: its baseline 1000"
+    )
+    failing = snapshot(completed=(80, 100, 100), failed=(20, 0, 0))
+    assert sentence("cswrr", failing, blackout=0).endswith(
+        "with 20 failures per second counted as utilization"
+    )

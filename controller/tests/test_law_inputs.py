@@ -1,0 +1,265 @@
+"""Samples missing, stale, leaving, new; peers pinned, drained, backup, new, recovered: one test a case."""
+
+import numpy as np
+import pytest
+from steelyard_controller import laws
+from steelyard_controller.snapshot import Snapshot
+
+from .snapshots import Figures, of, snapshot, steps
+
+STEELYARD = laws.create("steelyard")
+EVERY_LAW = pytest.mark.parametrize("law", [laws.create(name) for name in laws.NAMES], ids=laws.NAMES)
+WARM = 60
+"""Ticks after which slow start is over and the evidence is twice its memory."""
+
+
+def uneven(**changes: Figures) -> Snapshot:
+    """Return `a` at half the speed of `b` and `c`."""
+    return snapshot(**{"cpu": (0.8, 0.4, 0.4), **changes})  # type: ignore[arg-type]
+
+
+def test_a_missing_sample_teaches_nothing_and_takes_nothing_away() -> None:
+    memory, before = steps(STEELYARD, [uneven()] * WARM)
+    _, after = steps(STEELYARD, [uneven(cpu=(None, 0.4, 0.4))] * 3, memory)
+    assert after.columns["matched"].tolist() == [0, 1, 1]
+    assert after.weights == pytest.approx(before.weights, rel=0.001)
+    assert after.score[0] == pytest.approx(before.score[0], rel=0.01)
+
+
+def test_after_three_ticks_without_a_sample_the_score_is_not_known() -> None:
+    memory, _ = steps(STEELYARD, [uneven()] * WARM)
+    memory, third = steps(STEELYARD, [uneven(cpu=(None, 0.4, 0.4))] * 3, memory)
+    _, fourth = steps(STEELYARD, [uneven(cpu=(None, 0.4, 0.4))], memory)
+    assert not np.isnan(third.score).any()
+    assert np.isnan(fourth.score).tolist() == [True, False, False]
+
+
+def test_a_peer_that_stays_silent_goes_back_to_its_baseline_as_its_evidence_fades() -> None:
+    memory, _ = steps(STEELYARD, [uneven()] * WARM)
+    _, after = steps(STEELYARD, [uneven(cpu=(None, 0.4, 0.4))] * 400, memory)
+    assert after.columns["prior_share"][0] > 0.99
+    assert after.weights == pytest.approx(after.baseline, rel=0.01)
+
+
+def test_an_indicator_that_is_not_measured_is_left_out() -> None:
+    rows = [[0.8, None, 0.1, 0.2], [0.4, None, 0.1, 0.2], [0.4, None, 0.1, 0.2]]
+    _, decision = steps(STEELYARD, [snapshot(utilization=rows)] * WARM)
+    assert decision.capacity_estimate == pytest.approx([125, 250, 250], rel=0.01)
+    assert not np.isnan(decision.score).any()
+    assert np.isnan(decision.columns["residual_net"]).all()
+
+
+def test_a_sample_that_is_late_is_paired_with_the_report_of_its_window() -> None:
+    loads = [0.2, 0.8] * WARM
+    # Both are of the window two ticks ago, and the samples' own window had 250 requests per busy second.
+    late = [
+        snapshot(cpu=loads[tick - 2], completed=250 * loads[tick - 2], sample_age_ticks=2, report_age_ticks=2)
+        for tick in range(2, len(loads))
+    ]
+    _, decision = steps(STEELYARD, late)
+    assert decision.capacity_estimate == pytest.approx([250] * 3, rel=0.001)
+    assert decision.columns["restarts"].tolist() == [0, 0, 0]
+
+
+def test_a_sample_and_a_report_of_different_ages_meet_at_their_own_window() -> None:
+    loads = [0.2, 0.8] * WARM
+    mixed = [
+        snapshot(cpu=loads[tick - 2], completed=250 * loads[tick - 1], sample_age_ticks=2, report_age_ticks=1)
+        for tick in range(2, len(loads))
+    ]
+    _, decision = steps(STEELYARD, mixed)
+    assert decision.capacity_estimate == pytest.approx([250] * 3, rel=0.001)
+
+
+def test_a_stale_sample_is_no_sample() -> None:
+    memory, before = steps(STEELYARD, [uneven()] * WARM)
+    stale = uneven(cpu=(0.1, 0.4, 0.4), sample_age_ticks=(8, 0, 0))
+    _, after = steps(STEELYARD, [stale], memory)
+    assert after.columns["sampleless_ticks"].tolist() == [1, 0, 0]
+    assert after.capacity_estimate[0] == pytest.approx(before.capacity_estimate[0], rel=0.001)
+
+
+@EVERY_LAW
+def test_a_leaving_peer_gets_a_fiftieth_of_its_baseline(law: laws.Law) -> None:
+    memory, _ = steps(law, [snapshot()] * WARM)
+    _, decision = steps(law, [snapshot(leaving="a", cpu=(None, 0.5, 0.5))], memory)
+    assert decision.weights[0] == pytest.approx(0.02 * decision.weights[1])
+    assert decision.weights[1] == pytest.approx(decision.weights[2])
+    assert decision.weights.sum() == pytest.approx(decision.total)
+
+
+@EVERY_LAW
+def test_when_a_peer_has_left_the_others_share_the_whole(law: laws.Law) -> None:
+    memory, before = steps(law, [uneven()] * WARM)
+    _, after = steps(law, [snapshot(ids="bc", cpu=0.4)], memory)
+    assert after.ids == ("b", "c")
+    assert after.weights.sum() == pytest.approx(after.total)
+    assert after.weights[0] / after.weights[1] == pytest.approx(before.weights[1] / before.weights[2])
+
+
+def test_memory_follows_peers_that_are_reordered() -> None:
+    memory, before = steps(STEELYARD, [uneven()] * WARM)
+    _, after = steps(STEELYARD, [snapshot(ids="cba", cpu=(0.4, 0.4, 0.8))], memory)
+    assert after.weights[::-1] == pytest.approx(before.weights, rel=0.001)
+
+
+def test_a_new_peer_has_its_baseline_as_the_prior_and_is_ramped_up() -> None:
+    memory, _ = steps(STEELYARD, [snapshot(cpu=0.5)] * WARM)
+    joined = snapshot(ids="abcd", cpu=(0.5, 0.5, 0.5, None), completed=(100, 100, 100, None))
+    _, decision = steps(STEELYARD, [joined], memory)
+    assert decision.columns["prior_share"][3] == 1.0
+    assert np.isnan(decision.score[3])
+    assert decision.columns["join"].tolist() == [1, 1, 1, 0.1]
+    assert decision.weights[3] == pytest.approx(0.1 * decision.weights[0], rel=0.01)
+
+
+def test_slow_start_is_linear_over_the_ramp_with_a_floor() -> None:
+    memory, _ = steps(STEELYARD, [snapshot(cpu=0.5)] * WARM)
+    joins = []
+    for _tick in range(40):
+        memory, decision = STEELYARD.step(memory, snapshot(ids="abcd", cpu=0.5))
+        joins.append(float(decision.columns["join"][3]))
+    expected = [min(1.0, max(0.1, (tick + 1) / 30)) for tick in range(40)]
+    assert joins == pytest.approx(expected)
+
+
+def test_slow_start_has_envoys_aggression_and_floor() -> None:
+    law = laws.create("steelyard", {"ramp": 10, "aggression": 2, "join_min": 0.4})
+    memory, _ = steps(law, [snapshot(cpu=0.5)] * WARM)
+    joins = []
+    for _tick in range(11):
+        memory, decision = law.step(memory, snapshot(ids="abcd", cpu=0.5))
+        joins.append(float(decision.columns["join"][3]))
+    assert joins == pytest.approx([max(0.4, min(1.0, (tick + 1) / 10) ** 0.5) for tick in range(11)])
+
+
+def test_without_a_ramp_there_is_no_slow_start() -> None:
+    law = laws.create("steelyard", {"ramp": 0})
+    _, decision = steps(law, [snapshot()])
+    assert decision.columns["join"].tolist() == [1, 1, 1]
+
+
+def test_where_all_are_new_slow_start_holds_nobody_back() -> None:
+    _, decision = steps(STEELYARD, [snapshot(baseline=(1, 2, 5), completed=(20, 40, 100), in_flight=0)])
+    assert decision.weights == pytest.approx([125, 250, 625])
+    assert decision.columns["join"].tolist() == [0.1] * 3
+
+
+def test_a_recovered_peer_is_ramped_up_again() -> None:
+    memory, _ = steps(STEELYARD, [snapshot()] * WARM)
+    away = snapshot(cpu=(None, 0.5, 0.5), completed=(0, 100, 100))
+    memory, _ = steps(STEELYARD, [away] * 31, memory)
+    _, back = steps(STEELYARD, [snapshot()] * 15, memory)
+    assert back.columns["join"].tolist() == [pytest.approx(0.5), 1, 1]
+
+
+def test_a_short_silence_is_no_absence() -> None:
+    memory, _ = steps(STEELYARD, [snapshot()] * WARM)
+    away = snapshot(cpu=(None, 0.5, 0.5), completed=(0, 100, 100))
+    memory, _ = steps(STEELYARD, [away] * 30, memory)
+    _, back = steps(STEELYARD, [snapshot()], memory)
+    assert back.columns["join"].tolist() == [1, 1, 1]
+
+
+def test_when_everything_is_silent_nobody_was_away() -> None:
+    memory, _ = steps(STEELYARD, [snapshot()] * WARM)
+    memory, _ = steps(STEELYARD, [snapshot(cpu=None, completed=None)] * 100, memory)
+    _, back = steps(STEELYARD, [snapshot()], memory)
+    assert back.columns["join"].tolist() == [1, 1, 1]
+
+
+@EVERY_LAW
+def test_a_pinned_weight_is_kept_and_the_others_share_the_rest(law: laws.Law) -> None:
+    pinned = uneven(pinned=(400, None, None))
+    _, decision = steps(law, [pinned] * WARM)
+    assert decision.weights[0] == 400
+    assert decision.published[0] * decision.divisor == 400
+    assert decision.weights[1] == pytest.approx(300)
+    assert decision.columns["clamp_pin"].tolist() == [0, 0, 0]
+
+
+@EVERY_LAW
+def test_pins_that_leave_nothing_are_scaled_down_so_that_nobody_gets_less_than_1(law: laws.Law) -> None:
+    _, decision = steps(law, [uneven(pinned=(3000, 1000, None))])
+    assert decision.weights.sum() == pytest.approx(1000)
+    assert decision.weights[0] == pytest.approx(3 * decision.weights[1])
+    assert decision.weights[2] == pytest.approx(1)
+    assert decision.columns["clamp_pin"].tolist() == [1, 1, 0]
+    assert decision.published.min() >= 1
+
+
+@EVERY_LAW
+def test_when_all_are_pinned_the_pins_are_proportions(law: laws.Law) -> None:
+    _, decision = steps(law, [uneven(pinned=(1, 2, 2))])
+    assert decision.weights == pytest.approx([200, 400, 400])
+    assert decision.published.tolist() == [1, 2, 2]
+
+
+def test_a_pinned_peer_goes_on_learning() -> None:
+    _, decision = steps(STEELYARD, [uneven(pinned=(400, None, None))] * WARM)
+    assert decision.capacity_estimate[0] == pytest.approx(125, rel=0.01)
+
+
+def test_a_drained_peer_is_nobodys_yardstick() -> None:
+    # `c` is idle because it is drained; were it judged, it would widen every range and be "low load".
+    rows = [[0.6, 0.1, 0.1, 0.1], [0.6, 0.1, 0.1, 0.1], [0.0, 0.0, 0.0, 0.0]]
+    done = (100, 100, 0)
+    _, drained = steps(STEELYARD, [snapshot(utilization=rows, completed=done, eligible="ab")] * WARM)
+    _, two = steps(STEELYARD, [snapshot(ids="ab", utilization=rows[:2])] * WARM)
+    assert drained.entropy_weights == pytest.approx(two.entropy_weights)
+    assert drained.alert == two.alert
+    assert drained.weights[0] == drained.weights[1]
+    assert drained.columns["drain"][:2] == pytest.approx(two.columns["drain"])
+
+
+def test_a_drained_peer_learns_nothing_and_does_not_move_the_others() -> None:
+    memory, before = steps(STEELYARD, [uneven()] * WARM)
+    burning = uneven(cpu=(0.8, 0.4, 1.0), completed=(100, 100, 3), in_flight=(1, 1, 500))
+    drained = snapshot(
+        cpu=burning.utilization[:, 0].tolist(), completed=(100, 100, 3), in_flight=(1, 1, 500), eligible="ab"
+    )
+    _, after = steps(STEELYARD, [drained] * 20, memory)
+    assert after.columns["matched"].tolist() == [1, 1, 0]
+    ratio = after.weights[:2] / before.weights[:2]
+    assert ratio[0] == pytest.approx(ratio[1], rel=0.001)
+
+
+def test_a_peer_that_was_drained_starts_slowly_when_it_is_back() -> None:
+    memory, _ = steps(STEELYARD, [snapshot()] * WARM)
+    memory, _ = steps(STEELYARD, [snapshot(cpu=(0, 0.7, 0.7), eligible="bc")] * 5, memory)
+    _, back = steps(STEELYARD, [snapshot()], memory)
+    assert back.columns["join"].tolist() == [0.1, 1, 1]
+
+
+def test_a_backup_counts_as_out_of_service() -> None:
+    # To a law a backup is a peer that is not eligible: it keeps a weight for the day it is needed.
+    backup = snapshot(cpu=(0.5, 0.5, 0.0), completed=(100, 100, 0), eligible="ab")
+    _, decision = steps(STEELYARD, [backup] * WARM)
+    assert decision.weights[2] > 0
+    assert decision.columns["evidence_requests"][of(decision, "c")] == 0
+    assert decision.weights[0] == decision.weights[1]
+
+
+def test_reports_that_stop_teach_nothing_for_three_ticks() -> None:
+    memory, before = steps(STEELYARD, [uneven()] * WARM)
+    silent = uneven(completed=None, failed=None, in_flight=None, latency_s=None)
+    memory, after = steps(STEELYARD, [silent] * 3, memory)
+    assert after.columns["matched"].tolist() == [0, 0, 0]
+    assert after.weights == pytest.approx(before.weights, rel=0.002)
+
+
+def test_when_reports_stay_away_the_published_shares_stand_in_for_them() -> None:
+    memory, before = steps(STEELYARD, [uneven(cpu=(0.5, 0.5, 0.5))] * WARM)
+    silent = snapshot(cpu=(0.9, 0.5, 0.5), completed=None, failed=None, in_flight=None, latency_s=None)
+    memory, decision = steps(STEELYARD, [silent] * 4, memory)
+    assert decision.columns["learnt_count"] == pytest.approx([100, 100, 100], rel=0.01)
+    assert decision.columns["drain"].tolist() == [1, 1, 1]
+    _, later = steps(STEELYARD, [silent] * 10, memory)
+    assert later.weights[0] < 0.7 * before.weights[0]
+
+
+@EVERY_LAW
+def test_no_samples_and_no_traffic_is_the_baseline(law: laws.Law) -> None:
+    nothing = snapshot(cpu=None, completed=None, in_flight=None, latency_s=None, baseline=(1, 2, 7))
+    _, decision = steps(law, [nothing] * 50)
+    assert decision.weights == pytest.approx([100, 200, 700], rel=1e-9)
