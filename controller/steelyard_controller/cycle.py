@@ -9,14 +9,15 @@ learns nothing), with Redis away the loop goes on from memory.
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from steelyard_agent import wire
 
 from steelyard_controller import intake as intakes
 from steelyard_controller import laws, memcached, state, weight_table
 from steelyard_controller.assemble import assemble
+from steelyard_controller.blend import blend, step_all
 from steelyard_controller.intake import Intake
 from steelyard_controller.memcached import Memcached
 from steelyard_controller.outcome import Outcome
@@ -44,8 +45,8 @@ class Cycle:
         self._pipeline = pipeline
         self._store = store
         self._tick_s = tick_s
-        self._law = laws.create(upstream.law, upstream.parameters)
-        self._memory: Any = self._law.start()
+        self._laws = upstream.made_laws()
+        self._memories: Mapping[str, laws.Memory] = {}
         self._intake = Intake()
         self._term = 0
         self._generation = 0
@@ -67,15 +68,18 @@ class Cycle:
         terms = [found.term for found in (saved, published) if found is not None]
         generations = [found.generation for found in (saved, published) if found is not None]
         self._term, self._generation = max(terms) + 1, max(generations)
-        if saved is not None and saved.memory is not None:
-            memory = laws.decode_memory(self._law, saved.memory)
-            if memory is None:
-                log.warning(
-                    "%s: the saved memory is of another law or damaged; the law starts afresh", self.name
+        if saved is not None:
+            found = {
+                name: laws.decode_memory(law, saved.memories.get(name)) for name, law in self._laws.items()
+            }
+            self._memories = {name: memory for name, memory in found.items() if memory is not None}
+            for name in self._laws:
+                how = (
+                    "goes on from its saved memory"
+                    if name in self._memories
+                    else "starts with nothing learnt"
                 )
-            else:
-                self._memory = memory
-                log.info("%s: goes on from the saved memory, as term %d", self.name, self._term)
+                log.info("%s: law %s %s (term %d)", self.name, name, how, self._term)
 
     async def tick(self, now_s: float) -> Outcome:
         """Do one tick; `now_s` is this process's monotonic clock."""
@@ -84,7 +88,12 @@ class Cycle:
         for line in intakes.changes(before, self._intake):
             log.warning("%s: %s", self.name, line)
         snapshot = assemble(self._intake, self.upstream.peers, now_s=now_s, tick_s=self._tick_s)
-        self._memory, decision = self._law.step(self._memory, snapshot)
+        stepped = step_all(self._laws, self._memories, snapshot)
+        self._memories = stepped.memories
+        decision = stepped.decisions[self.upstream.law]
+        if self.upstream.blend is not None:
+            migration = self.upstream.blend
+            decision = blend(decision, stepped.decisions[migration.law], migration.percent)
         self._generation += 1
         table = tabulate(
             decision,
@@ -99,6 +108,7 @@ class Cycle:
         self.outcome = Outcome(
             table=table,
             decision=decision,
+            shadows={name: stepped.decisions[name] for name in self.upstream.shadows},
             snapshot=snapshot,
             intake=self._intake,
             now_s=now_s,
@@ -152,8 +162,8 @@ class Cycle:
             self._fault("publishing", None)
 
     async def _save(self) -> None:
-        memory = laws.encode_memory(self.upstream.law, self._memory)
-        saved = Saved(term=self._term, generation=self._generation, memory=memory)
+        memories = {name: laws.encode_memory(name, memory) for name, memory in self._memories.items()}
+        saved = Saved(term=self._term, generation=self._generation, memories=memories)
         try:
             await self._store.save(self.name, saved)
         except state.Unavailable as error:

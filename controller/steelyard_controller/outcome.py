@@ -1,11 +1,13 @@
 """The immutable result of one tick of one upstream: all that the REST API ever reads. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from steelyard_controller.decision import Decision, explain
+from steelyard_controller.decision import Decision
+from steelyard_controller.explanation import explain
 from steelyard_controller.intake import Intake
 from steelyard_controller.snapshot import Snapshot
 from steelyard_controller.upstream import Upstream
@@ -18,6 +20,7 @@ class Outcome:
 
     table: WeightTable
     decision: Decision
+    shadows: Mapping[str, Decision]
     snapshot: Snapshot
     intake: Intake
     now_s: float
@@ -44,6 +47,9 @@ def overview(outcome: Outcome, upstream: Upstream) -> dict[str, Any]:
         peer["in_flight"] = float(outcome.snapshot.in_flight[row])
         peer["latency_ms"] = _or_none(outcome.snapshot.latency_s[row] * 1000)
         peer["why"] = explain(decision, row).sentence
+        peer["shadows"] = {
+            law: round(float(shadow.weights[row]), 3) for law, shadow in outcome.shadows.items()
+        }
     document["alert"] = decision.alert
     document["entropy_weights"] = dict(
         zip(("cpu", "net", "io", "mem"), (float(w) for w in decision.entropy_weights), strict=True)
@@ -62,6 +68,16 @@ def overview(outcome: Outcome, upstream: Upstream) -> dict[str, Any]:
     }
     document["degraded"] = list(outcome.degraded)
     return document
+
+
+def explanation(outcome: Outcome, peer: str) -> dict[str, Any]:
+    """Return all that led to a peer's weight, and what each shadow would have given it and why."""
+    row = outcome.decision.ids.index(peer)
+    shadows = {law: explain(shadow, row) for law, shadow in outcome.shadows.items()}
+    return {
+        **explain(outcome.decision, row).to_dict(),
+        "shadows": {law: {"weight": said.weight, "sentence": said.sentence} for law, said in shadows.items()},
+    }
 
 
 def _or_none(value: float | np.floating[Any]) -> float | None:

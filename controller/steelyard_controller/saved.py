@@ -15,16 +15,16 @@ class Newer(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """The state of one upstream; `memory` is the law's, as JSON."""
+    """The state of one upstream; `memories` are the laws', by name, as JSON."""
 
     term: int
     generation: int
-    memory: dict[str, Any] | None
+    memories: dict[str, Any]
 
 
 def encode(saved: Saved) -> bytes:
     """Return the state as JSON."""
-    document = {"v": VERSION, "term": saved.term, "generation": saved.generation, "memory": saved.memory}
+    document = {"v": VERSION, "term": saved.term, "generation": saved.generation, "memories": saved.memories}
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -40,11 +40,11 @@ def decode(value: bytes) -> Saved | None:
                 f"Redis holds state of version {version}, this program knows {VERSION}: "
                 "run the newer controller"
             )
-        memory = document.get("memory")
+        memories = document.get("memories")
         return Saved(
             term=wire.integer(document, "term"),
             generation=wire.integer(document, "generation"),
-            memory=memory if isinstance(memory, dict) else None,
+            memories=memories if isinstance(memories, dict) else {},
         )
     except (ValueError, RecursionError, wire.Bad):
         return None

@@ -28,7 +28,7 @@ def tabulate(
         term=term,
         generation=generation,
         issued_at_ms=issued_at_ms,
-        law=upstream.law,
+        law=upstream.law if upstream.blend is None or upstream.blend.percent < 100 else upstream.blend.law,
         picker=upstream.picker,
         peers=tuple(
             TablePeer(

@@ -41,8 +41,12 @@ def _outcome() -> Outcome:
     snapshot = assemble(intake, WEB.peers, now_s=1.0, tick_s=1.0)
     law = laws.create("steelyard")
     _, decision = law.step(law.start(), snapshot)
+    paper = laws.create("paper")
+    _, shadow = paper.step(paper.start(), snapshot)
     table = tabulate(decision, WEB, name="web", term=3, generation=118, issued_at_ms=1)
-    return Outcome(table=table, decision=decision, snapshot=snapshot, intake=intake, now_s=1.5)
+    return Outcome(
+        table=table, decision=decision, shadows={"paper": shadow}, snapshot=snapshot, intake=intake, now_s=1.5
+    )
 
 
 @pytest.fixture
@@ -81,11 +85,13 @@ def test_the_overview_shows_inputs_ages_and_refusals(api: TestClient) -> None:
     assert "not_json" in document["refused"]["now"]["sample of b"]
     assert document["load_balancers"] == {"edge-1": {"report_age_s": 0.5}}
     assert a["why"]
+    assert set(a["shadows"]) == {"paper"}
 
 
 def test_a_weight_is_explained(api: TestClient) -> None:
     document = api.get("/v1/upstreams/web/peers/a/explain").json()
-    assert document["sentence"]
+    assert document["sentence"].startswith(f"{document['weight']:.0f} because")
+    assert document["shadows"]["paper"]["sentence"]
 
 
 @pytest.mark.parametrize(

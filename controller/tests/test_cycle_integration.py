@@ -10,7 +10,7 @@ from steelyard_agent import wire
 from steelyard_controller import state, weight_table
 from steelyard_controller.cycle import Cycle
 from steelyard_controller.memcached import Memcached
-from steelyard_controller.upstream import Peer, Upstream
+from steelyard_controller.upstream import Blend, Peer, Upstream
 from steelyard_controller.weight_table import WeightTable
 
 from conftest import Daemon
@@ -24,11 +24,11 @@ NOW_S = 1_790_000_000
 
 
 def _run(
-    memcached: Daemon, redis: Daemon, steps: Callable[[Cycle], Awaitable[None]], *, law: str = "steelyard"
+    memcached: Daemon, redis: Daemon, steps: Callable[[Cycle], Awaitable[None]], **changes: object
 ) -> None:
     async def session() -> None:
         pipeline, store = Memcached(memcached.address), state.open_store(f"redis://{redis.address}/0")
-        cycle = Cycle("web", WEB.model_copy(update={"law": law}), pipeline=pipeline, store=store, tick_s=1.0)
+        cycle = Cycle("web", WEB.model_copy(update=changes), pipeline=pipeline, store=store, tick_s=1.0)
         try:
             await cycle.start(unix_s=NOW_S)
             await steps(cycle)
@@ -141,6 +141,31 @@ def test_a_wiped_redis_does_not_send_the_order_backwards(memcached: Daemon, redi
     redis_server.start()
     _run(memcached, redis_server, once)
     assert _published(memcached).order > before.order
+
+
+def test_shadows_learn_and_move_nothing(memcached: Daemon, redis_server: Daemon) -> None:
+    async def steps(cycle: Cycle) -> None:
+        for tick in range(1, 12):
+            await _busy_tick(cycle, memcached, tick, cpu_of_a=0.9)
+        assert cycle.outcome is not None
+        shadow = cycle.outcome.shadows["steelyard"]
+        assert shadow.weights[0] * 2 < shadow.weights[1]
+
+    _run(memcached, redis_server, steps, law="static", shadows={"steelyard": {}})
+    assert [peer.weight for peer in _published(memcached).peers] == [334, 333, 333]
+
+
+@pytest.mark.parametrize(("percent", "share"), [(0, 1.0), (50, 0.7), (100, 0.4)])
+def test_a_migration_is_walked_up_by_percent(
+    memcached: Daemon, redis_server: Daemon, percent: float, share: float
+) -> None:
+    async def steps(cycle: Cycle) -> None:
+        for tick in range(1, 12):
+            await _busy_tick(cycle, memcached, tick, cpu_of_a=0.9)
+
+    _run(memcached, redis_server, steps, law="static", blend=Blend(law="steelyard", percent=percent))
+    table = _published(memcached)
+    assert table.peers[0].weight == pytest.approx(share * table.peers[0].baseline, rel=0.1)
 
 
 def test_memory_of_another_law_is_not_taken_up(memcached: Daemon, redis_server: Daemon) -> None:

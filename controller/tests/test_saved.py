@@ -5,7 +5,7 @@ from steelyard_controller.saved import Newer, Saved, decode, encode
 
 
 def test_a_state_survives_the_store() -> None:
-    saved = Saved(term=3, generation=118, memory={"law": "static", "x": [1.5, None]})
+    saved = Saved(term=3, generation=118, memories={"static": {"law": "static", "x": [1.5, None]}})
     assert decode(encode(saved)) == saved
 
 

@@ -48,6 +48,12 @@ def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
         ),
         ("upstreams: {web: {peers: [{id: a b, address: '10.0.0.1:80'}]}}", r"web\.peers\.0\.id: "),
         ("upstreams: {web: {law: magic}}", r"upstreams\.web: there is no law 'magic'; choose one of"),
+        ("upstreams: {web: {law: static, shadows: {static: {}}}}", "law static is named twice"),
+        (
+            "upstreams: {web: {blend: {law: paper, percent: 101}}}",
+            r"web\.blend\.percent: .*less than or equal to 100",
+        ),
+        ("upstreams: {web: {shadows: {paper: {Q: 1}}}}", r"upstreams\.web: .*Q"),
         ("upstreams: {web: {laws: static}}", r"upstreams\.web\.laws: Extra inputs are not permitted"),
         (
             "upstreams: {web: {peers: [{id: a, address: '1.1.1.1:1'}, {id: a, address: '1.1.1.2:1'}]}}",

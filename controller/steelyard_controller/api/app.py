@@ -8,8 +8,7 @@ from fastapi import FastAPI, Header, HTTPException, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from steelyard_controller.api import metrics, problems
-from steelyard_controller.decision import explain
-from steelyard_controller.outcome import Outcome, overview
+from steelyard_controller.outcome import Outcome, explanation, overview
 from steelyard_controller.upstream import Upstream
 from steelyard_controller.weight_table import to_document
 
@@ -101,7 +100,7 @@ def create(cycles: Mapping[str, Source], *, lifespan: Lifespan | None = None) ->
         if peer not in outcome.decision.ids:
             known = ", ".join(outcome.decision.ids) or "none"
             raise HTTPException(404, f"{upstream} has no peer {peer}; there are: {known}")
-        return explain(outcome.decision, outcome.decision.ids.index(peer)).to_dict()
+        return explanation(outcome, peer)
 
     @app.get("/healthz", operation_id="healthz", tags=["service"])
     async def healthz() -> dict[str, str]:
