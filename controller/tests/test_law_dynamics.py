@@ -37,7 +37,9 @@ every_case = pytest.mark.parametrize(
 
 
 @cache
-def response(load: float, late: tuple[int, int], law: str = "steelyard") -> Sequence[Decision]:
+def response(
+    load: float, late: tuple[int, int], law: str = "steelyard", **parameters: float
+) -> Sequence[Decision]:
     """Return the decisions while server 0 of four loses half its capacity, and gets it back."""
 
     def event(tick: int, servers: Servers) -> None:
@@ -49,7 +51,7 @@ def response(load: float, late: tuple[int, int], law: str = "steelyard") -> Sequ
     samples, reports = late
     return list(
         decisions(
-            laws.create(law),
+            laws.create(law, parameters),
             Servers(capacity=np.full(4, 400.0)),
             ticks=END,
             demand=lambda _tick: load * 1400.0,
@@ -119,6 +121,23 @@ def test_below_its_target_the_weight_is_only_while_a_backlog_is_worked_off(
     taken_off = np.array([(each.columns["drain"] * each.columns["slow"]).tolist() for each in run])
     weights = np.array([each.weights for each in run]) / taken_off
     assert overshoot(weights[:, 0] / weights.sum(axis=1), 1 / 4, 1 / 7) <= OVERSHOOT
+
+
+@pytest.mark.parametrize(
+    ("load", "late", "measured"),
+    [
+        *((0.6, 0, 0.00), (0.6, 1, 0.03), (0.6, 2, 0.05)),
+        *((0.75, 0, 0.09), (0.75, 1, 0.22), (0.75, 2, 0.35)),
+        *((0.9, 0, 0.19), (0.9, 1, 0.42), (0.9, 2, 0.65)),
+    ],
+)
+def test_most_of_the_undershoot_is_the_slowness_guard_taking_a_fresh_queue_for_a_fault(
+    load: float, late: int, measured: float
+) -> None:
+    # With kappa = 1000 the guard is as good as off, and what is left is the drain.
+    share = shares(response(load, (late, late), kappa=1000.0), "weights")[BREAKS:MENDED]
+    assert overshoot(share, 1 / 4, 1 / 7) == pytest.approx(measured, abs=0.006)
+    assert settling(share, 1 / 7) <= SETTLED
 
 
 @every_case
