@@ -40,6 +40,10 @@ for line in sys.stdin:
 """
 
 
+def no_clock(pid: int) -> float:
+    raise OSError(f"the clock of the real process {pid} is none of a fixture's business")
+
+
 def fake_process(proc: Path, pid: int, parent: int, cpu_ticks: int, children: list[int] | None) -> None:
     task = proc / str(pid) / "task" / str(pid)
     task.mkdir(parents=True)
@@ -57,7 +61,7 @@ def test_the_tree_is_the_process_and_its_descendants(tmp_path: Path, listed: boo
         fake_process(
             tmp_path, pid, parent, cpu_ticks=pid * TICKS_PER_S, children=children if listed else None
         )
-    reading = ProcessReader(Target(pid=10), proc=str(tmp_path))()
+    reading = ProcessReader(Target(pid=10), proc=str(tmp_path), cpu_clock=no_clock)()
     assert isinstance(reading, ProcessReading)
     assert {pid: process.cpu_s for pid, process in reading.processes.items()} == {
         10: 10,
@@ -70,13 +74,13 @@ def test_the_tree_is_the_process_and_its_descendants(tmp_path: Path, listed: boo
 def test_a_child_that_ends_while_the_tree_is_read_is_left_out(tmp_path: Path) -> None:
     fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[11, 12])
     fake_process(tmp_path, 12, 10, cpu_ticks=0, children=[])
-    reading = ProcessReader(Target(pid=10), proc=str(tmp_path))()
+    reading = ProcessReader(Target(pid=10), proc=str(tmp_path), cpu_clock=no_clock)()
     assert isinstance(reading, ProcessReading)
     assert reading.processes.keys() == {10, 12}
 
 
 def why(target: Target, proc: Path) -> str:
-    reading = ProcessReader(target, proc=str(proc))()
+    reading = ProcessReader(target, proc=str(proc), cpu_clock=no_clock)()
     assert isinstance(reading, Absent)
     return reading.why
 
@@ -100,7 +104,7 @@ def test_a_zombie_is_absence(tmp_path: Path) -> None:
 
 def test_a_pid_that_another_process_got_is_absence(tmp_path: Path) -> None:
     fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[])
-    reader = ProcessReader(Target(pid=10), proc=str(tmp_path))
+    reader = ProcessReader(Target(pid=10), proc=str(tmp_path), cpu_clock=no_clock)
     assert isinstance(reader(), ProcessReading)
     stat = tmp_path / "10/stat"
     stat.write_text(stat.read_text().replace(" 500 ", " 900 "))
@@ -111,7 +115,7 @@ def test_a_pid_file_with_a_new_pid_is_followed(tmp_path: Path) -> None:
     for pid in (10, 20):
         fake_process(tmp_path, pid, 1, cpu_ticks=0, children=[])
     file = tmp_path / "app.pid"
-    reader = ProcessReader(Target(pid_file=file), proc=str(tmp_path))
+    reader = ProcessReader(Target(pid_file=file), proc=str(tmp_path), cpu_clock=no_clock)
     roots = []
     for pid in (10, 20):
         file.write_text(f"{pid}\n")
@@ -176,7 +180,14 @@ def test_a_process_of_many_threads_has_the_same_tree(tmp_path: Path) -> None:
     fake_process(tmp_path, 11, 10, cpu_ticks=0, children=[])
     stat = tmp_path / "10/stat"
     stat.write_text(stat.read_text().replace(" 20 0 1 0 ", " 20 0 900 0 "))
-    reader = ProcessReader(Target(pid=10), proc=str(tmp_path))
+    reader = ProcessReader(Target(pid=10), proc=str(tmp_path), cpu_clock=no_clock)
     for reading in (reader(), reader()):  # the second one scans, because that is cheaper than 900 lists
         assert isinstance(reading, ProcessReading)
         assert reading.processes.keys() == {10, 11}
+
+
+def test_the_time_of_a_process_is_finer_than_the_ticks_of_procfs(tmp_path: Path) -> None:
+    fake_process(tmp_path, 10, 1, cpu_ticks=3, children=[])
+    reading = ProcessReader(Target(pid=10), proc=str(tmp_path), cpu_clock=lambda _pid: 0.0345678)()
+    assert isinstance(reading, ProcessReading)
+    assert reading.processes[10].cpu_s == 0.0345678

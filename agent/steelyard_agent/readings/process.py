@@ -21,6 +21,9 @@ from steelyard_agent.readings.columns import Columns
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
+# linux/posix-timers.h: with a process id in the upper bits, the clock of that process's run time.
+CPUCLOCK_SCHED = 2
+
 # Below that it is not worth counting the machine's processes.
 FEW_THREADS = 64
 
@@ -48,11 +51,13 @@ class ProcessReader:
         *,
         count_io: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        cpu_clock: Callable[[int], float] = lambda pid: time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED),
         proc: str = "/proc",
     ) -> None:
         self._target = target
         self._count_io = count_io
         self._clock = clock
+        self._cpu_clock = cpu_clock
         self._proc = proc
         self._columns = Columns()
         self._first_started_s: float | None = None
@@ -135,11 +140,18 @@ class ProcessReader:
         return ProcessCounters(
             parent_pid=stat.parent_pid,
             started_s=stat.started_ticks / TICKS_PER_S,
-            cpu_s=stat.cpu_ticks / TICKS_PER_S,
+            cpu_s=self._cpu_s(pid, stat),
             reaped_cpu_s=stat.reaped_cpu_ticks / TICKS_PER_S,
             rss_bytes=stat.rss_pages * PAGE_BYTES,
             io_calls=io_calls,
         )
+
+    def _cpu_s(self, pid: int, stat: Stat) -> float:
+        # In ns and for every user's processes; procfs counts 10 ms, a 15th of what 0.15 cores do in 1 s.
+        try:
+            return self._cpu_clock(pid)
+        except OSError:  # it has just ended
+            return stat.cpu_ticks / TICKS_PER_S
 
     def _io_calls(self, pid: int) -> int:
         return procfs.parse_io_calls(_read(f"{self._proc}/{pid}/io"))
