@@ -92,6 +92,25 @@ def test_a_server_in_two_upstreams_is_reported_in_both_with_the_work_of_both(rig
     rig.wait_until(lambda: (completed("web"), completed("api")) == (3, 3), "three requests in both")
 
 
+def test_what_nginx_sends_to_a_server_by_its_own_upstream_is_that_servers_work_too(rig: "Rig") -> None:
+    ours, foreign = rig.backend("ours"), rig.backend("foreign")
+    rig.publish([("a", ours.address, 1, "up")], generation=1)
+    edge = rig.edge(
+        servers=f"""
+            location /plain {{ proxy_pass http://plain/; }}
+            location /foreign {{ proxy_pass http://{foreign.address}/; }}
+        }}
+        upstream plain {{ server {ours.address}; }}
+        """,
+    )
+    edge.wait_for(1)
+    for path in ("/", "/plain", "/plain?status=500", "/foreign", "/plain"):
+        edge.get(path)
+    rig.wait_until(lambda: edge.peer("a")["completed"] + edge.peer("a")["failed"] == 4, "4 are counted")
+    peer = edge.peer("a")
+    assert (peer["picks"], peer["completed"], peer["failed"], peer["in_flight"]) == (1, 3, 1, 0)
+
+
 def test_an_idle_report_lists_all_peers_with_nothing_done(rig: "Rig") -> None:
     serving(rig, 1)
     reports = Reports(rig)

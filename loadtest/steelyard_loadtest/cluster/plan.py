@@ -77,8 +77,8 @@ def components(cluster: Cluster) -> list[Component]:
             name="redis",
             command=(
                 "redis-server", "--bind", "127.0.0.1", "--port", str(cluster.redis_port),
-                "--dir", str(cluster.run_dir), "--dbfilename", "redis.rdb", "--save", "60 1",
-                "--daemonize", "no",
+                # Nothing outlives `make down`: a new cluster is to begin at its baselines.
+                "--dir", str(cluster.run_dir), "--save", "", "--daemonize", "no",
             ),
             port=cluster.redis_port,
         ),
@@ -178,7 +178,7 @@ def _program(cluster: Cluster, component: Component) -> str:
         "PYTHONUNBUFFERED": "1",
         **component.environment,
     }
-    command = " ".join(f'"{part}"' if " " in part else part for part in component.command)
+    command = " ".join(f'"{part}"' if " " in part or not part else part for part in component.command)
     return "\n".join(
         [
             f"[program:{component.name}]",

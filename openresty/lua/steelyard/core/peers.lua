@@ -24,6 +24,16 @@ function _M.eligible(peers)
 end
 
 
+--- The addresses of all peers, as a set.
+function _M.addresses(peers)
+    local set = {}
+    for i = 1, #peers do
+        set[peers[i].address] = true
+    end
+    return set
+end
+
+
 local function was_tried(peer, tries, from)
     for i = from, tries.n do
         -- By address: one server under two ids is still one server.

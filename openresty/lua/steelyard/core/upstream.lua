@@ -23,7 +23,7 @@ local mt = { __index = _M }
 function _M.new(name, random)
     return setmetatable({
         name = name, random = random, rung = "none", drift = 0,
-        table = nil, eligible = {}, reserve = {}, picker = nil, picker_name = nil,
+        table = nil, addresses = {}, eligible = {}, reserve = {}, picker = nil, picker_name = nil,
     }, mt)
 end
 
@@ -34,6 +34,9 @@ function _M:take(weight_table, rung, drift)
     self.rung = rung
     if weight_table == self.table and drift == self.drift then
         return false
+    end
+    if weight_table ~= self.table then
+        self.addresses = peers_of.addresses(weight_table.peers)
     end
     if not self.picker or weight_table.picker ~= self.table.picker then
         self.picker, self.picker_name = pickers.make(weight_table.picker, self.random)

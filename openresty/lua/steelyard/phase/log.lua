@@ -1,7 +1,9 @@
 --- log_by_lua: count what became of the request, and let go of its server.
 --
--- Requests that none of our upstreams had part in have no entry: one line at
--- http or server level serves a configuration that mixes them with others.
+-- One line at http or server level serves a configuration that mixes our
+-- upstreams with nginx's own. Requests that none of ours chose for have no
+-- entry, but one of our servers may have done their work all the same, and been
+-- busy with it: they count for that server too.
 
 local outcomes_of = require "steelyard.phase.outcomes"
 local request_key = require "steelyard.phase.request"
@@ -26,12 +28,39 @@ local function count(ledger, entry)
 end
 
 
+local function is_ours(address)
+    for _, live in pairs(worker.upstreams) do
+        if live.addresses[address] then
+            return true
+        end
+    end
+    return false
+end
+
+
+--- Count what nginx itself sent to our servers, by another upstream.
+local function count_bystander(ledger)
+    local var = ngx.var
+    local addresses = var.upstream_addr
+    if not addresses then
+        return
+    end
+    addresses = tries.split(addresses)
+    local statuses, times = tries.split(var.upstream_status), tries.split(var.upstream_response_time)
+    for i = 1, #addresses do
+        if is_ours(addresses[i]) then
+            ledger:count(addresses[i], tries.verdict(tonumber(statuses[i])), (tonumber(times[i]) or 0) * 1000)
+        end
+    end
+end
+
+
 --- Count the running request.
 return function()
     local ledger, key = worker.ledger, request_key()
     local entry = ledger.open[key]
     if not entry then
-        return
+        return count_bystander(ledger)
     end
     if entry.n > 0 then
         count(ledger, entry)
