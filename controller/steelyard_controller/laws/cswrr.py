@@ -11,15 +11,15 @@ Envoy does; A58 itself takes the mean). Fewer than two weights: the baseline
 (A58: plain round robin).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from steelyard_controller.decision import Decision
-from steelyard_controller.laws.memory import Memory, aligned, empty
+from steelyard_controller.laws.bound import BoundLaw
+from steelyard_controller.laws.memory import Memory, aligned
 from steelyard_controller.laws.pairing import OLDEST_TICKS, RING, paired
-from steelyard_controller.laws.parameters import SHARED_S, as_mapping, law_total, parameter
+from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
 from steelyard_controller.laws.schema import Column, Scalar, Schema
 from steelyard_controller.laws.settle import baseline_weights, settled
 from steelyard_controller.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Bools, Floats, Snapshot, cleaned
@@ -59,21 +59,12 @@ class CswrrParameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cswrr:
+class Cswrr(BoundLaw):
     """The law `cswrr` with its parameters bound."""
 
     bound: CswrrParameters = field(default_factory=CswrrParameters)
     name: str = "cswrr"
     schema: Schema = SCHEMA
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """The parameters by name."""
-        return as_mapping(self.bound)
-
-    def start(self) -> Memory:
-        """Return the empty memory."""
-        return empty(SCHEMA)
 
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
         """Decide for one snapshot."""

@@ -11,7 +11,6 @@ A sample counts for `SAMPLE_PATIENCE_TICKS`; a peer without one keeps out of the
 is one of "the others".
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,8 +26,9 @@ from steelyard_controller.equations import (
     score_shares,
     spread,
 )
-from steelyard_controller.laws.memory import Memory, aligned, empty
-from steelyard_controller.laws.parameters import SHARED_S, as_mapping, law_total, parameter
+from steelyard_controller.laws.bound import BoundLaw, refuse_crossed_thresholds
+from steelyard_controller.laws.memory import Memory, aligned
+from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
 from steelyard_controller.laws.schema import Column, Schema
 from steelyard_controller.laws.settle import baseline_weights, settled
 from steelyard_controller.snapshot import Bools, Floats, Snapshot, cleaned, measured_rows
@@ -67,7 +67,7 @@ class PaperParameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paper:
+class Paper(BoundLaw):
     """The law `paper` with its parameters bound. Raises ValueError unless L > H."""
 
     bound: PaperParameters = field(default_factory=PaperParameters)
@@ -75,17 +75,7 @@ class Paper:
     schema: Schema = SCHEMA
 
     def __post_init__(self) -> None:
-        if self.bound.L <= self.bound.H:
-            raise ValueError(f"parameter L is {self.bound.L:g}; it must be above H ({self.bound.H:g})")
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """The parameters by name."""
-        return as_mapping(self.bound)
-
-    def start(self) -> Memory:
-        """Return the empty memory."""
-        return empty(SCHEMA)
+        refuse_crossed_thresholds(self.bound.L, self.bound.H)
 
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
         """Decide for one snapshot by eqs 1-8."""

@@ -5,12 +5,12 @@ Pure. The yardstick for every other law, and what to fall back to.
     W_j = W_Sj
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from steelyard_controller.decision import Decision
-from steelyard_controller.laws.memory import Memory, aligned, empty
-from steelyard_controller.laws.parameters import SHARED_S, as_mapping, law_total, parameter
+from steelyard_controller.laws.bound import BoundLaw
+from steelyard_controller.laws.memory import Memory, aligned
+from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
 from steelyard_controller.laws.schema import Column, Schema
 from steelyard_controller.laws.settle import baseline_weights, settled
 from steelyard_controller.snapshot import Snapshot, cleaned
@@ -26,21 +26,12 @@ class StaticParameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Static:
+class Static(BoundLaw):
     """The law `static` with its parameters bound."""
 
     bound: StaticParameters = field(default_factory=StaticParameters)
     name: str = "static"
     schema: Schema = SCHEMA
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """The parameters by name."""
-        return as_mapping(self.bound)
-
-    def start(self) -> Memory:
-        """Return the empty memory."""
-        return empty(SCHEMA)
 
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
         """Answer with the baseline weights."""

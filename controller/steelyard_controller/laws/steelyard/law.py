@@ -7,7 +7,6 @@ stable; this file is the order of the steps, each of which has its own:
     W_j proportional to c drain slow err join; ln(W_j/W_Sj) clipped to [ln m_min, z_max]
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import exp, log
 
@@ -15,9 +14,10 @@ import numpy as np
 
 from steelyard_controller.decision import Decision
 from steelyard_controller.equations import INDICATORS
-from steelyard_controller.laws.memory import Memory, aligned, empty
+from steelyard_controller.laws.bound import BoundLaw, refuse_crossed_thresholds
+from steelyard_controller.laws.memory import Memory, aligned
 from steelyard_controller.laws.pairing import OLDEST_TICKS, paired
-from steelyard_controller.laws.parameters import as_mapping, law_total
+from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.schema import Schema
 from steelyard_controller.laws.settle import baseline_weights, settled
 from steelyard_controller.laws.steelyard import factors
@@ -41,7 +41,7 @@ AWAY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steelyard:
+class Steelyard(BoundLaw):
     """The law `steelyard` with its parameters bound. Raises ValueError unless L > H."""
 
     bound: SteelyardParameters = field(default_factory=SteelyardParameters)
@@ -49,17 +49,7 @@ class Steelyard:
     schema: Schema = SCHEMA
 
     def __post_init__(self) -> None:
-        if self.bound.L <= self.bound.H:
-            raise ValueError(f"parameter L is {self.bound.L:g}; it must be above H ({self.bound.H:g})")
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """The parameters by name."""
-        return as_mapping(self.bound)
-
-    def start(self) -> Memory:
-        """Return the empty memory."""
-        return empty(SCHEMA)
+        refuse_crossed_thresholds(self.bound.L, self.bound.H)
 
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
         """Decide for one snapshot (steps 0 to 9)."""
