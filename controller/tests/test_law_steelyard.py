@@ -123,7 +123,7 @@ def test_slowness_of_a_busy_peer_is_its_load_not_a_fault() -> None:
 
 
 @pytest.mark.parametrize(("times", "kept"), [(5, 1.0), (10, 0.89), (100, 0.61)])
-def test_one_slow_request_is_no_evidence(times: float, kept: float) -> None:
+def test_one_slow_request_is_weak_evidence_and_gone_with_its_window(times: float, kept: float) -> None:
     idle = snapshot(ids="abcd", cpu=0.0, completed=0, in_flight=0, latency_s=None)
     latency_s = (0.01 * times, None, 0.01, 0.01)
     one = snapshot(ids="abcd", cpu=0.0, completed=(1, 0, 1, 1), in_flight=0, latency_s=latency_s)
