@@ -11,8 +11,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from steelyard_agent import record, settings, store
+from steelyard_agent import key_file, record, settings, store
 from steelyard_agent.agent import Agent, Reader, Sampler, run
+from steelyard_agent.key_file import KeyFileError
 from steelyard_agent.readings.host import HostReader
 from steelyard_agent.readings.process import ProcessReader, Target
 from steelyard_agent.settings import Settings, SettingsError
@@ -25,7 +26,8 @@ def main() -> int:
     """Run the agent; return its exit status: 0, 1 (--once found nothing to sample) or 2 (a wrong setting)."""
     try:
         chosen = settings.load(sys.argv[1:], os.environ, hostname=socket.gethostname())
-    except SettingsError as error:
+        key = chosen.key if chosen.key_file is None else key_file.read(chosen.key_file)
+    except (SettingsError, KeyFileError) as error:
         print(f"steelyard-agent: {error}", file=sys.stderr)
         return 2
     # Blocked, they wait for sigtimedwait: no handler runs in the middle of a sample, none is missed.
@@ -33,7 +35,7 @@ def main() -> int:
     level = logging.DEBUG if chosen.verbose else logging.WARNING if chosen.once else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
     sampler = Sampler(_reader(chosen), chosen.limits)
-    return _once(chosen, sampler) if chosen.once else _forever(chosen, sampler)
+    return _once(chosen, sampler) if chosen.once else _forever(chosen, sampler, key)
 
 
 def _reader(chosen: Settings) -> Reader:
@@ -45,7 +47,7 @@ def _reader(chosen: Settings) -> Reader:
 
 
 def _once(chosen: Settings, sampler: Sampler) -> int:
-    agent = _agent(chosen, sampler, ())
+    agent = _agent(chosen, sampler, (), None)
     agent.tick()
     if sampler.absent is not None or _signalled(chosen.interval_s):
         return 1
@@ -56,7 +58,7 @@ def _once(chosen: Settings, sampler: Sampler) -> int:
     return 0
 
 
-def _forever(chosen: Settings, sampler: Sampler) -> int:
+def _forever(chosen: Settings, sampler: Sampler, key: bytes | None) -> int:
     stores = [
         Store(
             address,
@@ -70,15 +72,20 @@ def _forever(chosen: Settings, sampler: Sampler) -> int:
     where = ", ".join(f"{host}:{port}" for host, port in chosen.memcached)
     log = logging.getLogger("steelyard_agent")
     log.info(
-        "sampling %s/%s (scope %s) every %g s, to Memcached at %s",
+        "sampling %s/%s (scope %s) every %g s, to Memcached at %s, %s",
         chosen.upstream, chosen.peer, chosen.scope, chosen.interval_s, where,
+        "unsigned" if key is None else "signed",
     )  # fmt: skip
-    run(_agent(chosen, sampler, stores), interval_s=chosen.interval_s, clock=time.monotonic, wait=_signalled)
+    unsafe = None if chosen.key_file is None else key_file.warning(chosen.key_file)
+    if unsafe is not None:
+        log.warning("%s", unsafe)
+    agent = _agent(chosen, sampler, stores, key)
+    run(agent, interval_s=chosen.interval_s, clock=time.monotonic, wait=_signalled)
     log.info("stopped by a signal, after a last sample that says so")
     return 0
 
 
-def _agent(chosen: Settings, sampler: Sampler, stores: Sequence[Store]) -> Agent:
+def _agent(chosen: Settings, sampler: Sampler, stores: Sequence[Store], key: bytes | None) -> Agent:
     return Agent(
         sampler,
         stores,
@@ -88,6 +95,7 @@ def _agent(chosen: Settings, sampler: Sampler, stores: Sequence[Store]) -> Agent
         boot=secrets.token_hex(8),
         interval_s=chosen.interval_s,
         wall_clock=time.time,
+        key=key,
     )
 
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from steelyard_agent import record, sample, schedule, wire
+from steelyard_agent import record, sample, schedule, signature, wire
 from steelyard_agent.reading import Absent, ProcessReading, Reading
 from steelyard_agent.record import SampleRecord
 from steelyard_agent.sample import Indicators, Sample
@@ -62,7 +62,10 @@ class Sampler:
 
 
 class Agent:
-    """One server's samples on their way to the stores. `wall_clock` is seconds since 1970, for people."""
+    """One server's samples on their way to the stores, signed if there is a key.
+
+    `wall_clock` is seconds since 1970, for people.
+    """
 
     def __init__(
         self,
@@ -75,6 +78,7 @@ class Agent:
         boot: str,
         interval_s: float,
         wall_clock: Callable[[], float],
+        key: bytes | None = None,
     ) -> None:
         self._sampler = sampler
         self._stores = stores
@@ -83,6 +87,7 @@ class Agent:
         self._scope = scope
         self._boot = boot
         self._wall_clock = wall_clock
+        self._key = key
         # What is sent by an agent that leaves before it measured anything.
         self._last = Sample(interval_s=interval_s, utilization=sample.NOTHING, capacity=sample.NOTHING)
         self._seq = 0
@@ -113,8 +118,9 @@ class Agent:
             scope=self._scope,
             leaving=leaving,
         )
-        value = record.encode(sent)
-        log.debug("%s", value.decode())
+        text = record.encode(sent)
+        log.debug("%s", text.decode())
+        value = text if self._key is None else signature.sign(self._key, text)
         for store in self._stores:
             store.put(wire.sample_key(self._upstream, self._peer), value)
         return sent

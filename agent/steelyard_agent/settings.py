@@ -6,12 +6,12 @@ builds the settings once and passes them down.
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
 from typing import Literal, NoReturn, TypeVar
 
-from steelyard_agent import wire
+from steelyard_agent import signature, wire
 from steelyard_agent.sample import Indicators
 
 T = TypeVar("T")
@@ -21,8 +21,12 @@ DEFAULT_PORT = 11211
 
 ABOUT = (
     "Sample how busy this server is and push it to Memcached. Each flag is also STEELYARD_AGENT_<FLAG> in "
-    "the environment (--memcached is STEELYARD_MEMCACHED); a flag is stronger than the environment."
+    "the environment (--memcached is STEELYARD_MEMCACHED); a flag is stronger than the environment. "
+    "The shared key itself is in STEELYARD_AGENT_KEY only, because flags show in process lists."
 )
+
+# Not a flag: every user of the machine can read a command line.
+KEY_VARIABLE = "STEELYARD_AGENT_KEY"
 
 
 class SettingsError(Exception):
@@ -31,7 +35,10 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The agent's settings. `limits` are the capacities that were given instead of measured."""
+    """The agent's settings. `limits` are the capacities that were given instead of measured.
+
+    The shared key is `key`, or in `key_file`, or there is none.
+    """
 
     upstream: str
     peer: str
@@ -43,6 +50,8 @@ class Settings:
     limits: Indicators
     once: bool
     verbose: bool
+    key: bytes | None = field(default=None, repr=False)
+    key_file: Path | None = None
 
 
 def load(arguments: Sequence[str], environment: Mapping[str, str], *, hostname: str) -> Settings:
@@ -78,8 +87,20 @@ def load(arguments: Sequence[str], environment: Mapping[str, str], *, hostname: 
         ),
         once=value("once", False, _switch),
         verbose=value("verbose", False, _switch),
+        key=_key(environment),
+        key_file=value("key-file", None, Path),
     )
     return _checked(settings)
+
+
+def _key(environment: Mapping[str, str]) -> bytes | None:
+    # An empty one is not "none": a secret that failed to arrive would turn signing off in silence.
+    if KEY_VARIABLE not in environment:
+        return None
+    try:
+        return signature.key_of(environment[KEY_VARIABLE].encode("utf-8", "surrogateescape"))
+    except ValueError as error:
+        raise SettingsError(f"{KEY_VARIABLE}: {error}") from None
 
 
 def _checked(settings: Settings) -> Settings:
@@ -90,6 +111,10 @@ def _checked(settings: Settings) -> Settings:
         )
     if settings.scope == "host" and named:
         raise SettingsError(f"{named[0]} is for one process: add --scope process")
+    if settings.key is not None and settings.key_file is not None:
+        raise SettingsError(
+            f"{KEY_VARIABLE} and --key-file ({KEY_VARIABLE}_FILE) are both set: leave one out"
+        )
     if settings.scope == "process" and len(named) != 1:
         raise SettingsError(
             f"--scope process needs --pid N or --pid-file FILE{', not both' if named else ''}"
@@ -136,6 +161,11 @@ def _parser() -> argparse.ArgumentParser:
         "--io-capacity",
         metavar="OPS/S",
         help="operations that are 100 %% (process scope: read and write calls)",
+    )
+    add(
+        "--key-file",
+        metavar="FILE",
+        help="the file that holds the shared key; samples are then signed (default: they are not)",
     )
     add("--once", action="store_const", const="yes", help="print one sample as JSON, send nothing, exit")
     add("--verbose", action="store_const", const="yes", help="log every sample")

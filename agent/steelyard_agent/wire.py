@@ -20,7 +20,10 @@ MAX_BYTES = 1024 * 1024
 # Integers above this are no longer exact in the doubles that Lua and many JSON readers use.
 MAX_INTEGER = 2**53
 
-Reason = Literal["too_large", "not_json", "not_object", "version", "missing", "type", "range", "name"]
+Reason = Literal[
+    "too_large", "not_json", "not_object", "version", "missing", "type", "range", "name",
+    "unsigned", "signature", "signed",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

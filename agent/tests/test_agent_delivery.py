@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 from pymemcache.client.base import Client
-from steelyard_agent import record
+from steelyard_agent import record, signature
 from steelyard_agent.record import SampleRecord
 
 from conftest import Daemon
@@ -36,11 +36,7 @@ def eventually(look: Callable[[], T | None], *, timeout_s: float = 20.0) -> T:
 
 def sample_in(memcached: Daemon) -> SampleRecord | None:
     """Return the sample that lies there now."""
-    client = Client(("127.0.0.1", memcached.port), connect_timeout=1, timeout=1)
-    try:
-        value = client.get(KEY)
-    finally:
-        client.close()
+    value = value_in(memcached)
     if value is None:
         return None
     decoded = record.decode(value)
@@ -58,6 +54,16 @@ def sample_after(earlier: SampleRecord, memcached: Daemon) -> SampleRecord:
     found = eventually(newer)
     assert found.boot == earlier.boot
     return found
+
+
+def value_in(memcached: Daemon) -> bytes | None:
+    """Return the bytes that lie there now."""
+    client = Client(("127.0.0.1", memcached.port), connect_timeout=1, timeout=1)
+    try:
+        value: bytes | None = client.get(KEY)
+    finally:
+        client.close()
+    return value
 
 
 @contextmanager
@@ -138,6 +144,29 @@ def test_a_process_is_followed_through_its_pid_file(memcached: Daemon, tmp_path:
             pid_file.write_text(f"{app.pid}\n")
             sample_after(first, memcached)
         assert "which was restarted" in log.read_text()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_with_a_key_file_samples_are_signed_and_an_open_file_is_warned_of(
+    memcached: Daemon, tmp_path: Path, mode: int
+) -> None:
+    key, log = tmp_path / "key", tmp_path / "log"
+    key.write_bytes(b"k" * 32 + b"\n")
+    key.chmod(mode)
+    with running(memcached, "--key-file", str(key), log=log):
+        value = eventually(lambda: value_in(memcached))
+        assert isinstance(signature.read(b"k" * 32, value, record.decode), SampleRecord)
+    warned = f"every user of this machine can read the key in {key}: chmod o-r {key}" in log.read_text()
+    assert warned == (mode == 0o644)
+
+
+def test_a_key_file_that_is_not_there_is_one_line_and_exits_2() -> None:
+    command = [sys.executable, "-m", "steelyard_agent", "--key-file", "/nowhere/key"]
+    ran = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        "steelyard-agent: the key file /nowhere/key cannot be read: No such file or directory\n"
+    )
 
 
 def test_once_prints_one_sample_and_needs_no_memcached() -> None:

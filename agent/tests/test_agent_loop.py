@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from steelyard_agent import record
+from steelyard_agent import record, signature
 from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.reading import Absent, HostReading, ProcessCounters, ProcessReading, Reading
 from steelyard_agent.record import SampleRecord
@@ -94,6 +94,31 @@ def test_every_store_gets_every_record() -> None:
     agent.tick()
     agent.tick()
     assert shelves[0].records == shelves[1].records != []
+
+
+def test_with_a_key_every_value_is_signed() -> None:
+    values: list[bytes] = []
+
+    class Raw:
+        def put(self, key: str, value: bytes) -> bool:
+            assert key == "steelyard:1:sample:web:server-1"
+            values.append(value)
+            return True
+
+    agent = Agent(
+        Sampler(iter([host(0, 10), host(1, 11), host(2, 12)]).__next__, NOTHING),
+        [Raw()],
+        upstream="web",
+        peer="server-1",
+        scope="host",
+        boot="b1",
+        interval_s=1.0,
+        wall_clock=lambda: 0.0,
+        key=b"k" * 32,
+    )
+    agent.tick()
+    sent = [agent.tick(), agent.leave()]
+    assert [signature.read(b"k" * 32, value, record.decode) for value in values] == sent
 
 
 def test_a_process_that_is_absent_sends_nothing_and_is_picked_up_again(

@@ -58,6 +58,31 @@ def test_memcached_comes_from_the_variable_that_all_parts_share() -> None:
     assert load(STEELYARD_MEMCACHED="10.0.0.9:11311").memcached == (("10.0.0.9", 11311),)
 
 
+def test_the_key_comes_from_the_environment_as_it_is_or_as_a_file() -> None:
+    assert load().key is None
+    assert load(STEELYARD_AGENT_KEY="k" * 32).key == b"k" * 32
+    assert load(STEELYARD_AGENT_KEY_FILE="/run/key").key_file == Path("/run/key")
+    assert load("--key-file", "/run/key").key_file == Path("/run/key")
+
+
+def test_the_key_is_no_flag_and_is_never_shown() -> None:
+    with pytest.raises(SettingsError, match="unrecognized arguments: --key"):
+        load("--key", "x" * 32)
+    assert "secret" not in repr(load(STEELYARD_AGENT_KEY="secret" * 8))
+
+
+@pytest.mark.parametrize("key", ["", "secret", "secretsecret123", "secretsecret123\n"])
+def test_a_key_that_is_too_short_is_an_error_that_does_not_show_it(key: str) -> None:
+    with pytest.raises(SettingsError, match=r"^STEELYARD_AGENT_KEY: a key has at least 16 bytes") as raised:
+        load(STEELYARD_AGENT_KEY=key)
+    assert "secret" not in str(raised.value)
+
+
+def test_two_keys_are_an_error() -> None:
+    with pytest.raises(SettingsError, match=r"STEELYARD_AGENT_KEY and --key-file .* leave one out"):
+        load("--key-file", "/run/key", STEELYARD_AGENT_KEY="k" * 32)
+
+
 def test_an_empty_variable_is_not_set() -> None:
     assert load(STEELYARD_AGENT_INTERVAL="").interval_s == 1.0
 

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import uvicorn
 from fastapi import FastAPI
+from steelyard_agent import key_file
+from steelyard_agent.key_file import KeyFileError
 
 from steelyard_controller import state
 from steelyard_controller.api import app as api
@@ -24,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the controller until it is told to stop; return the exit status."""
     try:
         settings = load(sys.argv[1:] if arguments is None else arguments)
-    except SettingsError as error:
+        key = _key(settings)
+    except (SettingsError, KeyFileError) as error:
         for line in str(error).splitlines():
             print(f"steelyard-controller: {line}", file=sys.stderr)
         return 2
@@ -32,20 +35,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )
     try:
-        return asyncio.run(_serve(settings))
+        return asyncio.run(_serve(settings, key))
     except KeyboardInterrupt:
         return 0
 
 
-async def _serve(settings: Settings) -> int:
+def _key(settings: Settings) -> bytes | None:
+    return settings.key_of_environment() if settings.key_file is None else key_file.read(settings.key_file)
+
+
+async def _serve(settings: Settings, key: bytes | None) -> int:
     pipeline = Memcached(settings.memcached)
+    unsafe = None if settings.key_file is None else key_file.warning(settings.key_file)
+    if unsafe is not None:
+        log.warning("%s", unsafe)
     store = state.open_store(settings.state_url)
     if store.volatile:
         log.warning("state is kept in memory only (--state-url memory://): a restart forgets it")
     if not settings.upstreams:
         log.warning("no upstream is declared: name some in a YAML file and pass it as --config FILE")
     cycles = {
-        name: Cycle(name, upstream, pipeline=pipeline, store=store, tick_s=settings.tick_s)
+        name: Cycle(name, upstream, pipeline=pipeline, store=store, tick_s=settings.tick_s, key=key)
         for name, upstream in settings.upstreams.items()
     }
     try:
@@ -54,7 +64,7 @@ async def _serve(settings: Settings) -> int:
     except Newer as error:
         log.error("%s", error)
         return 1
-    app = api.create(cycles, lifespan=_running(cycles))
+    app = api.create(cycles, lifespan=_running(cycles), key=key)
     server = uvicorn.Server(
         uvicorn.Config(
             app,

@@ -12,7 +12,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from steelyard_agent import wire
+from steelyard_agent import signature, wire
+from steelyard_agent.wire import Refused
 
 from steelyard_controller import intake as intakes
 from steelyard_controller import laws, memcached, state, weight_table
@@ -33,10 +34,20 @@ TABLE_TTL_S = 86_400
 
 
 class Cycle:
-    """The control loop of one upstream; `tick` may be called alone."""
+    """The control loop of one upstream; `tick` may be called alone.
+
+    With a `key`, all that is read from Memcached must be signed, and the table is.
+    """
 
     def __init__(
-        self, name: str, upstream: Upstream, *, pipeline: Memcached, store: state.Store, tick_s: float
+        self,
+        name: str,
+        upstream: Upstream,
+        *,
+        pipeline: Memcached,
+        store: state.Store,
+        tick_s: float,
+        key: bytes | None = None,
     ) -> None:
         self.name = name
         self.upstream = upstream
@@ -45,6 +56,7 @@ class Cycle:
         self._pipeline = pipeline
         self._store = store
         self._tick_s = tick_s
+        self._key = key
         self._laws = upstream.made_laws()
         self._memories: Mapping[str, laws.Memory] = {}
         self._intake = Intake()
@@ -55,19 +67,18 @@ class Cycle:
     async def start(self, *, unix_s: int) -> None:
         """Choose the term, and take up the memory of the controller before.
 
-        The term is one more than any that Redis or Memcached knows. Where both
-        have been wiped it is the time in seconds: larger than any term counted
-        up from an earlier start, so that the order never goes backwards and the
-        data plane need not forget what it has seen.
+        The term is one more than any that Redis or Memcached knows. Where Redis
+        has been wiped it is the time in seconds, if that is more: larger than
+        any term counted up from an earlier start, so that the order never goes
+        backwards and the data plane need not forget what it has seen. Memcached
+        alone is not asked, because what lies there may have been put back: an
+        old table is signed as well as a new one.
         """
         saved = await self._load()
         published = await self._published()
-        if saved is None and published is None:
-            self._term = unix_s
-            return
-        terms = [found.term for found in (saved, published) if found is not None]
-        generations = [found.generation for found in (saved, published) if found is not None]
-        self._term, self._generation = max(terms) + 1, max(generations)
+        known = [found for found in (saved, published) if found is not None]
+        self._term = max([found.term + 1 for found in known] + ([unix_s] if saved is None else []))
+        self._generation = max((found.generation for found in known), default=0)
         if saved is not None:
             found = {
                 name: laws.decode_memory(law, saved.memories.get(name)) for name, law in self._laws.items()
@@ -149,13 +160,14 @@ class Cycle:
             upstream=self.name,
             samples={peer: found.get(key) for peer, key in samples.items()},
             reports={lb: found.get(key) for lb, key in reports.items()},
+            key=self._key,
         )
 
     async def _publish(self, table: WeightTable) -> None:
         try:
-            await self._pipeline.set(
-                wire.weights_key(self.name), weight_table.encode(table), ttl_s=TABLE_TTL_S
-            )
+            text = weight_table.encode(table)
+            value = text if self._key is None else signature.sign(self._key, text)
+            await self._pipeline.set(wire.weights_key(self.name), value, ttl_s=TABLE_TTL_S)
         except (memcached.Unavailable, weight_table.TableTooLarge) as error:
             self._fault("publishing", str(error))
         else:
@@ -185,8 +197,16 @@ class Cycle:
         except memcached.Unavailable as error:
             self._fault(f"memcached {self._pipeline.address}", str(error))
             return None
-        table = None if value is None else weight_table.decode(value)
-        return table if isinstance(table, WeightTable) else None
+        if value is None:
+            return None
+        table = signature.read(self._key, value, weight_table.decode)
+        if not isinstance(table, Refused) and table.upstream != self.name:
+            table = Refused("name", f"the key holds the table of {table.upstream}")
+        if isinstance(table, Refused):
+            self._intake = intakes.count(self._intake, table)
+            log.warning("%s: the published weight table is %s; its order is not taken up", self.name, table)
+            return None
+        return table
 
     def _fault(self, part: str, fault: str | None) -> None:
         if fault is None:

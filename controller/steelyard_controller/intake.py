@@ -5,11 +5,12 @@ receiver's own clock, from the moment that (boot, seq) changed; `taken_at_ms`
 is never looked at. A value that is refused changes nothing but its count.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from steelyard_agent import record
+from steelyard_agent import record, signature
 from steelyard_agent.record import SampleRecord
 from steelyard_agent.wire import Reason, Refused
 
@@ -52,24 +53,45 @@ def take(
     upstream: str,
     samples: Mapping[str, bytes | None],
     reports: Mapping[str, bytes | None],
+    key: bytes | None = None,
 ) -> Intake:
-    """Return the intake after one look at the network.
+    """Return the intake after one look at the network; with a `key`, only signed values are believed.
 
     `samples` has one entry per configured peer and `reports` one per load
     balancer: the raw value, or None where the key was absent. What is not
     configured any more is forgotten.
     """
     held_samples, sample_refusals = _received(
-        "sample", intake.samples, samples, record.decode, lambda sample: sample.peer, upstream, now_s
+        "sample",
+        intake.samples,
+        samples,
+        lambda value: signature.read(key, value, record.decode),
+        lambda sample: sample.peer,
+        upstream,
+        now_s,
     )
     held_reports, report_refusals = _received(
-        "traffic report", intake.reports, reports, traffic.decode, lambda report: report.lb, upstream, now_s
+        "traffic report",
+        intake.reports,
+        reports,
+        lambda value: signature.read(key, value, traffic.decode),
+        lambda report: report.lb,
+        upstream,
+        now_s,
     )
     refusals = sample_refusals | report_refusals
-    refused = dict(intake.refused)
-    for refusal in refusals.values():
-        refused[refusal.reason] = refused.get(refusal.reason, 0) + 1
-    return replace(intake, samples=held_samples, reports=held_reports, refusals=refusals, refused=refused)
+    return replace(
+        intake,
+        samples=held_samples,
+        reports=held_reports,
+        refusals=refusals,
+        refused=_counted(intake.refused, [refusal.reason for refusal in refusals.values()]),
+    )
+
+
+def count(intake: Intake, refused: Refused) -> Intake:
+    """Return the intake with a value counted that was refused elsewhere."""
+    return replace(intake, refused=_counted(intake.refused, [refused.reason]))
 
 
 def changes(before: Intake, after: Intake) -> list[str]:
@@ -108,6 +130,12 @@ def _received(
         if kept is not None:
             held[name] = kept
     return held, refusals
+
+
+def _counted(counts: Mapping[str, int], reasons: Iterable[Reason]) -> Mapping[str, int]:
+    counter = Counter(counts)
+    counter.update(reasons)
+    return dict(counter)
 
 
 def _newer(held: Held[Message] | None, message: Message | None, now_s: float) -> Held[Message] | None:

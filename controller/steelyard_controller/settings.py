@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     CliSettingsSource,
@@ -20,6 +20,7 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
+from steelyard_agent import signature
 
 from steelyard_controller.upstream import Name, Upstream
 
@@ -42,6 +43,10 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="what is logged"
     )
+    key_file: Path | None = Field(
+        default=None, description="file that holds the shared key: all that is read must be signed with it"
+    )
+    key: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_KEY only")
     upstreams: CliSuppress[dict[Name, Upstream]] = Field(default={}, description="see docs")
 
     @field_validator("state_url")
@@ -51,6 +56,13 @@ class Settings(BaseSettings):
             raise ValueError("write it as redis://host:port/0, rediss://…, unix:///path or memory://")
         return value
 
+    @field_validator("key")
+    @classmethod
+    def _is_long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        # An empty one is not "none": a secret that failed to arrive would let everything in.
+        _key(value)
+        return value
+
     @field_validator("memcached")
     @classmethod
     def _is_host_and_port(cls, value: str) -> str:
@@ -58,6 +70,23 @@ class Settings(BaseSettings):
         if not host or not port.isdigit() or not 1 <= int(port) <= 65535:
             raise ValueError("write it as host:port, for instance 127.0.0.1:11211")
         return value
+
+    @model_validator(mode="after")
+    def _has_one_key(self) -> "Settings":
+        if self.key is not None and self.key_file is not None:
+            raise ValueError("key and key_file are both set: leave one out")
+        return self
+
+    def key_of_environment(self) -> bytes | None:
+        """Return the shared key that STEELYARD_KEY holds; None where it is not set."""
+        return _key(self.key)
+
+
+def _key(secret: SecretStr | None) -> bytes | None:
+    # surrogateescape: the bytes that the environment holds, as the other readers of a key see them.
+    if secret is None:
+        return None
+    return signature.key_of(secret.get_secret_value().encode("utf-8", "surrogateescape"))
 
 
 class SettingsError(Exception):
@@ -70,6 +99,10 @@ def load(arguments: Sequence[str]) -> Settings:
     before.add_argument("--config", default=os.environ.get("STEELYARD_CONFIG"))
     known, rest = before.parse_known_args(arguments)
     from_file = _read_yaml(Path(known.config)) if known.config else {}
+    if any(argument.split("=")[0] == "--key" for argument in rest):
+        raise SettingsError("--key: flags show in process lists: use STEELYARD_KEY or --key-file")
+    if "key" in from_file:
+        raise SettingsError("key: put it into a file of its own, and name that with key_file")
 
     class Sourced(Settings):
         @classmethod

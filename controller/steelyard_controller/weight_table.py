@@ -76,10 +76,15 @@ def to_document(table: WeightTable) -> dict[str, Any]:
     }
 
 
+def to_json(table: WeightTable) -> bytes:
+    """Return the table as JSON: the same bytes each time, so that a signature holds."""
+    return json.dumps(to_document(table), separators=(",", ":"), allow_nan=False).encode()
+
+
 def encode(table: WeightTable) -> bytes:
-    """Return the Memcached value; raise `TableTooLarge` when no Memcached would hold it."""
-    value = json.dumps(to_document(table), separators=(",", ":"), allow_nan=False).encode()
-    # Memcached's 1 MB covers the item's header and key too; a kilobyte is ample for those.
+    """Return the text of the Memcached value; raise `TableTooLarge` when no Memcached would hold it."""
+    value = to_json(table)
+    # Memcached's 1 MB covers the item's header and key too, and a signature; a kilobyte is ample for those.
     if len(value) > wire.MAX_BYTES - 1024:
         raise TableTooLarge(
             f"the weight table of {table.upstream} has {len(table.peers)} peers and {len(value)} bytes; "

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
-from steelyard_controller import laws
+from steelyard_agent import signature
+from steelyard_controller import laws, weight_table
 from steelyard_controller.api.app import create
 from steelyard_controller.assemble import assemble
 from steelyard_controller.intake import Intake, take
@@ -65,6 +66,19 @@ def test_weights_are_the_published_table(api: TestClient) -> None:
         "steelyard",
     )
     assert [peer["id"] for peer in document["peers"]] == ["a", "b"]
+
+
+def test_with_a_key_the_signature_of_the_bodys_bytes_is_in_a_header() -> None:
+    api = TestClient(create({"web": Source("web", WEB, _outcome())}, key=b"k" * 32))
+    answer = api.get("/v1/upstreams/web/weights")
+    value = f"{answer.headers['steelyard-signature']}.".encode() + answer.content
+    assert signature.open_value(b"k" * 32, value) == answer.content
+    assert isinstance(weight_table.decode(answer.content), weight_table.WeightTable)
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_without_a_key_there_is_no_signature(api: TestClient) -> None:
+    assert "steelyard-signature" not in api.get("/v1/upstreams/web/weights").headers
 
 
 @pytest.mark.parametrize("tag", ['"3.118"', 'W/"3.118"', '"1.1", "3.118"', "*"])

@@ -1,4 +1,6 @@
-from steelyard_controller.intake import Intake, changes, take
+from steelyard_agent import signature
+from steelyard_agent.wire import Refused
+from steelyard_controller.intake import Intake, changes, count, take
 
 from .examples import report, sample
 
@@ -68,3 +70,56 @@ def test_reports_are_held_by_load_balancer() -> None:
         reports={"edge-1": report(a=(5, 0, 0, 1.0)), "edge-2": None},
     )
     assert set(intake.reports) == {"edge-1"}
+
+
+KEY = b"k" * 32
+
+
+def _signed(intake: Intake, now_s: float, sample_of_a: bytes, report_of_edge: bytes) -> Intake:
+    return take(
+        intake,
+        now_s,
+        upstream="web",
+        samples={"a": sample_of_a},
+        reports={"edge-1": report_of_edge},
+        key=KEY,
+    )
+
+
+def test_with_a_key_signed_values_are_taken() -> None:
+    intake = _signed(Intake(), 1.0, signature.sign(KEY, sample()), signature.sign(KEY, report()))
+    assert (set(intake.samples), set(intake.reports), intake.refused) == ({"a"}, {"edge-1"}, {})
+
+
+def test_with_a_key_what_is_not_signed_with_it_changes_nothing_and_is_counted() -> None:
+    good = _signed(Intake(), 1.0, signature.sign(KEY, sample()), signature.sign(KEY, report()))
+    forged = _signed(good, 2.0, sample(seq=2, cpu=0.9), report(seq=2, a=(0, 99, 0, 9.0)))
+    forged = _signed(forged, 3.0, signature.sign(b"x" * 32, sample(seq=2)), KEY + report(seq=2))
+    assert (forged.samples, forged.reports) == (good.samples, good.reports)
+    assert forged.refused == {"unsigned": 3, "signature": 1}
+    assert forged.refusals["sample of a"].reason == "signature"
+
+
+def test_a_signed_message_at_another_key_is_refused() -> None:
+    intake = _signed(Intake(), 1.0, signature.sign(KEY, sample("b")), signature.sign(KEY, report("edge-2")))
+    assert (intake.samples, intake.reports, intake.refused) == ({}, {}, {"name": 2})
+
+
+def test_an_older_signed_message_that_is_put_back_is_not_taken() -> None:
+    old = signature.sign(KEY, sample(seq=1)), signature.sign(KEY, report(seq=1))
+    new = signature.sign(KEY, sample(seq=2)), signature.sign(KEY, report(seq=2))
+    held = _signed(_signed(Intake(), 1.0, *old), 2.0, *new)
+    again = _signed(held, 3.0, *old)
+    assert (again.samples, again.reports) == (held.samples, held.reports)
+
+
+def test_without_a_key_a_signed_value_is_refused_with_the_remedy() -> None:
+    intake = _take(Intake(), 1.0, a=signature.sign(KEY, sample()))
+    assert intake.refused == {"signed": 1}
+    assert intake.refusals["sample of a"].detail == "it is signed, and no key is set here: set it"
+
+
+def test_what_is_refused_elsewhere_is_counted_with_the_rest() -> None:
+    intake = count(_take(Intake(), 1.0, a=b"garbage"), Refused("unsigned", "it is not signed"))
+    assert intake.refused == {"not_json": 1, "unsigned": 1}
+    assert set(intake.refusals) == {"sample of a"}

@@ -72,6 +72,56 @@ def test_a_mistake_names_the_field_and_the_remedy(tmp_path: Path, text: str, mes
         load(_file(tmp_path, text))
 
 
+KEY = "secret-" * 5
+
+
+def test_the_shared_key_comes_from_the_environment_and_is_never_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert load([]).key_of_environment() is None
+    monkeypatch.setenv("STEELYARD_KEY", KEY)
+    settings = load([])
+    assert settings.key_of_environment() == KEY.encode()
+    assert "secret" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+
+
+def test_the_shared_keys_file_is_a_setting_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load(_file(tmp_path, "key_file: /run/a\n")).key_file == Path("/run/a")
+    monkeypatch.setenv("STEELYARD_KEY_FILE", "/run/b")
+    assert load([]).key_file == Path("/run/b")
+    assert load(["--key-file", "/run/c"]).key_file == Path("/run/c")
+
+
+@pytest.mark.parametrize("key", ["", "secret", "secretsecret123\n"])
+def test_a_key_that_is_too_short_is_an_error_that_does_not_show_it(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("STEELYARD_KEY", key)
+    with pytest.raises(SettingsError, match=r"^key: a key has at least 16 bytes") as raised:
+        load([])
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("flag", [["--key", KEY], [f"--key={KEY}"]])
+def test_the_key_as_a_flag_is_refused(flag: list[str]) -> None:
+    with pytest.raises(SettingsError, match="--key: flags show in process lists: use STEELYARD_KEY"):
+        load(flag)
+
+
+def test_the_key_in_the_yaml_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="key: put it into a file of its own"):
+        load(_file(tmp_path, f"key: {KEY}\n"))
+
+
+def test_two_keys_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEELYARD_KEY", KEY)
+    with pytest.raises(SettingsError, match="key and key_file are both set: leave one out") as raised:
+        load(["--key-file", "/run/key"])
+    assert "secret" not in str(raised.value)
+
+
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(SettingsError, match=r"/nowhere\.yaml cannot be read: No such file"):
         load(["--config", "/nowhere.yaml"])

@@ -5,12 +5,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, Protocol
 
 from fastapi import FastAPI, Header, HTTPException, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
+from steelyard_agent import signature
 
 from steelyard_controller.api import metrics, problems
 from steelyard_controller.outcome import Outcome, explanation, overview
 from steelyard_controller.upstream import Upstream
-from steelyard_controller.weight_table import to_document
+from steelyard_controller.weight_table import to_json
 
 
 class Source(Protocol):
@@ -30,11 +31,15 @@ NOT_YET: dict[int | str, dict[str, Any]] = {
 }
 
 
+SIGNATURE_HEADER = "Steelyard-Signature"
+
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
-def create(cycles: Mapping[str, Source], *, lifespan: Lifespan | None = None) -> FastAPI:
-    """Return the application over `cycles`, by upstream; `lifespan` runs them."""
+def create(
+    cycles: Mapping[str, Source], *, lifespan: Lifespan | None = None, key: bytes | None = None
+) -> FastAPI:
+    """Return the application over `cycles`, by upstream; `lifespan` runs them, `key` signs the tables."""
     app = FastAPI(
         title="Steelyard",
         summary="Weights that follow the load",
@@ -79,14 +84,20 @@ def create(cycles: Mapping[str, Source], *, lifespan: Lifespan | None = None) ->
         responses=NOT_FOUND | NOT_YET | {304: {"description": "The table has not changed"}},
     )
     async def get_weights(upstream: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
-        """Return the weight table as it was published; the ETag is term.generation."""
+        """Return the weight table as it was published; the ETag is term.generation.
+
+        With a shared key set, the header Steelyard-Signature is the HMAC-SHA256 of the body's bytes.
+        """
         table = outcome_of(upstream).table
         tag = f'"{table.term}.{table.generation}"'
         headers = {"ETag": tag, "Cache-Control": "no-cache"}
         offered = [part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")]
         if tag in offered or "*" in offered:
             return Response(status_code=304, headers=headers)
-        return JSONResponse(to_document(table), headers=headers)
+        body = to_json(table)
+        if key is not None:
+            headers[SIGNATURE_HEADER] = signature.digest(key, body)
+        return Response(body, media_type="application/json", headers=headers)
 
     @app.get(
         "/v1/upstreams/{upstream}/peers/{peer}/explain",

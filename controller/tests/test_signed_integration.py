@@ -1,0 +1,304 @@
+"""A shared key from end to end: a real agent, a real controller, a real Memcached, and a forger."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from pymemcache.client.base import Client
+from steelyard_agent import signature, wire
+from steelyard_controller import state, weight_table
+from steelyard_controller.cycle import Cycle
+from steelyard_controller.memcached import Memcached
+from steelyard_controller.upstream import Peer, Upstream
+from steelyard_controller.weight_table import WeightTable
+
+from conftest import PATIENCE_S, Daemon, free_port
+
+from .examples import report, sample
+
+pytestmark = pytest.mark.integration
+
+T = TypeVar("T")
+
+KEY = b"an example key, never a real one"
+WEB = Upstream(peers=[Peer(id=name, address=f"10.0.0.{n}:80", baseline=1) for n, name in enumerate("abc", 1)])
+NOW_S = 1_790_000_000
+
+
+class Pipeline:
+    """Memcached as whoever can reach it uses it."""
+
+    def __init__(self, memcached: Daemon) -> None:
+        self._address = ("127.0.0.1", memcached.port)
+
+    def get(self, key: str) -> bytes | None:
+        client = Client(self._address)
+        value: bytes | None = client.get(key)
+        client.close()
+        return value
+
+    def put(self, key: str, value: bytes) -> None:
+        client = Client(self._address)
+        client.set(key, value, noreply=False)
+        client.close()
+
+    def put_tick(self, tick: int, *, cpu_of_a: float, seal: Callable[[bytes], bytes]) -> None:
+        for peer in "abc":
+            cpu = cpu_of_a if peer == "a" else 0.3
+            self.put(wire.sample_key("web", peer), seal(sample(peer, seq=tick, cpu=cpu)))
+        row = (100, 0, 1, 5.0)
+        self.put(wire.traffic_key("web", "edge-1"), seal(report(seq=tick, a=row, b=row, c=row)))
+
+    def table(self, key: bytes | None = KEY) -> WeightTable:
+        value = self.get(wire.weights_key("web"))
+        assert value is not None
+        table = signature.read(key, value, weight_table.decode)
+        assert isinstance(table, WeightTable), table
+        return table
+
+
+def _sealed(text: bytes) -> bytes:
+    return signature.sign(KEY, text)
+
+
+def _run(
+    memcached: Daemon,
+    steps: Callable[[Cycle], Awaitable[None]],
+    *,
+    key: bytes | None = KEY,
+    store: state.Store | None = None,
+    unix_s: int = NOW_S,
+) -> None:
+    async def session() -> None:
+        pipeline = Memcached(memcached.address)
+        kept = store or state.InMemory()
+        cycle = Cycle("web", WEB, pipeline=pipeline, store=kept, tick_s=1.0, key=key)
+        try:
+            await cycle.start(unix_s=unix_s)
+            await steps(cycle)
+        finally:
+            pipeline.close()
+
+    asyncio.run(session())
+
+
+async def _once(cycle: Cycle) -> None:
+    await cycle.tick(1.0)
+
+
+def test_signed_samples_move_the_weights_and_the_table_is_signed(memcached: Daemon) -> None:
+    pipeline = Pipeline(memcached)
+
+    async def steps(cycle: Cycle) -> None:
+        for tick in range(1, 12):
+            pipeline.put_tick(tick, cpu_of_a=0.9, seal=_sealed)
+            await cycle.tick(float(tick))
+        assert cycle.outcome is not None
+        assert cycle.outcome.intake.refused == {}
+
+    _run(memcached, steps)
+    a, b, _ = (peer.weight for peer in pipeline.table().peers)
+    assert a * 2 < b
+
+
+@pytest.mark.parametrize(
+    ("forge", "reason"),
+    [
+        (lambda text: text, "unsigned"),
+        (lambda text: signature.sign(b"x" * 32, text), "signature"),
+        (lambda text: signature.digest(KEY, b"something else").encode() + b"." + text, "signature"),
+    ],
+    ids=["unsigned", "another key", "another text's signature"],
+)
+def test_forged_samples_and_reports_move_nothing_and_are_counted(
+    memcached: Daemon, forge: Callable[[bytes], bytes], reason: str
+) -> None:
+    pipeline = Pipeline(memcached)
+
+    async def steps(cycle: Cycle) -> None:
+        for tick in range(1, 12):
+            pipeline.put_tick(tick, cpu_of_a=0.9, seal=forge)
+            await cycle.tick(float(tick))
+        assert cycle.outcome is not None
+        assert cycle.outcome.intake.refused == {reason: 4 * 11}
+        assert {refusal.reason for refusal in cycle.outcome.intake.refusals.values()} == {reason}
+
+    _run(memcached, steps)
+    assert [peer.weight for peer in pipeline.table().peers] == [334, 333, 333]
+
+
+def test_a_controller_without_a_key_refuses_signed_values(memcached: Daemon) -> None:
+    pipeline = Pipeline(memcached)
+
+    async def steps(cycle: Cycle) -> None:
+        pipeline.put_tick(1, cpu_of_a=0.9, seal=_sealed)
+        outcome = await cycle.tick(1.0)
+        assert outcome.intake.refused == {"signed": 4}
+
+    _run(memcached, steps, key=None)
+
+
+def test_a_restart_takes_the_order_from_the_signed_table(memcached: Daemon) -> None:
+    pipeline = Pipeline(memcached)
+    _run(memcached, _once)
+    before = pipeline.table()
+    _run(memcached, _once)
+    assert pipeline.table().order == (before.term + 1, before.generation + 1)
+
+
+@pytest.mark.parametrize("seal", [lambda text: text, lambda text: signature.sign(b"x" * 32, text)])
+def test_a_forged_table_does_not_choose_the_order(
+    memcached: Daemon, caplog: pytest.LogCaptureFixture, seal: Callable[[bytes], bytes]
+) -> None:
+    pipeline, store = Pipeline(memcached), state.InMemory()
+    _run(memcached, _once, store=store)
+    order = pipeline.table().order
+    forged = WeightTable(
+        upstream="web", term=2**52, generation=2**52, issued_at_ms=0, law="x", picker="x", peers=()
+    )
+    pipeline.put(wire.weights_key("web"), seal(weight_table.encode(forged)))
+
+    async def steps(cycle: Cycle) -> None:
+        outcome = await cycle.tick(1.0)
+        assert sum(outcome.intake.refused.values()) == 1
+
+    _run(memcached, steps, store=store)
+    assert pipeline.table().order == (order[0] + 1, order[1] + 1)
+    assert len([line for line in caplog.messages if "the published weight table is refused" in line]) == 1
+
+
+def test_a_signed_table_of_another_upstream_does_not_choose_the_order(memcached: Daemon) -> None:
+    pipeline = Pipeline(memcached)
+    other = WeightTable(
+        upstream="api", term=2**52, generation=2**52, issued_at_ms=0, law="x", picker="x", peers=()
+    )
+    pipeline.put(wire.weights_key("web"), _sealed(weight_table.encode(other)))
+    _run(memcached, _once)
+    assert pipeline.table().order == (NOW_S, 1)
+
+
+def test_an_old_table_that_is_put_back_does_not_send_the_order_backwards(memcached: Daemon) -> None:
+    pipeline = Pipeline(memcached)
+    _run(memcached, _once)
+    old = pipeline.get(wire.weights_key("web"))
+    assert old is not None
+    for restart in range(1, 4):
+        _run(memcached, _once, unix_s=NOW_S + 10 * restart)
+    newest = pipeline.table()
+    pipeline.put(wire.weights_key("web"), old)
+    _run(memcached, _once, unix_s=NOW_S + 100)
+    assert pipeline.table().order > newest.order
+
+
+@contextmanager
+def _running(command: Sequence[str], log: Path, **environment: str) -> Iterator[None]:
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            [sys.executable, "-m", *command], stdout=output, stderr=output, env={**os.environ, **environment}
+        ) as process,
+    ):
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def _eventually(look: Callable[[], T | None], log: Path) -> T:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < give_up_s:
+        found = look()
+        if found is not None:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"it did not happen:\n{log.read_text()}")
+
+
+def _fetched(url: str) -> tuple[bytes, str | None] | None:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310
+            return answer.read(), answer.headers.get("Steelyard-Signature")
+    except (urllib.error.URLError, OSError):
+        return None
+
+
+def test_a_real_agent_and_controller_share_a_key_and_a_forger_is_shown(
+    memcached: Daemon, tmp_path: Path
+) -> None:
+    port, pipeline, log = free_port(), Pipeline(memcached), tmp_path / "controller.log"
+    key, config = tmp_path / "key", tmp_path / "steelyard.yaml"
+    key.write_bytes(KEY + b"\n")
+    key.chmod(0o600)
+    peers = ", ".join(f"{{id: {name}, address: '10.0.0.{n}:80'}}" for n, name in enumerate("abc", 1))
+    config.write_text(f"upstreams: {{web: {{law: static, peers: [{peers}]}}}}\n")
+    controller = [
+        "steelyard_controller", "--config", str(config), "--memcached", memcached.address, "--tick-s", "0.1",
+        "--state-url", "memory://", "--api-port", str(port), "--key-file", str(key),
+    ]  # fmt: skip
+    agent = ["steelyard_agent", "--memcached", memcached.address, "--interval", "0.1"]
+    pipeline.put(wire.sample_key("web", "c"), sample("c", capacity=(60.0, None, None, None)))
+    url = f"http://127.0.0.1:{port}"
+
+    def overview() -> dict[str, Any]:
+        body, _ = _eventually(lambda: _fetched(f"{url}/v1/upstreams/web"), log)
+        document: dict[str, Any] = json.loads(body)
+        return document
+
+    def measured() -> dict[str, Any] | None:
+        document = overview()
+        return document if all(peer["utilization"] for peer in document["peers"][:2]) else None
+
+    with (
+        _running(controller, log),
+        _running(
+            [*agent, "--peer", "a", "--cpu-limit", "6"],
+            tmp_path / "a.log",
+            STEELYARD_AGENT_KEY=KEY.decode(),
+        ),
+        _running(
+            [*agent, "--peer", "b", "--cpu-limit", "2"],
+            tmp_path / "b.log",
+            STEELYARD_AGENT_KEY_FILE=str(key),
+        ),
+    ):
+        document = _eventually(measured, log)
+        # The agents' samples give a more than b; what was forged for c gives it nothing.
+        a, b, c = document["peers"]
+        assert a["weight"] > c["weight"] > b["weight"]
+        assert (c["weight"], c["utilization"]) == (333, None)
+        assert document["refused"]["now"]["sample of c"].startswith("unsigned: ")
+        body, digest = _eventually(lambda: _fetched(f"{url}/v1/upstreams/web/weights"), log)
+        assert digest == signature.digest(KEY, body)
+        assert pipeline.table().law == "static"
+        metrics, _ = _eventually(lambda: _fetched(f"{url}/metrics"), log)
+    families = {family.name: family for family in text_string_to_metric_families(metrics.decode())}
+    assert {each.labels["reason"] for each in families["steelyard_refused"].samples} == {"unsigned"}
+    for written in tmp_path.glob("*.log"):
+        assert KEY.decode() not in written.read_text()
+
+
+def test_a_wrong_key_file_is_one_line_and_exits_2(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("short\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "steelyard_controller", "--key-file", str(key)],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        f"steelyard-controller: the key file {key}: a key has at least 16 bytes, and this one has 5: "
+        "make one with `openssl rand -hex 32`\n"
+    )
