@@ -10,3 +10,4 @@ local GLUE = { std = "ngx_lua", read_globals = { "io" } }
 files["openresty/lua/steelyard/io"] = GLUE
 files["openresty/lua/steelyard/phase"] = GLUE
 files["openresty/spec"] = { std = "+busted", read_globals = { "io", "os", "print" } }
+files["openresty/benchmarks"] = { read_globals = { "io" } }

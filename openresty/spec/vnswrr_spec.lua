@@ -29,6 +29,16 @@ local function every_start()
 end
 
 
+--- n ids in order, and a weight for each.
+local function lists(n)
+    local ids, weights = {}, {}
+    for i = 1, n do
+        ids[i], weights[i] = ("server-%05d"):format(i), i % 37 + 1
+    end
+    return ids, weights
+end
+
+
 describe("resty.vnswrr runs on LuaJIT", function()
     it("because that is what nginx runs", function()
         assert.truthy(_G.jit and _G.jit.version)
@@ -52,12 +62,19 @@ describe("the order from a fresh start", function()
     end)
 
     it("breaks ties by id, however the table was filled", function()
-        local forwards, backwards = {}, {}
+        local forwards, backwards, expected = {}, {}, {}
         for i = 1, 50 do
-            forwards["s" .. i] = 1
-            backwards["s" .. (51 - i)] = 1
+            forwards[("s%02d"):format(i)] = 1
+            backwards[("s%02d"):format(51 - i)] = 1
+            expected[i] = ("s%02d"):format(i)
         end
-        assert.equal(sequence(vnswrr:new(forwards), 100), sequence(vnswrr:new(backwards), 100))
+        assert.equal(table.concat(expected, " "), sequence(vnswrr:new(forwards), 50))
+        assert.equal(table.concat(expected, " "), sequence(vnswrr:new(backwards), 50))
+    end)
+
+    it("breaks ties by number, then byte by byte", function()
+        assert.equal("2 10 B a a-b ab b", sequence(vnswrr:new(
+            { b = 1, ["a-b"] = 1, B = 1, ab = 1, a = 1, [10] = 1, [2] = 1 }), 7))
     end)
 
     it("repeats after a whole cycle, also when unrolled slot by slot", function()
@@ -77,7 +94,7 @@ describe("shares over a whole cycle", function()
         end
     end)
 
-    it("are exactly the weights in the deadline order too, cycle after cycle", function()
+    it("are exactly the weights where the split order is in use too, cycle after cycle", function()
         local nodes, total = {}, 0
         for i = 1, 500 do
             nodes["s" .. i] = i % 37 + 1
@@ -87,108 +104,6 @@ describe("shares over a whole cycle", function()
         assert.is_true(500 * total > 1000000) -- or SWRR would be in use
         assert.same(nodes, counts(ring, total))
         assert.same(nodes, counts(ring, total))
-    end)
-end)
-
-
-describe("shares right after an update", function()
-    local WEIGHTS = { a = 100, b = 90, c = 10, d = 5, e = 5 }
-
-    for _, picks in ipairs({ 1, 3, 10 }) do
-        it("are exact over all starts of the cycle, with " .. picks .. " picks each", function()
-            local random, seen = every_start(), {}
-            for _ = 1, 42 do -- the cycle of 20, 18, 2, 1, 1
-                for id, n in pairs(counts(vnswrr:new(WEIGHTS, { random = random }), picks)) do
-                    seen[id] = (seen[id] or 0) + n
-                end
-            end
-            assert.same({ a = 20 * picks, b = 18 * picks, c = 2 * picks, d = picks, e = picks }, seen)
-        end)
-
-        it("are within 1 % over many rebuilds, with " .. picks .. " picks each", function()
-            math.randomseed(20260921)
-            local ring, seen = vnswrr:new({}, { random = math.random }), {}
-            local rebuilds = 40000
-            for _ = 1, rebuilds do
-                ring:reinit({ z = 1 }) -- what changes nothing would not restart the ring
-                ring:reinit(WEIGHTS)
-                for id, n in pairs(counts(ring, picks)) do
-                    seen[id] = (seen[id] or 0) + n
-                end
-            end
-            for id, weight in pairs(WEIGHTS) do
-                local share = seen[id] / (rebuilds * picks)
-                assert.is_true(math.abs(share - weight / 210) < 0.01, id .. " has " .. share)
-            end
-        end)
-    end
-
-    it("are exact over all starts in the deadline order", function()
-        local deadline = require "resty.vnswrr.deadline"
-        local weights, ids, total = { 20, 18, 2, 1, 1 }, { 1, 2, 3, 4, 5 }, 42
-        for _, picks in ipairs({ 1, 3, 10 }) do
-            local seen = { 0, 0, 0, 0, 0 }
-            for start = 0, total - 1 do
-                local ring = {}
-                deadline.new(weights, total, start):fill(ring, ids, 1, picks)
-                for i = 1, picks do
-                    seen[ring[i]] = seen[ring[i]] + 1
-                end
-            end
-            for i = 1, 5 do
-                assert.equal(weights[i] * picks, seen[i])
-            end
-        end
-    end)
-end)
-
-
-describe("the deadline order", function()
-    --- The largest |picks so far - due so far| of any peer.
-    local function unevenness(kind, weights)
-        local total, ids, seen = 0, {}, {}
-        for i = 1, #weights do
-            total, ids[i], seen[i] = total + weights[i], i, 0
-        end
-        local ring, most = {}, 0
-        require("resty.vnswrr." .. kind).new(weights, total, 0):fill(ring, ids, 1, total)
-        for slot = 1, total do
-            seen[ring[slot]] = seen[ring[slot]] + 1
-            for i = 1, #weights do
-                most = math.max(most, math.abs(seen[i] - slot * weights[i] / total))
-            end
-        end
-        return most
-    end
-
-    local one_heavy, distinct, mixed = { 300 }, {}, { 200, 200 }
-    for i = 1, 300 do
-        one_heavy[i + 1] = 1
-        mixed[i + 2] = i % 7 + 1
-    end
-    for i = 1, 120 do
-        distinct[i] = i
-    end
-
-    for name, weights in pairs({ one_heavy = one_heavy, distinct = distinct, mixed = mixed }) do
-        it("is as smooth as SWRR to within one request: " .. name, function()
-            assert.is_true(unevenness("deadline", weights) < unevenness("swrr", weights) + 1)
-        end)
-    end
-
-    it("is one permutation, wherever it is entered", function()
-        local deadline, weights, ids = require "resty.vnswrr.deadline", { 5, 4, 3, 2, 1 }, { 1, 2, 3, 4, 5 }
-        local whole, seen = {}, {}
-        deadline.new(weights, 15, 0):fill(whole, ids, 1, 30)
-        local text = table.concat(whole)
-        for start = 0, 14 do
-            local ring = {}
-            deadline.new(weights, 15, start):fill(ring, ids, 1, 15)
-            local at = string.find(text, table.concat(ring), 1, true)
-            assert.truthy(at)
-            seen[at] = true
-        end
-        assert.equal(15, #seen)
     end)
 end)
 
@@ -203,8 +118,17 @@ describe("an update", function()
         ring:set("a", 9)
         ring:set("a", 5)
         assert.equal("a a", sequence(ring, 2))
-        ring:reinit({ a = 50, b = 10, c = 10 })
+        ring:reinit({ a = 50, b = 10, c = 10, d = 0 })
         assert.equal("a a b", sequence(ring, 3))
+        ring:reinit_sorted({ "a", "b", "c" }, { 5, 1, 1 })
+        assert.equal("a c", sequence(ring, 2))
+    end)
+
+    it("restarts the ring when the same weights have other ids", function()
+        local ring = vnswrr:new({ a = 1, b = 1 })
+        assert.equal("a", sequence(ring, 1))
+        ring:reinit({ a = 1, c = 1 })
+        assert.equal("a c", sequence(ring, 2))
     end)
 
     it("takes a node to weight 0 and back", function()
@@ -244,6 +168,123 @@ describe("an update", function()
         assert.equal("a", ring:next())
         ring:reinit({})
         assert.is_nil(ring:next())
+        assert.equal(0, ring:grow(100))
+    end)
+
+    it("reads the caller's table once and leaves it alone", function()
+        local nodes = { a = 1, b = 1 }
+        local ring = vnswrr:new(nodes)
+        nodes.c = 1
+        assert.equal("a b a b", sequence(ring, 4))
+        ring:set("a", 7)
+        assert.equal(1, nodes.a)
+    end)
+end)
+
+
+describe("an update from sorted lists", function()
+    it("gives the same order as from a map", function()
+        local ids, weights = lists(300)
+        local nodes = {}
+        for i = 1, 300 do
+            nodes[ids[i]] = weights[i]
+        end
+        local ring = vnswrr:new({})
+        ring:reinit_sorted(ids, weights)
+        assert.equal(sequence(vnswrr:new(nodes), 1000), sequence(ring, 1000))
+    end)
+
+    it("takes indexes as ids", function()
+        local ring = vnswrr:new({})
+        ring:reinit_sorted({ 1, 2, 3 }, { 5, 0, 1 })
+        assert.equal("1 1 1 3 1 1", sequence(ring, 6))
+    end)
+
+    it("can be changed node by node afterwards", function()
+        local ring = vnswrr:new({})
+        ring:reinit_sorted({ "a", "b" }, { 1, 0 })
+        ring:incr("b")
+        ring:set("c", 1)
+        assert.equal("a b c", sequence(ring, 3))
+        ring:delete("a")
+        assert.equal("b c", sequence(ring, 2))
+    end)
+end)
+
+
+describe("an update that breathes", function()
+    it("does so again and again: after at most 128 of each sort of rows", function()
+        local ids, weights = lists(10000)
+        local breaths, ring = 0, vnswrr:new({})
+        local function breathe()
+            breaths = breaths + 1
+        end
+        ring:reinit_sorted(ids, weights, breathe)
+        assert.is_true(breaths > 10000 / 128 * 4, breaths .. " breaths")
+        local nodes = {}
+        for i = 1, 10000 do
+            nodes[ids[i]] = weights[i] + 1
+        end
+        breaths = 0
+        ring:reinit(nodes, breathe)
+        assert.is_true(breaths > 10000 / 128 * 18, breaths .. " breaths") -- 14 more to sort
+        breaths = 0
+        vnswrr:new({ a = 500, b = 499 }, { breathe = breathe, max_init = 999 })
+        assert.is_true(breaths > 999 / 64, breaths .. " breaths")
+    end)
+
+    it("plays its way to SWRR's start in small steps", function()
+        local nodes = {}
+        for i = 1, 1000 do
+            nodes[i] = 1
+        end
+        local breaths = 0
+        vnswrr:new(nodes, { random = function(n) return n end, breathe = function() breaths = breaths + 1 end })
+        assert.is_true(breaths > 10)
+    end)
+
+    it("lets the old ring serve meanwhile", function()
+        local ring, meanwhile = vnswrr:new({ a = 2, b = 1 }), {}
+        ring:reinit({ c = 1 }, function()
+            meanwhile[#meanwhile + 1] = sequence(ring, 3)
+        end)
+        assert.same({ "a b a" }, meanwhile)
+        assert.equal("c c", sequence(ring, 2))
+    end)
+
+    it("takes the nodes as they were when it began", function()
+        local ids, weights = lists(1000)
+        local ring = vnswrr:new({})
+        ring:reinit_sorted(ids, weights, function()
+            ids[1], weights[1] = "changed", 0
+        end)
+        assert.is_true(counts(ring, ring.total)["server-00001"] == 2)
+    end)
+
+    it("is thrown away when another began later, whichever is done first", function()
+        local ring = vnswrr:new({ a = 1 })
+        local first = coroutine.create(function() return ring:reinit({ b = 1 }, coroutine.yield) end)
+        local second = coroutine.create(function() return ring:reinit_sorted({ "c" }, { 1 }, coroutine.yield) end)
+        coroutine.resume(first)
+        coroutine.resume(second)
+        assert.equal("a", ring:find())
+        assert.same({ true, false }, { coroutine.resume(first) })
+        assert.equal("a", ring:find())
+        assert.same({ true, true }, { coroutine.resume(second) })
+        assert.equal("c", ring:find())
+    end)
+
+    it("has a node that is set meanwhile on top of its own", function()
+        local ring, answer = vnswrr:new({ a = 1 }), nil
+        local update = coroutine.create(function() answer = ring:reinit({ b = 1, c = 1 }, coroutine.yield) end)
+        coroutine.resume(update)
+        ring:set("c", 0)
+        assert.equal("b b", sequence(ring, 2))
+        coroutine.resume(update)
+        assert.is_false(answer)
+        assert.equal("b b", sequence(ring, 2))
+        ring:set("c", 1)
+        assert.equal("b c", sequence(ring, 2))
     end)
 end)
 
@@ -267,18 +308,34 @@ describe("growth", function()
     it("never holds more than a window of an enormous cycle", function()
         local ring = vnswrr:new({ a = 999983, b = 1000000 })
         repeat until ring:grow(10000) == 0
-        local seen = counts(ring, 1999983)
-        assert.same({ a = 999983, b = 1000000 }, seen)
-        assert.is_true(#ring.ring <= 262144)
+        assert.same({ a = 999983, b = 1000000 }, counts(ring, 1999983))
+        assert.is_true(ring.capacity <= 65536)
     end)
 end)
 
 
 describe("a caller's bug", function()
-    for _, weight in ipairs({ -1, 1.5, 0 / 0, 1 / 0, "3", true }) do
+    for _, weight in ipairs({ -1, 1.5, 0 / 0, 1 / 0, 2 ^ 31 + 1, "3", true }) do
         it("raises: weight " .. tostring(weight), function()
+            local ring = vnswrr:new({ a = 1 })
             assert.has_error(function() vnswrr:new({ a = weight }) end)
-            assert.has_error(function() vnswrr:new({ a = 1 }):set("a", weight) end)
+            assert.has_error(function() ring:reinit_sorted({ "b" }, { weight }) end)
+            assert.has_error(function() ring:set("a", weight) end)
+            assert.equal("a a", sequence(ring, 2)) -- and leaves the ring as it was
         end)
     end
+
+    it("raises: ids that are not in order, or twice the same", function()
+        local ring = vnswrr:new({ a = 1 })
+        assert.has_error(function() ring:reinit_sorted({ "b", "a" }, { 1, 1 }) end, "ids must rise, a comes after b")
+        assert.has_error(function() ring:reinit_sorted({ "a", "a" }, { 1, 1 }) end)
+        assert.has_error(function() ring:reinit_sorted({ "10", 9 }, { 1, 1 }) end)
+        assert.has_error(function() ring:reinit_sorted({ "a" }, { 1, 1 }) end)
+        assert.equal("a a", sequence(ring, 2))
+    end)
+
+    it("raises: an id that cannot be put in order", function()
+        assert.has_error(function() vnswrr:new({ [true] = 1 }) end)
+        assert.has_error(function() vnswrr:new({}):set({}, 1) end)
+    end)
 end)

@@ -11,186 +11,210 @@
 -- are right in expectation from the first pick after an update on. Without
 -- one the start is the front of the cycle: nginx's sequence.
 --
--- Starting in the middle needs the state in the middle, and SWRR has no closed
--- form for it: the picks before it must be played. They are, as long as a
--- whole cycle costs at most EXACT_WORK steps (peers x slots). Above that an
--- earliest-deadline order takes SWRR's place, whose state at any slot *is* a
--- formula. Both orders go on for ever, cycle after cycle.
+-- Which order. Starting in the middle needs the state in the middle, and SWRR
+-- has no closed form for it: the picks before it must be played. They are, as
+-- long as a whole cycle costs at most EXACT_WORK steps (peers x slots). Above
+-- that the split order takes SWRR's place, whose state at any slot *is* a
+-- formula, whose step costs log(peers) and not peers, and which is as smooth
+-- (split.lua gives the bound). Both go on for ever, cycle after cycle.
 --
--- The ring therefore begins at the drawn slot and grows in slices: `grow(n)`,
--- to be called off the request path, or a slice at a time when picks run
--- ahead of it. Pure: no ngx.*, no clock; randomness is passed in.
+-- The ring begins at the drawn slot and grows: by `grow(n)`, to be called off
+-- the request path, or by a few slots when picks run ahead of that.
+--
+-- An update builds all of the new ring beside the old one, which goes on
+-- serving, and then changes them at once. With a `breathe`, which may let
+-- requests run in between, 10,000 peers are no long pause. Calls take effect
+-- in the order in which they *began*: each takes a number, and a build that
+-- finds, when done, that the number has moved on is thrown away.
+--
+-- Pure: no ngx.*, no clock; randomness is passed in.
 --
 --   local ring = require("resty.vnswrr"):new({ a = 5, b = 1, c = 1 })
 --   ring:find()   -- a a b a c a a, and again
 --
 -- The node API is lua-resty-balancer's. A caller's bug raises an error.
 
-local deadline = require "resty.vnswrr.deadline"
+local ffi = require "ffi"
+local rows = require "resty.vnswrr.rows"
+local sort = require "resty.vnswrr.sort"
+local split = require "resty.vnswrr.split"
 local swrr = require "resty.vnswrr.swrr"
 
 -- About 1 ms of LuaJIT. The product's weights sum to max(1000, 20 x peers), so
 -- this is SWRR's own order up to 223 peers.
 local EXACT_WORK = 1000000
 
--- 2 MB a ring. A longer cycle is never held whole: the ring is then a window.
-local MAX_SLOTS = 262144
+-- 256 kB a ring. A longer cycle is never held whole: the ring is then a window
+-- that is written anew as picks go through it.
+local MAX_SLOTS = 65536
 
 -- What one pick may have to wait for when it outran `grow`: 64 slots cost
 -- 64 us at worst (1000 equal peers in SWRR order).
 local SLICE = 64
 
-local _M = { _VERSION = "0.1.0" }
+-- Not a Lua table: that one, as it grows, is copied whole at every doubling
+-- (0.9 ms on the way to 200,000 slots), and walked whole by every turn of the
+-- garbage collector (0.2 ms). An array has neither.
+local array = ffi.typeof("int32_t[?]")
+
+local _M = { _VERSION = "0.2.0" }
 local mt = { __index = _M }
 
 
-local function checked_weight(id, weight)
-    if type(weight) ~= "number" or weight < 0 or weight ~= math.floor(weight) or weight > 2 ^ 31 then
-        error("the weight of " .. tostring(id) .. " must be a whole number within 0..2^31, it is "
-              .. tostring(weight), 3)
-    end
-    return weight
+local function without_a_break()
 end
 
 
-local function gcd(a, b)
-    while b ~= 0 do
-        a, b = b, a % b
+local function fill(order, slots, from, upto)
+    for slot = from, upto do
+        slots[slot] = order:next()
     end
-    return a
-end
-
-
-local function by_id(a, b)
-    return tostring(a) < tostring(b)
-end
-
-
---- The ids of weight > 0 in id order (workers must agree on ties, and `pairs`
--- does not), and their weights divided by the gcd.
-local function reduced(nodes)
-    local ids, weights, total, divisor = {}, {}, 0, 0
-    for id, weight in pairs(nodes) do
-        if weight > 0 then
-            ids[#ids + 1] = id
-            divisor = gcd(weight, divisor)
-        end
-    end
-    table.sort(ids, by_id)
-    for i = 1, #ids do
-        weights[i] = nodes[ids[i]] / divisor
-        total = total + weights[i]
-    end
-    return ids, weights, total
-end
-
-
-local function same(left, right)
-    if #left ~= #right then
-        return false
-    end
-    for i = 1, #left do
-        if left[i] ~= right[i] then
-            return false
-        end
-    end
-    return true
 end
 
 
 --- Append up to n slots.
 local function unroll(self, n)
     local upto = math.min(self.built + n, self.capacity)
-    if upto > self.built then
-        self.order:fill(self.ring, self.ids, self.built + 1, upto)
-        self.built = upto
-    end
-    self.limit = self.built
+    fill(self.order, self.slots, self.built + 1, upto)
+    self.built, self.limit = upto, upto
 end
 
 
---- Take up changed weights; the ring goes on where it is if nothing really changed.
+--- Make the ring of these rows and put it in the old one's place, unless a later call came meanwhile.
+-- The old ring goes on where it is if nothing really changed.
+local function build(self, all_ids, all_weights, breathe)
+    local change = self.change
+    local ids, weights, total = rows.reduced(all_ids, all_weights, breathe)
+    local order, slots, capacity, built = nil, nil, math.min(total, MAX_SLOTS), 0
+    if change ~= self.change then
+        return false
+    end
+    if rows.same(ids, self.ids) and rows.same(weights, self.weights) then
+        self.stale, self.limit = false, self.built
+        return true
+    end
+    if total > 0 then
+        local start = self.random and self.random(total) - 1 or 0
+        local kind = #ids * total <= EXACT_WORK and swrr or split
+        order = kind.new(weights, total, start, breathe)
+        slots = array(capacity + 1)
+        while built < math.min(self.max_init, capacity) do
+            local upto = math.min(built + SLICE, self.max_init, capacity)
+            fill(order, slots, built + 1, upto)
+            built = upto
+            breathe()
+        end
+    end
+    if change ~= self.change then
+        return false
+    end
+    self.ids, self.weights, self.total, self.order = ids, weights, total, order
+    self.slots, self.capacity, self.built, self.position = slots, capacity, built, 0
+    self.stale, self.limit = false, built
+    return true
+end
+
+
+--- The map of all nodes; after `reinit_sorted` it is made when first asked for.
+local function nodes_of(self)
+    if not self.nodes then
+        self.nodes = {}
+        for i = 1, #self.listed_ids do
+            self.nodes[self.listed_ids[i]] = self.listed_weights[i]
+        end
+    end
+    return self.nodes
+end
+
+
+--- Take up what set, incr, decr and delete have changed.
 local function refresh(self)
-    self.stale = false
-    local ids, weights, total = reduced(self.nodes)
-    if same(ids, self.ids) and same(weights, self.weights) then
-        self.limit = self.built
-        return
-    end
-    self.ids, self.weights, self.total = ids, weights, total
-    self.capacity = math.min(total, MAX_SLOTS)
-    self.ring, self.built, self.position, self.limit = {}, 0, 0, 0
-    if total == 0 then
-        return
-    end
-    local start = self.random and self.random(total) - 1 or 0
-    local kind = #ids * total <= EXACT_WORK and swrr or deadline
-    self.order = kind.new(weights, total, start)
-    unroll(self, self.max_init)
+    local _, ids, weights = rows.from_nodes(nodes_of(self))
+    ids, weights = sort.sorted(ids, weights, without_a_break)
+    build(self, ids, weights, without_a_break)
 end
 
 
 --- Make a ring.
 -- @param nodes   id -> weight, whole numbers; weight 0 is known but not picked
 -- @param options random: f(n) -> 1..n, uniform (default: start at the front);
---                max_init: slots to build at once (default 64)
+--                max_init: slots to build at once (default 64);
+--                breathe: for the building, as in reinit
 function _M.new(_, nodes, options)
     options = options or {}
     local self = setmetatable({
         nodes = {}, ids = {}, weights = {}, total = 0,
-        ring = {}, capacity = 0, built = 0, position = 0,
+        order = nil, slots = nil, capacity = 0, built = 0, position = 0,
         limit = 0, -- slots that find() may use without asking: 0 when stale
+        stale = false,
+        change = 0, -- the number of the last call that changed nodes
         random = options.random,
         max_init = math.max(1, options.max_init or SLICE),
     }, mt)
-    self:reinit(nodes)
+    self:reinit(nodes, options.breathe)
     return self
 end
 
 
 --- Take a new set of nodes. What changes nothing does not restart the ring.
-function _M:reinit(nodes)
-    local copy = {}
-    for id, weight in pairs(nodes) do
-        copy[id] = checked_weight(id, weight)
+-- The nodes are copied before the first breath.
+-- @param breathe called every 0.1 ms or so; it may yield. Default: no pauses
+-- @return        false if a later call made the ring of other nodes meanwhile
+function _M:reinit(nodes, breathe)
+    breathe = breathe or without_a_break
+    local copy, ids, weights = rows.from_nodes(nodes)
+    self.nodes, self.change = copy, self.change + 1
+    local change = self.change
+    ids, weights = sort.sorted(ids, weights, breathe)
+    return change == self.change and build(self, ids, weights, breathe)
+end
+
+
+--- The same from two lists whose ids rise (numbers by value, strings by bytes): nothing to sort.
+function _M:reinit_sorted(ids, weights, breathe)
+    ids, weights = rows.from_lists(ids, weights)
+    self.nodes, self.listed_ids, self.listed_weights = nil, ids, weights
+    self.change = self.change + 1
+    return build(self, ids, weights, breathe or without_a_break)
+end
+
+
+local function put(self, id, weight)
+    local nodes = nodes_of(self)
+    if nodes[id] ~= weight then
+        nodes[id] = weight
+        self.change = self.change + 1
+        self.stale, self.limit = true, 0
     end
-    self.nodes = copy
-    refresh(self)
 end
 
 
 --- Set a node's weight; 0 takes it out until it is set again.
+-- The next pick builds the ring anew, at once: many changes are one reinit.
 function _M:set(id, weight)
-    weight = checked_weight(id, weight)
-    if self.nodes[id] ~= weight then
-        self.nodes[id] = weight
-        self.stale, self.limit = true, 0
-    end
+    put(self, id, rows.checked(id, weight))
 end
 
 
 --- Raise a node's weight (by 1); an unknown node begins at 0.
 function _M:incr(id, weight)
-    self:set(id, (self.nodes[id] or 0) + checked_weight(id, weight or 1))
+    put(self, id, rows.checked(id, (nodes_of(self)[id] or 0) + rows.checked(id, weight or 1)))
 end
 
 
 --- Lower a node's weight (by 1), to 0 at most.
 function _M:decr(id, weight)
-    self:set(id, math.max(0, (self.nodes[id] or 0) - checked_weight(id, weight or 1)))
+    put(self, id, math.max(0, (nodes_of(self)[id] or 0) - rows.checked(id, weight or 1)))
 end
 
 
 --- Forget a node.
 function _M:delete(id)
-    if self.nodes[id] then
-        self.nodes[id] = nil
-        self.stale, self.limit = true, 0
-    end
+    put(self, id, nil)
 end
 
 
---- Build up to n slots more; return how many of the cycle are still missing.
+--- Build up to n slots more; return how many of the ring are still missing.
 -- 1000 slots are at most about 1 ms in either order.
 function _M:grow(n)
     if self.stale then
@@ -205,6 +229,9 @@ local function beyond(self)
     if self.stale then
         refresh(self)
     end
+    if self.total == 0 then
+        return nil
+    end
     if self.position >= self.built then
         if self.built == self.capacity then
             self.position = 0
@@ -216,12 +243,9 @@ local function beyond(self)
             unroll(self, SLICE)
         end
     end
-    if self.total == 0 then
-        return nil
-    end
     local position = self.position + 1
     self.position = position
-    return self.ring[position]
+    return self.ids[self.slots[position]]
 end
 
 
@@ -232,7 +256,7 @@ function _M:find()
         return beyond(self)
     end
     self.position = position
-    return self.ring[position]
+    return self.ids[self.slots[position]]
 end
 
 

@@ -1,0 +1,190 @@
+--- What a pick costs, and what a change of every weight costs.
+--
+--   luajit openresty/benchmarks/pick.lua
+--
+-- Prints nanoseconds a pick (the median of five runs), and for 10,000 peers
+-- how long a worker is busy in all and at most in one piece. A worker lets
+-- requests run when 1 ms has gone by since the last time, and looks at the
+-- clock whenever `breathe` is called; so does this program. Its clock is the
+-- process's CPU time: another process on the same core is not counted.
+
+package.path = arg[0]:match("^(.*)benchmarks/[^/]*$") .. "lua/?.lua;" .. package.path
+
+local ffi = require "ffi"
+local vnswrr = require "resty.vnswrr"
+
+ffi.cdef [[
+    typedef struct { long s; long ns; } steelyard_time;
+    int clock_gettime(int clock, steelyard_time *at);
+]]
+
+local YIELD_MS = 1
+local GROW_SLOTS = 1000
+
+local at = ffi.new("steelyard_time")
+
+--- Milliseconds of CPU time.
+local function now_ms()
+    ffi.C.clock_gettime(2, at) -- CLOCK_PROCESS_CPUTIME_ID
+    return tonumber(at.s) * 1e3 + tonumber(at.ns) / 1e6
+end
+
+
+local function say(format, ...)
+    io.write(format:format(...), "\n")
+end
+
+
+local function median(values)
+    table.sort(values)
+    return values[math.floor(#values / 2) + 1]
+end
+
+
+--- n peers of weights that the product would publish: around 20, nearly all different.
+local function peers_of(n)
+    local peers = {}
+    for i = 1, n do
+        local id = ("server-%05d"):format(i)
+        peers[i] = { id = id, address = id, weight = math.random(5, 35), baseline = 20, state = "up", cell = i }
+    end
+    return peers
+end
+
+
+local function columns(peers)
+    local ids, weights = {}, {}
+    for i, peer in ipairs(peers) do
+        ids[i], weights[i] = peer.id, peer.weight
+    end
+    return ids, weights
+end
+
+
+--- Nanoseconds that pick() takes.
+local function ns_a_pick(pick, runs)
+    runs = runs or 2000000
+    local figures = {}
+    for round = 1, 5 do
+        local begin = now_ms()
+        for _ = 1, runs do
+            pick()
+        end
+        figures[round] = (now_ms() - begin) / runs * 1e6
+    end
+    return median(figures)
+end
+
+
+--- A stopwatch: `breathe` for the work, and what it saw.
+local function stopwatch()
+    local watch = { busy = 0, longest = 0, longest_breath = 0 }
+    local slice_began, last = now_ms(), now_ms()
+    function watch.yield()
+        local now = now_ms()
+        watch.busy = watch.busy + now - slice_began
+        watch.longest = math.max(watch.longest, now - slice_began)
+        slice_began, last = now_ms(), now_ms()
+    end
+    function watch.breathe()
+        local now = now_ms()
+        watch.longest_breath = math.max(watch.longest_breath, now - last)
+        if now - slice_began >= YIELD_MS then
+            return watch.yield()
+        end
+        last = now
+    end
+    return watch
+end
+
+
+local function bench_find()
+    say("resty.vnswrr, ns a find():")
+    for _, n in ipairs({ 3, 100, 2000, 10000 }) do
+        local ids, weights = columns(peers_of(n))
+        local ring = vnswrr:new({}, { random = math.random })
+        ring:reinit_sorted(ids, weights)
+        repeat until ring:grow(GROW_SLOTS) == 0
+        say("  %6d peers %7.1f", n, ns_a_pick(function() return ring:find() end))
+    end
+end
+
+
+--- Change every weight eleven times by `update(ring, peers, breathe)` and grow the rings whole.
+local function bench_change(n, name, update)
+    local ring = vnswrr:new({}, { random = math.random })
+    local build, grown, longest, breath, slots = {}, {}, {}, 0, 0
+    for round = 1, 11 do
+        local peers = peers_of(n)
+        local ids, weights = columns(peers)
+        local nodes = {}
+        for i = 1, n do
+            nodes[ids[i]] = weights[i]
+        end
+        collectgarbage()
+        local watch = stopwatch()
+        update(ring, { ids = ids, weights = weights, nodes = nodes }, watch.breathe)
+        watch.yield()
+        build[round] = watch.busy
+        breath = math.max(breath, watch.longest_breath)
+        repeat
+            local left = ring:grow(GROW_SLOTS)
+            watch.yield()
+        until left == 0
+        grown[round], longest[round] = watch.busy - build[round], watch.longest
+        slots = ring.capacity
+    end
+    say("  %6d peers, %-13s: build %6.2f ms + %5d slots %6.2f ms = %6.2f ms; "
+        .. "longest slice %4.2f ms, at worst %4.2f, %4.2f without a breath",
+        n, name, median(build), slots, median(grown), median(build) + median(grown),
+        median(longest), math.max(unpack(longest)), breath)
+end
+
+
+local function bench_changes()
+    say("a change of every weight, slices of %d ms, growth by %d slots:", YIELD_MS, GROW_SLOTS)
+    for _, n in ipairs({ 100, 2000, 10000 }) do
+        bench_change(n, "reinit_sorted", function(ring, rows, breathe)
+            ring:reinit_sorted(rows.ids, rows.weights, breathe)
+        end)
+        bench_change(n, "reinit", function(ring, rows, breathe)
+            ring:reinit(rows.nodes, breathe)
+        end)
+    end
+end
+
+
+local function bench_pickers(n)
+    local found, pickers = pcall(require, "steelyard.core.pickers")
+    local board_found, board = pcall(require, "steelyard.core.board")
+    if not (found and board_found) then
+        return say("no pickers to measure: %s", tostring(found and board or pickers))
+    end
+    say("pickers at %d peers with 0 to 3 requests in flight, ns a pick():", n)
+    local peers, clock = peers_of(n), 0
+    local figures = board.new(board.local_memory(n), 1, n, 0)
+    for _, peer in ipairs(peers) do
+        figures:observe(peer.cell, math.random(1, 20), true, clock)
+        for _ = 1, math.random(0, 3) do
+            figures:raise(peer.cell)
+        end
+    end
+    local context = { random = math.random, board = figures, now = function() return clock end }
+    for _, name in ipairs({ "vnswrr", "vnswrr2", "least_conn", "peak_ewma" }) do
+        local picker, used, err = pickers.make(name, context)
+        if used ~= name then
+            say("  %-12s %s", name, err)
+        else
+            picker:update(peers, function() end)
+            repeat until picker:grow(GROW_SLOTS) == 0
+            say("  %-12s %9.1f", name, ns_a_pick(function() return picker:pick() end,
+                                                 name == "least_conn" and 20000 or nil))
+        end
+    end
+end
+
+
+math.randomseed(20261121)
+bench_find()
+bench_changes()
+bench_pickers(2000)
