@@ -26,6 +26,44 @@ describe("the options", function()
         assert.same({ "a", "[::1]", 81, 3 }, { peers[2].id, peers[2].ip, peers[2].port, peers[2].weight })
     end)
 
+    it("give every upstream retries, passive checks and ejection", function()
+        local web = options.check(with()).upstreams.web
+        assert.same({ 2, 3, 10 }, { web.retries, web.max_fails, web.fail_timeout_s })
+        assert.same({ error_rate = 0.5, requests = 5, interval_s = 1, base_s = 5, max_s = 300, share = 0.34 },
+                    web.eject)
+        assert.is_nil(web.check)
+        assert.is_nil(web.picker)
+    end)
+
+    it("switch ejection off by false, and a check on by its path", function()
+        local web = options.check(with({ upstreams = { web = {
+            eject = false, check = { path = "/healthz", statuses = { 204 } },
+        } } })).upstreams.web
+        assert.is_nil(web.eject)
+        assert.same({
+            path = "/healthz", statuses = { [204] = true }, interval_s = 2, timeout_s = 1, rise = 2, fall = 3,
+        }, web.check)
+    end)
+
+    it("name what a hash picker hashes by nginx's variable", function()
+        local function variable(key)
+            return options.check(with({ upstreams = { web = { hash_key = key } } })).upstreams.web.hash_variable
+        end
+        assert.equal("remote_addr", variable(nil))
+        assert.equal("request_uri", variable("uri"))
+        assert.equal("http_x_user", variable("header:X-User"))
+        assert.equal("cookie_session", variable("cookie:session"))
+        assert.equal("arg_user", variable("argument:user"))
+    end)
+
+    it("take controllers by URL", function()
+        local checked = options.check(with({ controller = { "http://10.0.0.5:8081", "http://[::1]/steelyard/" } }))
+        assert.same({ host = "10.0.0.5", port = 8081, path_prefix = "", name = "http://10.0.0.5:8081" },
+                    checked.controller[1])
+        assert.same({ "[::1]", 80, "/steelyard" },
+                    { checked.controller[2].host, checked.controller[2].port, checked.controller[2].path_prefix })
+    end)
+
     it("call a table stale only after three fetches", function()
         assert.equal(30, options.check(with({ fetch_interval_s = 10 })).limits.fresh_s)
     end)
@@ -40,7 +78,7 @@ describe("a bad option", function()
         { "lb", with({ lb = "edge 1" }) },
         { "upstreams", with({ upstreams = {} }) },
         { "upstreams", with({ upstreams = { "web" } }) },
-        { "upstreams.web", with({ upstreams = { web = { boostrap = {} } } }) },
+        { "upstreams.web.boostrap", with({ upstreams = { web = { boostrap = {} } } }) },
         { "upstreams.web.bootstrap", with({ upstreams = { web = { bootstrap = { "server-1:80" } } } }) },
         { "upstreams.web.bootstrap", with({
             upstreams = { web = { bootstrap = { { address = "1.2.3.4:5", weight = 0 } } } },
@@ -51,6 +89,24 @@ describe("a bad option", function()
         { "allow", with({ allow = { "everyone" } }) },
         { "allow", with({ allow = "10.0.0.0/8" }) },
         { "fetch_interval", with({ fetch_interval = 1 }) },
+        { "controller", with({ controller = { "https://10.0.0.5" } }) },
+        { "controller", with({ controller = "http://10.0.0.5:8081" }) },
+        { "key", with({ key = "short" }) },
+        { "state_dir", with({ state_dir = "state" }) },
+        { "upstreams.web.picker", with({ upstreams = { web = { picker = 1 } } }) },
+        { "upstreams.web.hash_key", with({ upstreams = { web = { hash_key = "cookie" } } }) },
+        { "upstreams.web.shards", with({ upstreams = { web = { shards = 0 } } }) },
+        { "upstreams.web.retries", with({ upstreams = { web = { retries = 1.5 } } }) },
+        { "upstreams.web.max_fails", with({ upstreams = { web = { max_fails = -1 } } }) },
+        { "upstreams.web.eject", with({ upstreams = { web = { eject = true } } }) },
+        { "upstreams.web.eject.error_rate", with({ upstreams = { web = { eject = { error_rate = 2 } } } }) },
+        { "upstreams.web.eject.rate", with({ upstreams = { web = { eject = { rate = 1 } } } }) },
+        { "upstreams.web.check.path", with({ upstreams = { web = { check = { path = "healthz" } } } }) },
+        { "upstreams.web.check.path", with({ upstreams = { web = { check = { path = "/ HTTP/1.0\r\nX: y" } } } }) },
+        { "upstreams.web.check.host", with({ upstreams = { web = { check = { path = "/", host = "a b" } } } }) },
+        { "upstreams.web.check.statuses", with({
+            upstreams = { web = { check = { path = "/", statuses = { 20 } } } },
+        }) },
     }
     for _, case in ipairs(cases) do
         it("is an error that names it and the remedy: " .. case[1], function()

@@ -13,6 +13,14 @@ local function entry(...)
 end
 
 
+local function outcomes_of(list, addresses, statuses, response_times, connect_times, header_times)
+    return tries.outcomes(list, {
+        addresses = addresses, statuses = statuses, response_times = response_times,
+        connect_times = connect_times, header_times = header_times,
+    })
+end
+
+
 describe("nginx's lists of tries", function()
     it("are split at commas and at internal redirects", function()
         assert.same({ "10.0.0.1:80", "[::1]:80", "unix:/a:b" }, tries.split("10.0.0.1:80, [::1]:80 : unix:/a:b"))
@@ -20,24 +28,33 @@ describe("nginx's lists of tries", function()
     end)
 
     it("give a retried request one failure and one completion", function()
-        local outcomes = tries.outcomes(entry("a:80", "b:80"), "a:80, b:80", "502, 200", "0.000, 0.012", "-, 0.001")
-        assert.same({ status = 502, verdict = "failed", seconds = 0, connected = false }, outcomes[1])
-        assert.same({ status = 200, verdict = "completed", seconds = 0.012, connected = true }, outcomes[2])
+        local outcomes = outcomes_of(entry("a:80", "b:80"), "a:80, b:80", "502, 200", "0.000, 0.012", "-, 0.001",
+                                     "-, 0.011")
+        assert.same({ status = 502, verdict = "failed", seconds = 0, connected = false, answered = false },
+                    outcomes[1])
+        assert.same({ status = 200, verdict = "completed", seconds = 0.012, connected = true, answered = true },
+                    outcomes[2])
+    end)
+
+    it("tell nginx's own 502 from one that a server sent", function()
+        local outcomes = outcomes_of(entry("a:80", "b:80"), "a:80, b:80", "502, 502", "0.1, 0.1", "0.0, 0.0",
+                                     "-, 0.1")
+        assert.same({ false, true }, { outcomes[1].answered, outcomes[2].answered })
     end)
 
     it("may hold tries of another upstream before and between ours", function()
-        local outcomes = tries.outcomes(entry("a:80", "b:80"), "x:1, a:80 : y:1 : b:80", "502, 503 : 504 : 204",
+        local outcomes = outcomes_of(entry("a:80", "b:80"), "x:1, a:80 : y:1 : b:80", "502, 503 : 504 : 204",
                                         "1, 2 : 3 : 4", "1, 2 : 3 : 4")
         assert.same({ 503, 204 }, { outcomes[1].status, outcomes[2].status })
         assert.same({ 2, 4 }, { outcomes[1].seconds, outcomes[2].seconds })
     end)
 
     it("without a status mean that the client went away", function()
-        assert.equal("aborted", tries.outcomes(entry("a:80"), "a:80", "-", "0.5", "0.001")[1].verdict)
+        assert.equal("aborted", outcomes_of(entry("a:80"), "a:80", "-", "0.5", "0.001")[1].verdict)
     end)
 
     it("that end before our tries do are no error", function()
-        assert.equal("aborted", tries.outcomes(entry("a:80"), nil, nil, nil, nil)[1].verdict)
+        assert.equal("aborted", outcomes_of(entry("a:80"), nil, nil, nil, nil)[1].verdict)
     end)
 
     it("count 4xx as completed and 5xx as failed", function()
@@ -50,7 +67,7 @@ end)
 describe("the problem document", function()
     it("says which servers were tried and what happened, by id", function()
         local list = entry("a:80", "b:80")
-        local detail = problem.of_request(list, tries.outcomes(list, "a:80, b:80", "502, 504", "0, 1", "-, 0.1"))
+        local detail = problem.of_request(list, outcomes_of(list, "a:80, b:80", "502, 504", "0, 1", "-, 0.1"))
         assert.equal("upstream web: id-a:80 could not be connected to; id-b:80 did not answer in time", detail)
     end)
 

@@ -1,9 +1,26 @@
+local board = require "steelyard.core.board"
 local ladder = require "steelyard.core.ladder"
 local upstream = require "steelyard.core.upstream"
 local weight_table = require "steelyard.core.weight_table"
 
 local function peer(id, weight, state, address)
-    return { id = id, address = address or id .. ":80", weight = weight, baseline = 1, state = state or "up" }
+    return {
+        id = id, address = address or id .. ":80", weight = weight, baseline = 1, state = state or "up",
+        cell = string.byte(id),
+    }
+end
+
+
+local function front() return 1 end
+
+
+--- An upstream without a table, at the front of every cycle.
+local function new(settings, random)
+    return upstream.new("web", settings or { retries = 2 }, {
+        random = random or front,
+        now = function() return 0 end,
+        board = board.new(board.local_memory(256), 1, 256, 0),
+    })
 end
 
 
@@ -14,7 +31,7 @@ end
 
 --- An upstream at the front of its cycle.
 local function serving(peers, picker)
-    local live = upstream.new("web", function() return 1 end)
+    local live = new()
     live:take(table_of(peers, picker), "fresh", 0)
     return live
 end
@@ -52,17 +69,71 @@ describe("an upstream", function()
         assert.equal("a b", ids(live, 2))
     end)
 
-    it("falls back to vnswrr for a picker it does not have, and shows both names", function()
-        local live = serving({ peer("a", 1) }, "vnswrr2")
-        assert.equal("vnswrr", live.picker_name)
-        assert.equal("vnswrr2", live.table.picker)
+    it("falls back to vnswrr2 for a picker it does not have, and says so", function()
+        local live = serving({ peer("a", 1) }, "best")
+        assert.equal("vnswrr2", live.picker_name)
+        assert.equal("best", live.table.picker)
+        assert.truthy(live.picker_error:find("there is no picker best", 1, true))
         assert.equal("a", ids(live, 1))
     end)
 
+    it("changes its picker with the table, unless its settings name one", function()
+        local live = serving({ peer("a", 1) }, "vnswrr")
+        live:take(table_of({ peer("a", 1) }, "least_conn"), "fresh", 0)
+        assert.equal("least_conn", live.picker_name)
+        local fixed = new({ retries = 2, picker = "peak_ewma" })
+        fixed:take(table_of({ peer("a", 1) }, "vnswrr"), "fresh", 0)
+        assert.equal("peak_ewma", fixed.picker_name)
+    end)
+
+    it("restarts no ring for a new generation of the same weights", function()
+        local live = serving({ peer("a", 2), peer("b", 1) })
+        assert.equal("a b", ids(live, 2))
+        local same = table_of(live.table.peers)
+        same.generation = 2
+        assert.is_false(live:take(same, "fresh", 0))
+        assert.equal(2, live.table.generation)
+        assert.equal("a a b", ids(live, 3))
+    end)
+
+    it("sends nothing to a peer that health has taken out, until it is back", function()
+        local table_ab = table_of({ peer("a", 9), peer("b", 1) })
+        local live = new()
+        live:take(table_ab, "fresh", 0, { a = { kind = "fails" } })
+        assert.equal("b b b", ids(live, 3))
+        assert.is_false(live.fail_open)
+        live:take(table_ab, "fresh", 0, {})
+        assert.equal("a", ids(live, 1))
+    end)
+
+    it("prefers a healthy backup to an unhealthy peer", function()
+        local live = new()
+        live:take(table_of({ peer("a", 9), peer("b", 1, "backup") }), "fresh", 0, { a = {} })
+        assert.equal("b b", ids(live, 2))
+    end)
+
+    it("uses all peers when none is healthy, but never a drained one", function()
+        local live = new()
+        local peers = { peer("a", 1), peer("b", 1), peer("c", 9, "drain") }
+        live:take(table_of(peers), "fresh", 0, { a = {}, b = {}, c = {} })
+        assert.equal("a b a b", ids(live, 4))
+        assert.is_true(live.fail_open)
+    end)
+
+    it("serves the peers of before while it takes up new ones", function()
+        local live = serving({ peer("a", 1) })
+        local seen
+        live:take(table_of({ peer("b", 1), peer("c", 1) }), "drift", 0.5, {}, function()
+            seen = seen or live:first().id
+        end)
+        assert.is_true(seen == nil or seen == "a")
+        assert.equal("b", live:first().id)
+    end)
+
     it("picks nothing before there is a table", function()
-        local live = upstream.new("web", math.random)
+        local live = new()
         assert.is_nil(live:first())
-        assert.equal(0, live:retries())
+        assert.equal(0, live.more_tries)
         assert.equal("no weight table yet and no bootstrap list", live:why_none())
     end)
 
@@ -104,18 +175,18 @@ describe("a retry", function()
     end)
 
     it("is allowed twice at most, and once less than there are peers", function()
-        assert.equal(0, serving({ peer("a", 1) }):retries())
-        assert.equal(1, serving({ peer("a", 1), peer("b", 1) }):retries())
-        assert.equal(1, serving({ peer("a", 1), peer("b", 1, "backup"), peer("c", 1, "down") }):retries())
-        assert.equal(2, serving({ peer("a", 1), peer("b", 1), peer("c", 1), peer("d", 1) }):retries())
+        assert.equal(0, serving({ peer("a", 1) }).more_tries)
+        assert.equal(1, serving({ peer("a", 1), peer("b", 1) }).more_tries)
+        assert.equal(1, serving({ peer("a", 1), peer("b", 1, "backup"), peer("c", 1, "down") }).more_tries)
+        assert.equal(2, serving({ peer("a", 1), peer("b", 1), peer("c", 1), peer("d", 1) }).more_tries)
     end)
 
     it("is drawn by weight among the rest", function()
         local drawn = {}
-        local live = upstream.new("web", function(n) return n end)
+        local live = new(nil, function(n) return n end)
         live:take(table_of({ peer("a", 5), peer("b", 3), peer("c", 2) }), "fresh", 0)
         for ticket = 1, 5 do
-            live.random = function(n)
+            live.context.random = function(n)
                 assert.equal(5, n)
                 return ticket
             end
@@ -164,7 +235,7 @@ describe("the ladder", function()
     end)
 
     it("serves the bootstrap list as a table", function()
-        local live = upstream.new("web", function() return 1 end)
+        local live = new()
         live:take(weight_table.bootstrap("web", { peer("a", 1), peer("b", 1) }), "bootstrap", 0)
         assert.equal("a b a b", ids(live, 4))
     end)

@@ -1,36 +1,54 @@
 --- Eligibility: which peers of a table may get a request.
 --
 -- `up` peers may; `backup` peers when no other is left; `drain` and `down`
--- never. Peers carry id, address, weight, state and are in id order. Pure.
+-- never. Health takes peers out of both; when it has taken out all of them, it
+-- is more likely wrong than right, and all are used (fail open). Health never
+-- edits a weight. Peers carry id, address, weight, state and are in id order.
+-- Pure.
 
 local _M = {}
 
 
---- The peers that are picked among, and those kept for when all of them failed.
-function _M.eligible(peers)
-    local up, backup = {}, {}
+--- The peers that are picked among, those kept for when all of them failed, and
+-- whether health had to be ignored.
+-- @param unhealthy id -> anything, for peers that are out
+function _M.eligible(peers, unhealthy)
+    local up, backup, sick_up, sick_backup = {}, {}, {}, {}
     for i = 1, #peers do
-        local state = peers[i].state
-        if state == "up" then
-            up[#up + 1] = peers[i]
-        elseif state == "backup" then
-            backup[#backup + 1] = peers[i]
+        local peer = peers[i]
+        local sick = unhealthy[peer.id]
+        if peer.state == "up" then
+            local list = sick and sick_up or up
+            list[#list + 1] = peer
+        elseif peer.state == "backup" then
+            local list = sick and sick_backup or backup
+            list[#list + 1] = peer
         end
     end
-    if #up == 0 then
-        return backup, {}
+    if #up > 0 then
+        return up, backup, false
+    elseif #backup > 0 then
+        return backup, {}, false
+    elseif #sick_up > 0 then
+        return sick_up, sick_backup, true
     end
-    return up, backup
+    return sick_backup, {}, #sick_backup > 0
 end
 
 
---- The addresses of all peers, as a set.
-function _M.addresses(peers)
-    local set = {}
-    for i = 1, #peers do
-        set[peers[i].address] = true
+--- Tell whether two sets have the same ids.
+function _M.same_ids(a, b)
+    for id in pairs(a) do
+        if b[id] == nil then
+            return false
+        end
     end
-    return set
+    for id in pairs(b) do
+        if a[id] == nil then
+            return false
+        end
+    end
+    return true
 end
 
 

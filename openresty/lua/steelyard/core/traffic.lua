@@ -26,14 +26,43 @@ function _M.figures(total, before, in_flight)
 end
 
 
+-- Peers to encode at once: 0.1 ms.
+local ROWS = 100
+
+local function no_pause() end
+
+
+--- The members of a JSON object of figures, without its braces, in pieces.
+local function members(peers, breathe)
+    local pieces, piece, rows = {}, {}, 0
+    local function encode()
+        if rows > 0 then
+            pieces[#pieces + 1] = string.sub(assert(json.encode(piece)), 2, -2)
+            piece, rows = {}, 0
+            breathe()
+        end
+    end
+    for id, figures in pairs(peers) do
+        piece[id], rows = figures, rows + 1
+        if rows == ROWS then
+            encode()
+        end
+    end
+    encode()
+    return table.concat(pieces, ",")
+end
+
+
 --- The Memcached value.
--- @param report upstream, lb, boot, seq, interval_s, peers: id -> figures
-function _M.encode(report)
-    return json.encode({
+-- @param report  upstream, lb, boot, seq, interval_s, peers: id -> figures
+-- @param breathe called between pieces of work; may yield
+function _M.encode(report, breathe)
+    local head = assert(json.encode({
         v = wire.VERSION,
         upstream = report.upstream, lb = report.lb, boot = report.boot, seq = report.seq,
-        interval_s = report.interval_s, peers = report.peers,
-    })
+        interval_s = report.interval_s,
+    }))
+    return string.sub(head, 1, -2) .. ',"peers":{' .. members(report.peers, breathe or no_pause) .. "}}"
 end
 
 

@@ -1,9 +1,9 @@
 --- What became of each try, out of nginx's own variables.
 --
--- $upstream_addr, $upstream_status, $upstream_response_time and
--- $upstream_connect_time list the tries of a request: ", " between servers of
--- one pass, " : " after an internal redirect. Other upstreams of the same
--- request stand in the same lists. Pure.
+-- $upstream_addr, $upstream_status, $upstream_response_time,
+-- $upstream_connect_time and $upstream_header_time list the tries of a request:
+-- ", " between servers of one pass, " : " after an internal redirect. Other
+-- upstreams of the same request stand in the same lists. Pure.
 
 local _M = {}
 
@@ -32,10 +32,12 @@ end
 
 --- Find each of our tries in the lists.
 -- @param entry [1..n] peers, in the order of the tries
--- @return [1..n] of { status, verdict, seconds, connected }
-function _M.outcomes(entry, addresses, statuses, response_times, connect_times)
-    addresses, statuses = _M.split(addresses), _M.split(statuses)
-    response_times, connect_times = _M.split(response_times), _M.split(connect_times)
+-- @param lists addresses, statuses, response_times, connect_times, header_times
+-- @return [1..n] of { status, verdict, seconds, connected, answered }
+function _M.outcomes(entry, lists)
+    local addresses, statuses = _M.split(lists.addresses), _M.split(lists.statuses)
+    local response_times = _M.split(lists.response_times)
+    local connect_times, header_times = _M.split(lists.connect_times), _M.split(lists.header_times)
     local outcomes, at = {}, 1
     for i = 1, entry.n do
         while addresses[at] and addresses[at] ~= entry[i].address do
@@ -46,6 +48,8 @@ function _M.outcomes(entry, addresses, statuses, response_times, connect_times)
             status = status, verdict = _M.verdict(status),
             seconds = tonumber(response_times[at]) or 0,
             connected = tonumber(connect_times[at]) ~= nil,
+            -- nginx's own 502 and 504 came from no server.
+            answered = tonumber(header_times[at]) ~= nil,
         }
         at = at + 1
     end

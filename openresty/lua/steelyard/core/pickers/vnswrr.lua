@@ -1,34 +1,58 @@
---- Pick by virtual-node smooth weighted round robin. Pure.
+--- Pick by virtual-node smooth weighted round robin: the ring's next peer.
+--
+-- Peers come in id order, so the ring knows them by their place in the list:
+-- its ties are then by id, and what it returns is an index. Pure.
 
 local vnswrr = require "resty.vnswrr"
+
+-- Rows between two calls of breathe.
+local ROWS = 100
 
 local _M = {}
 local mt = { __index = _M }
 
 
+local function nothing()
+end
+
+
 --- Make a picker without peers.
-function _M.new(random)
-    return setmetatable({ ring = vnswrr:new({}, { random = random }), by_id = {} }, mt)
+function _M.new(context)
+    return setmetatable({
+        ring = vnswrr:new({}, { random = context.random }),
+        peers = {}, updates = 0,
+    }, mt)
 end
 
 
 --- Take the peers; what changes no weight does not restart the ring, and a
--- changed address is taken up all the same.
-function _M:update(peers)
-    local nodes, by_id = {}, {}
+-- changed address is taken up all the same. Returns whether they were taken:
+-- an update that began later, while this one breathed, wins.
+function _M:update(peers, breathe)
+    breathe = breathe or nothing
+    local update = self.updates + 1
+    self.updates = update
+    local places, weights = {}, {}
     for i = 1, #peers do
-        local peer = peers[i]
-        nodes[peer.id], by_id[peer.id] = peer.weight, peer
+        places[i], weights[i] = i, peers[i].weight
+        if i % ROWS == 0 then
+            breathe()
+        end
     end
-    self.by_id = by_id
-    self.ring:reinit(nodes)
+    if self.updates ~= update then
+        return false
+    end
+    local taken = self.ring:reinit_sorted(places, weights, breathe)
+    if taken then
+        self.peers = peers
+    end
+    return taken
 end
 
 
---- The next peer.
+--- The next peer; nil when there is none.
 function _M:pick()
-    local id = self.ring:find()
-    return id and self.by_id[id]
+    return self.peers[self.ring:find()]
 end
 
 

@@ -1,0 +1,82 @@
+--- Draw a number of 1..n, each with probability weight/total, in O(1).
+--
+-- Vose's alias method. n columns of height `total` (the mean of n * w_i): a
+-- column holds what is left of one peer below and a part of another above it,
+-- so a uniform column and a uniform height in it hit peer i with probability
+--
+--   n w_i / (n total) = w_i / total
+--
+-- In whole numbers, so that it is exact: n * w_i stays below 2^53 for 10,000
+-- peers of any weight that a table may have. A random slot of a ring would be
+-- one array less, but as long as the ring grows (and always, where it is only
+-- a window of its cycle) its slots are not the weights. Pure.
+
+-- Rows between two calls of breathe.
+local ROWS = 100
+
+local _M = {}
+local mt = { __index = _M }
+
+
+--- Make a draw over the weights (whole, 0 is never drawn); nil without a weight > 0.
+function _M.new(weights, random, breathe)
+    local n, total = #weights, 0
+    for i = 1, n do
+        total = total + weights[i]
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    if total == 0 then
+        return nil
+    end
+    -- keep[i]: so much of column i is peer i's own, the rest is other[i]'s.
+    local keep, other = {}, {}
+    local low, high, lows, highs = {}, {}, 0, 0
+    for i = 1, n do
+        keep[i], other[i] = weights[i] * n, i
+        if keep[i] < total then
+            lows = lows + 1
+            low[lows] = i
+        else
+            highs = highs + 1
+            high[highs] = i
+        end
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    -- Each step fills one column for good; whole numbers leave no crumbs, so
+    -- the lows are used up exactly when the highs are level.
+    for step = 1, n do
+        if lows == 0 then
+            break
+        end
+        local poor, rich = low[lows], high[highs]
+        lows = lows - 1
+        other[poor] = rich
+        keep[rich] = keep[rich] - (total - keep[poor])
+        if keep[rich] < total then
+            highs = highs - 1
+            lows = lows + 1
+            low[lows] = rich
+        end
+        if step % ROWS == 0 then
+            breathe()
+        end
+    end
+    return setmetatable({ n = n, total = total, keep = keep, other = other, random = random }, mt)
+end
+
+
+--- Draw.
+function _M:next()
+    local column = self.random(self.n)
+    if self.random(self.total) <= self.keep[column] then
+        return column
+    end
+    return self.other[column]
+end
+
+
+return _M

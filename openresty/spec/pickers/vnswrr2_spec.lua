@@ -1,0 +1,71 @@
+local figures = require "openresty.spec.support.figures"
+local vnswrr2 = require "steelyard.core.pickers.vnswrr2"
+
+local peers = figures.peers
+
+
+--- Who is picked when the ring's peer is a and the drawn one is b, both of weight 1
+-- unless said otherwise.
+local function duel(a, b, weight_a)
+    local board = figures.board({ a, b })
+    -- Column 2, height 1: b.
+    return figures.picker(vnswrr2, peers("a", weight_a or 1, "b", 1), board, figures.scripted(2, 1)):pick().id
+end
+
+
+describe("vnswrr2", function()
+    it("takes the candidate with less in flight", function()
+        assert.equal("a", duel({ in_flight = 1 }, { in_flight = 2 }))
+        assert.equal("b", duel({ in_flight = 2 }, { in_flight = 1 }))
+    end)
+
+    it("counts what is in flight against the weight", function()
+        assert.equal("a", duel({ in_flight = 2 }, { in_flight = 1 }, 3))
+        assert.equal("a", duel({ in_flight = 3 }, { in_flight = 1 }, 3)) -- a tie
+        assert.equal("b", duel({ in_flight = 4 }, { in_flight = 1 }, 3))
+    end)
+
+    it("takes the ring's candidate on a tie, unless it is over 5 times as slow", function()
+        assert.equal("a", duel({ latency = 50 }, { latency = 10 }))
+        assert.equal("b", duel({ latency = 51 }, { latency = 10 }))
+        assert.equal("b", duel({ latency = 51, in_flight = 7 }, { latency = 10, in_flight = 7 }))
+    end)
+
+    it("compares no latency that is not known", function()
+        assert.equal("a", duel({ latency = 1e6 }, {}))
+        assert.equal("a", duel({}, { latency = 1 }))
+    end)
+
+    it("takes less in flight also from a slow peer", function()
+        assert.equal("a", duel({ latency = 1000, in_flight = 1 }, { latency = 1, in_flight = 2 }))
+    end)
+
+    it("avoids a peer that fails, whatever it has in flight", function()
+        assert.equal("b", duel({ failing = 0.51 }, { in_flight = 1000, latency = 1000 }))
+        assert.equal("a", duel({ in_flight = 1000 }, { failing = 0.51 }))
+        assert.equal("a", duel({ failing = 0.5 }, { in_flight = 1 }))
+    end)
+
+    it("goes by what is in flight when both fail", function()
+        assert.equal("b", duel({ failing = 0.9, in_flight = 1 }, { failing = 0.6 }))
+    end)
+
+    it("draws again where it drew the ring's candidate", function()
+        local board = figures.board({ { in_flight = 1 } })
+        local picker = figures.picker(vnswrr2, peers("a", 1, "b", 1), board, figures.scripted(1, 1, 1, 1, 1, 1, 2, 1))
+        assert.equal("b", picker:pick().id)
+    end)
+
+    it("takes the only peer", function()
+        assert.equal("a a a", figures.ids(figures.picker(vnswrr2, peers("a", 3), figures.board(), math.random), 3))
+    end)
+
+    it("goes on along the ring when the ring's candidate loses", function()
+        local board = figures.board({ { in_flight = 9 } })
+        -- a a b a c a a; the draw is always c: column 3, height 1.
+        local picker = figures.picker(vnswrr2, peers("a", 5, "b", 1, "c", 1), board, figures.scripted(3, 1))
+        assert.equal("c c b c c c c", figures.ids(picker, 7))
+        board.rows = {}
+        assert.equal("a a b a c a a", figures.ids(picker, 7))
+    end)
+end)
