@@ -1,0 +1,174 @@
+--- Ejection: peers that fail far more often than the others are left out for a while.
+--
+-- Envoy's idea. Each turn brings the tries of the window since the last one. A
+-- peer with c completed and f failed tries, n = c + f, against the N tries of
+-- all the others, of which F failed:
+--
+--   bad when  n >= requests,  f/n >= error_rate,
+--             f/n - F/N >= CLEARLY,                        so an app that answers 500 everywhere ejects nobody
+--             f/n - F/N >= Z sqrt(p (1 - p) (1/n + 1/N))   p = (f + F)/(n + N): nor does chance
+--
+-- A window too thin to tell stays open, for up to MAX_TURNS: pickers
+-- send a failing peer few requests. The worst are ejected first, as long as at
+-- most `share` of the peers (at least one, never all) are out at one moment,
+-- for base_s times how often it happened, at most max_s. After as much time
+-- without being bad, one of these times is forgiven. A peer that is back is on
+-- probation: PROBATION tries are enough, until a window of it was judged good.
+--
+-- Pure. `memory` is a plain table, id -> row, that survives as JSON: whoever has
+-- the next turn reads it. It holds no row for a peer without trouble.
+--   row: address, times, out_s of the last ejection; until_s while it is out;
+--        good_from_s since when it is good; probation;
+--        window { completed, failed, others_completed, others_failed, turns }
+
+local CLEARLY, Z = 0.2, 4
+
+-- At a second each: what a peer did longer ago is no news.
+local MAX_TURNS = 10
+
+local PROBATION = 2
+
+local _M = {}
+
+
+local function share_of(completed, failed)
+    local tries = completed + failed
+    return tries > 0 and failed / tries or 0, tries
+end
+
+
+--- Tell whether a window shows that the peer fails clearly more often than the others.
+local function stands_out(window)
+    local share, tries = share_of(window.completed, window.failed)
+    local others, others_tries = share_of(window.others_completed, window.others_failed)
+    if others_tries == 0 then
+        return false -- nobody to compare with
+    end
+    local mean = share_of(window.completed + window.others_completed, window.failed + window.others_failed)
+    local chance = math.sqrt(mean * (1 - mean) * (1 / tries + 1 / others_tries))
+    return share - others >= CLEARLY and share - others >= Z * chance
+end
+
+
+local function words(window)
+    return string.format("%d of %d tries failed, and %d of %d at the others", window.failed,
+                         window.completed + window.failed, window.others_failed,
+                         window.others_completed + window.others_failed)
+end
+
+
+--- Add this turn's tries to the peer's window, or begin a new one.
+local function widen(window, figure, pool)
+    if not window or window.turns >= MAX_TURNS then
+        window = { completed = 0, failed = 0, others_completed = 0, others_failed = 0, turns = 0 }
+    end
+    window.completed = window.completed + figure.completed
+    window.failed = window.failed + figure.failed
+    window.others_completed = window.others_completed + pool.completed - figure.completed
+    window.others_failed = window.others_failed + pool.failed - figure.failed
+    window.turns = window.turns + 1
+    return window
+end
+
+
+--- Judge the window of a peer that is not out: true when it is bad.
+local function judge_window(row, figure, pool, settings, now)
+    local window = widen(row.window, figure, pool)
+    local share, tries = share_of(window.completed, window.failed)
+    row.window = window
+    if tries >= (row.probation and PROBATION or settings.requests) then
+        if share < settings.error_rate then
+            row.window, row.probation = nil, nil
+            return false
+        end
+        row.good_from_s = now
+        if stands_out(window) then
+            return true
+        end
+    end
+    if window.failed == 0 and not row.probation then
+        row.window = nil
+    end
+    return false
+end
+
+
+local function forgive(row, now)
+    row.good_from_s = math.min(row.good_from_s or now, now) -- the clock may be set back
+    if row.times > 0 and now - row.good_from_s >= row.out_s then
+        row.times, row.good_from_s = row.times - 1, now
+    end
+    if row.times == 0 then
+        row.probation = nil -- it had no requests to be judged by in all that time
+    end
+end
+
+
+local function worse(a, b)
+    local a_share, a_tries = share_of(a.row.window.completed, a.row.window.failed)
+    local b_share, b_tries = share_of(b.row.window.completed, b.row.window.failed)
+    if a_share ~= b_share then
+        return a_share > b_share
+    elseif a_tries ~= b_tries then
+        return a_tries > b_tries
+    end
+    return a.figure.id < b.figure.id
+end
+
+
+local function eject(candidate, settings, now)
+    local row, figure = candidate.row, candidate.figure
+    row.times = row.times + 1
+    row.out_s = math.min(settings.base_s * row.times, settings.max_s)
+    row.until_s = now + row.out_s
+    local decision = {
+        action = "eject", id = figure.id, address = figure.address, out_s = row.out_s, times = row.times,
+        reason = words(row.window),
+    }
+    row.window, row.probation = nil, nil
+    return decision
+end
+
+
+--- One turn.
+-- @param memory  what the last turn returned; {} at first
+-- @param figures of the peers that failed or are in memory, as far as they are
+--   still there: { id, address, completed, failed } since the last turn
+-- @param pool    peers (how many may be picked), and completed, failed of all of them
+-- @param settings error_rate, requests, base_s, max_s, share
+-- @return memory, and decisions: { action = "eject" | "return", id, address, out_s, times, reason }
+function _M.judge(memory, figures, pool, settings, now)
+    local after, decisions, candidates, out = {}, {}, {}, 0
+    for i = 1, #figures do
+        local figure = figures[i]
+        local row = memory[figure.id]
+        if not row or row.address ~= figure.address then
+            row = { address = figure.address, times = 0, out_s = 0 }
+        end
+        if row.until_s and now < row.until_s and row.until_s - now <= row.out_s then
+            out = out + 1
+        else
+            if row.until_s then
+                row.until_s, row.probation, row.good_from_s = nil, true, now
+                decisions[#decisions + 1] = { action = "return", id = figure.id, address = figure.address }
+            end
+            if judge_window(row, figure, pool, settings, now) then
+                candidates[#candidates + 1] = { row = row, figure = figure }
+            else
+                forgive(row, now)
+            end
+        end
+        if row.until_s or row.times > 0 or row.window then
+            after[figure.id] = row
+        end
+    end
+    table.sort(candidates, worse)
+    local most = math.min(math.max(1, math.floor(settings.share * pool.peers)), pool.peers - 1)
+    for i = 1, math.min(#candidates, math.max(0, most - out)) do
+        decisions[#decisions + 1] = eject(candidates[i], settings, now)
+    end
+    return after, decisions
+end
+
+
+return _M
