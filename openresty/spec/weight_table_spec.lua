@@ -129,3 +129,183 @@ describe("the order of tables", function()
         assert.equal(0, compare({ 3, 118 }, { 3, 118 }))
     end)
 end)
+
+
+describe("a table that is decoded in slices", function()
+    local HEAD = '{"v":1,"upstream":"web","term":3,"generation":118,"issued_at_ms":1790000000000,"law":"steelyard",'
+        .. '"picker":"vnswrr","peers":['
+
+    local function row(i, weight)
+        return string.format('{"id":"p%05d","address":"10.0.%d.%d:80","weight":%d,"baseline":7,"state":"up"}',
+                             i, math.floor(i / 250), i % 250, weight or i)
+    end
+
+    local function rows(n, change)
+        local list = {}
+        for i = 1, n do
+            list[i] = change and change(i) or row(i)
+        end
+        return list
+    end
+
+    local function written(list)
+        return HEAD .. table.concat(list, ",") .. "]}"
+    end
+
+    local function breathing()
+        local breaths = 0
+        return function() breaths = breaths + 1 end, function() return breaths end
+    end
+
+    -- Not the form that is cut, so decoded at once.
+    local function at_once(text)
+        return weight_table.decode(text .. " ")
+    end
+
+    local function told(refused)
+        return refused and { refused.reason, (refused.detail:gsub("at character %d+", "")) }
+    end
+
+    local function same(text)
+        local taken, refused = weight_table.decode(text)
+        local whole, refused_whole = at_once(text)
+        assert.same(told(refused_whole), told(refused))
+        if whole then
+            assert.is_nil(whole.peers_text)
+            taken.peers_text = nil
+            assert.same(whole, taken)
+        end
+        return taken
+    end
+
+    it("is the same as when it is decoded at once", function()
+        for _, n in ipairs({ 0, 1, 2, 89, 90, 91, 1000 }) do
+            assert.equal(n, #same(written(rows(n))).peers)
+        end
+    end)
+
+    it("lets requests in at least every 100 rows", function()
+        local breathe, breaths = breathing()
+        assert(weight_table.decode(written(rows(5000)), { breathe = breathe }))
+        assert.is_true(breaths() >= 2 * 5000 / 100)
+    end)
+
+    it("has its peers in id order, whatever the order of the text", function()
+        local shuffled = rows(2000, function(i) return row(i * 1327 % 2003) end)
+        local breathe, breaths = breathing()
+        local peers = weight_table.decode(written(shuffled), { breathe = breathe }).peers
+        for i = 2, #peers do
+            assert.is_true(peers[i - 1].id < peers[i].id)
+        end
+        assert.equal(2000, #peers)
+        assert.is_true(breaths() > 100)
+    end)
+
+    it("refuses two peers of one id, however far apart", function()
+        assert.equal("range", reason_of(written(rows(500, function(i) return row(i == 400 and 3 or i) end))))
+    end)
+
+    it("is not misled by what looks like the end of a row or of the list", function()
+        local odd = {
+            [[{"id":"p%05d},{","address":"10.0.0.1:80","weight":1,"baseline":1,"state":"up"}]],
+            [[{"id":"p%05d","address":"10.0.0.1:80","weight":1,"baseline":1,"state":"up","note":"},{\"]}"}]],
+            [[{"id":"p%05d","address":"10.0.0.1:80","weight":1,"baseline":1,"state":"up","zones":[{"a":1},{"b":2}]}]],
+            [[{"id":"p%05d","address":"10.0.0.1:80","weight":1,"baseline":1,"state":"up","peers":[{"a":1},{"b":2}]}]],
+            [[{"id":"p%05d"},7,{"id":"p%05d"}]],
+            [[{"id":"p%05d"},{"id":"p%05d"]],
+            [[{"id":"p%05d"},[{"id":"p%05d"}],{}]],
+            [[{"id":"p%05d"}],"more":[{"id":"p%05d"}]],
+        }
+        for _, pattern in ipairs(odd) do
+            for _, every in ipairs({ 1, 100 }) do
+                same(written(rows(300, function(i)
+                    return i % every == 0 and string.format(pattern, i, i) or row(i)
+                end)))
+            end
+        end
+    end)
+
+    it("is not misled by another list of the same name", function()
+        local list = table.concat(rows(200), ",")
+        for _, text in ipairs({
+            '{"v":1,"old":{"peers":[' .. list .. "]},\"peers\":[]}",
+            '{"v":1,"peers":[],"old":{"peers":[' .. list .. "]}",
+            '{"v":1,"peers":[],"old":{"peers":[' .. list .. "]}}",
+            '{"v":1,"peers":[],"peers":[' .. list .. "]}",
+            '{"v":1,"p\\u0065ers":[],"old":[{"peers":[' .. list .. "]}",
+            '{"v":1,"note":"{\\"peers":[' .. list .. "]}",
+            '{"v":1,"note\\"peers":[' .. list .. "]}",
+            '{"v":1,"note":"x,"peers":[' .. list .. "]}",
+            '["peers":[' .. list .. "]}",
+        }) do
+            same(text)
+        end
+    end)
+
+    it("gives the reason of the whole for 1,000 tables with bytes changed at random", function()
+        math.randomseed(9)
+        local good = written(rows(150))
+        for _ = 1, 1000 do
+            local text = good
+            for _ = 1, math.random(1, 3) do
+                local at = math.random(#text)
+                local any, telling = math.random(0, 255), ('{}[]",:\\'):byte(math.random(8))
+                local byte = string.char(math.random(2) == 1 and any or telling)
+                text = text:sub(1, at - 1) .. byte .. text:sub(at + math.random(0, 2))
+            end
+            same(text)
+        end
+    end)
+
+    describe("after another one", function()
+        local before = weight_table.decode(written(rows(300)))
+
+        local function after(text)
+            return weight_table.decode(text, { previous = before })
+        end
+
+        it("has the very same list where no peer changed", function()
+            local later = after((written(rows(300)):gsub('"generation":118', '"generation":119')))
+            assert.equal(119, later.generation)
+            assert.equal(before.peers, later.peers)
+        end)
+
+        it("has it too where only the writing changed", function()
+            assert.equal(before.peers, after((written(rows(300)):gsub(",", ", "))).peers)
+            assert.equal(before.peers, after((written(rows(300)):gsub('"state":"up"', '"state":"up","zone":1'))).peers)
+        end)
+
+        it("has the same peers beside the one that changed", function()
+            local later = after(written(rows(300, function(i) return row(i, i == 150 and 9999 or i) end)))
+            assert.are_not.equal(before.peers, later.peers)
+            assert.equal(before.peers[149], later.peers[149])
+            assert.equal(9999, later.peers[150].weight)
+            assert.equal(150, before.peers[150].weight)
+            assert.equal(before.peers[151], later.peers[151])
+        end)
+
+        it("tells a changed address, state and baseline, and peers that came and went", function()
+            for _, change in ipairs({ { '"10.0.0.9:80"', '"[::1]:81"' }, { '("id":"p00009".-)"up"', '%1"drain"' },
+                                      { '("id":"p00009".-)"baseline":7', '%1"baseline":8' },
+                                      { '{"id":"p00009".-},', "" }, { '"p00009"', '"q00009"' } }) do
+                local text, n = written(rows(300)):gsub(change[1], change[2], 1)
+                assert.equal(1, n)
+                local fresh, later = weight_table.decode(text), after(text)
+                assert.are_not.equal(before.peers, later.peers)
+                assert.same(fresh, later)
+            end
+        end)
+
+        it("is refused for what is wrong with it, though the one before was right", function()
+            assert.equal("range", select(2, after((written(rows(300)):gsub('"state":"up"', '"state":"UP"', 1)))).reason)
+            assert.equal("type", select(2, after((written(rows(300)):gsub('"weight":9', '"weight":true', 1)))).reason)
+            assert.equal("missing", select(2, after((written(rows(300)):gsub('"law"', '"low"', 1)))).reason)
+        end)
+
+        it("may be empty, and then have peers again", function()
+            local empty = after(written({}))
+            assert.same({}, empty.peers)
+            assert.equal(2, #weight_table.decode(written(rows(2)), { previous = empty }).peers)
+        end)
+    end)
+end)

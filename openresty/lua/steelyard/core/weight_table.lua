@@ -1,9 +1,14 @@
 --- The weight table: the wire format between the controller and nginx.
 --
 -- The producer is controller/steelyard_controller/weight_table.py; both ends
--- are tested on docs/contract/weights.json. Pure.
+-- are tested on docs/contract/weights.json. A controller publishes each second
+-- and changes little: what a table has in common with the one before is taken
+-- from there, peers and all, so that it costs nobody anything. A peer of a
+-- decoded table may thus be a peer of the table before, too. Pure.
 
 local address = require "steelyard.core.address"
+local slices = require "steelyard.core.slices"
+local sorting = require "steelyard.core.sorting"
 local wire = require "steelyard.core.wire"
 
 local STATES = { up = true, drain = true, down = true, backup = true }
@@ -14,16 +19,33 @@ local MAX_WEIGHT = 1000000
 -- No IP:port is longer than 47 characters.
 local MAX_ADDRESS = 128
 
+-- Rows between two breaths: 0.2 ms when every one is new.
+local ROWS = 50
+
+local NOTHING = {}
+
 local _M = {}
 
+local function no_pause() end
 
-local function peer_of(row)
+
+--- Check a row; `known` is the peer of the table before in this place, or nil.
+local function peer_of(row, known)
     if type(row) ~= "table" or row[1] ~= nil then
         wire.refuse("type", "a peer is not an object")
     end
-    local ip, port = address.split(wire.text(row, "address", MAX_ADDRESS))
-    if not ip then
-        wire.refuse("range", port)
+    local same_place = known and row.id == known.id and row.address == known.address
+    if same_place and row.weight == known.weight and row.baseline == known.baseline and row.state == known.state then
+        return known
+    end
+    local ip, port
+    if same_place then
+        ip, port = known.ip, known.port
+    else
+        ip, port = address.split(wire.text(row, "address", MAX_ADDRESS))
+        if not ip then
+            wire.refuse("range", port)
+        end
     end
     local state = wire.text(row, "state", 128)
     if not STATES[state] then
@@ -39,18 +61,24 @@ local function peer_of(row)
 end
 
 
-local function peers_of(document, text)
-    local rows = wire.field(document, "peers")
-    -- lua-cjson turns {} and [] into the same table; the text tells.
-    if type(rows) ~= "table" or (#rows == 0 and (next(rows) ~= nil or string.find(text, '"peers"%s*:%s*{'))) then
-        wire.refuse("type", '"peers" is not an array')
-    end
-    local peers = {}
+--- The peers in the order of the text; the list of the table before when nothing changed.
+local function rows_of(rows, before, breathe)
+    local peers, changed = {}, #rows ~= #before
     for i = 1, #rows do
-        peers[i] = peer_of(rows[i])
+        peers[i] = peer_of(rows[i], before[i])
+        changed = changed or peers[i] ~= before[i]
+        if i % ROWS == 0 then
+            breathe()
+        end
     end
-    -- Workers must agree on ties, whatever order the controller writes.
-    table.sort(peers, function(a, b) return a.id < b.id end)
+    return changed and peers or before
+end
+
+
+--- Workers must agree on ties, whatever order the controller writes.
+local function in_id_order(written, breathe)
+    local peers = sorting.by_id(written, breathe)
+    breathe()
     for i = 2, #peers do
         if peers[i].id == peers[i - 1].id then
             wire.refuse("range", "two peers have the same id")
@@ -60,9 +88,28 @@ local function peers_of(document, text)
 end
 
 
-local function decoder(text)
-    local document = wire.load_object(text)
-    local peers = peers_of(document, text)
+local function peers_of(document, text, previous, breathe)
+    local rows = wire.field(document, "peers")
+    -- lua-cjson turns {} and [] into the same table; the text tells.
+    if type(rows) ~= "table" or (#rows == 0 and (next(rows) ~= nil or string.find(text, '"peers"%s*:%s*{'))) then
+        wire.refuse("type", '"peers" is not an array')
+    end
+    local written = rows_of(rows, previous.written or {}, breathe)
+    if written == previous.written then
+        return previous.peers, written
+    end
+    return in_id_order(written, breathe), written
+end
+
+
+local function decoder(text, previous, breathe)
+    local document, list = wire.load_object(text, function()
+        return slices.decode(text, "peers", breathe, previous.peers_text)
+    end)
+    local peers, written = previous.peers, previous.written
+    if not list or list ~= previous.peers_text then
+        peers, written = peers_of(document, text, previous, breathe)
+    end
     return {
         upstream = wire.name(document, "upstream"),
         term = wire.integer(document, "term", 0, wire.MAX_INTEGER),
@@ -71,14 +118,20 @@ local function decoder(text)
         law = wire.name(document, "law"),
         picker = wire.name(document, "picker"),
         peers = peers,
+        -- For the decoding of the next one:
+        written = written, -- the peers in the text's order
+        peers_text = list, -- the text between the brackets; nil when it was not cut into slices
     }
 end
 
 
 --- Read a weight table from the network: the table, its peers in id order, or
 -- nil and { reason, detail }. Total: never raises.
-function _M.decode(text)
-    return wire.total(decoder, text)
+-- @param options.breathe  called every 0.2 ms or so of work; may yield
+-- @param options.previous the table before this one. With the same peers, `peers` is its very list
+function _M.decode(text, options)
+    options = options or NOTHING
+    return wire.total(decoder, text, options.previous or NOTHING, options.breathe or no_pause)
 end
 
 
@@ -100,7 +153,7 @@ end
 function _M.bootstrap(upstream, peers)
     return {
         upstream = upstream, term = 0, generation = 0, issued_at_ms = 0,
-        law = "bootstrap", picker = "vnswrr", peers = peers,
+        law = "bootstrap", picker = "vnswrr2", peers = peers,
     }
 end
 

@@ -17,7 +17,7 @@ local MAX_BYTES = 1024 * 1024
 -- Integers above this are not exact in a double.
 local MAX_INTEGER = 2 ^ 53
 
-local _M = { VERSION = VERSION, MAX_INTEGER = MAX_INTEGER, null = json.null }
+local _M = { VERSION = VERSION, MAX_BYTES = MAX_BYTES, MAX_INTEGER = MAX_INTEGER, null = json.null }
 
 local refusal = {}
 
@@ -44,9 +44,9 @@ function _M.refuse(reason, detail)
 end
 
 
---- Run a decoder; return its value, or nil and { reason, detail }.
-function _M.total(decoder, text)
-    local ok, value = pcall(decoder, text)
+--- Run decoder(...); return its value, or nil and { reason, detail }.
+function _M.total(decoder, ...)
+    local ok, value = pcall(decoder, ...)
     if ok then
         return value
     end
@@ -71,13 +71,15 @@ end
 
 
 --- Parse an object of wire version 1.
-function _M.load_object(text)
+-- @param decode text -> value; nil and what is wrong; json.decode if left out
+-- @return the object, and what else `decode` returned
+function _M.load_object(text, decode)
     if #text > MAX_BYTES then
         _M.refuse("too_large", #text .. " bytes, at most " .. MAX_BYTES .. " are read")
     end
-    local document, err = json.decode(text)
+    local document, more = (decode or json.decode)(text)
     if document == nil then
-        _M.refuse("not_json", string.sub(tostring(err), 1, 200))
+        _M.refuse("not_json", string.sub(tostring(more), 1, 200))
     end
     if type(document) ~= "table" or not string.find(text, "^%s*{") then
         _M.refuse("not_object", "a JSON value that is not an object")
@@ -88,7 +90,7 @@ function _M.load_object(text)
     if document.v ~= VERSION then
         _M.refuse("version", "version " .. shown(document.v) .. ", this program reads " .. VERSION)
     end
-    return document
+    return document, more
 end
 
 
