@@ -2,6 +2,7 @@
 -- publishes, with no reload.
 --
 --   lua_shared_dict steelyard 10m;
+--   init_by_lua_block { require "steelyard" }  # before the workers fork: they share what is in flight
 --   init_worker_by_lua_block {
 --       require("steelyard").init_worker{
 --           memcached = {"127.0.0.1:11211"}, lb = "edge-1",
@@ -26,9 +27,11 @@
 return {
     _VERSION = "0.1.0",
     init_worker = require "steelyard.phase.init_worker",
+    shard = require "steelyard.phase.shard",
     balance = require "steelyard.phase.balance",
     header = require "steelyard.phase.header",
     log = require "steelyard.phase.log",
     failure = require "steelyard.phase.failure",
     status = require "steelyard.phase.status",
+    metrics = require "steelyard.phase.metrics",
 }

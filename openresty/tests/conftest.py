@@ -68,38 +68,66 @@ class Answer:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     name: ClassVar[str]
+    statuses: ClassVar[dict[str, int]]
+    connections: ClassVar[set[socket.socket]]
+
+    def setup(self) -> None:
+        super().setup()
+        self.connections.add(self.connection)
+
+    def finish(self) -> None:
+        self.connections.discard(self.connection)
+        super().finish()
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         time.sleep(float(query.get("sleep_s", 0)))
-        self.send_response(int(query.get("status", 200)))
+        self.send_response(int(query.get("status", self.statuses.get(url.path, 200))))
         self.send_header("X-Backend", self.name)
         self.send_header("Content-Length", "0")
-        self.end_headers()
+        try:
+            self.end_headers()
+        except ConnectionError:  # nobody waits for it any more
+            self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:
         pass
 
 
 class Backend:
-    """A server that says its name; `?sleep_s=` and `?status=` make it slow or broken."""
+    """A server that says its name; `?sleep_s=` and `?status=` make it slow or broken.
+
+    `statuses` holds what it answers on a path, 200 elsewhere; change it at any time.
+    """
 
     def __init__(self, name: str) -> None:
-        handler = type("Handler", (_Handler,), {"name": name})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.name = name
+        self.statuses: dict[str, int] = {}
+        self._connections: set[socket.socket] = set()
+        self._listen(0)
+        self.address = f"127.0.0.1:{self._server.server_port}"
+
+    def _listen(self, port: int) -> None:
+        shared = {"name": self.name, "statuses": self.statuses, "connections": self._connections}
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (_Handler,), shared))
         self._server.daemon_threads = True
         self._server.block_on_close = False
-        self.name = name
-        self.address = f"127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening."""
+        """Stop listening and hang up; harmless when it has stopped."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def restart(self) -> None:
+        """Listen again, at the same address."""
+        self._listen(self._server.server_port)
 
 
 class Memcached:

@@ -129,12 +129,14 @@ def test_a_backup_serves_when_nobody_else_can(rig: "Rig") -> None:
 
 def test_a_picker_of_a_later_version_falls_back_and_says_so(rig: "Rig") -> None:
     a = rig.backend("a")
-    rig.publish(rows((a, 1)), generation=1, picker="vnswrr2")
+    rig.publish(rows((a, 1)), generation=1, picker="vnswrr3")
     edge = rig.edge()
     edge.wait_for(1)
     assert edge.shares(3) == {"a": 3}
     served = edge.upstream()
-    assert (served["picker"], served["picker_asked"]) == ("vnswrr", "vnswrr2")
+    assert (served["picker"], served["picker_asked"]) == ("vnswrr2", "vnswrr3")
+    assert served["picker_error"].startswith("there is no picker vnswrr3; there are: ")
+    assert edge.logged("there is no picker vnswrr3") == 1
 
 
 def test_a_reload_keeps_the_table_while_memcached_is_dead(rig: "Rig") -> None:

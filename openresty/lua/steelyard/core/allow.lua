@@ -1,4 +1,5 @@
---- Who may read the status page: loopback, and a list of addresses or CIDR. Pure.
+--- Who may read the pages about the data plane: loopback, and a list of addresses
+-- or CIDR. Pure.
 
 local address = require "steelyard.core.address"
 
@@ -59,7 +60,8 @@ function _M.allows(client, extra)
     if string.find(client, "^unix:") then
         return true -- a socket's own permissions decided already
     end
-    local bytes = bytes_of(client)
+    -- How a listener for both families names an IPv4 client.
+    local bytes = bytes_of(string.match(client, "^::ffff:(%d+%.%d+%.%d+%.%d+)$") or client)
     for _, list in ipairs({ LOOPBACK, extra }) do
         for i = 1, bytes and #list or 0 do
             if within(bytes, _M.block(list[i])) then

@@ -6,7 +6,7 @@ local json = require "steelyard.core.json"
 local tries = require "steelyard.core.tries"
 
 local TITLES = {
-    [403] = "Forbidden", [500] = "Internal Server Error", [502] = "Bad Gateway",
+    [403] = "Forbidden", [405] = "Method Not Allowed", [500] = "Internal Server Error", [502] = "Bad Gateway",
     [503] = "Service Unavailable", [504] = "Gateway Timeout",
 }
 

@@ -1,85 +1,145 @@
---- Fetch the weight tables, judge them, and share what is good.
+--- Fetch the weight tables: from Memcached, and where that brings nothing new
+-- from the controllers.
 --
 -- Runs in one worker's timer. Nothing here touches a request: a fetch that
 -- fails, and a value that is refused, leave the last table where it is.
 
+local controller = require "steelyard.io.controller"
+local judge = require "steelyard.io.judge"
 local memcached = require "steelyard.io.memcached"
-local weight_table = require "steelyard.core.weight_table"
+local saved = require "steelyard.io.saved"
 local wire = require "steelyard.core.wire"
 
--- No upstream can have this name.
-local FETCH = "!fetch"
+-- No upstream can have these names.
+local FETCH, CONTROLLER = "!fetch", "!controller"
 
 local _M = {}
 
+local function no_pause() end
 
-local function refuse(store, upstream, refused)
-    store:count_refused(upstream, refused.reason, refused.detail)
-    if store:outcome_changed(upstream, refused.reason) then
-        ngx.log(ngx.WARN, "steelyard: upstream ", upstream, ": the weight table in Memcached is refused (",
-                refused.reason, "): ", refused.detail, "; the last table holds")
+
+--- Have a value judged; note and log what that came to. Each kind of source has
+-- an outcome of its own: two that differ would be news at every fetch.
+local function take(options, store, upstream, value, source, breathe)
+    source.saved = saved.path(options, upstream)
+    local new, refused = judge.take(options, store, upstream, value, source, breathe)
+    if refused then
+        store:count_refused(upstream, refused.reason, refused.detail)
     end
-end
-
-
-local function judge(store, upstream, text, now)
-    local known = store:table_text(upstream)
-    if text ~= known then
-        local fetched, refused = weight_table.decode(text)
-        if fetched and fetched.upstream ~= upstream then
-            refused = { reason = "upstream", detail = "it is the table of " .. fetched.upstream }
-        end
+    if store:outcome_changed(upstream .. source.outcome, refused and refused.reason or "ok") then
         if refused then
-            return refuse(store, upstream, refused)
-        end
-        local order = known and weight_table.compare(fetched, weight_table.decode(known)) or 1
-        if order < 0 then
-            return refuse(store, upstream, {
-                reason = "older",
-                detail = string.format("term %d generation %d is before what is served", fetched.term,
-                                       fetched.generation),
-            })
-        end
-        -- The same (term, generation) is the same table, whatever else changed in the text. Only
-        -- a new one is a sign of life: the controller publishes at every tick, and Memcached
-        -- would show the last table of a controller that has died for as long as it keeps it.
-        if order > 0 then
-            local ok, err = store:publish(upstream, text, now)
-            if not ok then
-                return refuse(store, upstream, { reason = "too_large", detail = "the shared dict says: " .. err })
-            end
+            ngx.log(ngx.WARN, "steelyard: upstream ", upstream, ": the weight table of ", source.name, " is refused (",
+                    refused.reason, "): ", refused.detail, "; the last table holds")
+        else
+            ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": weight table taken from ", source.name)
         end
     end
-    if store:outcome_changed(upstream, "ok") then
-        ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": weight table taken")
-    end
+    return new
 end
 
 
---- Fetch once, for all upstreams.
-function _M.run(options, store)
+--- Read all tables from Memcached; tells whether it answered.
+local function from_memcached(options, store, breathe)
     local keys = {}
     for i, upstream in ipairs(options.names) do
         keys[i] = wire.weights_key(upstream)
     end
-    local found, err = memcached.get_all(options.memcached, keys)
+    local found, server = memcached.get_all(options.memcached, keys)
     if not found then
+        local err = server
         store:count_fetch_error(err)
         if store:outcome_changed(FETCH, "unreachable") then
-            ngx.log(ngx.WARN, "steelyard: no weight tables fetched (", err, "); the last tables hold")
+            local rest = #options.controller > 0 and "the controller is asked" or "the last tables hold"
+            ngx.log(ngx.WARN, "steelyard: no weight tables fetched (", err, "); ", rest)
         end
-        return
+        return false
     end
     if store:outcome_changed(FETCH, "ok") then
         ngx.log(ngx.NOTICE, "steelyard: Memcached answers")
     end
     for i, upstream in ipairs(options.names) do
-        local text = found[keys[i]]
-        if text then
-            judge(store, upstream, text, ngx.now())
+        local value = found[keys[i]]
+        if value then
+            take(options, store, upstream, value, { name = "memcached " .. server, outcome = "" }, breathe)
         elseif store:outcome_changed(upstream, "absent") then
             ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": no weight table in Memcached")
         end
+    end
+    return true
+end
+
+
+local function is_stale(options, store, upstream)
+    local seen = store:seen(upstream)
+    return not seen or store:from_disk(upstream) or math.abs(ngx.now() - seen) > options.limits.fresh_s
+end
+
+
+--- Ask the controllers, in order, until one has a new table of the upstream. One
+-- that has nothing new may be a standby or cut off, so the next is asked as well.
+local function from_controllers(options, store, upstream, failures, breathe)
+    -- A table from disk is to be confirmed, so it is asked for.
+    local served = not store:from_disk(upstream) and store:order(upstream) or nil
+    for _, server in ipairs(options.controller) do
+        local value, err = controller.table(server, upstream, served)
+        if not value then
+            failures[server.name] = tostring(err)
+        elseif value ~= "" then
+            local source = { name = "controller " .. server.name, outcome = "/controller" }
+            if take(options, store, upstream, value, source, breathe) then
+                return
+            end
+        end
+    end
+end
+
+
+local function told(failures, servers)
+    local words = {}
+    for _, server in ipairs(servers) do
+        if failures[server.name] then
+            words[#words + 1] = server.name .. ": " .. failures[server.name]
+        end
+    end
+    return table.concat(words, "; ")
+end
+
+
+local function from_second_source(options, store, answered, breathe)
+    local failures, asked = {}, false
+    for _, upstream in ipairs(options.names) do
+        if not answered or is_stale(options, store, upstream) then
+            asked = true
+            from_controllers(options, store, upstream, failures, breathe)
+        end
+    end
+    if not asked then
+        return
+    end
+    local err = told(failures, options.controller)
+    if err ~= "" then
+        store:count_controller_error(err)
+    end
+    if store:outcome_changed(CONTROLLER, err == "" and "ok" or "failed") then
+        if err == "" then
+            ngx.log(ngx.NOTICE, "steelyard: every controller answers")
+        else
+            ngx.log(ngx.WARN, "steelyard: controllers do not answer (", err, ")")
+        end
+    end
+end
+
+
+--- Fetch once, for all upstreams; save on disk what changed.
+-- @param breathe called every 0.2 ms or so of work; may yield
+function _M.run(options, store, breathe)
+    breathe = breathe or no_pause
+    local answered = from_memcached(options, store, breathe)
+    if #options.controller > 0 then
+        from_second_source(options, store, answered, breathe)
+    end
+    for _, upstream in ipairs(options.names) do
+        saved.keep(options, store, upstream, ngx.now(), breathe)
     end
 end
 

@@ -1,8 +1,10 @@
 --- Get and set in the first Memcached server that answers.
 --
 -- For timers only: a call takes as long as a connect and a round trip, or
--- TIMEOUT_MS for each server that is away. World failure is nil, err.
+-- TIMEOUT_MS for a server that is away (once in a while: io/away). World failure
+-- is nil, err.
 
+local away = require "steelyard.io.away"
 local platform = require "steelyard.io.platform"
 
 -- A Memcached that takes longer is away; fetches are half a second apart.
@@ -39,21 +41,26 @@ local function attempt(server, work)
 end
 
 
---- Do work(client) -> value, err with the first server that lets it succeed.
+--- Do work(client) -> value, err with the first server that lets it succeed;
+-- the value and the server's name, or nil and what each of them said.
 local function with_any(servers, work)
     local failures = {}
     for i = 1, #servers do
-        local value, err = attempt(servers[i], work)
+        local server = servers[i]
+        local value, err = away.attempt("memcached " .. server.name, function()
+            return attempt(server, work)
+        end)
         if value ~= nil then
-            return value
+            return value, server.name
         end
-        failures[i] = servers[i].name .. ": " .. tostring(err)
+        failures[i] = server.name .. ": " .. tostring(err)
     end
     return nil, table.concat(failures, "; ")
 end
 
 
---- Read several keys over one connection: key -> text, absent keys left out.
+--- Read several keys over one connection: key -> text, absent keys left out,
+-- and the name of the server that had them.
 function _M.get_all(servers, keys)
     return with_any(servers, function(client)
         local found = {}

@@ -33,8 +33,9 @@ end
 
 
 --- Add what the ledger counted, and show what this worker has in flight.
--- @param about a table to show of this worker
-function _M:flush(ledger, about)
+-- @param about   a table to show of this worker
+-- @param breathe called now and then; may yield
+function _M:flush(ledger, about, breathe)
     local dict = self.dict
     about.in_flight = ledger:drain(function(address, counts)
         for i = 1, #FIELDS do
@@ -43,8 +44,15 @@ function _M:flush(ledger, about)
                 dict:incr(field .. "/" .. address, counts[field], 0)
             end
         end
-    end)
+    end, breathe)
     dict:set("worker/" .. self.slot, json.encode(about), WORKER_TTL_S)
+end
+
+
+--- One of an address's counts since nginx started.
+function _M:get(address, field)
+    local value = self.dict:get(field .. "/" .. address)
+    return value or 0
 end
 
 
@@ -52,7 +60,7 @@ end
 function _M:of(address)
     local total = {}
     for i = 1, #FIELDS do
-        total[FIELDS[i]] = self.dict:get(FIELDS[i] .. "/" .. address) or 0
+        total[FIELDS[i]] = self:get(address, FIELDS[i])
     end
     return total
 end

@@ -17,7 +17,7 @@ function _M.take(dict, job, interval_s, now)
     if wait_s > 0 and wait_s <= interval_s then
         return false
     end
-    return (dict:add("turn/" .. job, ngx.worker.pid(), LOCK_S)) == true
+    return (dict:add("turn/" .. job, ngx.worker.pid(), math.max(LOCK_S, 2 * interval_s))) == true
 end
 
 

@@ -11,19 +11,24 @@ local tries = require "steelyard.core.tries"
 local worker = require "steelyard.phase.worker"
 
 local ngx, tonumber = ngx, tonumber
+local now = ngx.now
 
 
 local function count(ledger, entry)
     local var = ngx.var
     local status = entry.n == 1 and tonumber(var.upstream_status)
-    if status then
+    if status and status < 500 then
         -- One try, one number: nothing else is in nginx's lists.
-        ledger:count(entry[1].address, tries.verdict(status), (tonumber(var.upstream_response_time) or 0) * 1000)
+        ledger:tried(entry[1], "completed", (tonumber(var.upstream_response_time) or 0) * 1000, now())
         return
     end
     local outcomes = outcomes_of(entry)
     for i = 1, entry.n do
-        ledger:count(entry[i].address, outcomes[i].verdict, outcomes[i].seconds * 1000)
+        local outcome = outcomes[i]
+        ledger:tried(entry[i], outcome.verdict, outcome.seconds * 1000, now())
+        if outcome.verdict == "failed" and not outcome.answered then
+            worker.unanswered(entry.upstream, entry[i])
+        end
     end
 end
 
@@ -66,8 +71,7 @@ return function()
         count(ledger, entry)
     end
     ledger:close(key)
-    -- Timers have stopped in a worker that a reload sent off.
-    if not worker.broken and ngx.worker.exiting() then
+    if worker.leaving then
         worker.flush()
     end
 end

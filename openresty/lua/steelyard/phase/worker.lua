@@ -1,18 +1,24 @@
 --- The state of one worker process, and what it does by the clock.
 --
--- One tick each TICK_S: follow the shared tables (a version to compare per
--- upstream), flush the counters, and take a turn at fetching or reporting when
--- one is due. Ticks only touch memory; a turn does its I/O in a timer of its own.
+-- One tick each TICK_S: flush the counters, follow the shared tables, and take
+-- a turn at a job (fetch, report, health) when one is due. A job does its I/O in
+-- a timer of its own.
 
+local board = require "steelyard.phase.board"
+local check = require "steelyard.io.check"
+local clock = require "steelyard.io.clock"
 local fetch = require "steelyard.io.fetch"
-local ladder = require "steelyard.core.ladder"
+local follow = require "steelyard.phase.follow"
+local health = require "steelyard.io.health"
 local ledger = require "steelyard.core.ledger"
+local platform = require "steelyard.io.platform"
 local report = require "steelyard.io.report"
+local saved = require "steelyard.io.saved"
+local signature = require "steelyard.io.signature"
 local store = require "steelyard.io.store"
 local totals = require "steelyard.io.totals"
 local turn = require "steelyard.io.turn"
 local upstream = require "steelyard.core.upstream"
-local weight_table = require "steelyard.core.weight_table"
 
 -- A new table is served by every worker this long after it was fetched.
 local TICK_S = 0.1
@@ -23,52 +29,40 @@ local FLUSH_S = 0.2
 -- Of the interval.
 local JITTER = 0.1
 
--- At most about 1 ms of unrolling at a time, and then requests again.
-local GROW_SLOTS, GROW_PAUSE_S = 1000, 0.001
-
 local _M = {
     broken = "init_worker was not called",
+    leaving = false, -- whether nginx waits for the last requests of this worker
     upstreams = {},
     ledger = ledger.new(),
 }
 
 
-local function grow(premature, picker)
-    while not premature and picker:grow(GROW_SLOTS) > 0 do
-        ngx.sleep(GROW_PAUSE_S)
-    end
-end
-
-
---- Take up what changed of one upstream: its table, or its rung on the ladder.
-local function follow(live, now)
-    local version = _M.store:version(live.name)
-    if version ~= live.version then
-        local text = _M.store:table_text(live.name)
-        live.known = text and weight_table.decode(text) or live.known
-        live.version = version
-    end
-    local seen = live.known and (_M.store:seen(live.name) or 0)
-    local rung, drift = ladder.rung(seen and now - seen, #live.bootstrap.peers > 0, _M.options.limits)
-    if rung ~= live.rung and _M.store:outcome_changed("!rung/" .. live.name, rung) then
-        ngx.log(ngx.NOTICE, "steelyard: upstream ", live.name, ": from rung ", live.rung, " to ", rung)
-    end
-    if rung == "none" then
+--- Add this worker's counters to those of all. Yields if it is given a breather
+-- and there is much to add; the next one then waits for its turn.
+function _M.flush(breathe)
+    if _M.flushing then
         return
     end
-    if live:take(live.known or live.bootstrap, rung, drift) then
-        ngx.timer.at(0, grow, live.picker)
-    end
-end
-
-
---- Add this worker's counters to those of all.
-function _M.flush()
+    _M.flushing = true
     local serving = {}
     for name, live in pairs(_M.upstreams) do
         serving[name] = live.table and { term = live.table.term, generation = live.table.generation } or nil
     end
-    _M.totals:flush(_M.ledger, { pid = ngx.worker.pid(), slot = _M.totals.slot, serving = serving })
+    local about = { pid = ngx.worker.pid(), slot = _M.totals.slot, serving = serving }
+    local ok, err = pcall(_M.totals.flush, _M.totals, _M.ledger, about, breathe)
+    _M.flushing = false
+    if not ok then
+        ngx.log(ngx.ERR, "steelyard: counters not flushed: ", err)
+    end
+end
+
+
+--- Note that a server gave no answer at all to a try.
+function _M.unanswered(name, peer)
+    local live = _M.upstreams[name]
+    if live and live.settings.max_fails > 0 then
+        _M.health:failed(name, peer, live.settings)
+    end
 end
 
 
@@ -94,30 +88,39 @@ local function jobs()
     attempt("fetch", options.fetch_interval_s, function()
         -- So that load balancers that were started together do not ask together.
         ngx.sleep(0.001 + options.fetch_interval_s * JITTER * math.random()) -- 0 would be a busy turn
-        fetch.run(options, _M.store)
+        fetch.run(options, _M.store, clock.breather())
     end)
     attempt("report", options.report_interval_s, function()
-        report.run(_M, ngx.now())
+        report.run(_M, ngx.now(), clock.breather())
     end)
+    for _, name in ipairs(options.names) do
+        local settings = options.upstreams[name]
+        if settings.eject then
+            attempt("eject/" .. name, settings.eject.interval_s, function()
+                _M.health:eject(_M, name, ngx.now())
+            end)
+        end
+        if settings.check then
+            attempt("check/" .. name, check.turn_s(settings.check), function()
+                check.run(_M, name, ngx.now())
+            end)
+        end
+    end
 end
 
 
 local last_flush = 0
 
-local function tick()
-    local now = ngx.now()
-    for _, name in ipairs(_M.options.names) do
-        follow(_M.upstreams[name], now)
-    end
+local function flush_if_due(now)
     if math.abs(now - last_flush) >= FLUSH_S then -- abs: the clock may be set back
         last_flush = now
-        _M.flush()
+        _M.flush(clock.breather())
     end
 end
 
 
-local function guarded(work)
-    local ok, err = pcall(work)
+local function guarded(work, ...)
+    local ok, err = pcall(work, ...)
     if not ok then
         ngx.log(ngx.ERR, "steelyard: ", err)
     end
@@ -126,10 +129,27 @@ end
 
 local function on_timer(premature)
     if premature then
-        return guarded(_M.flush) -- the worker is about to go: leave its counts
+        -- A reload sends this worker off. Timers stop, requests go on: from now
+        -- on each of them leaves its counts when it ends.
+        _M.leaving = true
+        return _M.flush()
     end
-    guarded(tick)
+    guarded(flush_if_due, ngx.now())
     guarded(jobs)
+    guarded(follow.all, _M, ngx.now(), true)
+end
+
+
+--- The names of an upstream's blocks in nginx.conf, when its connections are split.
+local function shards_of(name, settings)
+    if not (settings.shards and platform.sharded) then
+        return nil
+    end
+    local shards = {}
+    for i = 1, settings.shards do
+        shards[i] = string.format("%s_%02d", name, i - 1)
+    end
+    return shards
 end
 
 
@@ -140,17 +160,30 @@ function _M.start(options)
         error("steelyard.init_worker: there is no shared dict `" .. options.dict
               .. "`; add `lua_shared_dict " .. options.dict .. " 10m;` to http {}", 0)
     end
+    if options.key then
+        local usable, missing = signature.available()
+        if not usable then
+            error("steelyard.init_worker: " .. missing, 0)
+        end
+    end
     _M.options, _M.dict = options, dict
-    _M.store, _M.totals = store.new(dict), totals.new(dict)
+    _M.store, _M.totals, _M.health = store.new(dict), totals.new(dict), health.new(dict)
+    _M.board, _M.board_problem = board(ngx.worker.id())
+    _M.ledger = ledger.new(_M.board)
     _M.totals:enter()
+    local context = { random = math.random, board = _M.board, now = ngx.now }
     for _, name in ipairs(options.names) do
-        local live = upstream.new(name, math.random)
-        live.bootstrap = weight_table.bootstrap(name, options.upstreams[name].bootstrap)
+        local settings = options.upstreams[name]
+        local live = upstream.new(name, settings, context)
+        live.shards = shards_of(name, settings)
+        follow.begin(_M, live, settings.bootstrap)
         _M.upstreams[name] = live
     end
+    saved.restore(options, _M.store)
     -- Once here, so that a worker that is born late (a reload, a crash) never
     -- serves without the table that the others have.
-    tick()
+    follow.all(_M, ngx.now(), false)
+    _M.flush()
     assert(ngx.timer.at(0, on_timer))
     assert(ngx.timer.every(TICK_S, on_timer))
     _M.broken = nil

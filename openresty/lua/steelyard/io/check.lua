@@ -1,0 +1,121 @@
+--- Active checks: ask each peer for a path, and take out those that do not answer well.
+--
+--   check/<upstream>/<id>     a peer's state (core/check), for as long as it is checked
+--   checked/<upstream>        up to when peers' checks were begun
+--   checking/<upstream>       the worker whose run it is
+--
+-- A run checks the peers that fell due since the last one, so when it is called
+-- ten times an interval (turn_s) the checks are spread over it. At most
+-- AT_ONCE wait for an answer at a time. When so many peers are silent that
+-- a run takes longer than the interval, the next begins when it is over: checks
+-- become rarer and never more. A check costs the worker about 0.1 ms.
+
+local check = require "steelyard.core.check"
+local http = require "steelyard.io.http"
+
+-- Each lane pauses after a check, and few lanes begin at a time: together that
+-- is at most 10 checks a millisecond, so requests wait for about one.
+local AT_ONCE, TOGETHER = 50, 10
+local BEGIN_PAUSE_S, PAUSE_S = 0.001, 0.005
+
+-- The lock outlives a killed worker by this and the timeout.
+local LOCK_S = 2
+
+-- States and marks outlast this many intervals without a check, and as long as
+-- a whole cycle takes with 1500 silent peers and a timeout of a second.
+local KEEP_INTERVALS, KEEP_S = 5, 30
+
+-- Only the status is wanted; a page that is longer is cut, and no error.
+local BODY_BYTES = 4096
+
+local _M = {}
+
+
+--- How often to call `run`.
+function _M.turn_s(settings)
+    return math.max(0.1, settings.interval_s / 10)
+end
+
+
+--- The peers whose checks are due, and note that these are seen to.
+local function due_peers(worker, name, settings, now)
+    local dict, key, interval_s = worker.dict, "checked/" .. name, settings.interval_s
+    local from = dict:get(key) or 0
+    if from > now or from < now - interval_s then
+        from = now - interval_s -- all of them; the first run, or the clock was set
+    end
+    dict:set(key, now)
+    local own = ngx.crc32_short(worker.options.lb) / 2 ^ 32
+    local live, due = worker.upstreams[name], {}
+    for _, peer in ipairs(live.table and live.table.peers or {}) do
+        local phase = (own + ngx.crc32_short(peer.id) / 2 ^ 32) % 1
+        if peer.state ~= "down" and check.due(phase, from, now, interval_s) then
+            due[#due + 1] = peer
+        end
+    end
+    return due
+end
+
+
+local function log(name, peer, words)
+    ngx.log(ngx.NOTICE, "steelyard: upstream ", name, ": ", peer.id, " (", peer.address, ") ", words)
+end
+
+
+local function check_one(worker, name, peer, settings)
+    local answer, err = http.get{
+        host = peer.ip, port = peer.port, path = settings.path, timeout_ms = settings.timeout_s * 1000,
+        headers = { Host = settings.host or peer.address, ["User-Agent"] = "steelyard-check" },
+        max_bytes = BODY_BYTES, cut = true,
+    }
+    local ok, why = check.verdict(answer, err, settings.statuses)
+    local key, keep_s = "check/" .. name .. "/" .. peer.id, KEEP_INTERVALS * settings.interval_s + KEEP_S
+    local state, changed = check.step(check.read(worker.dict:get(key), peer.address), ok, settings)
+    worker.dict:set(key, check.write(state, peer.address), keep_s)
+    if state.up then
+        worker.health:clear(name, peer, "check")
+        if changed then
+            log(name, peer, "rises: its checks succeed")
+        end
+    elseif worker.health:mark(name, peer, "check", why or "its checks failed", keep_s) then
+        log(name, peer, "falls: " .. (why or "its checks failed"))
+    else
+        worker.health:prolong(name, peer, "check", keep_s)
+    end
+end
+
+
+--- Check the peers whose checks are due; returns when all have answered or not in time.
+function _M.run(worker, name, now)
+    local settings = worker.options.upstreams[name].check
+    local dict, lock, lock_s = worker.dict, "checking/" .. name, settings.timeout_s + LOCK_S
+    if not dict:add(lock, ngx.worker.pid(), lock_s) then
+        return -- a run takes longer than a turn
+    end
+    local due, at = due_peers(worker, name, settings, now), 0
+    local function lane()
+        while at < #due and not ngx.worker.exiting() do
+            at = at + 1
+            check_one(worker, name, due[at], settings)
+            dict:set(lock, ngx.worker.pid(), lock_s)
+            ngx.sleep(PAUSE_S)
+        end
+    end
+    local lanes = {}
+    for i = 1, math.min(AT_ONCE, #due) do
+        lanes[i] = ngx.thread.spawn(lane)
+        if i % TOGETHER == 0 then
+            ngx.sleep(BEGIN_PAUSE_S)
+        end
+    end
+    for i = 1, #lanes do
+        local ok, err = ngx.thread.wait(lanes[i])
+        if not ok then
+            ngx.log(ngx.ERR, "steelyard: upstream ", name, ": a check failed: ", err)
+        end
+    end
+    dict:delete(lock)
+end
+
+
+return _M

@@ -1,0 +1,96 @@
+--- Ejection: count the tries of each turn, have core/outlier judge, mark who is out.
+--
+--   eject/<upstream>      the memory of core/outlier, as JSON; absent while all is well
+--   ejecting/<upstream>   the totals at the last turn (io/window)
+--
+-- The next turn may be another worker's, so all of it stands in the shared dict.
+
+local clock = require "steelyard.io.clock"
+local json = require "steelyard.core.json"
+local outlier = require "steelyard.core.outlier"
+local window = require "steelyard.io.window"
+
+local FIELDS = { "completed", "failed" }
+
+-- Peers between two breaths.
+local ROWS = 50
+
+local _M = {}
+
+
+--- The peers that requests may go to, were all healthy.
+local function in_use(peers)
+    local up, backup = {}, {}
+    for i = 1, #peers do
+        local list = peers[i].state == "up" and up or peers[i].state == "backup" and backup
+        if list then
+            list[#list + 1] = peers[i]
+        end
+    end
+    return #up > 0 and up or backup
+end
+
+
+--- The figures that core/outlier wants to see, and the sum of all.
+local function figures_of(peers, totals, before, memory, breathe)
+    local figures, pool = {}, { peers = #peers, completed = 0, failed = 0 }
+    for i = 1, #peers do
+        local completed, failed = totals[2 * i - 2], totals[2 * i - 1]
+        if completed >= before[2 * i - 2] and failed >= before[2 * i - 1] then -- else the dict forgot them
+            completed, failed = completed - before[2 * i - 2], failed - before[2 * i - 1]
+        end
+        pool.completed, pool.failed = pool.completed + completed, pool.failed + failed
+        if failed > 0 or memory[peers[i].id] then
+            figures[#figures + 1] = {
+                id = peers[i].id, address = peers[i].address, completed = completed, failed = failed,
+            }
+        end
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    return figures, pool
+end
+
+
+local function apply(health, name, decision)
+    local words
+    if decision.action == "eject" then
+        health:mark(name, decision, "ejected", decision.reason, decision.out_s)
+        words = string.format("is ejected for %g s: %s", decision.out_s, decision.reason)
+    else
+        health:clear(name, decision, "ejected") -- if the clock was set; it has ended by itself otherwise
+        words = "is back, on probation"
+    end
+    ngx.log(ngx.NOTICE, "steelyard: upstream ", name, ": ", decision.id, " (", decision.address, ") ", words)
+end
+
+
+--- One turn.
+function _M.run(health, worker, name, now)
+    local dict, live, key = worker.dict, worker.upstreams[name], "eject/" .. name
+    local peers = in_use(live.table and live.table.peers or {})
+    local breathe = clock.breather()
+    local totals, before = window.turn(worker, "ejecting/" .. name, peers, FIELDS, breathe)
+    local memory = json.decode(dict:get(key) or "") or {}
+    if not before then
+        return
+    end
+    local figures, pool = figures_of(peers, totals, before, memory, breathe)
+    if #figures == 0 and next(memory) == nil then
+        return -- all is well
+    end
+    local decisions
+    memory, decisions = outlier.judge(memory, figures, pool, worker.options.upstreams[name].eject, now)
+    if next(memory) then
+        dict:set(key, assert(json.encode(memory)))
+    else
+        dict:delete(key)
+    end
+    for i = 1, #decisions do
+        apply(health, name, decisions[i])
+    end
+end
+
+
+return _M

@@ -1,0 +1,214 @@
+--- Which peers are out, for all workers: marks in the shared dict.
+--
+--   out/<upstream>/<id>/<kind>   a mark: "<address>\n<why>"; it ends with its TTL
+--   fails/<upstream>/<id>/<address>   tries without an answer, within fail_timeout_s
+--   health/<upstream>            raised at each change; workers compare it
+--   health/<upstream>/<n>        the id that change n was about, for JOURNAL_S
+--
+-- Kinds: `fails` (max_fails), `ejected` (core/outlier), `check` (active checks).
+-- Marks are by id and note the address, so a peer that moves begins anew, and
+-- one that changes its place in the table keeps its mark. Each has a TTL, so
+-- nothing is left of a peer that leaves, nor of checks that are no longer run.
+--
+-- A worker looks at no peer when nothing changed, and then only at those that
+-- the journal names and those that were out before. When it is new, or the
+-- journal was too short for it, it looks at all.
+
+local eject = require "steelyard.io.eject"
+
+-- In the order in which status names a peer's trouble.
+local KINDS = { "check", "ejected", "fails" }
+
+-- Workers look ten times a second; one that was away for longer looks at all peers.
+local JOURNAL_S = 60
+
+-- Peers between two breaths; where their marks are read, about 4 us each.
+local BREATH, BREATH_READING = 100, 30
+
+local NOBODY = {}
+
+local function no_pause() end
+
+local _M = {}
+local mt = { __index = _M }
+
+
+--- Open the marks in a lua_shared_dict.
+function _M.new(dict)
+    return setmetatable({ dict = dict, seen = {} }, mt)
+end
+
+
+local function mark_key(upstream, id, kind)
+    return "out/" .. upstream .. "/" .. id .. "/" .. kind
+end
+
+
+--- Tell all workers, after the mark itself was written.
+local function changed(self, upstream, id)
+    local number = self.dict:incr("health/" .. upstream, 1, 0)
+    if number then
+        -- A worker that comes in between finds no entry, and looks at all peers.
+        self.dict:set("health/" .. upstream .. "/" .. number, id, JOURNAL_S)
+    end
+end
+
+
+--- A number that changes whenever a mark comes, or is taken away before its time.
+function _M:version(upstream)
+    return self.dict:get("health/" .. upstream) or 0
+end
+
+
+--- Take a peer out for `ttl_s`; tell whether it was not out for this already.
+-- A mark that stands is left as it is.
+function _M:mark(upstream, peer, kind, why, ttl_s)
+    local key, value = mark_key(upstream, peer.id, kind), peer.address .. "\n" .. why
+    -- `add` decides between two workers, so that one of them writes the log.
+    if not self.dict:add(key, value, ttl_s) then
+        local standing = self.dict:get(key)
+        if standing and string.match(standing, "^[^\n]*") == peer.address then
+            return false
+        end
+        self.dict:set(key, value, ttl_s)
+    end
+    changed(self, upstream, peer.id)
+    return true
+end
+
+
+--- Let a standing mark last `ttl_s` from now.
+function _M:prolong(upstream, peer, kind, ttl_s)
+    self.dict:expire(mark_key(upstream, peer.id, kind), ttl_s)
+end
+
+
+--- Take a mark away; tell whether there was one.
+function _M:clear(upstream, peer, kind)
+    local key = mark_key(upstream, peer.id, kind)
+    if not self.dict:get(key) then
+        return false
+    end
+    self.dict:delete(key)
+    changed(self, upstream, peer.id)
+    return true
+end
+
+
+--- Count a try that got no answer at all; at max_fails within fail_timeout_s the
+-- peer is out for as long, and then counted anew. Tells whether this took it out.
+-- @param settings max_fails (0: never), fail_timeout_s
+function _M:failed(upstream, peer, settings)
+    local most, timeout_s = settings.max_fails, settings.fail_timeout_s
+    if most == 0 then
+        return false
+    end
+    local key = "fails/" .. upstream .. "/" .. peer.id .. "/" .. peer.address
+    local fails = self.dict:incr(key, 1, 0, timeout_s)
+    if not fails or fails < most then
+        return false
+    end
+    self.dict:delete(key)
+    local why = most == 1 and "a try got no answer" or most .. " tries got no answer"
+    if not self:mark(upstream, peer, "fails", why, timeout_s) then
+        return false -- it was in flight when the peer was taken out
+    end
+    ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": ", peer.id, " (", peer.address, ") is out for ",
+            timeout_s, " s: ", why)
+    return true
+end
+
+
+--- The ids that may have a mark: those that had one when this worker last
+-- looked, and those that changed since; all when that is not known.
+local function suspects(self, upstream, version, peers, breathe)
+    local before, ids = self.seen[upstream], {}
+    local known = before and version - before.version <= #peers
+    for number = known and before.version + 1 or 1, known and version or 0 do
+        local id = self.dict:get("health/" .. upstream .. "/" .. number)
+        if not id then
+            known = false
+            break
+        end
+        ids[id] = true
+    end
+    if known then
+        for id in pairs(before.marked) do
+            ids[id] = true
+        end
+        return ids
+    end
+    for i = 1, version > 0 and #peers or 0 do
+        ids[peers[i].id] = true
+        if i % BREATH == 0 then
+            breathe()
+        end
+    end
+    return ids
+end
+
+
+--- The marks of one peer, or nil.
+local function marks_of(self, upstream, id, now)
+    local marks
+    for i = 1, #KINDS do
+        local key = mark_key(upstream, id, KINDS[i])
+        local value = self.dict:get(key)
+        local ttl_s = value and self.dict:ttl(key)
+        if ttl_s then
+            local address, why = string.match(value, "^([^\n]*)\n(.*)$")
+            marks = marks or {}
+            marks[#marks + 1] = { kind = KINDS[i], address = address, reason = why, ends_s = now + ttl_s }
+        end
+    end
+    return marks
+end
+
+
+--- The peers that are out: id -> { kind, reason, until_s }, and when the first
+-- mark ends (nil: none will). until_s is nil where a check decides.
+-- @param breathe called now and then; requests may be served meanwhile
+function _M:unhealthy(upstream, peers, now, breathe)
+    breathe = breathe or no_pause
+    local version = self:version(upstream)
+    local ids = suspects(self, upstream, version, peers, breathe)
+    local marked, looked = {}, 0
+    for id in pairs(ids) do
+        marked[id] = marks_of(self, upstream, id, now)
+        looked = looked + 1
+        if looked % BREATH_READING == 0 then
+            breathe()
+        end
+    end
+    self.seen[upstream] = { version = version, marked = marked }
+    if next(marked) == nil then
+        return NOBODY, nil
+    end
+    local out, next_change_s = {}, nil
+    for i = 1, #peers do
+        local peer = peers[i]
+        for _, mark in ipairs(marked[peer.id] or NOBODY) do
+            if mark.address == peer.address then
+                out[peer.id] = out[peer.id] or {
+                    kind = mark.kind, reason = mark.reason,
+                    until_s = mark.kind ~= "check" and mark.ends_s or nil,
+                }
+                next_change_s = math.min(next_change_s or mark.ends_s, mark.ends_s)
+            end
+        end
+        if i % BREATH == 0 then
+            breathe()
+        end
+    end
+    return out, next_change_s
+end
+
+
+--- Judge the peers of an upstream by their error rates; in one worker's timer,
+-- once in settings.interval_s.
+function _M:eject(worker, upstream, now)
+    return eject.run(self, worker, upstream, now)
+end
+
+
+return _M

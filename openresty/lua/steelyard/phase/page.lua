@@ -1,0 +1,60 @@
+--- A page for few readers: who may read it, how they must ask, and long answers
+-- sent in pieces, so that requests are served between.
+
+local allow = require "steelyard.core.allow"
+local clock = require "steelyard.io.clock"
+local problem = require "steelyard.core.problem"
+local worker = require "steelyard.phase.worker"
+
+-- A request that arrives while a page is made waits for one slice at most.
+local SLICE_S, PAUSE_S = 0.001, 0.001
+
+
+local function refuse(status, detail)
+    ngx.status = status
+    ngx.header["Content-Type"] = problem.CONTENT_TYPE
+    ngx.say(problem.encode(status, detail))
+    return true
+end
+
+
+--- Refuse whom the page is not for, and what it cannot answer; tells whether it did.
+local function refused()
+    local client, method = ngx.var.remote_addr, ngx.req.get_method()
+    if worker.broken then
+        return refuse(503, worker.broken)
+    end
+    if not allow.allows(client, worker.options.allow) then
+        return refuse(403, client .. " is neither loopback nor in the option `allow` of init_worker")
+    end
+    if method ~= "GET" and method ~= "HEAD" then
+        ngx.header["Allow"] = "GET, HEAD"
+        return refuse(405, method .. " is not allowed here; GET is")
+    end
+    return false
+end
+
+
+--- Make the content handler of a page.
+-- @param write function(send, breathe): calls send(text) piece by piece, and
+--              breathe() in longer work between; both may serve requests
+return function(content_type, write)
+    return function()
+        if refused() then
+            return
+        end
+        ngx.header["Content-Type"] = content_type
+        ngx.header["Cache-Control"] = "no-store"
+        if ngx.req.get_method() == "HEAD" then
+            return ngx.send_headers()
+        end
+        local breathe = clock.breather(SLICE_S, PAUSE_S)
+        write(function(text)
+            -- Waits for a slow reader, so no more than a piece is ever held for it.
+            if not ngx.print(text) or not ngx.flush(true) then
+                ngx.exit(ngx.ERROR) -- who asked is gone
+            end
+            breathe()
+        end, breathe)
+    end
+end

@@ -1,0 +1,133 @@
+"""Servers come and go, drain and change their weights under load, and no request fails.
+
+Short here; `make churn` does it for a minute.
+"""
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import free_port
+from openresty.tests.conftest import MODULES, Rig, listens, wait_until
+
+pytestmark = pytest.mark.integration
+
+SECONDS = int(os.environ.get("CHURN_SECONDS", "10"))
+
+
+class Server:
+    """An nginx that answers after 0 to 20 ms; `kill` takes it away as a crash would."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name, self.port = name, free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        home = folder / name
+        home.mkdir()
+        temporary = " ".join(
+            f"{kind}_temp_path {home}/{kind};"
+            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        (home / "nginx.conf").write_text(f"""
+load_module {MODULES}/ndk_http_module.so; load_module {MODULES}/ngx_http_lua_module.so;
+daemon off; pid {home}/pid; error_log {home}/error.log; master_process off;
+events {{ worker_connections 256; }}
+http {{ access_log off; {temporary} keepalive_requests 100000; server {{ listen {self.address}; location / {{
+  content_by_lua_block {{ ngx.sleep(math.random() * 0.02) ngx.say("{name}") }} }} }} }}
+""")
+        self._process = subprocess.Popen(
+            ["nginx", "-p", str(home), "-c", str(home / "nginx.conf"), "-e", str(home / "error.log")]
+        )
+        wait_until(lambda: listens(self.port), f"{name} listens")
+
+    def kill(self) -> None:
+        """Kill it, with the connections it has."""
+        self._process.kill()
+        self._process.wait()
+
+
+class Churn:
+    """A fleet that changes once a second: one server joins, one drains, one goes, weights are drawn anew."""
+
+    def __init__(self, rig: Rig, folder: Path) -> None:
+        self._rig, self._folder = rig, folder
+        self._random = random.Random(7)
+        self._names = iter(f"s{n:03d}" for n in range(10_000))
+        self._generation = 0
+        self.up: list[Server] = []
+        self.draining: list[Server] = []
+        self.gone: list[Server] = []
+        self.changes = {"added": 0, "drained": 0, "removed": 0, "re-weighted": 0}
+
+    def add(self) -> None:
+        """Start a server and take it in."""
+        self.up.append(Server(self._folder, next(self._names)))
+        self.changes["added"] += 1
+
+    def step(self) -> None:
+        """Kill who is out of every table, remove who drained, drain one, add one; publish."""
+        while self.gone:
+            self.gone.pop().kill()
+        self.gone, self.draining = self.draining, []
+        self.changes["removed"] += len(self.gone)
+        self.add()
+        if len(self.up) > 4:
+            self.draining.append(self.up.pop(self._random.randrange(len(self.up))))
+            self.changes["drained"] += 1
+        self.publish()
+        self.changes["re-weighted"] += len(self.up)
+
+    def publish(self) -> int:
+        """Publish the fleet with weights drawn anew; return the generation."""
+        self._generation += 1
+        rows = [(server.name, server.address, self._random.randint(1, 1000), "up") for server in self.up]
+        rows += [(server.name, server.address, 100, "drain") for server in self.draining]
+        picker = ("vnswrr2", "vnswrr", "least_conn", "peak_ewma")[self._generation // 3 % 4]
+        self._rig.publish(rows, generation=self._generation, picker=picker)
+        return self._generation
+
+    def stop(self) -> None:
+        """Kill what is left."""
+        for server in self.up + self.draining + self.gone:
+            server.kill()
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_no_request_fails_while_servers_come_and_go(rig: Rig, tmp_path: Path, workers: int) -> None:
+    if shutil.which("wrk") is None:
+        pytest.fail("wrk is not installed: run `make setup-tests`")
+    churn = Churn(rig, tmp_path)
+    try:
+        for _ in range(4):
+            churn.add()
+        first = churn.publish()
+        edge = rig.edge(workers=workers)
+        edge.wait_for(first)
+        wrk = subprocess.Popen(
+            ["wrk", "-t2", "-c32", f"-d{SECONDS}s", f"http://127.0.0.1:{edge.port}/"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            churn.step()
+            time.sleep(1)
+        report = wrk.communicate()[0]
+        print(f"{workers} workers, {SECONDS} s: {churn.changes}\n{report}")
+        found = re.search(r"(\d+) requests in", report)
+        assert found, report
+        assert int(found[1]) > 100 * SECONDS, report
+        assert "Non-2xx" not in report, report
+        assert "Socket errors" not in report, report
+        # Nothing was even retried: whoever drained finished its requests, and was asked for nothing after.
+        assert edge.logged("[error]") == 0, edge.log.read_text()
+        wait_until(
+            lambda: all(peer["in_flight"] == 0 for peer in edge.upstream()["peers"]), "nothing is in flight"
+        )
+    finally:
+        churn.stop()

@@ -1,0 +1,425 @@
+"""Servers that fail are left alone for a while: passive checks, ejection, active checks."""
+
+import contextlib
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from openresty.tests.conftest import Backend, Edge, Rig
+
+pytestmark = pytest.mark.integration
+
+EJECT = "eject = { interval_s = 0.3, requests = 4, base_s = %g }"
+CHECK = 'check = { path = "/healthz", interval_s = 0.2, timeout_s = 1, rise = 2, fall = 2 }'
+PICKERS = ["vnswrr", "vnswrr2", "least_conn", "peak_ewma"]
+
+
+def edge_with(rig: "Rig", settings: str, *, workers: int = 1) -> "Edge":
+    """Start an nginx whose upstream `web` has these settings."""
+    return rig.edge(options=f"upstreams = {{ web = {{ {settings} }} }},", workers=workers)
+
+
+def backends(rig: "Rig", names: str, *, picker: str = "vnswrr") -> list["Backend"]:
+    """Start servers of equal weight, and publish them as generation 1."""
+    made = [rig.backend(name) for name in names]
+    rig.publish([(one.name, one.address, 1, "up") for one in made], generation=1, picker=picker)
+    return made
+
+
+def wait_health(
+    rig: "Rig", edge: "Edge", peer: str, health: str, *, eligible: bool, fail_open: bool = False
+) -> None:
+    """Wait until every worker sees a peer so; each status is from any of them."""
+
+    def seen() -> bool:
+        upstreams = [edge.upstream() for _ in range(8 * edge.workers)]
+        rows = [next(row for row in upstream["peers"] if row["id"] == peer) for upstream in upstreams]
+        return {upstream["fail_open"] for upstream in upstreams} == {fail_open} and all(
+            (row["health"], row["eligible"]) == (health, eligible) for row in rows
+        )
+
+    def all_see_it() -> bool:
+        if not seen():
+            return False
+        time.sleep(0.3)  # three ticks, for a worker that none of these came from
+        return seen()
+
+    rig.wait_until(all_see_it, f"{peer} is {health} in every worker")
+
+
+def picks(rig: "Rig", edge: "Edge", peer: str) -> int:
+    """Return how often a peer was picked, once every worker has flushed its counts."""
+    seen: list[int] = []
+
+    def settled() -> bool:
+        seen.append(edge.peer(peer)["picks"])
+        time.sleep(0.25)  # longer than the time between two flushes
+        return len(seen) > 2 and seen[-3] == seen[-1]
+
+    rig.wait_until(settled, "the counts no longer change")
+    return seen[-1]
+
+
+def count(edge: "Edge", requests: int) -> dict[str, int]:
+    """Return how many of so many requests each server answered, well or not."""
+    counts: dict[str, int] = {}
+    for _ in range(requests):
+        server = edge.get().server
+        counts[server] = counts.get(server, 0) + 1
+    return counts
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_dead_server_is_left_alone_by_every_worker(rig: "Rig", workers: int) -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up"), ("dead", rig.dead_address(), 1, "up")], generation=1)
+    edge = edge_with(rig, "max_fails = 1, fail_timeout_s = 60, eject = false", workers=workers)
+    edge.wait_for(1)
+    assert edge.shares(2 * workers) == {"a": 2 * workers}
+    rig.wait_until(lambda: edge.get() and edge.peer("dead")["health"] == "fails", "it is found out")
+    wait_health(rig, edge, "dead", "fails", eligible=False)
+    before = picks(rig, edge, "dead")
+    assert edge.shares(40) == {"a": 40}
+    assert picks(rig, edge, "dead") == before
+    assert edge.peer("dead")["health_reason"] == "a try got no answer"
+    assert edge.logged(": dead (") == 1
+
+
+def test_a_server_that_came_back_is_used_again_after_fail_timeout(rig: "Rig") -> None:
+    a, b = backends(rig, "ab")
+    edge = edge_with(rig, "max_fails = 1, fail_timeout_s = 1, eject = false")
+    edge.wait_for(1)
+    b.stop()
+    rig.wait_until(lambda: edge.get().server == a.name and edge.logged(": b (") > 0, "b is out")
+    b.restart()
+    rig.wait_until(lambda: edge.get().server == b.name, "b gets requests again")
+    wait_health(rig, edge, "b", "ok", eligible=True)
+
+
+def test_a_server_that_stays_dead_is_tried_again_after_fail_timeout(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up"), ("dead", rig.dead_address(), 1, "up")], generation=1)
+    edge = edge_with(rig, "max_fails = 1, fail_timeout_s = 0.5, eject = false")
+    edge.wait_for(1)
+    rig.wait_until(lambda: edge.get() and edge.logged(": dead (") >= 3, "it was taken out three times")
+    assert edge.peer("dead")["failed"] <= 2 * edge.logged(": dead (")
+
+
+def test_so_many_failures_are_forgiven(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up"), ("dead", rig.dead_address(), 1, "up")], generation=1)
+    edge = edge_with(rig, "max_fails = 5, fail_timeout_s = 60, eject = false")
+    edge.wait_for(1)
+    edge.shares(8)
+    assert picks(rig, edge, "dead") == 4
+    assert edge.peer("dead")["health"] == "ok"
+    edge.shares(20)
+    wait_health(rig, edge, "dead", "fails", eligible=False)
+    assert picks(rig, edge, "dead") >= 5
+    assert edge.peer("dead")["health_reason"] == "5 tries got no answer"
+
+
+def test_an_answer_of_500_is_no_reason_for_max_fails(rig: "Rig") -> None:
+    a, b = backends(rig, "ab")
+    b.statuses["/"] = 500
+    edge = edge_with(rig, "max_fails = 1, fail_timeout_s = 60, eject = false")
+    edge.wait_for(1)
+    assert count(edge, 20) == {"a": 10, "b": 10}
+    wait_health(rig, edge, "b", "ok", eligible=True)
+    assert a.name == "a"
+
+
+def test_a_peer_that_moves_to_another_address_begins_anew(rig: "Rig") -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    rig.publish([("a", a.address, 1, "up"), ("b", rig.dead_address(), 1, "up")], generation=1)
+    edge = edge_with(rig, "max_fails = 1, fail_timeout_s = 60, eject = false", workers=4)
+    edge.wait_for(1)
+    rig.wait_until(lambda: edge.get() and edge.peer("b")["health"] == "fails", "b is out")
+    rig.publish([("a", a.address, 1, "up"), ("b", b.address, 1, "up")], generation=2)
+    edge.wait_for(2)
+    wait_health(rig, edge, "b", "ok", eligible=True)
+    assert edge.shares(40).keys() == {"a", "b"}
+
+
+def test_a_mark_follows_the_id_when_other_peers_come_and_go(rig: "Rig") -> None:
+    a, dead = rig.backend("a"), rig.dead_address()
+    rig.publish([("a", a.address, 1, "up"), ("dead", dead, 1, "up")], generation=1)
+    edge = edge_with(rig, "max_fails = 1, fail_timeout_s = 60, eject = false")
+    edge.wait_for(1)
+    rig.wait_until(lambda: edge.get() and edge.peer("dead")["health"] == "fails", "it is out")
+    rig.publish(
+        [("a", a.address, 1, "up"), ("b", rig.backend("b").address, 1, "up"), ("dead", dead, 1, "up")],
+        generation=2,
+    )
+    edge.wait_for(2)
+    wait_health(rig, edge, "dead", "fails", eligible=False)
+    wait_health(rig, edge, "b", "ok", eligible=True)
+
+
+def test_a_reload_keeps_the_marks(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up"), ("dead", rig.dead_address(), 1, "up")], generation=1)
+    edge = edge_with(rig, "max_fails = 1, fail_timeout_s = 60, eject = false", workers=2)
+    edge.wait_for(1)
+    rig.wait_until(lambda: edge.get() and edge.peer("dead")["health"] == "fails", "it is out")
+    edge.reload()
+    wait_health(rig, edge, "dead", "fails", eligible=False)
+    assert edge.shares(20) == {"a": 20}
+
+
+@pytest.mark.parametrize("picker", PICKERS)
+def test_a_server_that_fails_at_once_wins_nothing_by_it(rig: "Rig", picker: str) -> None:
+    for one in backends(rig, "abc", picker=picker):
+        if one.name == "b":
+            one.statuses["/"] = 500
+    edge = edge_with(rig, EJECT % 60)
+    edge.wait_for(1)
+    assert count(edge, 300).get("b", 0) <= 100  # its weight's share
+    rig.wait_until(lambda: edge.get() and edge.peer("b")["health"] == "ejected", "it is ejected")
+    wait_health(rig, edge, "b", "ejected", eligible=False)
+    assert "b" not in edge.shares(30)
+    assert "tries failed, and 0 of" in edge.peer("b")["health_reason"]
+
+
+def test_an_ejection_ends_in_every_worker(rig: "Rig") -> None:
+    made = backends(rig, "abc")
+    made[1].statuses["/"] = 500
+    edge = edge_with(rig, EJECT % 1, workers=4)
+    edge.wait_for(1)
+    rig.wait_until(lambda: edge.get() and edge.logged("is ejected for 1 s") > 0, "b is ejected")
+    made[1].statuses.clear()
+    rig.wait_until(lambda: edge.get() and edge.logged("is back, on probation") > 0, "b is back")
+    wait_health(rig, edge, "b", "ok", eligible=True)
+    assert set(edge.shares(60)) == {"a", "b", "c"}
+
+
+def test_an_ejection_lasts_longer_the_second_time(rig: "Rig") -> None:
+    made = backends(rig, "abc")
+    made[1].statuses["/"] = 500
+    edge = edge_with(rig, EJECT % 0.5)
+    edge.wait_for(1)
+    rig.wait_until(lambda: edge.get() and edge.logged("is ejected for 1 s") > 0, "b is ejected again")
+    assert edge.logged("is ejected for 0.5 s") == 1
+
+
+def test_a_server_is_ejected_though_others_come_and_go(rig: "Rig") -> None:
+    made = [rig.backend(name) for name in "abcde"]
+    made[1].statuses["/"] = 500
+    rows = [(one.name, one.address, 1, "up") for one in made]
+    edge = edge_with(rig, EJECT % 60, workers=2)
+
+    def ejected_after_a_change() -> bool:
+        generation = next(generations)
+        rig.publish(rows[:3] + rows[3 + generation % 2 :], generation=generation)
+        return bool(count(edge, 30)) and edge.logged("b (" + made[1].address + ") is ejected") > 0
+
+    generations = itertools.count(2)
+    rig.publish(rows, generation=1)
+    edge.wait_for(1)
+    rig.wait_until(ejected_after_a_change, "b is ejected")
+    assert edge.logged("is ejected") == 1
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_nobody_is_ejected_when_all_fail_alike(rig: "Rig", workers: int) -> None:
+    for one in backends(rig, "abc"):
+        one.statuses["/"] = 500
+    edge = edge_with(rig, EJECT % 60, workers=workers)
+    edge.wait_for(1)
+    for _ in range(8):
+        assert sum(count(edge, 30).values()) == 30
+        time.sleep(0.2)
+        assert {row["health"] for row in edge.upstream()["peers"]} == {"ok"}
+
+
+def test_at_most_a_third_of_the_servers_are_ejected_at_once(rig: "Rig") -> None:
+    for one in backends(rig, "abc"):
+        if one.name != "a":
+            one.statuses["/"] = 500
+    edge = edge_with(rig, EJECT % 60)
+    edge.wait_for(1)
+
+    def ejected() -> list[str]:
+        return [row["id"] for row in edge.upstream()["peers"] if row["health"] == "ejected"]
+
+    rig.wait_until(lambda: count(edge, 20) and ejected(), "one is ejected")
+    for _ in range(6):
+        count(edge, 20)
+        time.sleep(0.2)
+        assert len(ejected()) == 1
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_check_takes_a_server_out_though_its_requests_succeed(rig: "Rig", workers: int) -> None:
+    a, b = backends(rig, "ab")
+    edge = edge_with(rig, f"{CHECK}, eject = false", workers=workers)
+    edge.wait_for(1)
+    wait_health(rig, edge, "b", "ok", eligible=True)
+    assert edge.shares(20 * workers).keys() == {"a", "b"}
+    b.statuses["/healthz"] = 503
+    wait_health(rig, edge, "b", "check", eligible=False)
+    assert edge.peer("b")["health_reason"] == "answered 503, wants 200-399"
+    assert edge.shares(20) == {"a": 20}
+    b.statuses.clear()
+    wait_health(rig, edge, "b", "ok", eligible=True)
+    assert edge.shares(20 * workers).keys() == {"a", "b"}
+    assert edge.logged("b (" + b.address + ") falls: answered 503, wants 200-399") == 1
+    assert edge.logged("b (" + b.address + ") rises: its checks succeed") == 1
+    assert edge.logged("a (" + a.address + ")") == 0
+
+
+def test_a_check_finds_a_server_that_is_not_there(rig: "Rig") -> None:
+    a, b = backends(rig, "ab")
+    edge = edge_with(rig, f"{CHECK}, max_fails = 0, eject = false")
+    edge.wait_for(1)
+    b.stop()
+    wait_health(rig, edge, "b", "check", eligible=False)
+    assert edge.peer("b")["health_reason"] == "connection refused"
+    b.restart()
+    wait_health(rig, edge, "b", "ok", eligible=True)
+    assert edge.shares(20) == {"a": 10, "b": 10}
+    assert a.name == "a"
+
+
+def test_servers_that_drain_are_checked_and_those_that_are_down_are_not(rig: "Rig") -> None:
+    a, dead = rig.backend("a"), rig.dead_address()
+    states = ["up", "drain", "down", "backup"]
+    rig.publish([("a", a.address, 1, "up"), *((state, dead, 1, state) for state in states[1:])], generation=1)
+    edge = edge_with(rig, f"{CHECK}, eject = false")
+    edge.wait_for(1)
+    wait_health(rig, edge, "drain", "check", eligible=False)
+    wait_health(rig, edge, "backup", "check", eligible=False)
+    wait_health(rig, edge, "down", "ok", eligible=False)
+
+
+def test_when_all_are_unhealthy_all_are_used(rig: "Rig") -> None:
+    made = backends(rig, "ab")
+    edge = edge_with(rig, f"{CHECK}, eject = false", workers=4)
+    edge.wait_for(1)
+    for one in made:
+        one.statuses["/healthz"] = 500
+    for one in made:
+        wait_health(rig, edge, one.name, "check", eligible=True, fail_open=True)
+    assert edge.shares(40).keys() == {"a", "b"}
+    for one in made:
+        one.statuses.clear()
+    for one in made:
+        wait_health(rig, edge, one.name, "ok", eligible=True)
+    assert edge.shares(40).keys() == {"a", "b"}
+
+
+Behaviour = Callable[[socket.socket], object]
+
+
+@contextlib.contextmanager
+def server_that(behaves: Behaviour) -> Iterator[str]:
+    """Listen; do with each connection, once it has asked for something, what `behaves` does."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            behaves(connection)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+def says(text: str) -> Behaviour:
+    """Return what sends a text and hangs up."""
+    return lambda connection: connection.sendall(text.encode())
+
+
+def repeats(text: str, pause_s: float = 0, first: str = "HTTP/1.1 200 OK\r\n") -> Behaviour:
+    """Return what sends a text again and again, until the other end has enough."""
+
+    def behave(connection: socket.socket) -> None:
+        connection.sendall(first.encode())
+        while True:
+            connection.sendall(text.encode())
+            time.sleep(pause_s)
+
+    return behave
+
+
+HTTP = """
+  lua_socket_log_errors off;
+  server { listen 127.0.0.1:@PORT@; location / { content_by_lua_block {
+    local answer, err = require("steelyard.io.http").get{
+      host = "127.0.0.1", port = tonumber(ngx.var.arg_port), path = "/", timeout_ms = 1000,
+      max_bytes = 100000, cut = ngx.var.arg_cut ~= nil,
+    }
+    ngx.say(answer and answer.status .. " " .. answer.body or "no answer: " .. err)
+  } } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("behaves", "comes_to"),
+    [
+        (says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"), "200 hi"),
+        (says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi and more"), "200 hi"),
+        (says("HTTP/1.0 404 Not Found\r\n\r\nuntil the end"), "404 until the end"),
+        (says("HTTP/1.1 304\r\nContent-Length: 50\r\n\r\n"), "304 "),
+        (says(""), "no answer: closed without an answer"),
+        (says("HTTP/1.1 200 OK\r\n"), "no answer: closed without an answer"),
+        (says("SSH-2.0-OpenSSH\r\n"), "no answer: an answer that is not HTTP"),
+        (says("HTTP/1.1 20 OK\r\n\r\n"), "no answer: an answer that is not HTTP"),
+        (says("HTTP/1.1 2000 OK\r\n\r\n"), "no answer: an answer that is not HTTP"),
+        (says("HTTP/1.1 100 Continue\r\n\r\n"), "no answer: an answer that is not HTTP"),
+        (says("HTTP/1.1 200 OK\r\n folded\r\n\r\n"), "no answer: a header line without a name"),
+        (
+            says("HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nhi"),
+            "no answer: a Content-Length that is no number",
+        ),
+        (
+            says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi!"),
+            "no answer: a Content-Length that is no number",
+        ),
+        (
+            says("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi"),
+            "no answer: closed in the middle of the body",
+        ),
+        (
+            says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+            "no answer: a Transfer-Encoding, which HTTP/1.0 has not",
+        ),
+        (repeats("X: y\r\n" * 1000), "no answer: more than 8192 bytes of headers"),
+        (repeats("x" * 10000), "no answer: more than 8192 bytes of headers"),
+        (repeats("x" * 10000, first="HTTP/1.1 200 OK\r\n\r\n"), "no answer: more than 100000 bytes of body"),
+        (repeats("x", 0.02), "no answer: timeout"),
+        (repeats("x", 0.02, first="HTTP/1.1 200 OK\r\n\r\n"), "no answer: timeout"),
+        (repeats("", 0.02, first=""), "no answer: timeout"),
+    ],
+)
+def test_an_http_answer_is_taken_or_refused_whatever_comes(
+    rig: "Rig", behaves: Behaviour, comes_to: str
+) -> None:
+    edge = rig.edge_of(HTTP)
+    with server_that(behaves) as address:
+        assert edge.get(f"/?port={address.rpartition(':')[2]}").body == comes_to + "\n"
+
+
+def test_an_http_answer_may_be_cut(rig: "Rig") -> None:
+    edge = rig.edge_of(HTTP)
+    with server_that(repeats("x" * 10000, first="HTTP/1.1 200 OK\r\n\r\n")) as address:
+        answer = edge.get(f"/?cut=1&port={address.rpartition(':')[2]}")
+    assert answer.body == "200 " + "x" * 100000 + "\n"

@@ -1,0 +1,126 @@
+"""Pickers on a real nginx: what they see is shared by the workers, and changes without a reload."""
+
+import contextlib
+import http.client
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from openresty.tests.conftest import Backend, Edge, Rig
+
+pytestmark = pytest.mark.integration
+
+IN_FLIGHT = ("vnswrr2", "least_conn", "peak_ewma")
+
+
+def rows(*peers: tuple[Backend, int]) -> list[tuple[str, str, int, str]]:
+    return [(backend.name, backend.address, weight, "up") for backend, weight in peers]
+
+
+def of_peers(edge: Edge, field: str) -> dict[str, int]:
+    return {peer["id"]: peer[field] for peer in edge.upstream()["peers"]}
+
+
+@contextmanager
+def slow_requests(edge: Edge, count: int, seconds: float) -> Iterator[None]:
+    """Keep requests open while the block runs; wait for their end (or for their connection's)."""
+
+    def ask() -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):  # its worker may be killed
+            edge.get(f"/?sleep_s={seconds}")
+
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    yield
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("picker", ["vnswrr", *IN_FLIGHT])
+def test_every_picker_serves_the_weights_at_rest(rig: Rig, workers: int, picker: str) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    rig.publish(rows((a, 3), (b, 1)), generation=1, picker=picker)
+    edge = rig.edge(workers=workers)
+    edge.wait_for(1)
+    served = edge.upstream()
+    assert (served["picker"], served["picker_error"]) == (picker, None)
+    shares = edge.shares(200)
+    if picker == "peak_ewma":  # at rest it follows the latencies, which are alike
+        assert set(shares) == {"a", "b"}
+    else:
+        # One request at a time: every choice is a tie. Four rings begin anywhere in a cycle of 4.
+        assert 140 <= shares["a"] <= 160
+
+
+def test_a_new_picker_is_used_without_a_reload(rig: Rig) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    edge = rig.edge(workers=2)
+    pids = edge.worker_pids()
+    for generation, picker in enumerate(("vnswrr", "least_conn", "peak_ewma", "vnswrr2"), start=1):
+        rig.publish(rows((a, 1), (b, 1)), generation=generation, picker=picker)
+        edge.wait_for(generation)
+        assert edge.upstream()["picker"] == picker
+        assert sum(edge.shares(10).values()) == 10
+    assert edge.worker_pids() == pids
+
+
+def test_the_configuration_may_name_the_picker(rig: Rig) -> None:
+    a = rig.backend("a")
+    rig.publish(rows((a, 1)), generation=1, picker="vnswrr")
+    edge = rig.edge(options='upstreams = { web = { picker = "least_conn" } },')
+    edge.wait_for(1)
+    assert edge.upstream()["picker"] == "least_conn"
+
+
+def test_a_picker_that_is_not_installed_names_its_package(rig: Rig) -> None:
+    a = rig.backend("a")
+    rig.publish(rows((a, 1)), generation=1, picker="chash")
+    edge = rig.edge()
+    edge.wait_for(1)
+    served = edge.upstream()
+    if served["picker"] == "chash":
+        assert served["picker_error"] is None  # it is installed: then it must work
+    else:
+        assert "lua-resty-balancer" in served["picker_error"]
+    assert edge.shares(5) == {"a": 5}
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_what_one_worker_has_in_flight_all_of_them_see(rig: Rig, workers: int) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    rig.publish(rows((a, 1)), generation=1, picker="least_conn")
+    edge = rig.edge(workers=workers)
+    edge.wait_for(1)
+    with slow_requests(edge, 4, 2):
+        rig.wait_until(lambda: of_peers(edge, "in_flight") == {"a": 4}, "four requests are in flight")
+        rig.publish(rows((a, 1), (b, 1)), generation=2, picker="least_conn")
+        edge.wait_for(2)
+        assert edge.shares(20) == {"b": 20}  # whichever worker it was
+    rig.wait_until(lambda: of_peers(edge, "in_flight") == {"a": 0, "b": 0}, "all are counted off")
+
+
+@pytest.mark.parametrize("picker", IN_FLIGHT)
+def test_a_killed_worker_leaves_nothing_in_flight(rig: Rig, picker: str) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    rig.publish(rows((a, 1)), generation=1, picker=picker)
+    edge = rig.edge(workers=2)
+    edge.wait_for(1)
+    with slow_requests(edge, 6, 1.5):
+        rig.wait_until(lambda: of_peers(edge, "in_flight") == {"a": 6}, "six requests are in flight")
+        before = set(edge.worker_pids())
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        rig.wait_until(
+            lambda: len(edge.worker_pids()) == 2 and before.isdisjoint(edge.worker_pids()),
+            "nginx has started them again",
+        )
+        rig.wait_until(lambda: of_peers(edge, "in_flight") == {"a": 0}, "nothing is shown in flight")
+    rig.publish(rows((a, 1), (b, 1)), generation=2, picker=picker)
+    edge.wait_for(2)
+    assert edge.shares(100)["a"] >= 30  # nor do the pickers believe it: six would have kept it away

@@ -1,0 +1,529 @@
+"""Where weight tables come from: Memcached, controllers, the disk; and whose are believed."""
+
+import hashlib
+import hmac
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conftest import free_port
+
+if TYPE_CHECKING:
+    from openresty.tests.conftest import Backend, Rig
+
+pytestmark = pytest.mark.integration
+
+TABLE = "steelyard:1:weights:web"
+SECRET = "the key of the tests, 32 bytes.."  # noqa: S105
+
+
+def table(*peers: "Backend | tuple[str, str]", generation: int, term: int = 1, weight: int = 1) -> str:
+    """Return a weight table as the controller writes it."""
+    named = [peer if isinstance(peer, tuple) else (peer.name, peer.address) for peer in peers]
+    document = {
+        "v": 1, "upstream": "web", "term": term, "generation": generation,
+        "issued_at_ms": 1_790_000_000_000, "law": "steelyard", "picker": "vnswrr",
+        "peers": [
+            {"id": name, "address": address, "weight": weight, "baseline": 1, "state": "up"}
+            for name, address in named
+        ],
+    }  # fmt: skip
+    return json.dumps(document, separators=(",", ":"))
+
+
+def digest(text: str, key: str = SECRET) -> str:
+    return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def signed(text: str, key: str = SECRET) -> str:
+    return f"{digest(text, key)}.{text}"
+
+
+def options(*servers: str, bootstrap: str = "", **more: str) -> str:
+    """Return options of init_worker that name these Memcached servers."""
+    listed = ", ".join(f'"{server}"' for server in servers)
+    given = "".join(f"{name} = {value}, " for name, value in more.items())
+    memcached = f"memcached = {{{listed}}}, " if servers else ""
+    return f"{memcached}{given}upstreams = {{ web = {{ bootstrap = {{{bootstrap}}} }} }},"
+
+
+class Controller:
+    """A stand-in for the controller's API: a table by upstream, with its ETag and signature."""
+
+    def __init__(self) -> None:
+        self.body = ""
+        self.headers: dict[str, str] = {}
+        self.status = 200
+        self.answered: list[int] = []
+        stand_in = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                tag = self.headers.get("If-None-Match")
+                status = stand_in.status
+                if status == 200 and (self.path != "/api/v1/upstreams/web/weights" or not stand_in.body):
+                    status = 404
+                elif status == 200 and tag is not None and tag == stand_in.headers.get("ETag"):
+                    status = 304
+                stand_in.answered.append(status)
+                self.send_response(status)
+                for name, value in stand_in.headers.items():
+                    self.send_header(name, value)
+                body = stand_in.body.encode() if status == 200 else b""
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}/api/"
+        self.option = f'{{"{self.url}"}}'
+
+    def publish(self, text: str, **headers: str) -> None:
+        """Serve a table from now on."""
+        document = json.loads(text)
+        etag = f'"{document["term"]}.{document["generation"]}"'
+        self.body = ""
+        self.headers = {"ETag": etag, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        self.body = text
+
+    def stop(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def controller() -> Iterator[Controller]:
+    """A controller's API."""
+    controller = Controller()
+    yield controller
+    controller.stop()
+
+
+@pytest.fixture
+def silent() -> Iterator[tuple[str, list[Any]]]:
+    """A server that takes every connection and never answers: its address, and the connections."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    taken: list[Any] = []
+
+    def take() -> None:
+        while True:
+            try:
+                taken.append(listener.accept()[0])
+            except OSError:
+                return
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    yield f"127.0.0.1:{listener.getsockname()[1]}", taken
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+    for connection in taken:
+        connection.close()
+
+
+# --- controllers -----------------------------------------------------------
+
+
+def test_the_controller_takes_over_when_memcached_dies(rig: "Rig", controller: Controller) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    rig.memcached.set(TABLE, table(a, generation=1))
+    edge = rig.edge(workers=2, options=options(controller=controller.option))
+    edge.wait_for(1)
+    assert edge.upstream()["source"] == f"memcached 127.0.0.1:{rig.memcached.port}"
+    controller.publish(table(b, generation=2))
+    rig.memcached.stop()
+    edge.wait_for(2)
+    assert edge.shares(4) == {"b": 4}
+    served = edge.upstream()
+    assert served["source"] == f"controller {controller.url}"
+    assert served["rung"] == "fresh"
+    controller.publish(table(a, generation=3))
+    edge.wait_for(3)
+    assert edge.logged("the controller is asked") == 1
+
+
+def test_while_memcached_brings_new_tables_no_controller_is_asked(rig: "Rig", controller: Controller) -> None:
+    a = rig.backend("a")
+    rig.memcached.set(TABLE, table(a, generation=1))
+    controller.publish(table(a, generation=100))
+    edge = rig.edge(options=options(controller=controller.option))
+    edge.wait_for(1)
+    asked = len(controller.answered)
+    for generation in range(2, 6):
+        rig.memcached.set(TABLE, table(a, generation=generation))
+        edge.wait_for(generation)
+    assert len(controller.answered) == asked
+
+
+def test_the_controller_is_asked_when_memcached_has_nothing_new(rig: "Rig", controller: Controller) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    rig.memcached.set(TABLE, table(a, generation=1))
+    controller.publish(table(a, generation=1))
+    edge = rig.edge(options=options(controller=controller.option))
+    edge.wait_for(1)
+    rig.wait_until(
+        lambda: controller.answered[-3:] == [304, 304, 304], "the controller is asked, and has the same"
+    )
+    rig.wait_until(lambda: edge.upstream()["rung"] == "hold", "the same table is no sign of life")
+    controller.publish(table(b, generation=2))
+    edge.wait_for(2)
+    assert edge.shares(2) == {"b": 2}
+    assert edge.status()["fetch_errors"] == 0
+
+
+def test_a_second_controller_is_asked_when_the_first_has_nothing_new(
+    rig: "Rig", controller: Controller
+) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    standby = Controller()
+    try:
+        standby.publish(table(a, generation=1))
+        controller.publish(table(b, generation=2))
+        urls = f'{{"http://{rig.dead_address()}", "{standby.url}", "{controller.url}"}}'
+        edge = rig.edge(options=options(rig.dead_address(), controller=urls))
+        edge.wait_for(2)
+        controller.publish(table(a, generation=3))
+        edge.wait_for(3)
+        assert edge.logged("controllers do not answer (http://127.0.0.1:") == 1
+    finally:
+        standby.stop()
+
+
+def test_broken_answers_of_a_controller_move_nothing(rig: "Rig", controller: Controller) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    edge = rig.edge(options=options(rig.dead_address(), controller=controller.option))
+    controller.publish(table(a, generation=5))
+    edge.wait_for(5)
+    controller.publish(table(b, generation=4))
+    edge.wait_refused("older")
+    controller.body = "<html>an error page</html>"
+    edge.wait_refused("not_json")
+    controller.body = "0" * 2_000_000
+    controller.status = 503
+    rig.wait_until(lambda: edge.logged("answered 503") == 1, "the status is told")
+    assert edge.shares(3) == {"a": 3}
+    controller.status = 200
+    controller.publish(table(b, generation=6))
+    edge.wait_for(6)
+
+
+def test_a_real_controller_is_believed_by_its_signature(rig: "Rig", tmp_path: Path) -> None:
+    a = rig.backend("a")
+    port = free_port()
+    config = tmp_path / "controller.yaml"
+    config.write_text(
+        "upstreams:\n  web:\n    law: static\n    peers:\n"
+        f'      - {{ id: server-1, address: "{a.address}", baseline: 3 }}\n'
+    )
+    command = [
+        str(Path(sys.executable).parent / "steelyard-controller"), "--config", str(config),
+        "--api-port", str(port), "--memcached", rig.dead_address(),
+        "--state-url", "memory://", "--tick-s", "0.2",
+    ]  # fmt: skip
+    with (tmp_path / "controller.log").open("wb") as log:
+        daemon = subprocess.Popen(
+            command, env={**os.environ, "STEELYARD_KEY": SECRET}, stdout=log, stderr=log
+        )
+    try:
+        urls = f'{{"http://127.0.0.1:{port}"}}'
+        edge = rig.edge(options=options(rig.dead_address(), controller=urls, key=f'"{SECRET}"'))
+        rig.wait_until(lambda: edge.upstream()["rung"] == "fresh", "a table of the controller")
+        assert edge.shares(2) == {"a": 2}
+        served = edge.upstream()
+        assert (served["law"], served["source"]) == ("static", f"controller http://127.0.0.1:{port}")
+        rig.wait_until(lambda: edge.upstream()["generation"] > served["generation"], "the next table")
+        assert sum(edge.upstream()["refused"].values()) == 0
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
+# --- Memcached servers -----------------------------------------------------
+
+
+def test_a_memcached_that_is_silent_does_not_delay_every_fetch(
+    rig: "Rig", silent: tuple[str, list[Any]]
+) -> None:
+    a = rig.backend("a")
+    rig.memcached.set(TABLE, table(a, generation=1))
+    address, connections = silent
+    edge = rig.edge(options=options(address, f"127.0.0.1:{rig.memcached.port}"))
+    edge.wait_for(1)
+    assert len(connections) >= 1
+    before = len(connections)
+    for generation in range(2, 17):
+        rig.memcached.set(TABLE, table(a, generation=generation))
+        edge.wait_for(generation)
+    # Fetches and reports went on all the time; each would have met it.
+    assert len(connections) - before < 15
+    assert edge.status()["fetch_errors"] == 0
+
+
+# --- signatures ------------------------------------------------------------
+
+
+def test_with_a_key_only_what_is_signed_with_it_is_believed(rig: "Rig") -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    rig.memcached.set(TABLE, signed(table(a, generation=1)))
+    edge = rig.edge(workers=2, options=options(key=f'"{SECRET}"'))
+    edge.wait_for(1)
+    forged = table(b, generation=2)
+    for reason, value in {
+        "unsigned": forged,
+        "signature": signed(forged, "another key of the tests, 32 by."),
+        "not_json": signed(forged[:-1]),
+        "older": signed(table(b, generation=0)),
+    }.items():
+        rig.memcached.set(TABLE, value)
+        edge.wait_refused(reason)
+        served = edge.upstream()
+        assert (served["generation"], served["last_fetch"]) == (1, reason)
+        assert edge.shares(2) == {"a": 2}
+        assert edge.logged(f"is refused ({reason})") == 1
+    rig.memcached.set(TABLE, signed(forged))
+    edge.wait_for(2)
+    assert edge.shares(2) == {"b": 2}
+
+
+def test_a_signed_value_without_a_key_is_refused_with_the_remedy(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.memcached.set(TABLE, signed(table(a, generation=1)))
+    edge = rig.edge(bootstrap=[a.address])
+    edge.wait_refused("signed")
+    assert "set the option `key`" in edge.upstream()["last_refused"]
+    assert edge.shares(2) == {"a": 2}
+
+
+def test_a_forged_answer_of_a_controller_is_refused(rig: "Rig", controller: Controller) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    good, forged = table(a, generation=1), table(b, generation=2)
+    controller.publish(good, Steelyard_Signature=digest(good))
+    edge = rig.edge(options=options(rig.dead_address(), controller=controller.option, key=f'"{SECRET}"'))
+    edge.wait_for(1)
+    controller.publish(forged)
+    edge.wait_refused("unsigned")
+    controller.publish(forged, Steelyard_Signature=digest(good))
+    edge.wait_refused("signature")
+    assert edge.shares(2) == {"a": 2}
+    controller.publish(forged, Steelyard_Signature=digest(forged))
+    edge.wait_for(2)
+
+
+def test_traffic_reports_are_signed(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.memcached.set(TABLE, signed(table(a, generation=1)))
+    edge = rig.edge(options=options(key=f'"{SECRET}"'))
+    edge.wait_for(1)
+    key = "steelyard:1:traffic:web:edge-1"
+    rig.wait_until(lambda: rig.memcached.get(key), "a report")
+    signature, _, text = (rig.memcached.get(key) or b"").decode().partition(".")
+    assert signature == digest(text)
+    assert json.loads(text)["lb"] == "edge-1"
+
+
+# --- the table on disk -----------------------------------------------------
+
+
+def saved_in(path: Path) -> Any:
+    """Return a saved table; without peers and of generation 0 when there is none."""
+    text = path.read_text() if path.exists() else '{"generation":0,"peers":[]}'
+    return json.loads(text.partition(".")[2] if text[0] != "{" else text)
+
+
+def saved_state(rig: "Rig", folder: Path, value: str) -> Path:
+    """Return the file that an nginx saved of a table, and forget all else of it."""
+    folder.mkdir()
+    path = folder / "web.weights"
+    path.write_text(value)
+    rig.memcached.stop()
+    return path
+
+
+@pytest.mark.parametrize("key", [None, SECRET])
+def test_an_nginx_that_starts_while_all_else_is_dead_serves_the_saved_table(
+    rig: "Rig", tmp_path: Path, key: str | None
+) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    form = signed if key else str
+    given = {"state_dir": f'"{tmp_path}"'} | ({"key": f'"{key}"'} if key else {})
+    rig.memcached.set(TABLE, form(table(a, generation=7)))
+    first = rig.edge(workers=2, options=options(**given))
+    first.wait_for(7)
+    path = tmp_path / "web.weights"
+    rig.wait_until(path.exists, "the table is saved")
+    assert path.read_text() == form(table(a, generation=7))
+    first.stop()
+    rig.memcached.stop()
+
+    other = type(rig.memcached)()
+    try:
+        servers = [f"127.0.0.1:{rig.memcached.port}", f"127.0.0.1:{other.port}"]
+        edge = rig.edge(workers=2, options=options(*servers, bootstrap=f'"{b.address}"', **given))
+        edge.wait_for(7)
+        assert edge.shares(4) == {"a": 4}
+        served = edge.upstream()
+        assert (served["rung"], served["source"], served["drift"]) == ("saved", "saved", 0)
+        other.set(TABLE, form(table(b, generation=8)))
+        edge.wait_for(8)
+        assert edge.upstream()["rung"] == "fresh"
+        assert edge.upstream()["source"] == f"memcached {servers[1]}"
+        edge.stop()
+    finally:
+        other.stop()
+
+
+def test_the_saved_table_drifts_to_the_baselines_and_stays_saved(rig: "Rig", tmp_path: Path) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    document = json.loads(table(a, b, generation=7))
+    document["peers"][0]["weight"] = 9
+    saved_state(rig, tmp_path / "state", json.dumps(document))
+    given = {"state_dir": f'"{tmp_path / "state"}"', "hold_s": "0.3", "drift_s": "1"}
+    edge = rig.edge(options=options(**given))
+    edge.wait_for(7)
+    rig.wait_until(lambda: edge.upstream()["drift"] == 1, "the drift is over")
+    assert edge.upstream()["rung"] == "saved"
+    assert edge.shares(10) == {"a": 5, "b": 5}
+
+
+def test_the_saved_table_is_confirmed_by_its_equal(
+    rig: "Rig", tmp_path: Path, controller: Controller
+) -> None:
+    a = rig.backend("a")
+    saved_state(rig, tmp_path / "state", table(a, generation=7))
+    given = {"state_dir": f'"{tmp_path / "state"}"', "controller": controller.option}
+    edge = rig.edge(options=options(**given))
+    edge.wait_for(7)
+    assert edge.upstream()["rung"] == "saved"
+    controller.publish(table(a, generation=7))
+    rig.wait_until(lambda: edge.upstream()["rung"] == "fresh", "the controller has the same table")
+    assert edge.upstream()["source"] == f"controller {controller.url}"
+
+
+def test_an_older_table_than_the_saved_one_names_the_file_as_the_remedy(
+    rig: "Rig", tmp_path: Path, controller: Controller
+) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    path = saved_state(rig, tmp_path / "state", table(a, generation=7, term=3))
+    given = {"state_dir": f'"{tmp_path / "state"}"', "controller": controller.option}
+    edge = rig.edge(options=options(**given))
+    controller.publish(table(b, generation=900, term=1))
+    edge.wait_refused("older")
+    assert f"that is the table in {path}" in edge.upstream()["last_refused"]
+    assert edge.shares(2) == {"a": 2}
+
+
+HOSTILE = {
+    "not_json": "\x00garbage",
+    "too_large": "0" * 2_000_000,
+    "upstream": '{"v":1,"upstream":"api","term":1,"generation":1,"issued_at_ms":1,'
+    '"law":"x","picker":"y","peers":[]}',
+    "signed": signed("{}"),
+}
+
+
+@pytest.mark.parametrize("reason", HOSTILE)
+def test_a_broken_saved_table_is_refused_and_nothing_else(rig: "Rig", tmp_path: Path, reason: str) -> None:
+    a = rig.backend("a")
+    path = saved_state(rig, tmp_path / "state", HOSTILE[reason])
+    given = {"state_dir": f'"{tmp_path / "state"}"'}
+    edge = rig.edge(workers=2, options=options(bootstrap=f'"{a.address}"', **given))
+    assert edge.shares(4) == {"a": 4}
+    assert edge.upstream()["rung"] == "bootstrap"
+    assert edge.logged(f"the saved table in {path} is refused ({reason})") == 1
+
+
+def test_an_unsigned_saved_table_is_not_believed_where_a_key_is_set(rig: "Rig", tmp_path: Path) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    path = saved_state(rig, tmp_path / "state", table(b, generation=7))
+    given = {"state_dir": f'"{tmp_path / "state"}"', "key": f'"{SECRET}"'}
+    edge = rig.edge(options=options(bootstrap=f'"{a.address}"', **given))
+    assert edge.shares(3) == {"a": 3}
+    assert edge.logged(f"the saved table in {path} is refused (unsigned)") == 1
+
+
+def test_a_table_is_saved_when_its_peers_change_and_not_at_each_generation(
+    rig: "Rig", tmp_path: Path
+) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    path = tmp_path / "web.weights"
+    rig.memcached.set(TABLE, table(a, generation=1))
+    edge = rig.edge(workers=2, options=options(state_dir=f'"{tmp_path}"'))
+    edge.wait_for(1)
+    rig.wait_until(lambda: saved_in(path)["generation"] == 1, "the first table is saved")
+    for generation in range(2, 8):
+        rig.memcached.set(TABLE, table(a, generation=generation))
+        edge.wait_for(generation)
+    rig.memcached.set(TABLE, table(a, b, generation=8))
+    edge.wait_for(8)
+    rig.memcached.set(TABLE, table(a, generation=9, weight=2))
+    edge.wait_for(9)
+    assert saved_in(path)["generation"] in (1, 8, 9), "those between changed nothing"
+    rig.wait_until(lambda: saved_in(path)["generation"] == 9, "what was skipped is saved in the end")
+    assert sorted(entry.name for entry in tmp_path.iterdir() if entry.is_file()) == ["web.weights"]
+
+
+def test_a_state_dir_that_cannot_be_written_is_one_clear_line(rig: "Rig", tmp_path: Path) -> None:
+    a = rig.backend("a")
+    rig.memcached.set(TABLE, table(a, generation=1))
+    edge = rig.edge(workers=4, options=options(state_dir=f'"{tmp_path / "absent"}"'))
+    edge.wait_for(1)
+    assert edge.status()["saved_error"] == "No such file or directory"
+    rig.memcached.set(TABLE, table(a, generation=2, weight=2))
+    edge.wait_for(2)
+    assert edge.shares(4) == {"a": 4}
+    assert edge.logged("weight tables are not saved (No such file or directory)") == 1
+
+
+# --- size ------------------------------------------------------------------
+
+
+def test_a_table_of_ten_thousand_peers_is_taken_again_and_again_while_requests_go_on(
+    rig: "Rig", tmp_path: Path
+) -> None:
+    a = rig.backend("a")
+    port = int(a.address.rpartition(":")[2])
+    statuses: list[int] = []
+    over = threading.Event()
+    peers = [(f"server-{n:05d}", f"127.0.0.1:{port}") for n in range(10_000)]
+    rig.memcached.set(TABLE, signed(table(*peers, generation=1)))
+    given = {"state_dir": f'"{tmp_path}"', "key": f'"{SECRET}"'}
+    edge = rig.edge(workers=2, options=options(**given))
+    edge.wait_for(1)
+
+    def load() -> None:
+        while not over.is_set():
+            statuses.append(edge.get().status)
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    for generation in range(2, 8):
+        rig.memcached.set(TABLE, signed(table(*peers, generation=generation, weight=generation // 2)))
+        edge.wait_for(generation)
+    over.set()
+    thread.join()
+    assert len(statuses) > 10
+    assert set(statuses) == {200}
+    assert sum(edge.upstream()["refused"].values()) == 0
+    path = tmp_path / "web.weights"
+    rig.wait_until(
+        lambda: saved_in(path)["peers"][-1:] and saved_in(path)["peers"][-1]["weight"] == 3, "saved"
+    )
+    assert len(saved_in(path)["peers"]) == 10_000
