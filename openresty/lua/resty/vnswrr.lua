@@ -57,7 +57,7 @@ local SLICE = 64
 -- garbage collector (0.2 ms). An array has neither.
 local array = ffi.typeof("int32_t[?]")
 
-local _M = { _VERSION = "0.2.0" }
+local _M = { _VERSION = "0.1.0" }
 local mt = { __index = _M }
 
 

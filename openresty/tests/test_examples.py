@@ -1,0 +1,255 @@
+"""The examples are what they say: each starts as it stands, serves real requests, and has nothing to warn of.
+
+A test replaces only what depends on the machine: the port, the addresses of servers and of
+Memcached, the number of workers, the limit of open files, and where files lie.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import free_port
+from openresty.tests.conftest import LUA, Edge, Rig
+
+pytestmark = pytest.mark.integration
+
+OPENRESTY = Path(__file__).parents[1]
+EXAMPLES = OPENRESTY / "examples"
+
+NAMES = sorted(path.name for path in EXAMPLES.glob("*.conf"))
+# For an nginx that has balancer_keepalive, and Lua built in: Debian's cannot read it.
+OPENRESTY_ONLY = "openresty.conf"
+WORKERS = 2
+
+GENERATOR = [str(OPENRESTY / "bin" / "steelyard-upstream"), "web", "--servers", "2000"]
+FOR_THIS_NGINX = subprocess.run(GENERATOR, capture_output=True, text=True, check=False).stdout
+HAS_BALANCER_KEEPALIVE = "balancer_keepalive" in FOR_THIS_NGINX
+
+# gixy knows no variable that Lua sets, and nginx resolves no name where an upstream has it:
+# many-servers.conf says so where it stands.
+WRONG_FINDINGS = {"many-servers.conf": "ssrf,http_splitting,missing_resolver"}
+
+# Consistent hashing with lua-resty-balancer's interface, for a machine without it.
+CHASH = """
+local _M = {}
+function _M:new(nodes)
+    local ring = setmetatable({}, { __index = _M })
+    ring:reinit(nodes)
+    return ring
+end
+function _M:reinit(nodes)
+    self.nodes, self.ids = nodes, {}
+    for id, weight in pairs(nodes) do
+        if weight > 0 then self.ids[#self.ids + 1] = id end
+    end
+    table.sort(self.ids)
+end
+function _M:set(id, weight)
+    self.nodes[id] = weight
+    self:reinit(self.nodes)
+end
+function _M:find(key) return self.ids[ngx.crc32_long(key) % #self.ids + 1] end
+return _M
+"""
+
+
+def on_this_machine(text: str, servers: list[str], memcached_port: int, workers: int) -> str:
+    """Replace what an example cannot know; fail where it no longer stands."""
+    root = "user root; " if os.geteuid() == 0 else ""
+    temp = " ".join(f"{kind}_temp_path @FOLDER@/{kind};" for kind in ("proxy", "fastcgi", "uwsgi", "scgi"))
+    replacements = {
+        "worker_processes auto;": f"daemon off; {root}pid @FOLDER@/nginx.pid; worker_processes {workers};",
+        "/var/log/nginx/error.log": "@FOLDER@/error.log",
+        "http {\n": f"http {{ access_log off; client_body_temp_path @FOLDER@/body; {temp}\n",
+        "/usr/local/share/steelyard/lua/?.lua": f"@FOLDER@/?.lua;{LUA}/?.lua",
+        "listen 8080;": "listen 127.0.0.1:@PORT@;",
+        "127.0.0.1:11211": f"127.0.0.1:{memcached_port}",
+        "include generated/": "include @FOLDER@/generated/",
+    }
+    text = re.sub(r"worker_rlimit_nofile .*", "", text)
+    text = re.sub(r"worker_connections \d+;", "worker_connections 1000;", text)
+    for before, after in replacements.items():
+        assert before in text or before.startswith("include"), before
+        text = text.replace(before, after)
+    for i, address in enumerate(servers):
+        text = text.replace(f"10.0.0.{11 + i}:80", address)
+    assert "10.0.0.1" not in text.replace("10.0.0.0/8", "")
+    return text
+
+
+@pytest.fixture
+def started(rig: Rig, tmp_path: Path) -> Iterator[Callable[..., Edge]]:
+    """Return the means to start an example before the servers a, b and c."""
+    servers = [rig.backend(name).address for name in "abc"]
+    edges: list[Edge] = []
+    chash = tmp_path / "nginx" / "resty" / "chash.lua"
+    chash.parent.mkdir(parents=True)
+    chash.write_text(CHASH)
+    generated = tmp_path / "nginx" / "generated" / "web.conf"
+    generated.parent.mkdir()
+    generated.write_text(FOR_THIS_NGINX)  # as an operator would have it
+
+    def start(name: str, *, workers: int = WORKERS, more: str = "") -> Edge:
+        text = on_this_machine((EXAMPLES / name).read_text(), servers, rig.memcached.port, workers)
+        end = text.rindex("}")
+        edge = Edge(tmp_path / "nginx", text[:end] + more + text[end:], workers)
+        edges.append(edge)
+        return edge
+
+    yield start
+    for edge in edges:
+        edge.stop()
+
+
+def ask_until_met(rig: Rig, edge: Edge, path: str, wanted: set[str]) -> list[str]:
+    """Ask until all of these servers, and no others, have answered; return who did."""
+    answered: list[str] = []
+
+    def all_met() -> bool:
+        answered.append(edge.get(path).server)
+        return set(answered) == wanted
+
+    rig.wait_until(all_met, f"{wanted} and no others answer {path}")
+    return answered
+
+
+def completed(edge: Edge, upstream: str) -> int:
+    """Return how many requests the servers of an upstream completed."""
+    return sum(row["completed"] for row in edge.upstream(upstream)["peers"])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != OPENRESTY_ONLY or HAS_BALANCER_KEEPALIVE])
+def test_an_example_starts_without_a_warning_and_serves(started: Callable[..., Edge], name: str) -> None:
+    edge = started(name)
+    assert edge.test_config() == ""
+    answers = [edge.get("/") for _ in range(9)]
+    assert {answer.status for answer in answers} == {200}
+    assert edge.get("/steelyard/metrics").status == 200
+    assert {upstream["rung"] for upstream in edge.status()["upstreams"].values()} == {"bootstrap"}
+    assert {worker["serving"]["web"]["term"] for worker in edge.status()["workers"]} == {0}
+    assert edge.logged("[warn]") == edge.logged("[error]") == edge.logged("[crit]") == 0
+
+
+@pytest.mark.parametrize("name", [*NAMES, "generated/web.conf", "../nginx.conf"])
+def test_gixy_finds_nothing(name: str) -> None:
+    gixy = shutil.which("gixy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert gixy is not None, "gixy-ng is not installed: run `make setup-tests`"
+    skips = ["--skips", WRONG_FINDINGS[name]] if name in WRONG_FINDINGS else []
+    command = [gixy, "--format", "json", *skips, str(EXAMPLES / name)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert json.loads(run.stdout) == [], run.stderr
+
+
+def test_several_upstreams_each_use_their_own_servers(rig: Rig, started: Callable[..., Edge]) -> None:
+    edge = started("several-upstreams.conf")
+    answered = ask_until_met(rig, edge, "/", {"a", "b"}) + ask_until_met(rig, edge, "/api/", {"b", "c"})
+    assert edge.upstream("api")["picker"] == "least_conn"
+
+    # The server that is in both has done the work of both.
+    def of_both() -> list[int]:
+        counts = [
+            {row["address"]: row["completed"] for row in edge.upstream(name)["peers"]}
+            for name in ("web", "api")
+        ]
+        (address,) = counts[0].keys() & counts[1].keys()
+        return [count[address] for count in counts]
+
+    rig.wait_until(lambda: of_both() == [answered.count("b")] * 2, "b's answers count in both upstreams")
+
+
+def test_nginx_s_own_upstream_is_counted_where_it_shares_a_server(
+    rig: Rig, started: Callable[..., Edge]
+) -> None:
+    edge = started("mixed-with-nginx.conf")
+    chosen = ask_until_met(rig, edge, "/new/", {"a", "b"})
+    own = ask_until_met(rig, edge, "/", {"b", "c"})
+    rig.wait_until(lambda: completed(edge, "web") == len(chosen) + own.count("b"), "b's answers count")
+    assert sum(row["picks"] for row in edge.upstream()["peers"]) == len(chosen)
+
+
+def test_many_servers_keep_their_connections_in_shards(rig: Rig, started: Callable[..., Edge]) -> None:
+    edge = started("many-servers.conf")
+    peers = [(f"s{i}", rig.backend(f"s{i}").address, 1, "up") for i in range(40)]
+    rig.publish(peers, generation=1)
+    edge.wait_for(1)
+    ask_until_met(rig, edge, "/", {f"s{i}" for i in range(40)})
+    assert edge.logged("[error]") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "servers"),
+    [("one-upstream.conf", 60), ("many-servers.conf", 150), (OPENRESTY_ONLY, 150)],
+)
+def test_the_pool_holds_a_connection_to_every_server(
+    rig: Rig, started: Callable[..., Edge], name: str, servers: int
+) -> None:
+    if name == OPENRESTY_ONLY and not HAS_BALANCER_KEEPALIVE:
+        name = "many-servers.conf"
+    port = free_port()
+    addresses = [f"127.1.{i // 100}.{i % 100 + 1}:{port}" for i in range(servers)]
+    listening = " ".join(f"listen {address};" for address in addresses)
+    backend = "location / { add_header X-Requests $connection_requests; return 200; }"
+    edge = started(name, workers=1, more=f"server {{ {listening} {backend} }}")
+    rig.publish([(f"s{i}", address, 1, "up") for i, address in enumerate(addresses)], generation=1)
+    edge.wait_for(1)
+    # Equal weights: each round asks every server once.
+    for nth in ("1", "2", "3"):
+        assert {edge.get().headers["X-Requests"] for _ in range(servers)} == {nth}
+
+
+def test_health_checks_take_out_a_server_before_a_request_meets_it(
+    rig: Rig, started: Callable[..., Edge]
+) -> None:
+    dead = rig.dead_address()
+    edge = started("health-checks.conf")
+    a, b = rig.backend("a2"), rig.backend("b2")
+    peers = [("a", a.address, 1, "up"), ("b", b.address, 1, "up"), ("dead", dead, 8, "up")]
+    rig.publish(peers, generation=1)
+    edge.wait_for(1)
+    for path in ("/", "/catalogue/1", "/orders/1"):
+        assert edge.get(path).status == 200
+    rig.wait_until(lambda: edge.peer("dead")["health"] != "ok", "the dead one is out")
+    assert edge.peer("dead")["eligible"] is False
+    assert edge.upstream()["fail_open"] is False
+    ask_until_met(rig, edge, "/", {"a2", "b2"})
+
+
+def test_a_session_stays_on_its_server(started: Callable[..., Edge]) -> None:
+    edge = started("hash.conf")
+    assert (edge.upstream()["picker"], edge.upstream()["picker_error"]) == ("chash", None)
+    of_session = {
+        session: {edge.get("/", {"Cookie": f"session={session}"}).server for _ in range(6)}
+        for session in map(str, range(12))
+    }
+    assert all(len(servers) == 1 for servers in of_session.values())
+    assert len(set.union(*of_session.values())) > 1
+
+
+def test_the_openresty_example_differs_only_in_what_its_head_says() -> None:
+    def lines(name: str) -> list[str]:
+        text = (EXAMPLES / name).read_text()
+        return [line for line in text.splitlines() if line and not line.startswith(("#", "load_module"))]
+
+    here, there = lines("one-upstream.conf"), lines(OPENRESTY_ONLY)
+    assert len(here) == len(there)
+    differing = [
+        (a.split("#")[0].strip(), b.split("#")[0].strip()) for a, b in zip(here, there, strict=True) if a != b
+    ]
+    assert differing == [("keepalive 256;", "balancer_keepalive 256;")]
+
+
+def test_every_example_is_in_the_readme() -> None:
+    readme = (OPENRESTY / "README.md").read_text()
+    assert [name for name in NAMES if f"examples/{name}" not in readme] == []
+    synopsis = re.search(r"```nginx\n(.*?)```", readme, re.DOTALL)
+    assert synopsis is not None
+    example = (EXAMPLES / "one-upstream.conf").read_text()
+    shown = [line.strip() for line in synopsis[1].splitlines() if line.strip()]
+    assert [line for line in shown if line not in example] == []

@@ -1,0 +1,116 @@
+"""bin/steelyard-upstream: the upstream blocks it prints, for which nginx, and what it says of mistakes."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from openresty.tests.conftest import config
+
+pytestmark = pytest.mark.integration
+
+OPENRESTY = Path(__file__).parents[1]
+GENERATOR = OPENRESTY / "bin" / "steelyard-upstream"
+
+
+def say(*arguments: str, nginx: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the generator."""
+    command = [str(GENERATOR), *arguments, *(["--nginx", nginx] if nginx else [])]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_generated_file_is_what_the_generator_prints() -> None:
+    run = say("web", "--servers", "2000", "--platform", "debian")
+    body = run.stdout.partition("\n")[2]
+    assert (OPENRESTY / "examples" / "generated" / "web.conf").read_text().partition("\n")[2] == body
+    assert f"keepalive {(2000 + 256) // 32 + 35};" in body
+
+
+@pytest.mark.parametrize(
+    ("arguments", "blocks", "pool"),
+    [
+        (("web", "--servers", "3"), ["web"], "keepalive 259;"),
+        (("web", "--servers", "99", "--concurrency", "1"), ["web"], "keepalive 100;"),
+        (("web", "--servers", "100"), [f"web_{i:02}" for i in range(32)], "keepalive 25;"),
+        (
+            ("a-b.c", "--servers", "9", "--shards", "3"),
+            ["a-b.c_00", "a-b.c_01", "a-b.c_02"],
+            "keepalive 126;",
+        ),
+        (
+            ("web", "--servers", "5000", "--shards", "120"),
+            [f"web_{i:02}" for i in range(120)],
+            "keepalive 71;",
+        ),
+        (("web", "--servers", "5000", "--shards", "1"), ["web"], "keepalive 5256;"),
+    ],
+)
+def test_what_is_generated_is_taken_by_nginx(
+    tmp_path: Path, arguments: tuple[str, ...], blocks: list[str], pool: str
+) -> None:
+    run = say(*arguments, "--platform", "debian")  # any nginx takes these
+    assert (run.returncode, run.stderr) == (0, "")
+    assert re.findall(r"^upstream (\S+) {", run.stdout, re.MULTILINE) == blocks
+    assert run.stdout.count(pool) == len(blocks)
+    assert run.stdout.count(f'balance("{arguments[0]}")') == len(blocks)
+    variable = "steelyard_" + re.sub("[-.]", "_", arguments[0])
+    assert (f"set_by_lua_block ${variable} " in run.stdout) == (len(blocks) > 1)
+    path = tmp_path / "nginx.conf"
+    (tmp_path / "web.conf").write_text(run.stdout)
+    path.write_text(config(f"include {tmp_path}/web.conf;", 1).replace("@FOLDER@", str(tmp_path)))
+    check = subprocess.run(
+        ["nginx", "-t", "-q", "-c", str(path), "-e", "stderr"], capture_output=True, text=True, check=False
+    )
+    assert (check.returncode, check.stderr) == (0, "")
+
+
+def test_with_balancer_keepalive_one_block_is_enough_for_any_number() -> None:
+    text = say("web", "--servers", "5000", "--platform", "openresty").stdout
+    assert text.count("upstream web {") == text.count("balancer_keepalive 5256;") == 1
+    assert "shard" not in text
+
+
+def test_the_nginx_tells_whether_it_has_balancer_keepalive(tmp_path: Path) -> None:
+    for directive, pool in (("balancer_keepalive", "balancer_keepalive"), ("", "keepalive")):
+        nginx = tmp_path / f"nginx-{pool}"
+        nginx.write_text(f"#!/bin/sh\n# balancer_by_lua_block {directive}\necho configure arguments: >&2\n")
+        nginx.chmod(0o755)
+        assert f"    {pool} 259;" in say("web", "--servers", "3", nginx=str(nginx)).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ((), "needs the NAME of the upstream"),
+        (("web",), "needs --servers N"),
+        (("web", "api", "--servers", "1"), "one NAME is enough"),
+        (("we/b", "--servers", "1"), "`we/b` is no name"),
+        (("-web", "--servers", "1"), "-web is unknown"),
+        (("web", "--servers"), "--servers wants a value"),
+        (("web", "--servers", "0"), "--servers is `0`; it must be a whole number within 1..100000"),
+        (("web", "--servers", "010"), "--servers is `010`"),
+        (("web", "--servers", "1e3"), "--servers is `1e3`"),
+        (("web", "--servers", "99999999999999999999"), "--servers is `99999999999999999999`"),
+        (("web", "--servers", "5", "--concurrency", "-1"), "--concurrency is `-1`"),
+        (("web", "--servers", "5", "--shards", "0"), "--shards is `0`"),
+        (("web", "--servers", "5", "--platform", "tengine"), "--platform is `tengine`; it may be openresty"),
+        (("web", "--servers", "5", "--nginx", "/nowhere/nginx"), "there is no nginx at `/nowhere/nginx`"),
+        (("web", "--servers", "5", "--nginx", "/bin/true"), "`/bin/true` has no Lua"),
+    ],
+)
+def test_the_generator_says_what_is_wrong_and_prints_no_block(
+    arguments: tuple[str, ...], problem: str
+) -> None:
+    run = say(*arguments)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("steelyard-upstream: ")
+    assert problem in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+def test_the_generator_explains_itself() -> None:
+    run = say("--help")
+    assert (run.returncode, run.stderr) == (0, "")
+    for option in ("--servers", "--concurrency", "--nginx", "--platform", "--shards"):
+        assert option in run.stdout
