@@ -53,7 +53,7 @@ class Upstream(BaseModel):
     parameters: dict[str, float] = {}
     shadows: dict[str, dict[str, float]] = {}
     blend: Blend | None = None
-    picker: Name = "vnswrr"
+    picker: Name = "vnswrr2"
     load_balancers: list[Name] = ["edge-1"]
     peers: list[Peer] = []
 

@@ -26,7 +26,7 @@ def test_every_peer_has_at_least_weight_1() -> None:
 
 def test_the_table_carries_order_law_and_picker() -> None:
     table = _table(1, 2)
-    assert (table.order, table.law, table.picker) == ((2, 7), "static", "vnswrr")
+    assert (table.order, table.law, table.picker) == ((2, 7), "static", "vnswrr2")
 
 
 def test_an_upstream_without_peers_has_an_empty_table() -> None:

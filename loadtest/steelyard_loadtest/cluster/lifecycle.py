@@ -86,6 +86,7 @@ def _texts(cluster: Cluster) -> dict[str, str]:
 def _write(cluster: Cluster, texts: dict[str, str]) -> None:
     cluster.log_dir.mkdir(parents=True, exist_ok=True)
     (cluster.run_dir / "nginx-temp").mkdir(exist_ok=True)
+    cluster.state_dir.mkdir(exist_ok=True)
     for name, text in texts.items():
         (cluster.run_dir / name).write_text(text, encoding="utf-8")
 

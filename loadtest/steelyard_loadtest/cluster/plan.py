@@ -42,6 +42,11 @@ class Cluster:
         """Return the one folder that all logs lie in."""
         return self.run_dir / "logs"
 
+    @property
+    def state_dir(self) -> Path:
+        """Return the folder of the weight tables that nginx saves."""
+        return self.run_dir / "nginx-state"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
@@ -148,7 +153,9 @@ def files(cluster: Cluster, templates: dict[str, str]) -> dict[str, str]:
         "log_dir": str(cluster.log_dir),
         "socket": str(cluster.socket),
         "lua_dir": str(cluster.checkout / "openresty" / "lua"),
+        "state_dir": str(cluster.state_dir),
         "lb_port": str(cluster.lb_port),
+        "api_port": str(cluster.api_port),
         "memcached_port": str(cluster.memcached_port),
         "workers": str(cluster.nginx_workers),
         # The workers read the checkout and write the run folder, which may both lie in a private home.
