@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CLUSTER := $(BIN)/steelyard-loadtest cluster
 
-.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch lock bench-law plot-law clean
+.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch lock churn bench-dataplane bench-law plot-law clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,14 @@ arch:  ## pure modules stay pure, data flows one way (import-linter)
 
 lock:  ## pin the dependencies again (requirements/*.txt)
 	@scripts/lock
+
+churn: setup-tests  ## one minute of wrk while servers come, drain, go and change weight every second: 0 failures
+	CHURN_SECONDS=60 $(BIN)/pytest -q -s openresty/tests/test_churn.py
+
+BENCH ?= --reweigh
+bench-dataplane:  ## CPU, rate and memory of a proxied request beside nginx, HAProxy, Envoy (45 min; BENCH=--quick: 6)
+	@scripts/setup --with-bench
+	@$(BIN)/steelyard-loadtest dataplane $(BENCH)
 
 bench-law:  ## time of a law's step at 10 to 10,000 peers
 	$(BIN)/python controller/benchmarks/bench_law.py

@@ -4,10 +4,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from steelyard_loadtest import cluster, demo
+from steelyard_loadtest import cluster, dataplane, demo
 
 # Each a package with add_parser(subparsers), whose parser sets `run`.
-SUBCOMMANDS = (cluster, demo)
+SUBCOMMANDS = (cluster, demo, dataplane)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,91 @@
+"""Where the benchmark runs: a network of its own, some of the CPUs, enough descriptors."""
+
+import contextlib
+import fcntl
+import os
+import resource
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+
+INSIDE = "STEELYARD_DATAPLANE_NETWORK"
+"""Set in the environment of the process that runs in the private network."""
+
+SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1
+
+FILES = 65_536
+"""A connection to each of 10,000 servers and back, and to spare."""
+
+NETWORK_PRIVATE = "a private network namespace"
+NETWORK_SHARED = "this machine's network"
+
+
+def enter(arguments: Sequence[str]) -> str:
+    """Start this program again in a private network namespace; return the network's name when in it.
+
+    Where that is not allowed, say so and go on in the machine's own network.
+    """
+    if os.environ.get(INSIDE):
+        _raise_loopback()
+        return NETWORK_PRIVATE
+    why = _why_not()
+    if why is not None:
+        print(f"{why}; going on in this machine's network, where others may disturb", file=sys.stderr)
+        return NETWORK_SHARED
+    command = ["unshare", "--net", "--", sys.executable, "-m", "steelyard_loadtest", *arguments]
+    os.execvpe(command[0], command, os.environ | {INSIDE: "1"})  # noqa: S606
+    raise AssertionError("not reached")
+
+
+def free_ports(count: int) -> list[int]:
+    """Return TCP ports that nobody used a moment ago, below those that outgoing connections take."""
+    found: list[int] = []
+    for port in range(20_001, 32_000):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("0.0.0.0", port))  # noqa: S104 - as the servers' wildcard will
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise OSError(f"no {count} free ports")
+
+
+def raise_files() -> int:
+    """Let this process and its children open as many files as they may; return how many."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < FILES:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
+def share_out_cpus() -> tuple[set[int], set[int]]:
+    """Give the proxy the last CPU and everything else, this process too, the rest; return both sets."""
+    mine = sorted(os.sched_getaffinity(0))
+    if len(mine) < 2:
+        return set(mine), set(mine)
+    os.sched_setaffinity(0, mine[:-1])
+    return {mine[-1]}, set(mine[:-1])
+
+
+def _why_not() -> str | None:
+    if os.geteuid() != 0:
+        return "a private network namespace needs root"
+    try:
+        done = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        return f"no private network namespace ({error})"
+    return None if done.returncode == 0 else f"no private network namespace ({done.stderr.strip()})"
+
+
+def _raise_loopback() -> None:
+    # What `ip link set lo up` does, where there is no `ip`.
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        request = struct.pack("16sh22x", b"lo", 0)
+        _, flags = struct.unpack("16sh22x", fcntl.ioctl(control, SIOCGIFFLAGS, request))
+        fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", flags | IFF_UP))

@@ -1,0 +1,101 @@
+"""A process under measurement, or one that the measurement needs: start, watch its CPU and memory, stop."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from steelyard_loadtest.dataplane.errors import ContenderError
+from steelyard_loadtest.dataplane.records import parse_resident, parse_schedstats
+
+START_S = 30.0
+"""A proxy with 2000 servers is there within a second; Envoy on a loaded machine takes several."""
+
+STOP_S = 5.0
+
+
+class Process:
+    """A daemon that stays in the foreground and writes to `log`."""
+
+    def __init__(self, command: Sequence[str], log: Path, cpus: Collection[int] | None = None) -> None:
+        self.name = Path(command[0]).name
+        self._log = log
+        # If this program is killed, the kernel ends what it had started.
+        wrapped = ["setpriv", "--pdeathsig", "TERM", "--"]
+        if cpus:
+            wrapped += ["taskset", "--cpu-list", ",".join(map(str, sorted(cpus)))]
+        with log.open("ab") as stream:
+            self._process = subprocess.Popen(
+                [*wrapped, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,  # Ctrl-C is for this program, which then stops them in order
+            )
+
+    def wait_listening(self, port: int) -> None:
+        """Wait until it takes connections. Raises ContenderError."""
+        deadline = time.monotonic() + START_S
+        while True:
+            self.check()
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+            if time.monotonic() > deadline:
+                raise ContenderError(
+                    f"{self.name} does not listen after {START_S:.0f} s: {self.last_words()}"
+                )
+            time.sleep(0.02)
+
+    def check(self) -> None:
+        """Raise ContenderError when it has ended by itself."""
+        if self._process.poll() is not None:
+            raise ContenderError(f"{self.name} ended: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """Return the end of what it logged, in one line."""
+        with contextlib.suppress(OSError):
+            lines = self._log.read_text(errors="replace").strip().splitlines()[-3:]
+            if lines:
+                return " / ".join(line.strip()[:300] for line in lines)
+        return "it logged nothing"
+
+    def workers(self) -> list[int]:
+        """Return the processes that serve: its children; itself when it has none."""
+        pid = self._process.pid
+        try:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+        except OSError:
+            raise ContenderError(f"{self.name} ended: {self.last_words()}") from None
+        return [int(child) for child in children.split()] or [pid]
+
+    def cpu_s(self) -> float:
+        """Return the user and system time of all threads that serve."""
+        try:
+            return parse_schedstats(
+                (task / "schedstat").read_text()
+                for pid in self.workers()
+                for task in Path(f"/proc/{pid}/task").iterdir()
+            )
+        except OSError as error:
+            raise ContenderError(f"{self.name}: its CPU time is not to be read: {error}") from None
+
+    def resident_bytes(self) -> int:
+        """Return the resident memory of the processes that serve."""
+        try:
+            return sum(parse_resident(Path(f"/proc/{pid}/status").read_text()) for pid in self.workers())
+        except OSError as error:
+            raise ContenderError(f"{self.name}: its memory is not to be read: {error}") from None
+
+    def stop(self) -> None:
+        """End it and its children; kill what does not go. Harmless when it is gone."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_S)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()

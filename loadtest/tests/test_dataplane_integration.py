@@ -1,0 +1,49 @@
+"""A second of the real thing: its figures are not judged here, only that there are some."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+COMMAND = [sys.executable, "-m", "steelyard_loadtest", "dataplane"]
+
+
+def test_a_small_run_measures_ours_beside_nginx_s_and_writes_its_files(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    flags = ["--peers", "3", "--rounds", "1", "--seconds", "1", "--only", "direct,swrr,vnswrr"]
+    done = subprocess.run([*COMMAND, *flags, "--out", str(out)], capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stderr
+    assert "| Steelyard vnswrr | " in done.stdout
+    with (out / "dataplane.csv").open(newline="") as lines:
+        rows = {row["contender"]: row for row in csv.DictReader(lines)}
+    assert list(rows) == ["direct", "nginx-swrr", "vnswrr"]
+    for row in rows.values():
+        assert int(row["requests"]) > 0
+        assert (row["non_2xx"], row["socket_errors"]) == ("0", "0")
+    assert rows["direct"]["cpu_us_per_request"] == ""
+    assert float(rows["vnswrr"]["cpu_us_per_request"]) > 0
+    assert int(rows["vnswrr"]["resident_bytes"]) > 1_000_000
+    assert (out / "dataplane.png").exists()
+    assert "(1.00)" in (out / "dataplane.md").read_text(encoding="utf-8")
+
+
+def test_an_nginx_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    flags = ["--nginx", str(tmp_path / "nginx"), "--out", str(tmp_path / "out")]
+    done = subprocess.run([*COMMAND, *flags], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("steelyard-loadtest dataplane: there is no nginx at ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_wrk_the_line_says_how_to_get_it(tmp_path: Path) -> None:
+    without = os.environ | {"PATH": str(tmp_path)}
+    done = subprocess.run(COMMAND, capture_output=True, text=True, timeout=60, env=without)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "steelyard-loadtest dataplane: wrk is not installed; it makes the load: apt-get install wrk\n"
+    )
