@@ -11,8 +11,8 @@ end
 
 local function drained(book)
     local seen = {}
-    local in_flight = book:drain(function(address, counts)
-        seen[address] = { counts.picks, counts.completed, counts.failed, counts.latency_ms }
+    local in_flight = book:drain(function(address, ...)
+        seen[address] = { ... }
     end)
     return seen, in_flight
 end
@@ -23,7 +23,7 @@ describe("the ledger", function()
         local book = ledger.new(new_board())
         book:picked(book:entry(1, 0), A)
         assert.same({ ["a:80"] = 1 }, select(2, drained(book)))
-        book:count("a:80", "completed", 12)
+        book:count(0, "a:80", "completed", 12)
         book:close(1)
         local seen, in_flight = drained(book)
         assert.same({ ["a:80"] = { 0, 1, 0, 12 } }, seen)
@@ -75,25 +75,25 @@ describe("the ledger", function()
 
     it("counts an aborted try as neither completed nor failed", function()
         local book = ledger.new(new_board())
-        book:count("a:80", "aborted", 0)
+        book:count(0, "a:80", "aborted", 0)
         assert.same({}, (drained(book)))
     end)
 
     it("hands each count out once", function()
         local book = ledger.new(new_board())
-        book:count("a:80", "failed", 0)
+        book:count(0, "a:80", "failed", 0)
         assert.same({ ["a:80"] = { 0, 0, 1, 0 } }, (drained(book)))
         assert.same({}, (drained(book)))
     end)
 
     it("forgets an address that is no longer used, but not one in flight", function()
         local book = ledger.new(new_board())
-        book:count("a:80", "failed", 0)
+        book:count(0, "a:80", "failed", 0)
         book:picked(book:entry(1, 0), B)
         for _ = 1, 100 do
             drained(book)
         end
-        assert.same({ "b:80" }, book.addresses)
+        assert.same({ [1] = "b:80" }, book.addresses)
         assert.same({ ["b:80"] = 1 }, select(2, drained(book)))
     end)
 

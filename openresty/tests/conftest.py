@@ -177,7 +177,13 @@ class Edge:
         path.write_text(config.replace("@PORT@", str(self.port)).replace("@FOLDER@", str(folder)))
         self._command = ["nginx", "-p", str(folder), "-c", str(path), "-e", str(self.log)]
         self._process = subprocess.Popen(self._command)
-        wait_until(lambda: listens(self.port), "nginx listens")
+        try:
+            wait_until(lambda: self._process.poll() is not None or listens(self.port), "nginx listens")
+        finally:
+            if not listens(self.port):
+                self._process.kill()
+                self._process.wait()
+        assert self._process.poll() is None, self.log.read_text()
 
     def get(self, path: str = "/", headers: dict[str, str] | None = None) -> Answer:
         """Ask over a connection of its own, so that any worker may answer."""

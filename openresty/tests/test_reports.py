@@ -186,7 +186,8 @@ def test_the_status_page_shows_peers_weights_and_picks(rig: "Rig") -> None:
     edge.shares(20)
     rig.wait_until(lambda: edge.peer("a")["completed"] + edge.peer("b")["completed"] == 20, "20 are counted")
     status = edge.status()
-    assert (status["lb"], status["platform"], len(status["workers"])) == ("edge-1", "debian", 2)
+    assert (status["lb"], len(status["workers"])) == ("edge-1", 2)
+    assert status["platform"] in ("debian", "openresty")
     web = status["upstreams"]["web"]
     assert (web["term"], web["generation"], web["law"], web["rung"]) == (1, 1, "steelyard", "fresh")
     assert [(p["id"], p["weight"], p["state"], p["eligible"], p["share"]) for p in web["peers"]] == [

@@ -6,9 +6,11 @@
 -- location without the log line) is taken over by the next request that gets
 -- it, and the peer it held is released then.
 --
--- Counts are kept per *address*: a server in two upstreams does the work of
--- both. `drain` hands out what has changed since the last time; the board
--- shows at once what pickers want to know. Pure.
+-- Counts are kept per *address*, in its cell's row: a server in two upstreams
+-- does the work of both. `drain` hands out what has changed since the last time;
+-- the board shows at once what pickers want to know. Pure.
+
+local ffi = require "ffi"
 
 -- Drains (a quarter second apart) without a request after which an address is forgotten.
 local FORGET_AFTER = 40
@@ -18,32 +20,51 @@ local ROWS = 100
 
 local function no_pause() end
 
+-- Doubles of a row, which is a cache line.
+local PICKS, COMPLETED, FAILED, LATENCY_MS, IN_FLIGHT, IDLE, LISTED = 0, 1, 2, 3, 4, 5, 6
+local LINE = 8
+
 local _M = {}
 local mt = { __index = _M }
 
 
---- Make an empty ledger that writes to a board.
-function _M.new(board)
-    return setmetatable({ board = board, open = {}, spare = {}, counts = {}, addresses = {} }, mt)
+--- How much memory the counts need.
+function _M.bytes(cells)
+    return cells * LINE * 8
 end
 
 
-local function counts_of(self, address)
-    local counts = self.counts[address]
-    if not counts then
-        counts = { picks = 0, completed = 0, failed = 0, latency_ms = 0, in_flight = 0, idle = 0 }
-        self.counts[address] = counts
-        self.addresses[#self.addresses + 1] = address
+--- Make an empty ledger that writes to a board.
+-- @param memory zeroed, of bytes(board.cells); left out, it is taken here
+function _M.new(board, memory)
+    memory = memory or ffi.new("uint8_t[?]", _M.bytes(board.cells))
+    return setmetatable({
+        board = board, open = {}, spare = {},
+        memory = memory, -- so that it is not collected
+        counts = ffi.cast("double *", memory), -- a row a cell
+        cells = {}, addresses = {}, -- the cells that have something to tell, and whose they are
+    }, mt)
+end
+
+
+--- Where the counts of a server begin.
+local function row_of(self, cell, address)
+    local row = cell * LINE
+    if self.counts[row + LISTED] == 0 then
+        self.counts[row + LISTED] = 1
+        self.cells[#self.cells + 1] = cell
+        self.addresses[cell] = address
     end
-    return counts
+    return row
 end
 
 
 local function release(self, entry)
-    local held = entry.held
-    if held then
-        held.in_flight = held.in_flight - 1
-        self.board:lower(entry[entry.n].cell)
+    local cell = entry.held
+    if cell then
+        local at = cell * LINE + IN_FLIGHT
+        self.counts[at] = self.counts[at] - 1
+        self.board:lower(cell)
         entry.held = nil
     end
 end
@@ -78,13 +99,13 @@ end
 --- Note that the request now goes to `peer`; the try before it is over.
 function _M:picked(entry, peer)
     release(self, entry)
-    local n = entry.n + 1
+    local n, cell = entry.n + 1, peer.cell
     entry.n, entry[n] = n, peer
-    local counts = counts_of(self, peer.address)
-    counts.picks = counts.picks + 1
-    counts.in_flight = counts.in_flight + 1
-    self.board:raise(peer.cell)
-    entry.held = counts
+    local counts, row = self.counts, row_of(self, cell, peer.address)
+    counts[row + PICKS] = counts[row + PICKS] + 1
+    counts[row + IN_FLIGHT] = counts[row + IN_FLIGHT] + 1
+    self.board:raise(cell)
+    entry.held = cell
 end
 
 
@@ -95,21 +116,21 @@ function _M:none(entry, why)
 end
 
 
---- Count what became of one try.
-function _M:count(address, verdict, latency_ms)
-    local counts = counts_of(self, address)
+--- Count what became of one try at a server.
+function _M:count(cell, address, verdict, latency_ms)
+    local counts, row = self.counts, row_of(self, cell, address)
     if verdict == "completed" then
-        counts.completed = counts.completed + 1
-        counts.latency_ms = counts.latency_ms + latency_ms
+        counts[row + COMPLETED] = counts[row + COMPLETED] + 1
+        counts[row + LATENCY_MS] = counts[row + LATENCY_MS] + latency_ms
     elseif verdict == "failed" then
-        counts.failed = counts.failed + 1
+        counts[row + FAILED] = counts[row + FAILED] + 1
     end
 end
 
 
 --- Count what became of one try at a peer, and show it on the board.
 function _M:tried(peer, verdict, latency_ms, now)
-    self:count(peer.address, verdict, latency_ms)
+    self:count(peer.cell, peer.address, verdict, latency_ms)
     if verdict ~= "aborted" then
         self.board:observe(peer.cell, latency_ms, verdict == "completed", now)
     end
@@ -132,28 +153,41 @@ function _M:close(key)
 end
 
 
---- Call sink(address, counts) for what was counted since the last drain, and
--- return address -> requests in flight. Addresses that come while it breathes
--- are left for the next drain; there may be only one drain at a time.
+--- Take a cell off the list; the last one takes its place.
+local function unlist(self, i)
+    local cells = self.cells
+    local cell = cells[i]
+    self.counts[cell * LINE + LISTED], self.counts[cell * LINE + IDLE] = 0, 0
+    self.addresses[cell] = nil
+    cells[i] = cells[#cells]
+    cells[#cells] = nil
+end
+
+
+--- Call sink(address, picks, completed, failed, latency_ms) for what was counted
+-- since the last drain, and return address -> requests in flight. Servers that
+-- come while it breathes are left for the next drain; one at a time, please.
 function _M:drain(sink, breathe)
-    local in_flight, addresses = {}, self.addresses
+    local in_flight, counts = {}, self.counts
     breathe = breathe or no_pause
-    for i = #addresses, 1, -1 do
-        local address = addresses[i]
-        local counts = self.counts[address]
-        if counts.in_flight > 0 then
-            in_flight[address] = counts.in_flight
+    for i = #self.cells, 1, -1 do
+        local cell = self.cells[i]
+        local row, address = cell * LINE, self.addresses[cell]
+        local picks, completed, failed = counts[row + PICKS], counts[row + COMPLETED], counts[row + FAILED]
+        if counts[row + IN_FLIGHT] > 0 then
+            in_flight[address] = counts[row + IN_FLIGHT]
         end
-        if counts.picks + counts.completed + counts.failed > 0 then
-            sink(address, counts)
-            counts.picks, counts.completed, counts.failed, counts.latency_ms = 0, 0, 0, 0
-            counts.idle = 0
-        elseif counts.in_flight == 0 then
-            counts.idle = counts.idle + 1
-            if counts.idle > FORGET_AFTER then
-                self.counts[address] = nil
-                addresses[i] = addresses[#addresses]
-                addresses[#addresses] = nil
+        if picks + completed + failed > 0 then
+            local latency_ms = counts[row + LATENCY_MS]
+            for field = PICKS, LATENCY_MS do
+                counts[row + field] = 0
+            end
+            counts[row + IDLE] = 0
+            sink(address, picks, completed, failed, latency_ms)
+        elseif counts[row + IN_FLIGHT] == 0 then
+            counts[row + IDLE] = counts[row + IDLE] + 1
+            if counts[row + IDLE] > FORGET_AFTER then
+                unlist(self, i)
             end
         end
         if i % ROWS == 0 then

@@ -7,6 +7,7 @@
 
 local json = require "steelyard.core.json"
 
+-- In the order in which the ledger hands them out.
 local FIELDS = { "picks", "completed", "failed", "latency_ms" }
 
 -- Twelve flushes: a worker that was busy for a second or two is not forgotten.
@@ -37,11 +38,11 @@ end
 -- @param breathe called now and then; may yield
 function _M:flush(ledger, about, breathe)
     local dict = self.dict
-    about.in_flight = ledger:drain(function(address, counts)
+    about.in_flight = ledger:drain(function(address, ...)
         for i = 1, #FIELDS do
-            local field = FIELDS[i]
-            if counts[field] > 0 then
-                dict:incr(field .. "/" .. address, counts[field], 0)
+            local count = select(i, ...)
+            if count > 0 then
+                dict:incr(FIELDS[i] .. "/" .. address, count, 0)
             end
         end
     end, breathe)

@@ -1,6 +1,7 @@
 --- balancer_by_lua: choose the server for this try.
 
 local balancer = require "ngx.balancer"
+local outcomes_of = require "steelyard.phase.outcomes"
 local platform = require "steelyard.io.platform"
 local tried = require "steelyard.phase.tried"
 local worker = require "steelyard.phase.worker"
@@ -36,6 +37,33 @@ local function first(entry, live)
 end
 
 
+--- Ask nginx for as many tries as the request may have beyond the first.
+--
+-- With one server there is none. But where it keeps connections in ngx_lua's
+-- pool, nginx (OpenResty from 1.29.2.4 on) no longer gives a try back when such
+-- a connection turns out closed; so there is one to spare for that.
+local function ask_for_tries(live)
+    local tries = live.more_tries
+    if tries == 0 and keep_alive and live.settings.retries > 0 then
+        tries = 1
+    end
+    if tries > 0 then
+        set_more_tries(tries)
+    end
+end
+
+
+--- The status to end with when the try to spare is not for this failure: the
+-- server timed out, or could not be reached, or did answer. Nil when it is.
+local function no_spare_try(live, entry)
+    if not keep_alive or live.more_tries > 0 or live.settings.retries == 0 then
+        return nil
+    end
+    local last = outcomes_of(entry)[entry.n]
+    return (last.status ~= 502 or not last.connected or last.answered) and (last.status or 502) or nil
+end
+
+
 --- Choose a server of the upstream `name`.
 return function(name)
     local live = worker.upstreams[name]
@@ -49,11 +77,14 @@ return function(name)
     if get_last_failure() == nil then
         entry.from = entry.n + 1 -- an internal redirect may have brought it here again
         peer = first(entry, live)
-        local retries = peer and live.more_tries or 0
-        if retries > 0 then
-            set_more_tries(retries)
+        if peer then
+            ask_for_tries(live)
         end
     else
+        local status = no_spare_try(live, entry)
+        if status then
+            return ngx.exit(status)
+        end
         peer = live:another(entry, entry.from, live.hash_variable and ngx.var[live.hash_variable])
     end
     if not peer then

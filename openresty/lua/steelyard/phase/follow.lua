@@ -27,13 +27,13 @@ local function grow(premature, picker)
 end
 
 
---- Give each peer its cell on the board; return the set of their addresses.
+--- Give each peer its cell on the board; return address -> cell.
 local function seat(worker, peers, breathe)
     local addresses = {}
     for i = 1, #peers do
         local address = peers[i].address
-        peers[i].cell = cells.of(worker.dict, address)
-        addresses[address] = true
+        local cell = cells.of(worker.dict, address)
+        peers[i].cell, addresses[address] = cell, cell
         if i % BREATH == 0 then
             breathe()
         end

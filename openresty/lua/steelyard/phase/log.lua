@@ -33,13 +33,14 @@ local function count(ledger, entry)
 end
 
 
-local function is_ours(address)
+--- The cell of one of our servers, or nil.
+local function cell_of(address)
     for _, live in pairs(worker.upstreams) do
-        if live.addresses[address] then
-            return true
+        local cell = live.addresses[address]
+        if cell then
+            return cell
         end
     end
-    return false
 end
 
 
@@ -53,8 +54,9 @@ local function count_bystander(ledger)
     addresses = tries.split(addresses)
     local statuses, times = tries.split(var.upstream_status), tries.split(var.upstream_response_time)
     for i = 1, #addresses do
-        if is_ours(addresses[i]) then
-            ledger:count(addresses[i], tries.verdict(tonumber(statuses[i])), (tonumber(times[i]) or 0) * 1000)
+        local cell = cell_of(addresses[i])
+        if cell then
+            ledger:count(cell, addresses[i], tries.verdict(tonumber(statuses[i])), (tonumber(times[i]) or 0) * 1000)
         end
     end
 end

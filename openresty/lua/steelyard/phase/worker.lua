@@ -11,9 +11,11 @@ local fetch = require "steelyard.io.fetch"
 local follow = require "steelyard.phase.follow"
 local health = require "steelyard.io.health"
 local ledger = require "steelyard.core.ledger"
+local nowhere = require "steelyard.core.board"
 local platform = require "steelyard.io.platform"
 local report = require "steelyard.io.report"
 local saved = require "steelyard.io.saved"
+local shared_memory = require "steelyard.io.shared_memory"
 local signature = require "steelyard.io.signature"
 local store = require "steelyard.io.store"
 local totals = require "steelyard.io.totals"
@@ -33,7 +35,8 @@ local _M = {
     broken = "init_worker was not called",
     leaving = false, -- whether nginx waits for the last requests of this worker
     upstreams = {},
-    ledger = ledger.new(),
+    -- For requests that come though init_worker failed: they get no server.
+    ledger = ledger.new(nowhere.new(nowhere.local_memory(1), 1, 1, 0)),
 }
 
 
@@ -169,7 +172,7 @@ function _M.start(options)
     _M.options, _M.dict = options, dict
     _M.store, _M.totals, _M.health = store.new(dict), totals.new(dict), health.new(dict)
     _M.board, _M.board_problem = board(ngx.worker.id())
-    _M.ledger = ledger.new(_M.board)
+    _M.ledger = ledger.new(_M.board, shared_memory.map(ledger.bytes(_M.board.cells)))
     _M.totals:enter()
     local context = { random = math.random, board = _M.board, now = ngx.now }
     for _, name in ipairs(options.names) do
