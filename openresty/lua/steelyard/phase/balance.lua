@@ -74,7 +74,7 @@ return function(name)
     end
 
     local peer
-    if get_last_failure() == nil then
+    if entry.n == 0 or get_last_failure() == nil then
         entry.from = entry.n + 1 -- an internal redirect may have brought it here again
         peer = first(entry, live)
         if peer then
