@@ -1,4 +1,4 @@
-"""`steelyard-agent`: builds the parts from the settings and runs the loop until a signal."""
+"""`steelyard-agent`: reads the settings, prints one sample, or runs the loop until a signal."""
 
 import json
 import logging
@@ -9,98 +9,86 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from pathlib import Path
 
-from steelyard_agent import key_file, record, settings, store
-from steelyard_agent.agent import Agent, Reader, Sampler, run
+from steelyard_agent import explain, key_file, record, service, settings, store
+from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.key_file import KeyFileError
-from steelyard_agent.readings.host import HostReader
-from steelyard_agent.readings.process import ProcessReader, Target
+from steelyard_agent.loop import Wake, run
+from steelyard_agent.pool import Pool
+from steelyard_agent.service import Chosen, Service
 from steelyard_agent.settings import Settings, SettingsError
-from steelyard_agent.store import Store
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STOP = (signal.SIGTERM, signal.SIGINT)
 
 
 def main() -> int:
-    """Run the agent; return its exit status: 0, 1 (--once found nothing to sample) or 2 (a wrong setting)."""
+    """Run the agent; return its exit status.
+
+    0; 1 when --once or --explain found nothing to sample; 2 when a setting is wrong.
+    """
     try:
-        chosen = settings.load(sys.argv[1:], os.environ, hostname=socket.gethostname())
-        key = chosen.key if chosen.key_file is None else key_file.read(chosen.key_file)
+        chosen = _choose()
+        # Blocked, they wait for sigtimedwait: no handler runs in the middle of a sample, none is missed.
+        # Before the first thread is made, because threads inherit it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP, signal.SIGHUP))
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+        service.set_log_level(chosen.settings)
+        one = chosen.settings.once or chosen.settings.explain
+        return _one(chosen.settings) if one else _forever(chosen)
     except (SettingsError, KeyFileError) as error:
         print(f"steelyard-agent: {error}", file=sys.stderr)
         return 2
-    # Blocked, they wait for sigtimedwait: no handler runs in the middle of a sample, none is missed.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    level = logging.DEBUG if chosen.verbose else logging.WARNING if chosen.once else logging.INFO
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
-    sampler = Sampler(_reader(chosen), chosen.limits)
-    return _once(chosen, sampler) if chosen.once else _forever(chosen, sampler, key)
 
 
-def _reader(chosen: Settings) -> Reader:
-    if chosen.scope == "host":
-        return HostReader()
-    return ProcessReader(
-        Target(pid=chosen.pid, pid_file=chosen.pid_file), count_io=chosen.limits.io is not None
-    )
+def _choose() -> Chosen:
+    found = settings.load(sys.argv[1:], os.environ, hostname=socket.gethostname(), read=Path.read_bytes)
+    return Chosen(settings=found, key=found.key if found.key_file is None else key_file.read(found.key_file))
 
 
-def _once(chosen: Settings, sampler: Sampler) -> int:
-    agent = _agent(chosen, sampler, (), None)
-    agent.tick()
-    if sampler.absent is not None or _signalled(chosen.interval_s):
-        return 1
-    taken = agent.tick()
-    if taken is None:
-        return 1
-    print(json.dumps(json.loads(record.encode(taken)), indent=2))
+def _forever(chosen: Chosen) -> int:
+    running = Service(_choose)
+    agent = running.start(chosen)
+    run(agent, clock=time.monotonic, random=random.random, wait=_wait, reload=running.reload)
+    running.close()
+    logging.getLogger("steelyard_agent").info("stopped by a signal, after a last sample that says so")
     return 0
 
 
-def _forever(chosen: Settings, sampler: Sampler, key: bytes | None) -> int:
-    stores = [
-        Store(
-            address,
-            ttl_s=store.ttl_s(chosen.interval_s),
-            timeout_s=store.timeout_s(chosen.interval_s, len(chosen.memcached)),
-            clock=time.monotonic,
-            random=random.random,
-        )
-        for address in chosen.memcached
-    ]
-    where = ", ".join(f"{host}:{port}" for host, port in chosen.memcached)
-    log = logging.getLogger("steelyard_agent")
-    log.info(
-        "sampling %s/%s (scope %s) every %g s, to Memcached at %s, %s",
-        chosen.upstream, chosen.peer, chosen.scope, chosen.interval_s, where,
-        "unsigned" if key is None else "signed",
-    )  # fmt: skip
-    unsafe = None if chosen.key_file is None else key_file.warning(chosen.key_file)
-    if unsafe is not None:
-        log.warning("%s", unsafe)
-    agent = _agent(chosen, sampler, stores, key)
-    run(agent, interval_s=chosen.interval_s, clock=time.monotonic, wait=_signalled)
-    log.info("stopped by a signal, after a last sample that says so")
-    return 0
+def _wait(timeout_s: float) -> Wake:
+    came = signal.sigtimedwait((*STOP, signal.SIGHUP), timeout_s)
+    if came is None:
+        return Wake.DUE
+    return Wake.RELOAD if came.si_signo == signal.SIGHUP else Wake.STOP
 
 
-def _agent(chosen: Settings, sampler: Sampler, stores: Sequence[Store], key: bytes | None) -> Agent:
-    return Agent(
+def _one(chosen: Settings) -> int:
+    """Print one sample, as what would be sent or as what it is made of."""
+    made = service.reader(chosen, extras=chosen.explain)
+    sampler = Sampler(made.read, chosen.limits)
+    agent = Agent(
         sampler,
-        stores,
+        Pool([]),
         upstream=chosen.upstream,
         peer=chosen.peer,
-        scope=chosen.scope,
+        scope=made.scope,
         boot=secrets.token_hex(8),
         interval_s=chosen.interval_s,
+        stale_s=store.ttl_s(chosen.interval_s),
         wall_clock=time.time,
-        key=key,
+        clock=time.monotonic,
     )
-
-
-def _signalled(timeout_s: float) -> bool:
-    return signal.sigtimedwait(SIGNALS, timeout_s) is not None
+    agent.tick()
+    if sampler.absent is not None or signal.sigtimedwait(STOP, chosen.interval_s) is not None:
+        return 1
+    sent = agent.tick()
+    if sent is None:
+        return 1
+    if chosen.explain:
+        print(explain.render([made.detection, *agent.last.evidence]))
+    else:
+        print(json.dumps(json.loads(record.encode(sent)), indent=2))
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
-"""The loop: read, sample, send, wait. A tick can be called alone.
+"""One tick: read, sample, send, show. When it is due is `loop`'s affair.
 
-I/O comes in as arguments: the reader, the stores, the clocks, and the wait that
-a signal ends. The last good reading is kept here; all else is in the modules it calls.
+I/O comes in as arguments: the reader, the pool, the places that show a status,
+the clocks. The last good reading is kept here; all else is in the modules it calls.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from steelyard_agent import record, sample, schedule, signature, wire
-from steelyard_agent.reading import Absent, ProcessReading, Reading
+from steelyard_agent import record, sample, signature, wire
+from steelyard_agent.reading import Absent, CgroupReading, ProcessReading, Reading
 from steelyard_agent.record import SampleRecord
 from steelyard_agent.sample import Indicators, Sample
+from steelyard_agent.status import Shows, Status
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +20,12 @@ Reader = Callable[[], Reading | Absent]
 
 
 class Puts(Protocol):
-    """Where records go."""
+    """Where records go, such as `pool.Pool`."""
+
+    @property
+    def reachable(self) -> dict[str, bool]:
+        """Tell by server whether it takes records."""
+        ...
 
     def put(self, key: str, value: bytes) -> bool:
         """Store a value; tell whether it was taken."""
@@ -46,6 +52,8 @@ class Sampler:
             return None
         if isinstance(now, ProcessReading):
             self._announce(now)
+        elif isinstance(now, CgroupReading) and self._absent is not None:
+            log.info("watching %s", now.name)
         before, self._before, self._absent = self._before, now, None
         return sample.take(before, now, self._limits) if before is not None else None
 
@@ -62,55 +70,78 @@ class Sampler:
 
 
 class Agent:
-    """One server's samples on their way to the stores, signed if there is a key.
+    """One server's samples on their way to the pool, signed if there is a key.
 
-    `wall_clock` is seconds since 1970, for people.
+    `wall_clock` is seconds since 1970, for people; `clock` is monotonic. `seq` is that
+    of the last record which was sent under this `boot`; `last` is the last sample. A
+    status is stale after `stale_s`.
     """
 
     def __init__(
         self,
         sampler: Sampler,
-        stores: Sequence[Puts],
+        pool: Puts,
         *,
         upstream: str,
         peer: str,
         scope: str,
         boot: str,
         interval_s: float,
+        stale_s: float,
         wall_clock: Callable[[], float],
+        clock: Callable[[], float],
+        seq: int = 0,
         key: bytes | None = None,
+        places: Sequence[Shows] = (),
     ) -> None:
+        self.interval_s = interval_s
+        self.seq = seq
         self._sampler = sampler
-        self._stores = stores
+        self._pool = pool
         self._upstream = upstream
         self._peer = peer
         self._scope = scope
         self._boot = boot
+        self._stale_s = stale_s
         self._wall_clock = wall_clock
+        self._clock = clock
         self._key = key
+        self._places = places
         # What is sent by an agent that leaves before it measured anything.
-        self._last = Sample(interval_s=interval_s, utilization=sample.NOTHING, capacity=sample.NOTHING)
-        self._seq = 0
+        self.last = Sample(interval_s=interval_s, utilization=sample.NOTHING, capacity=sample.NOTHING)
+        self._delivered = 0
+        self._dropped = 0
 
     def tick(self) -> SampleRecord | None:
-        """Take a sample and send it; return what was sent, None when there was nothing to."""
+        """Take a sample, send it and show it; return what was sent, None when there was nothing to."""
         taken = self._sampler.step()
-        if taken is None:
-            return None
-        self._last = taken
-        return self._send(taken)
+        if taken is not None:
+            self.last = taken
+        sent = self._send(taken) if taken is not None else None
+        if self._places:
+            status = Status(
+                at_s=self._clock(),
+                stale_s=self._stale_s,
+                record=sent,
+                delivered=self._delivered,
+                dropped=self._dropped,
+                reachable=self._pool.reachable,
+            )
+            for place in self._places:
+                place.show(status)
+        return sent
 
     def leave(self) -> SampleRecord:
         """Send a last sample that says so: a fresh one, or else the last that could be taken."""
-        return self._send(self._sampler.step() or self._last, leaving=True)
+        return self._send(self._sampler.step() or self.last, leaving=True)
 
     def _send(self, taken: Sample, *, leaving: bool = False) -> SampleRecord:
-        self._seq += 1
+        self.seq += 1
         sent = SampleRecord(
             upstream=self._upstream,
             peer=self._peer,
             boot=self._boot,
-            seq=self._seq,
+            seq=self.seq,
             taken_at_ms=int(self._wall_clock() * 1000),
             interval_s=round(taken.interval_s, 6),
             utilization=_columns(taken.utilization, decimals=6),
@@ -121,24 +152,11 @@ class Agent:
         text = record.encode(sent)
         log.debug("%s", text.decode())
         value = text if self._key is None else signature.sign(self._key, text)
-        for store in self._stores:
-            store.put(wire.sample_key(self._upstream, self._peer), value)
+        if self._pool.put(wire.sample_key(self._upstream, self._peer), value):
+            self._delivered += 1
+        else:
+            self._dropped += 1
         return sent
-
-
-def run(
-    agent: Agent, *, interval_s: float, clock: Callable[[], float], wait: Callable[[float], bool]
-) -> None:
-    """Tick at every interval until `wait` (for so many seconds) says that a signal came; then leave."""
-    start_s = clock()
-    tick = 0
-    agent.tick()
-    while True:
-        tick = schedule.following(tick, clock() - start_s, interval_s)
-        if wait(max(0.0, start_s + tick * interval_s - clock())):
-            agent.leave()
-            return
-        agent.tick()
 
 
 def _columns(values: Indicators, *, decimals: int) -> tuple[float | None, ...]:

@@ -5,6 +5,8 @@ Pure: bytes in, values out; ValueError when the text is not what proc(5) says.
 
 from dataclasses import dataclass
 
+LISTEN = b"0A"  # TCP_LISTEN of net/tcp_states.h, as /proc/net/tcp writes it
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
@@ -50,6 +52,21 @@ def parse_io_calls(text: bytes) -> int:
     if not {b"syscr", b"syscw"} <= values.keys():
         raise ValueError("no syscr and syscw")
     return int(values[b"syscr"]) + int(values[b"syscw"])
+
+
+def parse_listeners(text: bytes, port: int) -> set[int]:
+    """Read /proc/net/tcp or tcp6: the inodes of the sockets that listen on a port."""
+    inodes = set()
+    for fields in (line.split() for line in text.splitlines()[1:]):
+        if len(fields) > 9 and fields[3] == LISTEN and int(fields[1].rpartition(b":")[2], 16) == port:
+            inodes.add(int(fields[9]))
+    return inodes
+
+
+def parse_socket_link(link: str) -> int | None:
+    """Read what /proc/<pid>/fd/<n> links to: the inode, if it is a socket."""
+    inode = link.removeprefix("socket:[").removesuffix("]")
+    return int(inode) if link.startswith("socket:[") and inode.isdigit() else None
 
 
 def parse_pid(text: bytes) -> int | None:

@@ -2,10 +2,12 @@
 
 Pure. What a reader could not read is None; everything else only ever counts
 up (except the memory gauges), and a sample is the difference of two readings.
+`sources` are the files that each column came from; `stalled_s` is pressure (PSI),
+seconds in which some task waited, by resource: read only to be shown.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 NicKind = Literal["hardware", "virtual", "loopback"]
@@ -47,6 +49,65 @@ class HostReading:
     memory: MemoryGauge | None
     nics: Mapping[str, NicCounters] | None
     disks: Mapping[str, DiskCounters] | None
+    stalled_s: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuLevel:
+    """A group that CPU time is counted for. `quota_cores` is None where none is set on it."""
+
+    path: str
+    used_s: float | None
+    quota_cores: float | None
+    used_file: str = ""
+    limit_file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLevel:
+    """A group that memory is counted for; `used_bytes` is without the inactive file cache."""
+
+    path: str
+    used_bytes: float | None
+    limit_bytes: float | None
+    used_file: str = ""
+    limit_file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttling:
+    """How often a group used up its quota before a period was over, and how long it then stood still."""
+
+    periods: int
+    throttled_periods: int
+    throttled_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupReading:
+    """A control group: a container, or a systemd unit.
+
+    `identity` tells it from a later group of the same name, whose counters begin
+    again. The first level is the group itself; the others are those above it that
+    have a limit. `io_stalled_s` is the group's own pressure; `io_ops` are reads
+    and writes by device.
+    """
+
+    at_s: float
+    identity: tuple[object, ...]
+    name: str
+    cpu: tuple[CpuLevel, ...]
+    cpuset_cores: int | None
+    machine_cores: int | None
+    memory: tuple[MemoryLevel, ...]
+    machine_memory: MemoryGauge | None
+    nics: Mapping[str, NicCounters] | None
+    io_stalled_s: float | None
+    io_ops: Mapping[str, int] | None
+    throttling: Throttling | None = None
+    stalled_s: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +144,7 @@ class ProcessReading:
     cores: int | None
     machine_cores: int | None
     memory_total_bytes: int | None
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def root(self) -> tuple[int, float]:
@@ -97,4 +159,4 @@ class Absent:
     why: str
 
 
-Reading = HostReading | ProcessReading
+Reading = HostReading | CgroupReading | ProcessReading

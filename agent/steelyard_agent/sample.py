@@ -3,16 +3,19 @@
 Pure. Averages over the interval T between the readings:
 
     cpu = busy seconds / (T x cores)             mem = used / total, at the later reading
-    net = max over NICs of max(rx, tx) / speed   io  = max over whole disks of busy seconds / T
+    net, io: see `devices`                       a control group: see `group`
 
 A limit that is given takes the place of the measured capacity. What cannot be
 measured, and a counter that went backwards, is None for that column: never a guess.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from steelyard_agent import process_tree
-from steelyard_agent.reading import DiskCounters, HostReading, NicCounters, ProcessReading, Reading
+from steelyard_agent import devices, group, process_tree
+from steelyard_agent.devices import rate
+from steelyard_agent.evidence import Evidence, nothing, share
+from steelyard_agent.reading import CgroupReading, HostReading, ProcessReading, Reading
 
 # Beyond that a CPU figure is a broken reader's; the wire format refuses it.
 MAX_CPU_UTILIZATION = 64.0
@@ -37,11 +40,15 @@ NOTHING = Indicators()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Utilizations of an interval, and the capacities: cores, bytes/s, operations/s, bytes."""
+    """Utilizations of an interval, and the capacities: cores, bytes/s, operations/s, bytes.
+
+    `evidence` says where the utilizations came from, with extras that are not sent.
+    """
 
     interval_s: float
     utilization: Indicators
     capacity: Indicators
+    evidence: tuple[Evidence, ...] = field(default=(), compare=False)
 
 
 def take(before: Reading, after: Reading, limits: Indicators) -> Sample | None:
@@ -52,26 +59,63 @@ def take(before: Reading, after: Reading, limits: Indicators) -> Sample | None:
     match before, after:
         case HostReading(), HostReading():
             return _host(before, after, interval_s, limits)
+        case CgroupReading(), CgroupReading() if before.identity == after.identity:
+            return _cgroup(before, after, interval_s, limits)
         case ProcessReading(), ProcessReading() if before.root == after.root:
             return _process(before, after, interval_s, limits)
     return None
 
 
 def _host(before: HostReading, after: HostReading, interval_s: float, limits: Indicators) -> Sample:
-    memory = after.memory
+    memory, sources = after.memory, after.sources
     capacity = Indicators(
         cpu=_first(limits.cpu, after.cores),
-        net=_first(limits.net, _fastest(after)),
+        net=_first(limits.net, devices.fastest(after.nics)),
         io=limits.io,
         mem=_first(limits.mem, memory.total_bytes if memory else None),
     )
-    utilization = Indicators(
-        cpu=_cpu(_rate(before.cpu_busy_s, after.cpu_busy_s, interval_s), capacity.cpu),
-        net=_net(before, after, interval_s, limits.net),
-        io=_io(before, after, interval_s),
-        mem=_share(memory.total_bytes - memory.available_bytes if memory else None, capacity.mem),
+    busy = rate(before.cpu_busy_s, after.cpu_busy_s, interval_s)
+    used = memory.total_bytes - memory.available_bytes if memory else None
+    cores = "--cpu-limit" if limits.cpu else sources.get("cores")
+    return _sample(
+        interval_s,
+        capacity,
+        [
+            _cpu(busy, capacity.cpu, sources.get("cpu"), cores),
+            devices.net(before.nics, after.nics, interval_s, limits.net, sources),
+            devices.io(before.disks, after.disks, interval_s, sources),
+            share(
+                "mem",
+                used,
+                capacity.mem,
+                "bytes",
+                sources=(sources.get("mem"), "--mem-limit" if limits.mem else None),
+                note="all but what the kernel can take back at once (MemTotal - MemAvailable)",
+            ),
+            *_pressure(before.stalled_s, after.stalled_s, interval_s, sources.get("psi")),
+        ],
     )
-    return Sample(interval_s=interval_s, utilization=utilization, capacity=capacity)
+
+
+def _cgroup(before: CgroupReading, after: CgroupReading, interval_s: float, limits: Indicators) -> Sample:
+    capacity = Indicators(
+        cpu=_first(limits.cpu, group.cores(after)),
+        net=_first(limits.net, devices.fastest(after.nics)),
+        io=limits.io,
+        mem=_first(limits.mem, group.memory_bytes(after)),
+    )
+    return _sample(
+        interval_s,
+        capacity,
+        [
+            group.cpu(before, after, interval_s, limits.cpu, MAX_CPU_UTILIZATION),
+            devices.net(before.nics, after.nics, interval_s, limits.net, after.sources),
+            group.io(before, after, interval_s, limits.io),
+            group.memory(after, limits.mem),
+            *group.throttled(before, after, interval_s),
+            *_pressure(before.stalled_s, after.stalled_s, interval_s, after.sources.get("psi")),
+        ],
+    )
 
 
 def _process(before: ProcessReading, after: ProcessReading, interval_s: float, limits: Indicators) -> Sample:
@@ -83,72 +127,59 @@ def _process(before: ProcessReading, after: ProcessReading, interval_s: float, l
     )
     spent_s = process_tree.cpu_spent_s(before, after)
     calls = process_tree.io_calls(before, after) if limits.io else None
-    utilization = Indicators(
-        cpu=_cpu(spent_s / interval_s if spent_s is not None else None, capacity.cpu),
-        io=_share(calls / interval_s if calls is not None else None, limits.io),
-        # Pages that the processes share are counted for each of them, so this is an upper bound.
-        mem=_share(sum(process.rss_bytes for process in after.processes.values()), capacity.mem),
+    tree = f"{after.sources.get('tree', 'process')} ({after.name}) and {len(after.processes) - 1} below it"
+    found = after.sources.get("found")
+    affinity = "--cpu-limit" if limits.cpu else "CPU affinity"
+    io = nothing("io", "counted only against --io-capacity")
+    if limits.io:
+        rate_s = None if calls is None else calls / interval_s
+        io = share("io", rate_s, limits.io, "calls/s", sources=("/proc/<pid>/io", "--io-capacity"))
+    return _sample(
+        interval_s,
+        capacity,
+        [
+            _cpu(None if spent_s is None else spent_s / interval_s, capacity.cpu, tree, found, affinity),
+            nothing("net", "the kernel does not count it by process"),
+            io,
+            share(
+                "mem",
+                sum(process.rss_bytes for process in after.processes.values()),
+                capacity.mem,
+                "bytes",
+                sources=("/proc/<pid>/stat (rss)", "--mem-limit" if limits.mem else "the machine's memory"),
+                note="pages that processes share are counted for each of them: an upper bound",
+            ),
+        ],
     )
-    return Sample(interval_s=interval_s, utilization=utilization, capacity=capacity)
 
 
-def _net(before: HostReading, after: HostReading, interval_s: float, given: float | None) -> float | None:
-    """Return the most loaded NIC's utilization.
-
-    None too when the NIC that moves the most bytes has no known speed: the
-    others' figures would then hide the one that matters.
-    """
-    was, now = _counted_nics(before), _counted_nics(after)
-    flows: list[tuple[float, float]] = []  # bytes/s and speed; 0 is an unknown speed
-    for name in was.keys() & now.keys():
-        rx = _rate(was[name].rx_bytes, now[name].rx_bytes, interval_s)
-        tx = _rate(was[name].tx_bytes, now[name].tx_bytes, interval_s)
-        if rx is None or tx is None:
-            return None
-        flows.append((max(rx, tx), given or now[name].bytes_per_s or 0.0))
-    if not flows or max(flows)[1] == 0.0:
-        return None
-    return max(min(flow / speed, 1.0) for flow, speed in flows if speed)
+def _sample(interval_s: float, capacity: Indicators, evidence: Sequence[Evidence]) -> Sample:
+    value = {one.indicator: one.value for one in evidence}
+    utilization = Indicators(cpu=value["cpu"], net=value["net"], io=value["io"], mem=value["mem"])
+    return Sample(interval_s=interval_s, utilization=utilization, capacity=capacity, evidence=tuple(evidence))
 
 
-def _counted_nics(reading: HostReading) -> dict[str, NicCounters]:
-    # Bridges, bonds, tunnels and veths repeat the hardware's bytes; in a container they are all there is.
-    nics = {name: nic for name, nic in (reading.nics or {}).items() if nic.kind != "loopback"}
-    return {name: nic for name, nic in nics.items() if nic.kind == "hardware"} or nics
+def _cpu(used: float | None, cores: float | None, *sources: str | None) -> Evidence:
+    return share("cpu", used, cores, "cores", high=MAX_CPU_UTILIZATION, sources=sources)
 
 
-def _fastest(reading: HostReading) -> float | None:
-    # Not the most loaded one's: a capacity that changes with the load would move the baseline weights.
-    return max((nic.bytes_per_s for nic in _counted_nics(reading).values() if nic.bytes_per_s), default=None)
-
-
-def _io(before: HostReading, after: HostReading, interval_s: float) -> float | None:
-    was, now = _whole_disks(before), _whole_disks(after)
-    busiest: float | None = None
-    for name in was.keys() & now.keys():
-        busy = _rate(was[name].busy_s, now[name].busy_s, interval_s)
-        if busy is None:
-            return None
-        busiest = max(busiest or 0.0, min(busy, 1.0))
-    return busiest
-
-
-def _whole_disks(reading: HostReading) -> dict[str, DiskCounters]:
-    return {name: disk for name, disk in (reading.disks or {}).items() if disk.whole}
-
-
-def _rate(before: float | None, after: float | None, interval_s: float) -> float | None:
-    if before is None or after is None or after < before:
-        return None
-    return (after - before) / interval_s
-
-
-def _cpu(rate: float | None, cores: float | None) -> float | None:
-    return min(rate / cores, MAX_CPU_UTILIZATION) if rate is not None and cores else None
-
-
-def _share(value: float | None, capacity: float | None) -> float | None:
-    return min(max(value / capacity, 0.0), 1.0) if value is not None and capacity else None
+def _pressure(
+    before: Mapping[str, float], after: Mapping[str, float], interval_s: float, source: str | None
+) -> list[Evidence]:
+    """Return the machine's pressure: shown, not sent."""
+    note = "the machine's: the share of time in which some task waited"
+    return [
+        share(
+            f"psi {name}",
+            rate(before[name], after[name], interval_s),
+            1.0,
+            "stalled s/s",
+            sources=(f"{source}/{name}",),
+            note=note,
+        )
+        for name in after
+        if name in before
+    ]
 
 
 def _first(*values: float | None) -> float | None:

@@ -1,21 +1,22 @@
 """The whole agent and a real Memcached: records arrive, through every kind of trouble."""
 
-import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 from pymemcache.client.base import Client
-from steelyard_agent import record, signature
+from steelyard_agent import record, rendezvous, signature
 from steelyard_agent.record import SampleRecord
 
-from conftest import Daemon
+from conftest import Daemon, free_port
 
 pytestmark = pytest.mark.integration
 
@@ -56,11 +57,17 @@ def sample_after(earlier: SampleRecord, memcached: Daemon) -> SampleRecord:
     return found
 
 
-def value_in(memcached: Daemon) -> bytes | None:
+def leaving_in(memcached: Daemon) -> SampleRecord | None:
+    """Return the sample that lies there now, if it is a last one."""
+    found = sample_in(memcached)
+    return found if found is not None and found.leaving else None
+
+
+def value_in(memcached: Daemon, key: str = KEY) -> bytes | None:
     """Return the bytes that lie there now."""
     client = Client(("127.0.0.1", memcached.port), connect_timeout=1, timeout=1)
     try:
-        value: bytes | None = client.get(KEY)
+        value: bytes | None = client.get(key)
     finally:
         client.close()
     return value
@@ -68,9 +75,15 @@ def value_in(memcached: Daemon) -> bytes | None:
 
 @contextmanager
 def running(memcached: Daemon, *flags: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    with running_on([memcached.address], *flags, log=log) as agent:
+        yield agent
+
+
+@contextmanager
+def running_on(servers: Sequence[str], *flags: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
     command = [
         sys.executable, "-m", "steelyard_agent", "--upstream", "web", "--peer", "server-1",
-        "--memcached", f"127.0.0.1:{memcached.port}", "--interval", "0.1", *flags,
+        "--memcached", ",".join(servers), "--interval", "0.1", "--scope", "host", *flags,
     ]  # fmt: skip
     with log.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as agent:
         try:
@@ -160,43 +173,103 @@ def test_with_a_key_file_samples_are_signed_and_an_open_file_is_warned_of(
     assert warned == (mode == 0o644)
 
 
-def test_a_key_file_that_is_not_there_is_one_line_and_exits_2() -> None:
-    command = [sys.executable, "-m", "steelyard_agent", "--key-file", "/nowhere/key"]
-    ran = subprocess.run(command, capture_output=True, check=False, text=True)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == (
-        "steelyard-agent: the key file /nowhere/key cannot be read: No such file or directory\n"
-    )
+def test_samples_go_to_the_next_server_of_a_pool_while_one_is_dead(memcached: Daemon, tmp_path: Path) -> None:
+    # A pool of this server and of one that is dead, which the key prefers: as after a crash.
+    port = free_port()
+    while rendezvous.order([f"127.0.0.1:{port}", memcached.address], KEY)[0] == memcached.address:
+        port = free_port()
+    log = tmp_path / "log"
+    servers = [memcached.address, f"127.0.0.1:{port}"]
+    with running_on(servers, log=log):
+        sample_after(eventually(lambda: sample_in(memcached)), memcached)
+        said = f"Memcached at 127.0.0.1:{port} takes no samples ([Errno 111] Connection refused): "
+        assert log.read_text().count(f"{said}{memcached.address} takes them meanwhile") == 1
 
 
-def test_once_prints_one_sample_and_needs_no_memcached() -> None:
-    command = [sys.executable, "-m", "steelyard_agent", "--once", "--interval", "0.1", "--peer", "server-1"]
-    printed = subprocess.run(
-        [*command, "--memcached", "127.0.0.1:1"], capture_output=True, check=True, text=True
-    )
-    assert isinstance(record.decode(printed.stdout.encode()), SampleRecord)
-    assert json.dumps(json.loads(printed.stdout), indent=2) + "\n" == printed.stdout
-    assert printed.stderr == ""
+def test_sighup_takes_up_new_settings_and_goes_on_counting(memcached: Daemon, tmp_path: Path) -> None:
+    file, log = tmp_path / "agent.toml", tmp_path / "log"
+    file.write_text("cpu_limit = 2\n")
+    with running(memcached, "--config", str(file), log=log) as agent:
+        first = eventually(lambda: sample_in(memcached))
+        assert first.capacity[0] == 2.0
+        file.write_text("cpu_limit = 4\n")
+        agent.send_signal(signal.SIGHUP)
+
+        def changed() -> SampleRecord | None:
+            found = sample_in(memcached)
+            return found if found is not None and found.capacity[0] == 4.0 else None
+
+        found = eventually(changed)
+        assert found.boot == first.boot
+        assert found.seq > first.seq
 
 
-def test_once_on_a_process_that_is_not_there_says_so_and_exits_1() -> None:
+def test_sighup_with_a_mistake_says_so_and_changes_nothing(memcached: Daemon, tmp_path: Path) -> None:
+    file, log = tmp_path / "agent.toml", tmp_path / "log"
+    file.write_text("cpu_limit = 2\n")
+    with running(memcached, "--config", str(file), log=log) as agent:
+        eventually(lambda: sample_in(memcached))
+        file.write_text("cpu_limt = 4\n")
+        agent.send_signal(signal.SIGHUP)
+        eventually(lambda: "the old ones stay" in log.read_text() or None)
+        assert f"not taken up: {file}: 'cpu_limt' is no setting" in log.read_text()
+        before = eventually(lambda: sample_in(memcached))
+        assert sample_after(before, memcached).capacity[0] == 2.0
+        agent.send_signal(signal.SIGHUP)
+        agent.terminate()
+        assert agent.wait() == 0
+
+
+def test_sighup_under_another_name_leaves_under_the_old_one(memcached: Daemon, tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text('peer = "server-1"\n')
     command = [
-        sys.executable,
-        "-m",
-        "steelyard_agent",
-        "--once",
-        "--scope",
-        "process",
-        "--pid-file",
-        "/nowhere/x",
-    ]
-    ran = subprocess.run(command, capture_output=True, check=False, text=True)
-    assert (ran.returncode, ran.stdout) == (1, "")
-    assert "PID file /nowhere/x is not there" in ran.stderr
+        sys.executable, "-m", "steelyard_agent", "--config", str(file), "--memcached", memcached.address,
+        "--interval", "0.1", "--scope", "host",
+    ]  # fmt: skip
+    with subprocess.Popen(command) as agent:
+        try:
+            eventually(lambda: sample_in(memcached))
+            file.write_text('peer = "server-2"\n')
+            agent.send_signal(signal.SIGHUP)
+            last = eventually(lambda: leaving_in(memcached))
+            assert last.peer == "server-1"
+            eventually(lambda: value_in(memcached, KEY.replace("server-1", "server-2")))
+        finally:
+            agent.kill()
 
 
-def test_a_wrong_flag_is_one_line_and_exits_2() -> None:
-    command = [sys.executable, "-m", "steelyard_agent", "--interval", "soon"]
-    ran = subprocess.run(command, capture_output=True, check=False, text=True)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == "steelyard-agent: --interval is 'soon': give seconds within 0.1..60\n"
+def test_orca_is_shown_in_a_file_and_over_http_and_is_gone_afterwards(
+    memcached: Daemon, tmp_path: Path
+) -> None:
+    file, port = tmp_path / "orca", free_port()
+
+    def page(name: str) -> str | None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{name}", timeout=20) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError:  # 503: no sample yet
+            return None
+        except urllib.error.URLError:  # not listening yet
+            return None
+
+    with running(memcached, "--orca", f"{file},:{port}", log=tmp_path / "log") as agent:
+        eventually(lambda: sample_in(memcached))
+        assert eventually(lambda: page("orca")).startswith("TEXT cpu_utilization=")
+        assert 'steelyard_agent_utilization{indicator="cpu"}' in (page("metrics") or "")
+        assert f'steelyard_agent_memcached_up{{server="{memcached.address}"}} 1' in (page("metrics") or "")
+        assert file.read_text().startswith("TEXT cpu_utilization=")
+        agent.send_signal(signal.SIGHUP)  # the port is kept
+        assert page("orca")
+        agent.terminate()
+        assert agent.wait() == 0
+    assert not file.exists()
+    assert page("orca") is None
+
+
+def test_a_port_that_is_taken_is_one_line_and_exits_2(memcached: Daemon, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with running(memcached, "--orca", memcached.address, log=log) as agent:
+        assert agent.wait() == 2
+    said = f"steelyard-agent: --orca: {memcached.address} cannot be listened on: Address already in use\n"
+    assert log.read_text() == said

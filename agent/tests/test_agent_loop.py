@@ -1,7 +1,8 @@
 """The loop on invented readings: what is sent, when, and what is logged."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import pytest
 from steelyard_agent import record, signature
@@ -9,6 +10,7 @@ from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.reading import Absent, HostReading, ProcessCounters, ProcessReading, Reading
 from steelyard_agent.record import SampleRecord
 from steelyard_agent.sample import NOTHING
+from steelyard_agent.status import Status
 
 GONE = Absent("process 7 is not running")
 
@@ -34,11 +36,15 @@ def app(at_s: float, cpu_s: float, started_s: float = 5.0, pid: int = 7) -> Proc
 
 
 class Shelf:
-    """A store that keeps what it is given, and may refuse it."""
+    """A pool that keeps what it is given, and may refuse it."""
 
     def __init__(self, takes: bool = True) -> None:
         self.takes = takes
         self.records: list[SampleRecord] = []
+
+    @property
+    def reachable(self) -> dict[str, bool]:
+        return {"a:1": self.takes}
 
     def put(self, key: str, value: bytes) -> bool:
         decoded = record.decode(value)
@@ -48,17 +54,36 @@ class Shelf:
         return self.takes
 
 
-def agent_on(readings: list[Reading | Absent], *shelves: Shelf) -> Agent:
+class Window:
+    """A place that keeps every status it is to show."""
+
+    def __init__(self) -> None:
+        self.shown: list[Status] = []
+
+    def show(self, status: Status) -> None:
+        self.shown.append(status)
+
+    def close(self) -> None:
+        pass
+
+
+def agent_on(
+    readings: list[Reading | Absent], shelf: Shelf, places: Sequence[Window] = (), seq: int = 0
+) -> Agent:
     source: Iterator[Reading | Absent] = iter(readings)
     return Agent(
         Sampler(lambda: next(source), NOTHING),
-        shelves,
+        shelf,
         upstream="web",
         peer="server-1",
         scope="host",
         boot="b1",
         interval_s=1.0,
+        stale_s=3.0,
         wall_clock=lambda: 1790000000.5,
+        clock=lambda: 77.0,
+        seq=seq,
+        places=places,
     )
 
 
@@ -88,18 +113,35 @@ def test_seq_counts_up_though_stores_refuse() -> None:
     assert [sent.seq for sent in shelf.records] == [1, 2, 3]
 
 
-def test_every_store_gets_every_record() -> None:
-    shelves = Shelf(takes=False), Shelf()
-    agent = agent_on([host(0, 10), host(1, 11)], *shelves)
+def test_seq_goes_on_from_the_agent_before() -> None:
+    shelf = Shelf()
+    agent = agent_on([host(0, 10), host(1, 11)], shelf, seq=41)
     agent.tick()
     agent.tick()
-    assert shelves[0].records == shelves[1].records != []
+    assert [sent.seq for sent in shelf.records] == [42]
+
+
+def test_every_tick_is_shown_with_what_became_of_the_samples() -> None:
+    shelf, window = Shelf(), Window()
+    agent = agent_on([host(0, 10), host(1, 11), host(2, 12), GONE], shelf, [window])
+    agent.tick()
+    taken = agent.tick()
+    shelf.takes = False
+    agent.tick()
+    agent.tick()
+    assert [status.record is not None for status in window.shown] == [False, True, True, False]
+    assert window.shown[1] == Status(
+        at_s=77.0, stale_s=3.0, record=taken, delivered=1, dropped=0, reachable={"a:1": True}
+    )
+    assert [(status.delivered, status.dropped) for status in window.shown[2:]] == [(1, 1), (1, 1)]
 
 
 def test_with_a_key_every_value_is_signed() -> None:
     values: list[bytes] = []
 
     class Raw:
+        reachable: ClassVar[dict[str, bool]] = {}
+
         def put(self, key: str, value: bytes) -> bool:
             assert key == "steelyard:1:sample:web:server-1"
             values.append(value)
@@ -107,13 +149,15 @@ def test_with_a_key_every_value_is_signed() -> None:
 
     agent = Agent(
         Sampler(iter([host(0, 10), host(1, 11), host(2, 12)]).__next__, NOTHING),
-        [Raw()],
+        Raw(),
         upstream="web",
         peer="server-1",
         scope="host",
         boot="b1",
         interval_s=1.0,
+        stale_s=3.0,
         wall_clock=lambda: 0.0,
+        clock=lambda: 0.0,
         key=b"k" * 32,
     )
     agent.tick()
@@ -159,7 +203,7 @@ def test_a_restart_between_two_ticks_starts_anew(caplog: pytest.LogCaptureFixtur
 
 
 def test_leaving_sends_a_fresh_sample_that_says_so() -> None:
-    agent = agent_on([host(0, 10), host(1, 11), host(1.5, 12)])
+    agent = agent_on([host(0, 10), host(1, 11), host(1.5, 12)], Shelf())
     agent.tick()
     agent.tick()
     last = agent.leave()
@@ -167,7 +211,7 @@ def test_leaving_sends_a_fresh_sample_that_says_so() -> None:
 
 
 def test_leaving_after_the_process_has_ended_repeats_the_last_figures() -> None:
-    agent = agent_on([app(0, 1), app(1, 1.5), GONE])
+    agent = agent_on([app(0, 1), app(1, 1.5), GONE], Shelf())
     agent.tick()
     agent.tick()
     last = agent.leave()
@@ -175,6 +219,6 @@ def test_leaving_after_the_process_has_ended_repeats_the_last_figures() -> None:
 
 
 def test_leaving_before_anything_was_measured_still_says_so() -> None:
-    last = agent_on([GONE]).leave()
+    last = agent_on([GONE], Shelf()).leave()
     assert (last.seq, last.leaving, last.utilization) == (1, True, (None, None, None, None))
     assert isinstance(record.decode(record.encode(last)), SampleRecord)

@@ -1,5 +1,6 @@
-"""Flags, environment, defaults."""
+"""Flags, environment, TOML file, defaults."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,21 @@ from steelyard_agent.sample import NOTHING, Indicators
 from steelyard_agent.settings import Settings, SettingsError
 
 
-def load(*arguments: str, **environment: str) -> Settings:
-    return settings.load(arguments, environment, hostname="node-7")
+def file_of(text: str) -> Callable[[Path], bytes]:
+    return lambda _path: text.encode()
+
+
+def no_file(path: Path) -> bytes:
+    raise FileNotFoundError(2, "No such file or directory", str(path))
+
+
+def load(*arguments: str, toml: str | None = None, **environment: str) -> Settings:
+    read = no_file if toml is None else file_of(toml)
+    return settings.load(arguments, environment, hostname="node-7", read=read)
+
+
+def load_file(text: str, *arguments: str, **environment: str) -> Settings:
+    return load("--config", "a.toml", *arguments, toml=text, **environment)
 
 
 def test_everything_has_a_default() -> None:
@@ -18,12 +32,19 @@ def test_everything_has_a_default() -> None:
         peer="node-7",
         memcached=(("127.0.0.1", 11211),),
         interval_s=1.0,
-        scope="host",
+        scope="auto",
+        limits=NOTHING,
         pid=None,
         pid_file=None,
-        limits=NOTHING,
+        listen_port=None,
+        unit=None,
+        orca_file=None,
+        orca_address=None,
         once=False,
+        explain=False,
         verbose=False,
+        key=None,
+        key_file=None,
     )
 
 
@@ -31,7 +52,7 @@ def test_every_flag_is_read() -> None:
     line = (
         "--upstream api --peer s-1 --memcached a:1,[::1]:2,b --interval 0.5 --scope process"
         " --pid-file /run/x.pid --cpu-limit 0.5 --mem-limit 2e9 --net-capacity 125000000 --io-capacity 5000"
-        " --once --verbose"
+        " --orca /run/x.orca,:9811 --key-file /run/key --once --explain --verbose"
     )
     assert load(*line.split()) == Settings(
         upstream="api",
@@ -39,23 +60,105 @@ def test_every_flag_is_read() -> None:
         memcached=(("a", 1), ("::1", 2), ("b", 11211)),
         interval_s=0.5,
         scope="process",
-        pid=None,
-        pid_file=Path("/run/x.pid"),
         limits=Indicators(cpu=0.5, mem=2e9, net=125e6, io=5000.0),
+        pid_file=Path("/run/x.pid"),
+        orca_file=Path("/run/x.orca"),
+        orca_address=("127.0.0.1", 9811),
         once=True,
+        explain=True,
         verbose=True,
+        key_file=Path("/run/key"),
     )
 
 
-def test_a_flag_is_stronger_than_the_environment_and_that_than_the_default() -> None:
-    environment = {"STEELYARD_AGENT_UPSTREAM": "api", "STEELYARD_AGENT_CPU_LIMIT": "2"}
-    assert load("--upstream", "web", **environment).upstream == "web"
-    assert load(**environment).upstream == "api"
-    assert load(**environment).limits.cpu == 2.0
+def test_every_setting_can_stand_in_the_file() -> None:
+    text = """
+        upstream = "api"
+        peer = "s-1"
+        memcached = ["a:1", "[::1]:2", "b"]
+        interval = 0.5
+        scope = "process"
+        unit = "nginx"
+        cpu_limit = 2
+        mem_limit = 2e9
+        net_capacity = 125_000_000
+        io_capacity = "5000"
+        orca = ["/run/x.orca", "[::1]:9811"]
+        key_file = "/run/key"
+        verbose = true
+    """
+    assert load_file(text) == Settings(
+        upstream="api",
+        peer="s-1",
+        memcached=(("a", 1), ("::1", 2), ("b", 11211)),
+        interval_s=0.5,
+        scope="process",
+        limits=Indicators(cpu=2.0, mem=2e9, net=125e6, io=5000.0),
+        unit="nginx.service",
+        orca_file=Path("/run/x.orca"),
+        orca_address=("::1", 9811),
+        verbose=True,
+        key_file=Path("/run/key"),
+    )
+
+
+def test_a_flag_is_stronger_than_the_environment_and_that_than_the_file_and_that_than_the_default() -> None:
+    environment = {"STEELYARD_AGENT_UPSTREAM": "from-environment"}
+    text = 'upstream = "from-file"\ncpu_limit = 2'
+    assert load_file(text, "--upstream", "from-flag", **environment).upstream == "from-flag"
+    assert load_file(text, **environment).upstream == "from-environment"
+    assert load_file(text).upstream == "from-file"
+    assert load().upstream == "web"
+    assert load_file(text, "--upstream", "from-flag", **environment).limits.cpu == 2.0
+
+
+def test_the_file_is_named_by_a_flag_or_by_the_environment() -> None:
+    assert load(toml='peer = "s-2"', STEELYARD_AGENT_CONFIG="/etc/x.toml").peer == "s-2"
+    assert load(toml='peer = "s-2"').peer == "node-7"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('upstrem = "web"', "a.toml: 'upstrem' is no setting; the settings are cpu_limit, interval, "),
+        ("net-capacity = 1", "a.toml: 'net-capacity' is no setting: write net_capacity"),
+        ("once = true", "a.toml: 'once' is no setting"),
+        ("explain = true", "a.toml: 'explain' is no setting"),
+        ('config = "b.toml"', "a.toml: 'config' is no setting"),
+        ('key = "secret"', "a.toml: 'key' is no setting: put the key into a file of its own"),
+        ("[agent]\ninterval = 1", "a.toml: 'agent' is no setting"),
+        ("interval = 90", "interval in a.toml is '90': give seconds within 0.1..60"),
+        ("interval = nan", "interval in a.toml is 'nan': give seconds within 0.1..60"),
+        ("interval = true", "interval in a.toml is 'yes': give seconds"),
+        ("interval = {s = 1}", "a.toml: 'interval' is neither text, a number, true or false"),
+        ("memcached = [1]", "a.toml: 'memcached' is neither text"),
+        ("memcached = []", "a.toml: 'memcached' is neither text"),
+        ("peer = 1979-05-27", "a.toml: 'peer' is neither text"),
+        ("interval = ", "a.toml: it is not TOML: "),
+        ("interval = 1\ninterval = 2", "a.toml: it is not TOML: "),
+    ],
+)
+def test_a_wrong_file_is_one_line_that_names_the_key_and_the_file(text: str, said: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load_file(text)
+    assert str(raised.value).startswith(said)
+    assert "\n" not in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_file_that_is_not_text_or_not_there_is_one_line() -> None:
+    with pytest.raises(SettingsError, match=r"^--config: a\.toml cannot be read: No such file or directory$"):
+        load("--config", "a.toml")
+    with pytest.raises(SettingsError, match=r"^a\.toml: it is not UTF-8$"):
+        settings.load(["--config", "a.toml"], {}, hostname="x", read=lambda _path: b'peer = "\xff"')
 
 
 def test_memcached_comes_from_the_variable_that_all_parts_share() -> None:
     assert load(STEELYARD_MEMCACHED="10.0.0.9:11311").memcached == (("10.0.0.9", 11311),)
+
+
+def test_a_server_that_is_named_twice_is_one_server() -> None:
+    assert load("--memcached", "a:1,b:2,a:1").memcached == (("a", 1), ("b", 2))
 
 
 def test_the_key_comes_from_the_environment_as_it_is_or_as_a_file() -> None:
@@ -87,9 +190,45 @@ def test_an_empty_variable_is_not_set() -> None:
     assert load(STEELYARD_AGENT_INTERVAL="").interval_s == 1.0
 
 
+def test_a_variable_that_kubernetes_makes_for_a_service_of_our_name_is_no_setting() -> None:
+    assert load(STEELYARD_AGENT_PORT="tcp://10.0.0.1:80") == load()
+
+
 def test_switches_are_words_in_the_environment() -> None:
     assert load(STEELYARD_AGENT_VERBOSE="true").verbose
     assert not load(STEELYARD_AGENT_VERBOSE="0").verbose
+
+
+def test_a_process_may_be_named_in_four_ways() -> None:
+    assert load("--scope", "process", "--pid", "4711").pid == 4711
+    assert load("--scope", "process", "--pid-file", "x").pid_file == Path("x")
+    assert load("--scope", "process", "--listen-port", "8080").listen_port == 8080
+    assert load("--scope", "process", "--unit", "app@1.socket").unit == "app@1.socket"
+
+
+def test_a_process_that_a_stronger_place_names_takes_the_place_of_a_weaker_ones() -> None:
+    text = 'scope = "process"\nunit = "nginx"'
+    chosen = load_file(text, "--pid", "4711")
+    assert (chosen.pid, chosen.unit) == (4711, None)
+    chosen = load_file(text, STEELYARD_AGENT_PID_FILE="x")
+    assert (chosen.pid_file, chosen.unit) == (Path("x"), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "address"),
+    [
+        ("/run/orca", Path("/run/orca"), None),
+        ("./orca", Path("orca"), None),
+        (":9811", None, ("127.0.0.1", 9811)),
+        ("0.0.0.0:9811", None, ("0.0.0.0", 9811)),  # noqa: S104
+        ("[::1]:9811, /run/orca", Path("/run/orca"), ("::1", 9811)),
+    ],
+)
+def test_orca_is_a_file_or_an_address_or_both(
+    text: str, file: Path | None, address: tuple[str, int] | None
+) -> None:
+    chosen = load("--orca", text)
+    assert (chosen.orca_file, chosen.orca_address) == (file, address)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +238,7 @@ def test_switches_are_words_in_the_environment() -> None:
         ("--interval 0", "--interval is '0': give seconds within 0.1..60"),
         ("--interval nan", "--interval is 'nan': give seconds within 0.1..60"),
         ("--upstream a:b", "--upstream is 'a:b': a name is 1 to 64 letters"),
-        ("--scope galaxy", "--scope is 'galaxy': give host or process"),
+        ("--scope galaxy", "--scope is 'galaxy': give auto, host, cgroup or process"),
         ("--cpu-limit -1", "--cpu-limit is '-1': give cores"),
         ("--mem-limit inf", "--mem-limit is 'inf': give bytes"),
         ("--net-capacity 0", "--net-capacity is '0': give bytes/s"),
@@ -108,14 +247,21 @@ def test_switches_are_words_in_the_environment() -> None:
         ("--memcached host:70000", "--memcached is 'host:70000': give HOST:PORT"),
         ("--memcached a,,b", "--memcached is 'a,,b': give HOST:PORT"),
         ("--memcached [::1", "--memcached is '[::1': give HOST:PORT"),
+        ("--orca orca", "--orca is 'orca': give a file"),
+        ("--orca 9811", "--orca is '9811': give a file"),
+        ("--orca :0", "--orca is ':0': give a file"),
+        ("--orca :1,:2", "--orca is ':1,:2': give a file"),
         ("--pid 12", "--pid is for one process: add --scope process"),
-        ("--scope process", "--scope process needs --pid N or --pid-file FILE"),
+        ("--scope cgroup --unit x", "--unit is for one process: add --scope process"),
         (
-            "--scope process --pid 1 --pid-file x",
-            "--scope process needs --pid N or --pid-file FILE, not both",
+            "--scope process",
+            "--scope process needs --pid N, --pid-file FILE, --listen-port PORT or --unit NAME",
         ),
+        ("--scope process --pid 1 --pid-file x", "--pid and --pid-file both name a process: give one"),
         ("--scope process --pid 0", "--pid is '0': give the number of a process"),
         ("--scope process --pid ²", "--pid is '²': give the number of a process"),
+        ("--scope process --listen-port 70000", "--listen-port is '70000': give a port"),
+        ("--scope process --unit ../x", "--unit is '../x': give the name of a systemd unit"),
         ("--peers x", "unrecognized arguments: --peers x (steelyard-agent --help lists the flags)"),
         ("--interval", "argument --interval: expected one argument"),
     ],
@@ -134,4 +280,4 @@ def test_a_bad_variable_is_named_beside_its_flag() -> None:
 
 def test_a_host_name_that_cannot_be_a_peers_name_asks_for_one() -> None:
     with pytest.raises(SettingsError, match=r"--peer: the host name '-x' .* give --peer NAME"):
-        settings.load([], {}, hostname="-x")
+        settings.load([], {}, hostname="-x", read=no_file)

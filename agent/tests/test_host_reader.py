@@ -1,14 +1,22 @@
-"""The host scope's readers, on small /proc and /sys trees and on this machine's own."""
+"""The host scope's reader, on fixture trees and on this machine's own."""
 
 import logging
 import os
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
 import pytest
-from steelyard_agent.reading import MemoryGauge, NicCounters
+from steelyard_agent import sample
+from steelyard_agent.reading import HostReading, MemoryGauge, NicCounters
 from steelyard_agent.readings.columns import Columns
-from steelyard_agent.readings.host import HARDWARE_AGE_S, HostReader
+from steelyard_agent.readings.hardware import HARDWARE_AGE_S
+from steelyard_agent.readings.host import HostReader
+from steelyard_agent.sample import NOTHING, Sample
+
+Plant = Callable[..., Path]
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -28,69 +36,151 @@ def test_a_failing_reader_is_none_and_says_so_once_each_way(caplog: pytest.LogCa
     ]
 
 
-@pytest.fixture
-def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with a disk, its partition, a logical volume on it and no NIC but loopback."""
-    (tmp_path / "sys/block/vda/device").mkdir(parents=True)
-    (tmp_path / "sys/block/dm-0").mkdir()
-    proc = tmp_path / "proc"
-    (proc / "net").mkdir(parents=True)
-    (proc / "stat").write_text("cpu  100 20 50 9000 800 3 2 5 40 0\ncpu0 100 20 50 9000 800 3 2 5 40 0\n")
-    memory = {"MemTotal": 8000, "MemFree": 1000, "MemAvailable": 6000, "Buffers": 0, "Cached": 4000}
-    memory |= {"Active": 0, "Inactive": 0, "Shmem": 0, "Slab": 0, "SReclaimable": 0}
-    (proc / "meminfo").write_text("".join(f"{name}: {size} kB\n" for name, size in memory.items()))
-    (proc / "net/dev").write_text(
-        "Inter-|   Receive\n face |bytes\n    lo: 7 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0\n"
-    )
-    disk = "1 0 8 1 1 0 8 1 0 {busy_ms} 2 0 0 0 0 0 0"
-    (proc / "diskstats").write_text(
-        f"254 0 vda {disk.format(busy_ms=1500)}\n"
-        f"254 1 vda1 {disk.format(busy_ms=1400)}\n"
-        f"253 0 dm-0 {disk.format(busy_ms=1300)}\n"
-    )
-    monkeypatch.setattr(psutil, "PROCFS_PATH", str(proc))
-    return tmp_path
+def test_a_machine_is_read_whole(plant: Plant) -> None:
+    reading = HostReader(root=plant("machine"), clock=lambda: 7.0)()
+    assert reading.at_s == 7.0
+    assert reading.cores == 4
+    assert reading.memory == MemoryGauge(total_bytes=8_000_000 * 1024, available_bytes=6_000_000 * 1024)
+    assert reading.nics == {
+        "lo": NicCounters(kind="loopback", rx_bytes=5_000_000, tx_bytes=5_000_000, bytes_per_s=None),
+        "eth0": NicCounters(kind="hardware", rx_bytes=1000, tx_bytes=2000, bytes_per_s=125_000_000),
+    }
 
 
-def test_cpu_counts_neither_idle_nor_iowait_nor_guest_time(trees: Path) -> None:
-    reading = HostReader(sys=trees / "sys")()
-    assert reading.cpu_busy_s == pytest.approx((100 + 20 + 50 + 3 + 2 + 5) / TICKS_PER_S)
+def test_cpu_counts_neither_idle_nor_iowait_nor_guest_time(plant: Plant) -> None:
+    reading = HostReader(root=plant("machine"))()
+    assert reading.cpu_busy_s == (100 + 20 + 50 + 3 + 2 + 5) / TICKS_PER_S
 
 
-def test_only_the_disk_is_whole(trees: Path) -> None:
-    disks = HostReader(sys=trees / "sys")().disks
+def test_whole_disks_are_neither_partitions_nor_stacked_on_others(plant: Plant) -> None:
+    disks = HostReader(root=plant("machine", "disks"))().disks
     assert disks is not None
-    assert {name: disk.whole for name, disk in disks.items()} == {"vda": True, "vda1": False, "dm-0": False}
-    assert disks["vda"].busy_s == 1.5
+    assert {name: disk.busy_s for name, disk in disks.items() if disk.whole} == {
+        "nvme0n1": 2.5,
+        "sda": 1.5,
+        "cciss/c0d0": 0.7,
+    }
+    assert "sda1" not in disks  # an old kernel's partition, which counts no busy time
+    assert {name for name, disk in disks.items() if not disk.whole} == {
+        "nvme0n1p1", "loop0", "ram0", "md0", "dm-0",
+    }  # fmt: skip
 
 
-def test_a_missing_file_costs_its_column_only(trees: Path) -> None:
-    (trees / "proc/meminfo").unlink()
-    reading = HostReader(sys=trees / "sys")()
-    assert reading.memory is None
-    assert None not in (reading.cpu_busy_s, reading.nics, reading.disks)
+def test_a_speed_that_the_nic_does_not_know_is_none(plant: Plant) -> None:
+    nics = HostReader(root=plant("machine", "nics"))().nics
+    assert nics is not None
+    assert {name: (nic.kind, nic.bytes_per_s) for name, nic in nics.items()} == {
+        "lo": ("loopback", None),
+        "eth0": ("hardware", None),
+        "eth1": ("hardware", None),
+        "eth2": ("hardware", 1_250_000_000),
+        "bond0": ("virtual", None),
+    }
 
 
-def test_memory_and_network_are_read(trees: Path) -> None:
-    reading = HostReader(sys=trees / "sys")()
-    assert reading.memory == MemoryGauge(total_bytes=8000 * 1024, available_bytes=6000 * 1024)
-    assert reading.nics == {"lo": NicCounters(kind="loopback", rx_bytes=7, tx_bytes=9, bytes_per_s=None)}
+@pytest.mark.parametrize(
+    ("file", "column"),
+    [
+        ("proc/stat", "cpu_busy_s"), ("proc/meminfo", "memory"), ("proc/net/dev", "nics"),
+        ("proc/diskstats", "disks"), ("sys/devices/system/cpu/online", "cores"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("text", [None, "", "garbage\ngarbage\ngarbage: x\n"])
+def test_a_missing_or_garbled_file_costs_its_column_only(
+    plant: Plant, file: str, column: str, text: str | None
+) -> None:
+    root = plant("machine")
+    (root / file).unlink()
+    if text is not None:
+        (root / file).write_text(text)
+    columns = {"cpu_busy_s", "memory", "nics", "disks", "cores"}
+    reading = HostReader(root=root)()
+    assert not getattr(reading, column)
+    assert all(getattr(reading, other) for other in columns - {column})
 
 
-def test_a_disk_that_is_plugged_in_counts_after_the_next_look(trees: Path) -> None:
+def test_a_machine_without_sys_has_no_disks_and_no_speeds(plant: Plant) -> None:
+    root = plant("machine")
+    shutil.rmtree(root / "sys")
+    reading = HostReader(root=root)()
+    assert reading.disks is not None
+    assert not any(disk.whole for disk in reading.disks.values())
+    assert reading.nics is not None
+    assert reading.nics["eth0"].bytes_per_s is None
+
+
+@pytest.mark.parametrize("again_s", [HARDWARE_AGE_S, -5.0], ids=["a minute later", "the clock stepped back"])
+def test_a_disk_that_is_plugged_in_counts_after_the_next_look(plant: Plant, again_s: float) -> None:
+    root = plant("machine")
     now_s = [0.0]
-    reader = HostReader(sys=trees / "sys", clock=lambda: now_s[0])
+    reader = HostReader(root=root, clock=lambda: now_s[0])
     reader()
-    (trees / "sys/block/vda1/device").mkdir(parents=True)
+    (root / "sys/block/sda1/device").mkdir(parents=True)
     found = []
-    for now_s[0] in (1.0, HARDWARE_AGE_S):
+    for now_s[0] in (1.0, again_s):
         disks = reader().disks
         assert disks is not None
-        found.append(disks["vda1"].whole)
+        found.append(disks["sda1"].whole)
     assert found == [False, True]
 
 
-def test_this_machines_loopback_is_known_as_such() -> None:
-    nics = HostReader()().nics
-    assert nics is not None
-    assert nics["lo"].kind == "loopback"
+def sampled(reader: HostReader) -> tuple[Sample | None, HostReading]:
+    before, after = reader(), reader()
+    return sample.take(before, after, NOTHING), after
+
+
+def ticking(step_s: float) -> list[float]:
+    return [100.0, 100.0 + step_s]
+
+
+@pytest.mark.parametrize("step_s", [0.0, -1.0], ids=["no time", "the clock stepped back"])
+def test_two_readings_without_time_between_them_are_no_sample(plant: Plant, step_s: float) -> None:
+    times = iter(ticking(step_s))
+    assert sampled(HostReader(root=plant("machine"), clock=lambda: next(times)))[0] is None
+
+
+def test_devices_that_come_and_go_between_readings_leave_the_others_figures(plant: Plant) -> None:
+    root = plant("machine")
+    times = iter(ticking(1.0))
+    reader = HostReader(root=root, clock=lambda: next(times))
+    before = reader()
+    plant("machine", "disks", "nics")
+    (root / "proc/diskstats").write_text("   8       0 sda 1 0 8 1 1 0 4 5 0 2000 150 0 0 0 0 0 0\n")
+    taken = sample.take(before, reader(), NOTHING)
+    assert taken is not None
+    assert taken.utilization.io == 0.5
+    assert taken.utilization.net == 0.0
+
+
+def test_a_counter_that_wraps_is_null_for_one_interval(plant: Plant) -> None:
+    root = plant("machine")
+    times = iter([1.0, 2.0, 3.0])
+    reader = HostReader(root=root, clock=lambda: next(times))
+    busy_ms = [2**32 - 100, 400, 700]
+    readings = []
+    for busy in busy_ms:
+        (root / "proc/diskstats").write_text(f"8 0 sda 1 0 8 1 1 0 4 5 0 {busy} 150 0 0 0 0 0 0\n")
+        readings.append(reader())
+    shares = [sample.take(a, b, NOTHING) for a, b in pairwise(readings)]
+    assert [one.utilization.io if one else None for one in shares] == [None, pytest.approx(0.3)]
+    assert [one.utilization.cpu if one else None for one in shares] == [0.0, 0.0]
+
+
+def test_pressure_is_read_only_as_an_extra_and_only_where_it_exists(plant: Plant) -> None:
+    root = plant("machine")
+    assert HostReader(root=root)().stalled_s == {}
+    assert HostReader(root=root, extras=True)().stalled_s == {"cpu": 1.0, "memory": 0.0, "io": 2.5}
+    shutil.rmtree(root / "proc/pressure")
+    assert HostReader(root=root, extras=True)().stalled_s == {}
+
+
+def test_this_machine_reads_as_psutil_sees_it() -> None:
+    reading = HostReader()()
+    assert reading.nics is not None
+    assert reading.nics["lo"].kind == "loopback"
+    assert reading.cores == psutil.cpu_count()
+    assert reading.memory is not None
+    assert reading.memory.total_bytes == psutil.virtual_memory().total
+    times = psutil.cpu_times()
+    busy_s = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
+    assert reading.cpu_busy_s == pytest.approx(busy_s, rel=0.01)

@@ -12,7 +12,8 @@ import psutil
 import pytest
 from steelyard_agent import process_tree, sample
 from steelyard_agent.reading import Absent, ProcessReading
-from steelyard_agent.readings.process import ProcessReader, Target
+from steelyard_agent.readings.process import STALE_S, ProcessReader
+from steelyard_agent.readings.target import Target
 from steelyard_agent.sample import Indicators
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -44,10 +45,10 @@ def no_clock(pid: int) -> float:
     raise OSError(f"the clock of the real process {pid} is none of a fixture's business")
 
 
-def fake_process(proc: Path, pid: int, parent: int, cpu_ticks: int, children: list[int] | None) -> None:
-    task = proc / str(pid) / "task" / str(pid)
+def fake_process(root: Path, pid: int, parent: int, cpu_ticks: int, children: list[int] | None) -> None:
+    task = root / "proc" / str(pid) / "task" / str(pid)
     task.mkdir(parents=True)
-    (proc / str(pid) / "stat").write_text(
+    (root / "proc" / str(pid) / "stat").write_text(
         f"{pid} (app) S {parent} 1 1 0 -1 0 0 0 0 0 {cpu_ticks} 0 0 0 20 0 1 0 500 9 3 1\n"
     )
     if children is not None:
@@ -61,7 +62,7 @@ def test_the_tree_is_the_process_and_its_descendants(tmp_path: Path, listed: boo
         fake_process(
             tmp_path, pid, parent, cpu_ticks=pid * TICKS_PER_S, children=children if listed else None
         )
-    reading = ProcessReader(Target(pid=10), proc=str(tmp_path), cpu_clock=no_clock)()
+    reading = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=no_clock)()
     assert isinstance(reading, ProcessReading)
     assert {pid: process.cpu_s for pid, process in reading.processes.items()} == {
         10: 10,
@@ -74,13 +75,13 @@ def test_the_tree_is_the_process_and_its_descendants(tmp_path: Path, listed: boo
 def test_a_child_that_ends_while_the_tree_is_read_is_left_out(tmp_path: Path) -> None:
     fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[11, 12])
     fake_process(tmp_path, 12, 10, cpu_ticks=0, children=[])
-    reading = ProcessReader(Target(pid=10), proc=str(tmp_path), cpu_clock=no_clock)()
+    reading = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=no_clock)()
     assert isinstance(reading, ProcessReading)
     assert reading.processes.keys() == {10, 12}
 
 
-def why(target: Target, proc: Path) -> str:
-    reading = ProcessReader(target, proc=str(proc), cpu_clock=no_clock)()
+def why(target: Target, root: Path) -> str:
+    reading = ProcessReader(target, root=root, cpu_clock=no_clock)()
     assert isinstance(reading, Absent)
     return reading.why
 
@@ -97,16 +98,16 @@ def test_a_pid_file_that_is_missing_garbled_or_stale_is_absence(tmp_path: Path) 
 
 def test_a_zombie_is_absence(tmp_path: Path) -> None:
     fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[])
-    stat = tmp_path / "10/stat"
+    stat = tmp_path / "proc/10/stat"
     stat.write_text(stat.read_text().replace(") S", ") Z"))
     assert why(Target(pid=10), tmp_path) == "process 10 is not running"
 
 
 def test_a_pid_that_another_process_got_is_absence(tmp_path: Path) -> None:
     fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[])
-    reader = ProcessReader(Target(pid=10), proc=str(tmp_path), cpu_clock=no_clock)
+    reader = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=no_clock)
     assert isinstance(reader(), ProcessReading)
-    stat = tmp_path / "10/stat"
+    stat = tmp_path / "proc/10/stat"
     stat.write_text(stat.read_text().replace(" 500 ", " 900 "))
     assert reader() == Absent("process 10 has ended, and another one has its number now")
 
@@ -115,15 +116,70 @@ def test_a_pid_file_with_a_new_pid_is_followed(tmp_path: Path) -> None:
     for pid in (10, 20):
         fake_process(tmp_path, pid, 1, cpu_ticks=0, children=[])
     file = tmp_path / "app.pid"
-    reader = ProcessReader(Target(pid_file=file), proc=str(tmp_path), cpu_clock=no_clock)
+    reader = ProcessReader(Target(pid_file=file), root=tmp_path, cpu_clock=no_clock)
     roots = []
     for pid in (10, 20):
         file.write_text(f"{pid}\n")
         reading = reader()
         assert isinstance(reading, ProcessReading)
         roots.append(reading.root_pid)
-        shutil.rmtree(tmp_path / str(pid))
+        shutil.rmtree(tmp_path / "proc" / str(pid))
     assert roots == [10, 20]
+
+
+BOOTED_AT_S = 1_700_000_000.0
+
+
+def started_after_its_file(root: Path, seconds: float) -> ProcessReader:
+    """Return a reader of a PID file that was written so long before the process started (5 s after boot)."""
+    fake_process(root, 10, 1, cpu_ticks=0, children=[])
+    file = root / "app.pid"
+    file.write_text("10")
+    written_at_s = BOOTED_AT_S + 500 / TICKS_PER_S - seconds
+    os.utime(file, (written_at_s, written_at_s))
+    return ProcessReader(
+        Target(pid_file=file),
+        root=root,
+        cpu_clock=no_clock,
+        wall_clock=lambda: BOOTED_AT_S + time.clock_gettime(time.CLOCK_BOOTTIME),
+    )
+
+
+def test_a_pid_file_older_than_its_process_is_stale(tmp_path: Path) -> None:
+    reading = started_after_its_file(tmp_path, STALE_S + 5)()
+    assert isinstance(reading, Absent)
+    assert "started after that file was written: another process has that number now" in reading.why
+
+
+def test_a_pid_file_is_believed_within_the_bound(tmp_path: Path) -> None:
+    assert isinstance(started_after_its_file(tmp_path, STALE_S - 5)(), ProcessReading)
+
+
+def test_a_pid_file_may_be_much_younger_than_its_process(tmp_path: Path) -> None:
+    assert isinstance(started_after_its_file(tmp_path, -1e6)(), ProcessReading)
+
+
+def test_a_number_that_is_given_out_again_is_noticed_while_the_pid_file_is_the_same(tmp_path: Path) -> None:
+    read = started_after_its_file(tmp_path, 0.0)
+    assert isinstance(read(), ProcessReading)
+    stat = tmp_path / "proc/10/stat"
+    stat.write_text(stat.read_text().replace(" 500 ", " 900 "))
+    assert read() == Absent("process 10 has ended, and another one has its number now")
+    os.utime(tmp_path / "app.pid")
+    assert isinstance(read(), ProcessReading)
+
+
+def test_a_clock_that_is_set_while_a_process_is_watched_changes_nothing(tmp_path: Path) -> None:
+    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[])
+    file = tmp_path / "app.pid"
+    file.write_text("10")
+    start_s = time.time()
+    now_s = [start_s]
+    read = ProcessReader(
+        Target(pid_file=file), root=tmp_path, cpu_clock=no_clock, wall_clock=lambda: now_s[0]
+    )
+    for now_s[0] in (start_s, start_s + 1e6, 0.0):
+        assert isinstance(read(), ProcessReading)
 
 
 @pytest.fixture
@@ -178,9 +234,9 @@ def test_a_real_childs_time_is_counted_once_whether_it_stays_or_ends(burner: "su
 def test_a_process_of_many_threads_has_the_same_tree(tmp_path: Path) -> None:
     fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[11])
     fake_process(tmp_path, 11, 10, cpu_ticks=0, children=[])
-    stat = tmp_path / "10/stat"
+    stat = tmp_path / "proc/10/stat"
     stat.write_text(stat.read_text().replace(" 20 0 1 0 ", " 20 0 900 0 "))
-    reader = ProcessReader(Target(pid=10), proc=str(tmp_path), cpu_clock=no_clock)
+    reader = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=no_clock)
     for reading in (reader(), reader()):  # the second one scans, because that is cheaper than 900 lists
         assert isinstance(reading, ProcessReading)
         assert reading.processes.keys() == {10, 11}
@@ -188,6 +244,6 @@ def test_a_process_of_many_threads_has_the_same_tree(tmp_path: Path) -> None:
 
 def test_the_time_of_a_process_is_finer_than_the_ticks_of_procfs(tmp_path: Path) -> None:
     fake_process(tmp_path, 10, 1, cpu_ticks=3, children=[])
-    reading = ProcessReader(Target(pid=10), proc=str(tmp_path), cpu_clock=lambda _pid: 0.0345678)()
+    reading = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=lambda _pid: 0.0345678)()
     assert isinstance(reading, ProcessReading)
     assert reading.processes[10].cpu_s == 0.0345678

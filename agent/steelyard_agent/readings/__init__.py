@@ -1,1 +1,1 @@
-"""Readers: the only modules that import psutil or open /proc and /sys. One scope a file."""
+"""Readers: the only modules that open /proc, /sys and control groups. One scope a file."""

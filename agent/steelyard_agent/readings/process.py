@@ -10,13 +10,16 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard_agent import procfs
 from steelyard_agent.procfs import Stat
 from steelyard_agent.reading import Absent, ProcessCounters, ProcessReading
 from steelyard_agent.readings.columns import Columns
+from steelyard_agent.readings.files import below, names, read
+from steelyard_agent.readings.find import Find, Found, by_file, by_pid
+from steelyard_agent.readings.port import PortFinder
+from steelyard_agent.readings.target import Target
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -27,85 +30,83 @@ CPUCLOCK_SCHED = 2
 # Below that it is not worth counting the machine's processes.
 FEW_THREADS = 64
 
-# A PID file holds a number; no more of it is read.
-PID_FILE_BYTES = 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """The process to watch: a pid, or a file that holds one and may change."""
-
-    pid: int | None = None
-    pid_file: Path | None = None
+# A process that started this long after its PID file was written is another one, which got the number of one
+# that has ended. Not noticed: a number that is given out again sooner. Less would take a clock that was set
+# right after the boot for that (what the start is compared with is the wall clock).
+STALE_S = 60.0
 
 
 class ProcessReader:
-    """Reads the tree below a target; `proc` is where procfs is.
+    """Reads the tree below a target, or below what `find` finds; `root` is where /proc is.
 
     `count_io` costs one more file for each process and needs the right to trace it.
     """
 
     def __init__(
         self,
-        target: Target,
+        target: Target | None = None,
         *,
+        find: Find | None = None,
+        root: Path = Path("/"),
         count_io: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
         cpu_clock: Callable[[int], float] = lambda pid: time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED),
-        proc: str = "/proc",
     ) -> None:
-        self._target = target
+        self._find = find or _finder(target or Target(), root, clock)
         self._count_io = count_io
         self._clock = clock
+        self._wall_clock = wall_clock
         self._cpu_clock = cpu_clock
-        self._proc = proc
+        self._proc = below(root, "/proc")
         self._columns = Columns()
-        self._first_started_s: float | None = None
+        self._known: tuple[Found, float] | None = None
         self._threads = 0
+        self._io_fault: Exception | None = None
 
     def __call__(self) -> ProcessReading | Absent:
         """Read the tree, or say why there is none; never raises."""
-        pid = self._pid()
-        if isinstance(pid, Absent):
-            return pid
+        found = self._find()
+        if isinstance(found, Absent):
+            return found
+        pid = found.pid
         at_s, uptime_s = self._clock(), time.clock_gettime(time.CLOCK_BOOTTIME)
         root = self._stat(pid)
         if root is None or root.ended:
-            return Absent(f"{self._named(pid)} is not running")
-        if self._target.pid is not None and self._is_another(root):
-            return Absent(f"process {pid} has ended, and another one has its number now")
+            return Absent(f"{found.named} is not running")
+        another = self._another(found, root.started_ticks / TICKS_PER_S, uptime_s)
+        if another is not None:
+            return another
+        processes = self._tree(pid, root)
+        if self._count_io:
+            self._columns.read("io", self._no_io_fault)
         return ProcessReading(
             at_s=at_s,
             uptime_s=uptime_s,
             root_pid=pid,
             name=root.name,
-            processes=self._tree(pid, root),
+            processes=processes,
             cores=self._columns.read("cpu affinity", lambda: len(os.sched_getaffinity(pid))),
             machine_cores=os.cpu_count(),
             memory_total_bytes=self._columns.read("memory size", _memory_total_bytes),
+            sources={"found": found.source, "tree": f"/proc/{pid}"},
         )
 
-    def _pid(self) -> int | Absent:
-        path = self._target.pid_file
-        if path is None:
-            return self._target.pid or Absent("no process was named")
-        try:
-            text = _read(str(path), PID_FILE_BYTES)
-        except FileNotFoundError:
-            return Absent(f"PID file {path} is not there")
-        except OSError as error:
-            return Absent(f"PID file {path} cannot be read ({error.strerror})")
-        return procfs.parse_pid(text) or Absent(f"PID file {path} holds no process number")
-
-    def _named(self, pid: int) -> str:
-        path = self._target.pid_file
-        return f"process {pid}" + (f", which PID file {path} names," if path else "")
-
-    def _is_another(self, root: Stat) -> bool:
-        started_s = root.started_ticks / TICKS_PER_S
-        if self._first_started_s is None:
-            self._first_started_s = started_s
-        return started_s != self._first_started_s
+    def _another(self, found: Found, started_s: float, uptime_s: float) -> Absent | None:
+        """Return why the process is not the one that was meant; its number was given out again."""
+        if self._known is not None and (self._known[0].pid, self._known[0].stamp) == (found.pid, found.stamp):
+            if started_s != self._known[1]:
+                return Absent(f"process {found.pid} has ended, and another one has its number now")
+            return None
+        if found.written_s is not None:
+            started_at_s = self._wall_clock() - uptime_s + started_s
+            if started_at_s > found.written_s + STALE_S:
+                return Absent(
+                    f"{found.named} started after that file was written: another process has that number now "
+                    "(if it is the right one, and the clock was set since, touch the file)"
+                )
+        self._known = found, started_s
+        return None
 
     def _tree(self, pid: int, root: Stat) -> dict[int, ProcessCounters]:
         children_of = self._children if self._lists_are_cheaper(pid) else self._children_by_scan()
@@ -125,18 +126,23 @@ class ProcessReader:
     def _lists_are_cheaper(self, pid: int) -> bool:
         # A list is a file for each thread of the tree, a scan one for each process of the machine.
         listed = Path(f"{self._proc}/{pid}/task/{pid}/children").exists()
-        return listed and (self._threads <= FEW_THREADS or self._threads <= len(_names(self._proc)))
+        return listed and (self._threads <= FEW_THREADS or self._threads <= len(names(self._proc)))
 
     def _stat(self, pid: int) -> Stat | None:
         try:
-            return procfs.parse_stat(_read(f"{self._proc}/{pid}/stat"))
+            return procfs.parse_stat(read(f"{self._proc}/{pid}/stat"))
         except (OSError, ValueError):  # it has just ended
             return None
 
     def _counters(self, pid: int, stat: Stat) -> ProcessCounters:
         io_calls = None
         if self._count_io:
-            io_calls = self._columns.read("io", lambda: self._io_calls(pid))
+            try:
+                io_calls = self._io_calls(pid)
+            except (FileNotFoundError, ProcessLookupError):  # it has just ended
+                pass
+            except Exception as error:
+                self._io_fault = error
         return ProcessCounters(
             parent_pid=stat.parent_pid,
             started_s=stat.started_ticks / TICKS_PER_S,
@@ -153,45 +159,42 @@ class ProcessReader:
         except OSError:  # it has just ended
             return stat.cpu_ticks / TICKS_PER_S
 
+    def _no_io_fault(self) -> None:
+        # Once for the whole tree: where some of it may be read and some not, each process would be news.
+        fault, self._io_fault = self._io_fault, None
+        if fault is not None:
+            raise fault
+
     def _io_calls(self, pid: int) -> int:
-        return procfs.parse_io_calls(_read(f"{self._proc}/{pid}/io"))
+        return procfs.parse_io_calls(read(f"{self._proc}/{pid}/io"))
 
     def _children(self, pid: int) -> list[int]:
         """Return a process's children: each thread lists those it forked."""
         children: list[int] = []
-        for thread in _names(f"{self._proc}/{pid}/task"):
+        for thread in names(f"{self._proc}/{pid}/task"):
             with suppress(OSError, ValueError):  # the thread has just ended; another one has its children now
-                children.extend(map(int, _read(f"{self._proc}/{pid}/task/{thread}/children").split()))
+                children.extend(map(int, read(f"{self._proc}/{pid}/task/{thread}/children").split()))
         return children
 
     def _children_by_scan(self) -> Callable[[int], list[int]]:
         """Return every process's children, from each one's parent: for kernels without the lists."""
         children: defaultdict[int, list[int]] = defaultdict(list)
-        for entry in _names(self._proc):
+        for entry in names(self._proc):
             stat = self._stat(int(entry)) if entry.isdigit() else None
             if stat is not None:
                 children[stat.parent_pid].append(int(entry))
         return lambda pid: children[pid]
 
 
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208 (thrice as fast as Path.iterdir, many times a tick)
-    except OSError:  # the process has just ended
-        return []
-
-
-def _read(path: str, longest: int = 1024 * 1024) -> bytes:
-    # Half as dear as Path.read_bytes. procfs may return less than is asked for: read on to the end.
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        parts = []
-        while longest > 0 and (part := os.read(file, min(longest, 4096))):
-            parts.append(part)
-            longest -= len(part)
-        return b"".join(parts)
-    finally:
-        os.close(file)
+def _finder(target: Target, root: Path, clock: Callable[[], float]) -> Find:
+    match target:
+        case Target(pid=int(pid)):
+            return by_pid(pid)
+        case Target(pid_file=Path() as path):
+            return by_file(path)
+        case Target(port=int(port)):
+            return PortFinder(port, root, clock)
+    return lambda: Absent("no process was named")
 
 
 def _memory_total_bytes() -> int:

@@ -1,0 +1,195 @@
+"""What the agent costs, beside its targets: `make bench-agent`.
+
+Real agents, as an operator runs them, deliver to a real Memcached: one for each
+scope, all at the same time, so that a noisy machine slows all of them alike. CPU
+is the kernel's own count of each process's run time, in nanoseconds.
+
+To be done in a minute instead of five, they tick ten times as fast as the default, and
+the figure is scaled: CPU at 1 s = CPU per tick / 1 s. `--interval 1 --seconds 300`
+measures it unscaled; on the machine where this was written that was a sixth less.
+"""
+
+import argparse
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from pymemcache.client.base import Client
+
+TARGET_CPU = 0.005
+"""Of one core, at an interval of 1 s."""
+
+TARGET_BYTES = 40_000_000
+
+# Imports and the first look at the hardware are paid once, and not a tick's cost.
+WARM_UP_S = 3.0
+
+CASES: Mapping[str, Sequence[str]] = {
+    "host": ("--scope", "host"),
+    "cgroup": ("--scope", "cgroup"),
+    "process (this one)": ("--scope", "process", "--pid"),
+    "host, signed, ORCA and HTTP": ("--scope", "host", "--key-file", "--orca"),
+}
+
+# linux/posix-timers.h: with a process id in the upper bits, the clock of that process's run time.
+CPUCLOCK_SCHED = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one agent cost: CPU seconds of each tick, and its largest resident memory."""
+
+    ticks: int
+    cpu_s: float
+    resident_bytes: int
+
+    def cpu_share(self, interval_s: float) -> float:
+        """Return the share of one core at an interval."""
+        return self.cpu_s / self.ticks / interval_s
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; the exit status tells whether every scope meets the targets."""
+    parser = argparse.ArgumentParser(description="CPU and memory of the agent, by scope")
+    parser.add_argument(
+        "--interval", type=float, default=0.1, help="seconds between two samples (default: 0.1)"
+    )
+    parser.add_argument("--seconds", type=float, default=60.0, help="of wall time (default: 60)")
+    chosen = parser.parse_args(arguments)
+    costs = measured(chosen.interval, chosen.seconds)
+    print(table(costs, chosen.interval, chosen.seconds))
+    missed = [name for name, cost in costs.items() if not meets(cost)]
+    if missed:
+        print(f"\nmissed the target: {', '.join(missed)}")
+    return 1 if missed else 0
+
+
+def measured(interval_s: float, seconds: float) -> dict[str, Cost]:
+    """Run an agent of each case, and return what it cost after its start."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        address = memcached(stack)
+        agents = {
+            name: agent(stack, [*filled(flags, folder), "--peer", f"p{n}"], address, interval_s)
+            for n, (name, flags) in enumerate(CASES.items())
+        }
+        client = stack.enter_context(closing(Client(address, connect_timeout=2, timeout=2)))
+        time.sleep(WARM_UP_S)
+        before = {name: cpu_s(process.pid) for name, process in agents.items()}
+        first = {name: seq(client, n) for n, name in enumerate(agents)}
+        time.sleep(seconds)
+        after = {name: cpu_s(process.pid) for name, process in agents.items()}
+        last = {name: seq(client, n) for n, name in enumerate(agents)}
+        return {
+            name: Cost(
+                ticks=last[name] - first[name],
+                cpu_s=after[name] - before[name],
+                resident_bytes=psutil.Process(process.pid).memory_info().rss,
+            )
+            for name, process in agents.items()
+        }
+
+
+def meets(cost: Cost) -> bool:
+    """Tell whether an agent meets both targets."""
+    return cost.cpu_share(1.0) < TARGET_CPU and cost.resident_bytes < TARGET_BYTES
+
+
+def table(costs: Mapping[str, Cost], interval_s: float, seconds: float) -> str:
+    """Return the costs as a Markdown table."""
+    scaled = "as measured" if interval_s == 1.0 else f"scaled from one of {interval_s:g} s"
+    rows = [
+        f"Over {seconds:g} s; CPU at an interval of 1 s is {scaled}.",
+        "",
+        "| scope | ticks | CPU per tick, ms | CPU at 1 s, % of a core | resident, MB |",
+        "|---|--:|--:|--:|--:|",
+        *(
+            f"| {name} | {cost.ticks} | {1000 * cost.cpu_s / cost.ticks:.2f} "
+            f"| {100 * cost.cpu_share(1.0):.3f} | {cost.resident_bytes / 1e6:.1f} |"
+            for name, cost in costs.items()
+        ),
+        f"| target | | | under {100 * TARGET_CPU:g} | under {TARGET_BYTES / 1e6:g} |",
+    ]
+    return "\n".join(rows)
+
+
+def agent(
+    stack: ExitStack, flags: Sequence[str], address: tuple[str, int], interval_s: float
+) -> "subprocess.Popen[bytes]":
+    """Start an agent that ends with the stack."""
+    where = f"{address[0]}:{address[1]}"
+    command = [sys.executable, "-m", "steelyard_agent", "--memcached", where, "--interval", f"{interval_s:g}"]
+    process = subprocess.Popen([*command, *flags], stderr=subprocess.DEVNULL)
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    return process
+
+
+def filled(flags: Sequence[str], folder: Path) -> list[str]:
+    """Return flags with the values that only a run knows."""
+    values = {
+        "--pid": lambda: str(psutil.Process().pid),
+        "--key-file": lambda: str(key_in(folder)),
+        "--orca": lambda: f"{folder}/orca,:{free_port()}",
+    }
+    return [part for flag in flags for part in ([flag, values[flag]()] if flag in values else [flag])]
+
+
+def key_in(folder: Path) -> Path:
+    """Write a key; return its file."""
+    file = folder / "key"
+    file.write_bytes(b"k" * 32)
+    file.chmod(0o600)
+    return file
+
+
+def memcached(stack: ExitStack) -> tuple[str, int]:
+    """Start a Memcached that ends with the stack; return its address."""
+    program = shutil.which("memcached")
+    if program is None:
+        sys.exit("memcached is not installed: run `make setup`")
+    address = ("127.0.0.1", free_port())
+    command = [program, "-l", address[0], "-p", str(address[1]), "-U", "0", "-m", "64", "-u", "nobody"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    give_up_s = time.monotonic() + 10
+    while time.monotonic() < give_up_s:
+        try:
+            socket.create_connection(address, timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return address
+    sys.exit("memcached did not start")
+
+
+def free_port() -> int:
+    """Return a TCP port that nothing used a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU seconds that a process has spent, all its threads together."""
+    return time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED)
+
+
+def seq(client: Client, number: int) -> int:
+    """Return the number of the newest sample of an agent."""
+    value = client.get(f"steelyard:1:sample:web:p{number}")
+    if value is None:
+        sys.exit(f"agent {number} sends nothing: it has ended, or this machine is too busy")
+    return int(value.partition(b'"seq":')[2].partition(b",")[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

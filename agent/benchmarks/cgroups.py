@@ -1,0 +1,160 @@
+"""Makes a cgroup with limits, in whichever version the kernel has, and takes it away again.
+
+I/O only, Linux only, root only. The group is made at the top of what this
+process sees of each hierarchy: its parents then have no limits of their own.
+"""
+
+import os
+import shlex
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+CONTROLLERS = ("cpu", "cpuacct", "memory", "blkio")
+"""Those of version 1 that a sample is read from; in version 2 cpuacct is cpu, and blkio is io."""
+
+VERSION_2 = "unified"
+"""Where `mounts` says the version 2 hierarchy is."""
+
+# The kernel's default period. A tenth of a second is also what stress-ng's slices fit into.
+PERIOD_US = 100_000
+
+# A group can be removed a moment after its last process has ended.
+PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A cgroup: its folder in each hierarchy that it has one in."""
+
+    version: int
+    folders: tuple[Path, ...]
+
+    @property
+    def prefix(self) -> Sequence[str]:
+        """Return what stands in front of a command that is to run in it."""
+        enter = [f"echo $$ >{shlex.quote(str(folder / 'cgroup.procs'))}" for folder in self.folders]
+        return ("sh", "-ec", "; ".join([*enter, 'exec "$@"']), "sh")
+
+    @contextmanager
+    def nested(self) -> Iterator["Group"]:
+        """Make a group inside that has no limits of its own."""
+        with _made(self.version, tuple(folder / "nested" for folder in self.folders)) as group:
+            yield group
+
+
+def why_not() -> str | None:
+    """Tell why no cgroup with a quota can be made here; None when one can."""
+    if os.geteuid() != 0:
+        return "making a cgroup needs root"
+    try:
+        with limited(cores=1.0):
+            return None
+    except OSError as error:
+        return f"no cgroup with a quota can be made here: {error}"
+
+
+def version() -> str:
+    """Name the version that groups are made in here."""
+    return "v1" if _is_version_1(_mounted()) else "v2"
+
+
+@contextmanager
+def limited(*, cores: float | None = None, memory_bytes: int | None = None) -> Iterator[Group]:
+    """Make a cgroup with these limits; kill what is still in it at the end, and remove it."""
+    found = _mounted()
+    name = f"steelyard-truth-{os.getpid()}"
+    quota_us = int((cores or 0.0) * PERIOD_US)
+    if _is_version_1(found):
+        # A mount is often of several controllers (cpu,cpuacct): one folder then.
+        tops = sorted({found[controller] for controller in CONTROLLERS if controller in found})
+        with _made(1, tuple(top / name for top in tops)) as group:
+            if cores:
+                (found["cpu"] / name / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+                (found["cpu"] / name / "cpu.cfs_quota_us").write_text(str(quota_us))
+            if memory_bytes:
+                (found["memory"] / name / "memory.limit_in_bytes").write_text(str(memory_bytes))
+            yield group
+        return
+    if VERSION_2 not in found:
+        raise FileNotFoundError("no cgroup hierarchy with cpu and memory is mounted")
+    top = found[VERSION_2]
+    with _delegated(top), _made(2, (top / name,)) as group:
+        if cores:
+            (top / name / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+        if memory_bytes:
+            (top / name / "memory.max").write_text(str(memory_bytes))
+        yield group
+
+
+def count_io(group: Group, device: str) -> None:
+    """Make the kernel count what the group reads and writes on a device ("254:0").
+
+    Since Linux 6.10 version 1 counts only on devices that have a rule somewhere; this one never bites.
+    """
+    for folder in group.folders:
+        rule = folder / "blkio.throttle.write_iops_device"
+        if rule.exists():
+            rule.write_text(f"{device} 4000000000")
+
+
+def _is_version_1(found: Mapping[str, Path]) -> bool:
+    return "cpu" in found and "memory" in found
+
+
+def _mounted() -> Mapping[str, Path]:
+    return mounts(Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
+
+
+def mounts(mountinfo: str) -> Mapping[str, Path]:
+    """Return where each controller's hierarchy is mounted, from the text of mountinfo (proc(5))."""
+    found: dict[str, Path] = {}
+    for line in mountinfo.splitlines():
+        place, _, source = line.partition(" - ")
+        kind, _, options = source.split(" ", 2)
+        folder = Path(place.split(" ")[4])
+        if kind == "cgroup2":
+            found.setdefault(VERSION_2, folder)
+        elif kind == "cgroup":
+            for option in options.split(","):
+                found.setdefault(option, folder)
+    return found
+
+
+@contextmanager
+def _delegated(top: Path) -> Iterator[None]:
+    # A group of version 2 has a controller only when its parent hands it down.
+    control = top / "cgroup.subtree_control"
+    missing = {"cpu", "memory", "io"} - set(control.read_text().split())
+    with ExitStack() as undo:
+        for controller in sorted(missing):
+            control.write_text(f"+{controller}")
+            undo.callback(control.write_text, f"-{controller}")
+        yield
+
+
+@contextmanager
+def _made(version: int, folders: tuple[Path, ...]) -> Iterator[Group]:
+    with ExitStack() as undo:
+        for folder in folders:
+            folder.mkdir()
+            undo.callback(_remove, folder)
+        yield Group(version=version, folders=folders)
+
+
+def _remove(folder: Path) -> None:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while True:
+        for pid in (folder / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        try:
+            folder.rmdir()
+            return
+        except OSError:
+            if time.monotonic() > give_up_s:
+                raise
+            time.sleep(0.05)

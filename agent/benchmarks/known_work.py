@@ -1,0 +1,156 @@
+"""Work of a known size: what the agent's figures are held against.
+
+I/O only. Each kind of work runs as a process of its own, and says itself what
+it has done, by another way than the agent reads it.
+
+    python known_work.py hold BYTES                 memory
+    python known_work.py cache FILE BYTES           a file in the page cache, all of it on the disk too
+    python known_work.py write FILE PER_S BYTES     writes of so many bytes, past the page cache
+    python known_work.py send BROADCAST BYTES_PER_S UDP datagrams; bytes as an interface counts them
+
+Each prints a line when it is at it, and at SIGTERM what it did, as JSON.
+"""
+
+import json
+import mmap
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE_BYTES = 4096
+CHUNK_BYTES = 1024 * 1024
+
+# A file of so many bytes is written over and over: a new block would be work for the journal too.
+FILE_BYTES = 16 * CHUNK_BYTES
+
+DATAGRAM_BYTES = 1400
+# An interface counts the frame: Ethernet 14, IPv4 20 and UDP 8 bytes more.
+FRAME_BYTES = DATAGRAM_BYTES + 42
+DISCARD_PORT = 9
+
+# Datagrams go in small bursts: a sleep for each would cost more than the sending.
+BURST_S = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A process at work; `report` holds what it did, once it has ended."""
+
+    process: "subprocess.Popen[str]"
+    report: dict[str, float]
+
+
+@contextmanager
+def script(*arguments: str, prefix: Sequence[str] = ()) -> Iterator[Work]:
+    """Run this file with arguments while the context lasts, steady from its first moment on."""
+    command = [*prefix, sys.executable, __file__, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        work = Work(process=process, report={})
+        assert process.stdout is not None  # noqa: S101 (it is a pipe)
+        try:
+            if not process.stdout.readline():
+                raise RuntimeError(f"{' '.join(arguments)} did not start")
+            yield work
+            process.terminate()
+            work.report.update(json.loads(process.stdout.readline()))
+        finally:
+            process.kill()
+
+
+def device_of(folder: Path) -> str:
+    """Return the number of the device that a folder is on, as the kernel writes it: "254:0"."""
+    number = folder.stat().st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def _paced(interval_s: float, step: Callable[[], None]) -> float:
+    """Call `step` at every interval from now until SIGTERM; return the seconds that took.
+
+    Step n is due at n x interval, so that the mean rate holds whatever one step takes.
+    """
+    start_s = time.monotonic()
+    print("at it", flush=True)
+    due_s = start_s
+    while signal.sigtimedwait([signal.SIGTERM], max(0.0, due_s - time.monotonic())) is None:
+        step()
+        due_s += interval_s
+    return time.monotonic() - start_s
+
+
+def _hold(size: str) -> dict[str, float]:
+    held = bytearray(int(size))
+    held[::PAGE_BYTES] = b"\x01" * len(range(0, len(held), PAGE_BYTES))  # a page is there once written
+    print("at it", flush=True)
+    signal.sigwait([signal.SIGTERM])
+    return {"bytes": len(held)}
+
+
+def _cache(path: str, size: str) -> dict[str, float]:
+    with Path(path).open("wb") as file:
+        for _ in range(int(size) // CHUNK_BYTES):
+            file.write(bytes(CHUNK_BYTES))
+        file.flush()
+        os.fsync(file)  # a page that is not yet on the disk cannot be taken back at once
+    print("at it", flush=True)
+    signal.sigwait([signal.SIGTERM])
+    return {"bytes": int(size)}
+
+
+def _write(path: str, per_s: str, size: str) -> dict[str, float]:
+    Path(path).write_bytes(b"\x01" * FILE_BYTES)
+    file = os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
+    os.fsync(file)
+    block = mmap.mmap(-1, int(size))  # aligned to a page, as O_DIRECT wants it
+    count, waited_s = 0, 0.0
+
+    def step() -> None:
+        nonlocal count, waited_s
+        begun_s = time.monotonic()
+        os.pwrite(file, block, count * int(size) % FILE_BYTES)
+        waited_s += time.monotonic() - begun_s
+        count += 1
+
+    elapsed_s = _paced(1 / float(per_s), step)
+    return {"per_s": count / elapsed_s, "busy": waited_s / elapsed_s}
+
+
+def _send(address: str, bytes_per_s: str) -> dict[str, float]:
+    burst = max(1, round(float(bytes_per_s) * BURST_S / FRAME_BYTES))
+    datagram, sent = bytes(DATAGRAM_BYTES), 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        # To a broadcast address: nobody has to listen, and nobody answers that he does not.
+        udp.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        udp.connect((address, DISCARD_PORT))
+
+        def step() -> None:
+            nonlocal sent
+            for _ in range(burst):
+                udp.send(datagram)
+            sent += burst
+
+        elapsed_s = _paced(burst * FRAME_BYTES / float(bytes_per_s), step)
+    return {"bytes_per_s": sent * FRAME_BYTES / elapsed_s}
+
+
+def main() -> None:
+    """Do one kind of work until SIGTERM."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    kind, *arguments = sys.argv[1:]
+    kinds: dict[str, Callable[..., dict[str, float]]] = {
+        "hold": _hold,
+        "cache": _cache,
+        "write": _write,
+        "send": _send,
+    }
+    print(json.dumps(kinds[kind](*arguments)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""stress-ng at a known CPU load, and what the kernel's scheduler says it really ran. I/O only.
+
+stress-ng keeps to a load by the clock: whatever else runs, or a quota, leaves it
+less. So what is known is not what it was asked for but /proc/<pid>/schedstat (ns),
+which the agent reads in no scope.
+"""
+
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+# It has started its workers and measured its own speed by then.
+STEADY_AFTER_S = 0.7
+
+LOOK_EVERY_S = 0.02
+
+
+class Ran:
+    """What a process and its children have run; a thread looks at it while the context lasts."""
+
+    def __init__(self, pid: int) -> None:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+        self._files = [Path(f"/proc/{one}/schedstat") for one in (pid, *children)]
+        self._seen: list[tuple[float, float]] = []  # seconds since 1970, CPU seconds
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def cores(self, begin_s: float, end_s: float) -> float:
+        """Return the CPU seconds a second from one moment to another, both in seconds since 1970."""
+        inside = [seen for seen in self._seen if begin_s <= seen[0] <= end_s]
+        (first_s, before_s), (last_s, after_s) = inside[0], inside[-1]
+        return (after_s - before_s) / (last_s - first_s)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(LOOK_EVERY_S):
+            spent_ns = sum(int(file.read_text(encoding="utf-8").split()[0]) for file in self._files)
+            self._seen.append((time.time(), spent_ns / 1e9))
+
+
+@contextmanager
+def cpu(percent: int, *, workers: int = 1, prefix: Sequence[str] = ()) -> Iterator[tuple[int, Ran]]:
+    """Load a percentage of a core with each worker while the context lasts; give the pid and what it ran."""
+    command = [*prefix, "stress-ng", "--quiet", "--cpu", str(workers), "--cpu-load", str(percent)]
+    with subprocess.Popen(command) as process:
+        try:
+            time.sleep(STEADY_AFTER_S)
+            if process.poll() is not None:
+                raise RuntimeError(f"stress-ng ended at once with status {process.returncode}")
+            ran = Ran(process.pid)
+            try:
+                yield process.pid, ran
+            finally:
+                ran.stop()
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def why_not() -> str | None:
+    """Tell why there is no stress-ng; None when there is."""
+    return None if shutil.which("stress-ng") else "stress-ng is not installed"

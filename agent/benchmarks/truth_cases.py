@@ -1,0 +1,174 @@
+"""The comparisons: known work, and what the agent makes of it.
+
+I/O only. Each case is a call that returns a row; truth.py prints them and
+agent/tests/test_agent_truth.py asserts them.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+from benchmarks import agent_run, cgroups, known_work, networks, stress
+from benchmarks.truth_table import Row
+from steelyard_agent.record import SampleRecord
+
+# Thirty of the kernel's quota periods: stress-ng keeps its load to a point over that.
+CPU_INTERVAL_S = 3.0
+# What is paced by us is even over far less.
+INTERVAL_S = 1.0
+# Memory is a gauge, read at the end of the interval.
+GAUGE_INTERVAL_S = 0.1
+
+MIB = 1024 * 1024
+LIMIT_BYTES, HELD_BYTES, CACHED_BYTES = 1024 * MIB, 384 * MIB, 256 * MIB
+LINK_BYTES_PER_S, SENT_BYTES_PER_S = 12_500_000, 4_500_000
+CALLS_PER_S, WRITES_PER_S, WRITE_BYTES = 500, 200, 4096
+# In no step with the kernel, which counts a disk's busy time in jiffies of 1 to 10 ms.
+LONG_WRITES_PER_S, LONG_WRITE_BYTES = 47, 4 * MIB
+
+
+def cpu_in_cgroup(percent: int, *, cores: float, workers: int = 1, nested: bool = False) -> Row:
+    """Load a percentage of a quota, `nested` in a group inside the one that has it.
+
+    Beyond 100 the kernel throttles, and 100 % is what there is to read.
+    """
+    of_a_core = min(100, round(percent * cores / workers))
+    with ExitStack() as stack:
+        group = stack.enter_context(cgroups.limited(cores=cores))
+        if nested:
+            group = stack.enter_context(group.nested())
+        _, ran = stack.enter_context(stress.cpu(of_a_core, workers=workers, prefix=group.prefix))
+        agent = agent_run.begin("cgroup", interval_s=CPU_INTERVAL_S, prefix=group.prefix)
+        # Not in the group, whose quota its start would use up; /proc/stat is the same there.
+        host = agent_run.begin("host", interval_s=CPU_INTERVAL_S)
+        taken = agent_run.sample(agent)
+        return Row(
+            work=f"stress-ng for {percent} %: {workers} x {of_a_core} % of a core",
+            limit=f"a quota of {cores:g} cores" + (", the parent's" if nested else ""),
+            scope="cgroup",
+            known=_ran_meanwhile(ran, taken) / cores,
+            read=agent_run.column(taken, "cpu"),
+            host=agent_run.utilization(host, "cpu"),
+        )
+
+
+def cpu_of_process(percent: int, *, cores: float) -> Row:
+    """Load a percentage of a core and read the process from outside, against a limit that is given."""
+    with stress.cpu(percent) as (pid, ran):
+        flags = ("--pid", str(pid), "--cpu-limit", f"{cores:g}")
+        taken = agent_run.sample(agent_run.begin("process", *flags, interval_s=CPU_INTERVAL_S))
+        known = _ran_meanwhile(ran, taken) / cores
+    return Row(
+        work=f"stress-ng for {percent} %: 1 x {percent} % of a core",
+        limit=f"`--cpu-limit {cores:g}`",
+        scope="process",
+        known=known,
+        read=agent_run.column(taken, "cpu"),
+    )
+
+
+def _ran_meanwhile(ran: stress.Ran, taken: SampleRecord) -> float:
+    """Return the cores that were used in the interval of a sample, and not while the agent started."""
+    end_s = taken.taken_at_ms / 1000
+    return ran.cores(end_s - taken.interval_s, end_s)
+
+
+def memory_in_cgroup() -> Row:
+    """Hold memory under a limit; what the agent and Python need is measured first and taken off."""
+    with cgroups.limited(memory_bytes=LIMIT_BYTES) as group:
+        empty, full = (_memory_with(group, held) for held in (0, HELD_BYTES))
+    return Row(
+        work=f"{HELD_BYTES // MIB} MiB held",
+        limit=f"a limit of {LIMIT_BYTES // MIB} MiB",
+        scope="cgroup",
+        known=HELD_BYTES / LIMIT_BYTES,
+        read=None if empty is None or full is None else full - empty,
+    )
+
+
+def cache_in_cgroup(folder: Path) -> Row:
+    """Write a file, whose pages stay in the cache: the kernel takes them back, so they are not in use."""
+    with cgroups.limited(memory_bytes=LIMIT_BYTES) as group:
+        empty = _memory_with(group, 0)
+        with known_work.script("cache", str(folder / "cached"), str(CACHED_BYTES), prefix=group.prefix):
+            full = _memory_with(group, 0)
+    return Row(
+        work=f"{CACHED_BYTES // MIB} MiB of a file in the page cache",
+        limit=f"a limit of {LIMIT_BYTES // MIB} MiB",
+        scope="cgroup",
+        known=0.0,
+        read=None if empty is None or full is None else full - empty,
+    )
+
+
+def _memory_with(group: cgroups.Group, held_bytes: int) -> float | None:
+    with known_work.script("hold", str(held_bytes), prefix=group.prefix):
+        agent = agent_run.begin("cgroup", interval_s=GAUGE_INTERVAL_S, prefix=group.prefix)
+        return agent_run.utilization(agent, "mem")
+
+
+def network(scope: str, *, receiving: bool) -> Row:
+    """Send at a known rate from one network namespace to another; read it at either end."""
+    with ExitStack() as stack:
+        sender, receiver = stack.enter_context(networks.cable())
+        inside = stack.enter_context(cgroups.limited()).prefix if scope == "cgroup" else ()
+        to = (networks.BROADCAST, str(SENT_BYTES_PER_S))
+        with known_work.script("send", *to, prefix=[*inside, *sender]) as work:
+            end = receiver if receiving else sender
+            flags = ("--net-capacity", str(LINK_BYTES_PER_S))
+            agent = agent_run.begin(scope, *flags, interval_s=INTERVAL_S, prefix=[*inside, *end])
+            read = agent_run.utilization(agent, "net")
+    return Row(
+        work=f"{'receiving' if receiving else 'sending'} {SENT_BYTES_PER_S / 1e6:g} MB/s over veth",
+        limit=f"`--net-capacity {LINK_BYTES_PER_S}`",
+        scope=scope,
+        known=work.report["bytes_per_s"] / LINK_BYTES_PER_S,
+        read=read,
+    )
+
+
+def network_of_unknown_speed() -> float | None:
+    """Return what the agent says of a virtual NIC with no capacity given: it should be None."""
+    with networks.cable() as (_, end):
+        return agent_run.utilization(agent_run.begin("host", interval_s=GAUGE_INTERVAL_S, prefix=end), "net")
+
+
+def writes(scope: str, folder: Path) -> Row:
+    """Write at a known rate and read it as operations against a capacity that is given."""
+    prefix: Sequence[str] = ()
+    with ExitStack() as stack:
+        if scope == "cgroup":
+            group = stack.enter_context(cgroups.limited())
+            cgroups.count_io(group, known_work.device_of(folder))
+            prefix = group.prefix
+        with _writing(folder, WRITES_PER_S, WRITE_BYTES, prefix) as work:
+            target = ("--pid", str(work.process.pid)) if scope == "process" else ()
+            flags = ("--io-capacity", str(CALLS_PER_S), *target)
+            agent = agent_run.begin(scope, *flags, interval_s=INTERVAL_S, prefix=prefix)
+            read = agent_run.utilization(agent, "io")
+    return Row(
+        work=f"{WRITES_PER_S} writes/s of {WRITE_BYTES // 1024} kB, past the page cache",
+        limit=f"`--io-capacity {CALLS_PER_S}`",
+        scope=scope,
+        known=work.report["per_s"] / CALLS_PER_S,
+        read=read,
+    )
+
+
+def disk_busy(folder: Path) -> Row:
+    """Write at a known rate and read how long the disk was busy; the writer timed how long it waited."""
+    with _writing(folder, LONG_WRITES_PER_S, LONG_WRITE_BYTES, ()) as work:
+        read = agent_run.utilization(agent_run.begin("host", interval_s=CPU_INTERVAL_S), "io")
+    return Row(
+        work=f"{LONG_WRITES_PER_S} writes/s of {LONG_WRITE_BYTES // MIB} MB, past the page cache",
+        limit="the disk always busy",
+        scope="host",
+        known=work.report["busy"],
+        read=read,
+    )
+
+
+def _writing(
+    folder: Path, per_s: int, size: int, prefix: Sequence[str]
+) -> AbstractContextManager[known_work.Work]:
+    return known_work.script("write", str(folder / "written"), str(per_s), str(size), prefix=prefix)

@@ -1,0 +1,124 @@
+"""What the text of a setting means, wherever it was given. Pure.
+
+Each function returns the value, or raises ValueError with the remedy.
+"""
+
+from collections.abc import Callable
+from math import nan
+from pathlib import Path
+from typing import Literal
+
+from steelyard_agent import wire
+
+Scope = Literal["auto", "host", "cgroup", "process"]
+Address = tuple[str, int]
+
+MEMCACHED_PORT = 11211
+
+
+def name(text: str) -> str:
+    """Return the name of an upstream or a peer."""
+    if not wire.is_name(text):
+        raise ValueError(
+            "a name is 1 to 64 letters, digits, dots, dashes and underscores, no dot or dash first"
+        )
+    return text
+
+
+def scope(text: str) -> Scope:
+    """Return a scope."""
+    match text:
+        case "auto" | "host" | "cgroup" | "process":
+            return text
+    raise ValueError("give auto, host, cgroup or process")
+
+
+def pid(text: str) -> int:
+    """Return the number of a process."""
+    if not (_is_number(text) and len(text) <= 10 and int(text) > 0):
+        raise ValueError("give the number of a process, such as 4711")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """Return a TCP port."""
+    if not _is_port(text):
+        raise ValueError("give a port, such as 8080")
+    return int(text)
+
+
+def unit(text: str) -> str:
+    """Return the name of a systemd unit; one without a suffix is a service."""
+    if not text or len(text) > 255 or any(letter.isspace() or letter in "/\0" for letter in text):
+        raise ValueError("give the name of a systemd unit, such as nginx.service")
+    return text if "." in text else f"{text}.service"
+
+
+def number(what: str, low: float, high: float) -> Callable[[str], float]:
+    """Return a parser of numbers within bounds."""
+
+    def parse(text: str) -> float:
+        try:
+            found = float(text)
+        except ValueError:
+            found = nan  # which is within no bounds
+        if not low <= found <= high:
+            raise ValueError(f"give {what} within {low:g}..{high:g}")
+        return found
+
+    return parse
+
+
+def switch(text: str) -> bool:
+    """Return a yes or a no."""
+    if text.lower() not in {"1", "true", "yes", "on", "0", "false", "no", "off"}:
+        raise ValueError("give yes or no")
+    return text.lower() in {"1", "true", "yes", "on"}
+
+
+def servers(text: str) -> tuple[Address, ...]:
+    """Return the addresses of Memcached servers, each once."""
+    remedy = "give HOST:PORT, such as 127.0.0.1:11211 or [::1]:11211, with commas between several"
+    found = [_address(part.strip(), None, MEMCACHED_PORT, remedy) for part in text.split(",")]
+    return tuple(dict.fromkeys(found))
+
+
+def orca(text: str) -> tuple[Path | None, Address | None]:
+    """Return the file and the address where the sample is shown: whatever has a slash is a file."""
+    remedy = "give a file (/run/steelyard/orca), an address (:9811, on loopback), or both with a comma"
+    file, address = None, None
+    for part in (part.strip() for part in text.split(",")):
+        if "/" in part and file is None:
+            file = Path(part)
+        elif "/" not in part and address is None:
+            address = _address(part, "127.0.0.1", None, remedy)
+        else:
+            raise ValueError(remedy)
+    return file, address
+
+
+def shown(address: Address) -> str:
+    """Return an address as an operator writes it."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _address(text: str, default_host: str | None, default_port: int | None, remedy: str) -> Address:
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        port = rest.removeprefix(":") if bracket and rest[:1] in {"", ":"} else "?"
+    else:
+        host, _, port = text.partition(":")
+    host = host or default_host or ""
+    port = port or str(default_port)
+    if not host or not _is_port(port):
+        raise ValueError(remedy)
+    return host, int(port)
+
+
+def _is_port(text: str) -> bool:
+    return _is_number(text) and len(text) <= 5 and 0 < int(text) < 65536
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()

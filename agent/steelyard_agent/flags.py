@@ -1,0 +1,78 @@
+"""The command line. Pure: what each flag means is in `flag_values`, what is chosen in `settings`."""
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+ABOUT = (
+    "Sample how busy this server is and push it to Memcached. Each flag is also STEELYARD_AGENT_<FLAG> in "
+    "the environment (--memcached is STEELYARD_MEMCACHED) and, with underscores, a key of the TOML file that "
+    "--config names; a flag is stronger than the environment, which is stronger than the file. "
+    "The shared key itself is in STEELYARD_AGENT_KEY only, because flags show in process lists."
+)
+
+SETTINGS = (
+    ("upstream", "NAME", "the upstream this server belongs to (default: web)"),
+    ("peer", "NAME", "this server's name in the upstream (default: the host name)"),
+    ("memcached", "HOST:PORT,...", "where samples go: to one of these, and to the next one while that "
+     "is away (default: 127.0.0.1:11211)"),
+    ("interval", "SECONDS", "time between two samples, 0.1..60 (default: 1)"),
+    ("scope", "auto|host|cgroup|process", "the machine, this container, or one process and its children "
+     "(default: auto, which is cgroup in a container and host elsewhere)"),
+    ("pid", "N", "process scope: the process"),
+    ("pid-file", "FILE", "process scope: the file that holds its number, read at every sample"),
+    # Not --port: where a service is called steelyard-agent, Kubernetes sets STEELYARD_AGENT_PORT to a URL.
+    ("listen-port", "PORT", "process scope: the process that listens on this TCP port"),
+    ("unit", "NAME", "process scope: the processes of this systemd unit"),
+    ("cpu-limit", "CORES", "CPU that is 100 %% (default: the cores it may use)"),
+    ("mem-limit", "BYTES", "memory that is 100 %% (default: the limit, or the machine's)"),
+    ("net-capacity", "BYTES/S", "network speed that is 100 %% (default: the NIC's, if known)"),
+    ("io-capacity", "OPS/S", "operations that are 100 %% (process scope: read and write calls)"),
+    ("key-file", "FILE", "the file that holds the shared key; samples are then signed"),
+    ("orca", "FILE|[HOST]:PORT,...", "show the sample as an ORCA endpoint-load-metrics value: in a file, or "
+     "over HTTP at /orca, where Prometheus finds /metrics too (default host: 127.0.0.1)"),
+)  # fmt: skip
+"""Flags with a value: name, what the value is, help."""
+
+SWITCHES = (("verbose", "log every sample"),)
+"""Flags without one, which are settings too."""
+
+COMMANDS = (
+    ("once", "print one sample as JSON, send nothing, exit"),
+    ("explain", "print where every figure of one sample comes from, send nothing, exit"),
+)
+"""Flags that say what to do; a file cannot."""
+
+CONFIG = ("config", "FILE", "the TOML file; without one there is none")
+
+TARGETS = ("pid", "pid-file", "listen-port", "unit")
+"""The flags that name a process; one of them does."""
+
+
+class FlagError(Exception):
+    """The command line is wrong; the message is one line."""
+
+
+def parse(arguments: Sequence[str]) -> dict[str, str | None]:
+    """Return the text of every flag by its name, None where it was not given; raise `FlagError`."""
+    given = vars(_parser().parse_args(arguments))
+    return {flag.replace("_", "-"): text for flag, text in given.items()}
+
+
+def names() -> list[str]:
+    """Return the names of all settings."""
+    return [setting[0] for setting in (*SETTINGS, *SWITCHES)]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise FlagError(f"{message} (steelyard-agent --help lists the flags)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="steelyard-agent", description=ABOUT, allow_abbrev=False)
+    for flag, value, about in (CONFIG, *SETTINGS):
+        parser.add_argument(f"--{flag}", metavar=value, help=about)
+    for flag, about in (*SWITCHES, *COMMANDS):
+        parser.add_argument(f"--{flag}", action="store_const", const="yes", help=about)
+    return parser

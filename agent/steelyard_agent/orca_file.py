@@ -1,0 +1,51 @@
+"""Keeps the newest sample in a file, as an ORCA value. I/O only.
+
+The file is replaced in one step, so that a reader never sees half of it, and
+is not there while there is nothing to show. It is not synced to disk: what it
+says is worthless after a restart. (Put it on a tmpfs, such as /run.)
+"""
+
+import logging
+import os
+from pathlib import Path
+
+from steelyard_agent import orca
+from steelyard_agent.status import Status
+
+log = logging.getLogger(__name__)
+
+
+class OrcaFile:
+    """One file; a failure is logged when it begins and when it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        # In the same folder, because a rename does not cross file systems.
+        self._next = path.with_name(f".{path.name}.{os.getpid()}")
+        self._failing = False
+
+    def show(self, status: Status) -> None:
+        """Write the sample's value, or remove the file when there is none."""
+        value = None if status.record is None else orca.value(status.record)
+        try:
+            if value is None:
+                self._path.unlink(missing_ok=True)
+            else:
+                self._next.write_text(f"{value}\n", encoding="ascii")
+                self._next.replace(self._path)
+        except OSError as error:
+            if not self._failing:
+                log.warning("%s cannot be written (%s); sampling goes on", self._path, error.strerror)
+            self._failing = True
+            return
+        if self._failing:
+            log.info("%s can be written again", self._path)
+            self._failing = False
+
+    def close(self) -> None:
+        """Remove the file."""
+        for path in (self._path, self._next):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("%s cannot be removed (%s)", path, error.strerror)

@@ -1,0 +1,69 @@
+"""The status in Prometheus's text format, version 0.0.4. Pure.
+
+A figure that was not measured has no line: a gap in a graph, and not a zero.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from steelyard_agent.record import CAPACITIES, INDICATORS, SampleRecord
+from steelyard_agent.status import Status
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Labels = Mapping[str, str]
+
+
+def render(status: Status | None, record: SampleRecord | None, *, cpu_s: float) -> str:
+    """Return all metrics; `record` is the sample if it is fresh, `cpu_s` what this process spent."""
+    lines: list[str] = []
+
+    def family(name: str, kind: str, about: str, values: Iterable[tuple[Labels, float]]) -> None:
+        found = [f"{name}{_labels(labels)} {_number(number)}" for labels, number in values]
+        if found:
+            lines.extend([f"# HELP {name} {about}", f"# TYPE {name} {kind}", *found])
+
+    family("process_cpu_seconds_total", "counter", "CPU time that the agent spent.", [({}, cpu_s)])
+    if status is not None:
+        family(
+            "steelyard_agent_samples_total", "counter", "Samples since the start, by what became of them.",
+            [({"result": "delivered"}, status.delivered), ({"result": "dropped"}, status.dropped)],
+        )  # fmt: skip
+        family(
+            "steelyard_agent_memcached_up", "gauge", "Whether a server took the last sample it was offered.",
+            [({"server": server}, float(up)) for server, up in status.reachable.items()],
+        )  # fmt: skip
+    if record is not None:
+        family(
+            "steelyard_agent_info", "gauge", "Whose samples these are.",
+            [({"upstream": record.upstream, "peer": record.peer, "scope": record.scope}, 1.0)],
+        )  # fmt: skip
+        family(
+            "steelyard_agent_sample_interval_seconds", "gauge", "Time that the newest sample averages over.",
+            [({}, record.interval_s)],
+        )  # fmt: skip
+        family(
+            "steelyard_agent_utilization", "gauge", "Share in use, 0 to 1; CPU may exceed 1.",
+            _measured("indicator", INDICATORS, record.utilization),
+        )  # fmt: skip
+        family(
+            "steelyard_agent_capacity", "gauge", "What a utilization of 1 is.",
+            _measured("resource", CAPACITIES, record.capacity),
+        )  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _measured(label: str, names: Iterable[str], values: Iterable[float | None]) -> list[tuple[Labels, float]]:
+    return [({label: name}, value) for name, value in zip(names, values, strict=True) if value is not None]
+
+
+def _labels(labels: Labels) -> str:
+    inner = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{inner}}}" if inner else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _number(number: float) -> str:
+    return str(int(number)) if number == int(number) else repr(float(number))

@@ -1,0 +1,49 @@
+"""The TOML file: the same settings under the same names, with underscores. Pure.
+
+    upstream = "web"
+    memcached = ["10.0.0.5:11211", "10.0.0.6:11211"]
+    net_capacity = 125_000_000
+
+A value becomes the text that a flag would have, so that one parser judges all sources.
+"""
+
+import tomllib
+from collections.abc import Collection
+
+
+class TomlError(Exception):
+    """The file is wrong; the message is one line that names the key."""
+
+
+def parse(text: bytes, known: Collection[str]) -> dict[str, str]:
+    """Return the text of each setting in a file, by the name of its flag; raise `TomlError`."""
+    try:
+        document = tomllib.loads(text.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise TomlError("it is not UTF-8") from None
+    except ValueError as error:  # the parser's own error says where
+        raise TomlError(f"it is not TOML: {error}") from None
+    keys = {flag.replace("-", "_"): flag for flag in known}
+    for key in document:
+        if key not in keys:
+            raise TomlError(f"{key!r} is no setting{_hint(key, keys)}")
+    return {keys[key]: _text(key, value) for key, value in document.items()}
+
+
+def _hint(key: str, keys: Collection[str]) -> str:
+    if key == "key":
+        return ": put the key into a file of its own, and name that as key_file"
+    if key.replace("-", "_") in keys:
+        return f": write {key.replace('-', '_')}"
+    return f"; the settings are {', '.join(sorted(keys))}"
+
+
+def _text(key: str, value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case str() | int() | float():
+            return str(value)
+        case [*parts] if parts and all(isinstance(part, str) for part in parts):
+            return ",".join(str(part) for part in parts)
+    raise TomlError(f"{key!r} is neither text, a number, true or false, nor a list of texts")

@@ -1,0 +1,62 @@
+"""The command by itself: what it prints, and its exit status."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from steelyard_agent import record
+from steelyard_agent.record import SampleRecord
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_key_file_that_is_not_there_is_one_line_and_exits_2() -> None:
+    command = [sys.executable, "-m", "steelyard_agent", "--key-file", "/nowhere/key"]
+    ran = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        "steelyard-agent: the key file /nowhere/key cannot be read: No such file or directory\n"
+    )
+
+
+def test_once_prints_one_sample_and_needs_no_memcached() -> None:
+    command = [sys.executable, "-m", "steelyard_agent", "--once", "--interval", "0.1", "--peer", "server-1"]
+    printed = subprocess.run(
+        [*command, "--memcached", "127.0.0.1:1"], capture_output=True, check=True, text=True
+    )
+    assert isinstance(record.decode(printed.stdout.encode()), SampleRecord)
+    assert json.dumps(json.loads(printed.stdout), indent=2) + "\n" == printed.stdout
+    assert printed.stderr == ""
+
+
+def test_once_on_a_process_that_is_not_there_says_so_and_exits_1() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "steelyard_agent",
+        "--once",
+        "--scope",
+        "process",
+        "--pid-file",
+        "/nowhere/x",
+    ]
+    ran = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "PID file /nowhere/x is not there" in ran.stderr
+
+
+def test_a_wrong_flag_is_one_line_and_exits_2() -> None:
+    command = [sys.executable, "-m", "steelyard_agent", "--interval", "soon"]
+    ran = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "steelyard-agent: --interval is 'soon': give seconds within 0.1..60\n"
+
+
+def test_explain_prints_every_indicator_and_where_it_comes_from() -> None:
+    command = [sys.executable, "-m", "steelyard_agent", "--explain", "--interval", "0.1", "--scope", "host"]
+    printed = subprocess.run(command, capture_output=True, check=True, text=True)
+    rows = {line.split()[0]: line for line in printed.stdout.splitlines() if line[:1].strip()}
+    assert {"scope", "cpu", "net", "io", "mem"} <= rows.keys()
+    assert "/proc/stat" in rows["cpu"]
+    assert printed.stderr == ""

@@ -1,0 +1,281 @@
+"""The cgroup scope on fixture trees: v1, v2, without a quota, with nested ones."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from steelyard_agent import readers, sample
+from steelyard_agent.evidence import Evidence
+from steelyard_agent.reading import Absent, CgroupReading, Throttling
+from steelyard_agent.readings.cgroup import LIMITS_AGE_S, CgroupReader
+from steelyard_agent.sample import NOTHING, Indicators, Sample
+
+Plant = Callable[..., Path]
+
+GROUP = "sys/fs/cgroup"
+MIB = 1024 * 1024
+
+
+def changed(file: Path, before: str, after: str) -> None:
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+
+
+def read(root: Path, *, count_io: bool = False, extras: bool = False) -> CgroupReading:
+    reading = CgroupReader(root=root, count_io=count_io, extras=extras)()
+    assert isinstance(reading, CgroupReading)
+    return reading
+
+
+def taken(root: Path, between: Callable[[], None], limits: Indicators = NOTHING) -> Sample:
+    """Return the sample of 2 s in which `between` happened."""
+    times = iter([100.0, 102.0])
+    reader = CgroupReader(root=root, count_io=True, extras=True, clock=lambda: next(times))
+    before = reader()
+    between()
+    after = reader()
+    assert isinstance(before, CgroupReading)
+    assert isinstance(after, CgroupReading)
+    found = sample.take(before, after, limits)
+    assert found is not None
+    return found
+
+
+def evidence(found: Sample, indicator: str) -> Evidence:
+    return next(one for one in found.evidence if one.indicator == indicator)
+
+
+def nothing_happens() -> None:
+    return None
+
+
+def test_v2_cpu_is_a_share_of_the_quota_and_memory_of_the_limit(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+    found = taken(
+        root, lambda: changed(root / GROUP / "cpu.stat", "usage_usec 5000000", "usage_usec 6500000")
+    )
+    assert found.utilization.cpu == pytest.approx(1.5 / 2 / 1.5)
+    assert found.utilization.mem == pytest.approx((1500e6 - 500e6) / 2000e6)
+    assert found.capacity == Indicators(cpu=1.5, mem=2e9)
+
+
+def test_v1_cpu_is_a_share_of_the_quota_and_memory_of_the_limit_above_the_container(plant: Plant) -> None:
+    root = plant("machine", "v1-container")
+    usage = root / GROUP / "cpu,cpuacct/cpuacct.usage"
+    found = taken(root, lambda: changed(usage, "5000000000", "5250000000"))
+    assert found.utilization.cpu == pytest.approx(0.25 / 2 / 0.5)
+    assert found.utilization.mem == pytest.approx((1500e6 - 500e6) / 4000e6)
+    assert found.capacity.cpu == 0.5
+    assert found.capacity.mem == 4e9
+
+
+def test_without_a_quota_the_cpuset_counts_and_without_it_the_machine(plant: Plant) -> None:
+    root = plant("machine", "v1-container")
+    changed(root / GROUP / "cpu,cpuacct/cpu.cfs_quota_us", "50000", "-1")
+    usage = root / GROUP / "cpu,cpuacct/cpuacct.usage"
+    found = taken(root, lambda: changed(usage, "5000000000", "7000000000"))
+    assert found.utilization.cpu == pytest.approx(0.5)
+    assert found.capacity.cpu == 2
+    (root / GROUP / "cpuset/cpuset.effective_cpus").unlink()
+    found = taken(root, lambda: changed(usage, "7000000000", "9000000000"))
+    assert found.utilization.cpu == pytest.approx(0.25)
+    assert found.capacity.cpu == 4
+
+
+def test_a_quota_larger_than_the_machine_is_none(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+    (root / GROUP / "cpu.max").write_text("6400000 100000\n")
+    assert taken(root, nothing_happens).capacity.cpu == 4
+
+
+@pytest.mark.parametrize("text", ["max\n", "9000000000000\n"], ids=["none", "larger than the machine"])
+def test_without_a_memory_limit_the_machines_memory_counts(plant: Plant, text: str) -> None:
+    root = plant("machine", "v2-container")
+    (root / GROUP / "memory.max").write_text(text)
+    found = taken(root, nothing_happens)
+    assert found.capacity.mem == 8_000_000 * 1024
+    assert found.utilization.mem == pytest.approx(1000e6 / (8_000_000 * 1024))
+
+
+def test_memory_high_is_a_limit_too(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+    (root / GROUP / "memory.high").write_text("1250000000\n")
+    assert taken(root, nothing_happens).utilization.mem == pytest.approx(0.8)
+
+
+def test_of_nested_limits_the_tightest_counts_with_what_is_used_at_its_level(plant: Plant) -> None:
+    root = plant("machine", "v2-nested")
+    pod = root / GROUP / "kubepods.slice/pod1.slice"
+
+    def work() -> None:
+        changed(pod / "app.scope/cpu.stat", "10000000", "10600000")
+        changed(pod / "cpu.stat", "20000000", "21600000")  # the app's, and a second container's
+
+    found = taken(root, work)
+    assert found.capacity == Indicators(cpu=1.0, net=125_000_000, mem=1e9)
+    assert found.utilization.cpu == pytest.approx(1.6 / 2 / 1.0)
+    assert found.utilization.mem == pytest.approx(0.8)
+    assert evidence(found, "cpu").sources == (
+        "/sys/fs/cgroup/kubepods.slice/pod1.slice/cpu.stat",
+        "/sys/fs/cgroup/kubepods.slice/pod1.slice/cpu.max",
+    )
+
+
+def test_a_given_limit_takes_the_place_of_every_limit(plant: Plant) -> None:
+    root = plant("machine", "v2-nested")
+    app = root / GROUP / "kubepods.slice/pod1.slice/app.scope"
+    found = taken(
+        root, lambda: changed(app / "cpu.stat", "10000000", "10600000"), Indicators(cpu=0.5, mem=800e6)
+    )
+    assert found.utilization.cpu == pytest.approx(0.6)
+    assert found.utilization.mem == pytest.approx(0.25)
+    assert (found.capacity.cpu, found.capacity.mem) == (0.5, 800e6)
+
+
+def test_the_machines_own_v2_group_has_the_machines_memory(plant: Plant) -> None:
+    root = plant("machine", "v2-host")
+    (root / "proc/self/cgroup").write_text("0::/\n")
+    found = taken(root, nothing_happens)
+    assert found.utilization == Indicators(cpu=0.0, net=0.0, mem=0.25)
+
+
+def test_a_virtual_nic_counts_only_against_a_given_capacity(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+
+    def send() -> None:
+        changed(root / "proc/net/dev", " 2000 1 ", " 102000 1 ")
+
+    assert taken(root, send).utilization.net is None
+    changed(root / "proc/net/dev", " 102000 1 ", " 2000 1 ")
+    assert taken(root, send, Indicators(net=100_000.0)).utilization.net == pytest.approx(0.5)
+
+
+def test_io_is_the_groups_own_pressure_where_no_capacity_is_given(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+    found = taken(root, lambda: changed(root / GROUP / "io.pressure", "total=3000000", "total=3500000"))
+    assert found.utilization.io == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("tree", ["v1-container", "v2-container"])
+def test_io_is_operations_on_whole_disks_where_a_capacity_is_given(plant: Plant, tree: str) -> None:
+    root = plant("machine", tree)
+
+    def work() -> None:
+        if tree == "v1-container":
+            changed(root / GROUP / "blkio/blkio.throttle.io_serviced", "8:0 Read 10\n", "8:0 Read 70\n")
+        else:
+            changed(root / GROUP / "io.stat", "rios=10", "rios=70")
+
+    found = taken(root, work, Indicators(io=100.0))
+    assert found.utilization.io == pytest.approx(0.3)  # dm on that disk did the same 60, and is not added
+
+
+def test_v1_without_a_capacity_has_no_io(plant: Plant) -> None:
+    assert taken(plant("machine", "v1-container"), nothing_happens).utilization.io is None
+
+
+def test_a_first_operation_counts_though_its_device_was_not_listed(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+    io_stat = root / GROUP / "io.stat"
+    text = io_stat.read_text()
+    io_stat.write_text("")
+
+    def work() -> None:
+        io_stat.write_text(text)
+
+    found = taken(root, work, Indicators(io=100.0))
+    assert found.utilization.io == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize("tree", ["v1-container", "v2-container"])
+def test_throttling_and_pressure_are_shown_as_extras(plant: Plant, tree: str) -> None:
+    root = plant("machine", tree)
+    folder = root / GROUP / ("cpu,cpuacct" if tree == "v1-container" else "")
+    assert read(root).throttling is None
+    assert read(root, extras=True).throttling == Throttling(
+        periods=100, throttled_periods=10, throttled_s=0.2
+    )
+
+    def work() -> None:
+        changed(folder / "cpu.stat", "nr_periods 100", "nr_periods 120")
+        changed(folder / "cpu.stat", "nr_throttled 10", "nr_throttled 15")
+
+    found = taken(root, work)
+    assert evidence(found, "throttled").value == pytest.approx(0.25)
+    assert evidence(found, "psi io").value == 0.0
+
+
+def test_counters_that_begin_again_are_null_never_negative(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+
+    def reset() -> None:
+        for file, before, after in (
+            ("cpu.stat", "usage_usec 5000000", "usage_usec 1"),
+            ("io.stat", "rios=10", "rios=0"),
+            ("io.pressure", "total=3000000", "total=1"),
+        ):
+            changed(root / GROUP / file, before, after)
+
+    found = taken(root, reset, Indicators(io=100.0))
+    assert (found.utilization.cpu, found.utilization.io) == (None, None)
+    assert found.utilization.mem == pytest.approx(0.5)
+
+
+def test_a_group_that_was_made_again_is_no_sample(plant: Plant) -> None:
+    root = plant("machine", "v2-nested")
+    app = root / GROUP / "kubepods.slice/pod1.slice/app.scope"
+    before = read(root)
+    app.rename(app.with_name("old"))
+    app.mkdir()
+    for file in app.with_name("old").iterdir():
+        (app / file.name).write_text(file.read_text())
+    assert sample.take(before, read(root), NOTHING) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "column"),
+    [("cpu.stat", "cpu"), ("memory.current", "mem"), ("memory.stat", "mem"), ("io.pressure", "io")],
+)
+@pytest.mark.parametrize("text", [None, "", "garbage\n"])
+def test_a_missing_or_garbled_file_costs_its_column_only(
+    plant: Plant, file: str, column: str, text: str | None
+) -> None:
+    root = plant("machine", "v2-container")
+    (root / GROUP / file).unlink()
+    if text is not None:
+        (root / GROUP / file).write_text(text)
+    found = taken(root, nothing_happens).utilization
+    measured = {"cpu": found.cpu, "mem": found.mem, "io": found.io}
+    assert {name for name, value in measured.items() if value is None} == {column}
+
+
+def test_a_limit_that_changes_is_seen_at_the_next_look(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+    now_s = [0.0]
+    reader = CgroupReader(root=root, clock=lambda: now_s[0])
+    quotas = []
+    for now_s[0] in (0.0, 1.0, LIMITS_AGE_S):
+        reading = reader()
+        assert isinstance(reading, CgroupReading)
+        quotas.append(reading.cpu[0].quota_cores)
+        (root / GROUP / "cpu.max").write_text("50000 100000\n")
+    assert quotas == [1.5, 1.5, 0.5]
+
+
+def test_where_v1_counts_time_in_another_group_than_it_limits_cpu_is_null(plant: Plant) -> None:
+    root = plant("machine", "v1-hybrid-host")
+    changed(root / "proc/self/cgroup", "1:cpu:/\n", "1:cpu:/limited\n")
+    limited = root / GROUP / "cpu/limited"
+    limited.mkdir()
+    (limited / "cpu.cfs_quota_us").write_text("50000\n")
+    (limited / "cpu.cfs_period_us").write_text("100000\n")
+    found = taken(root, nothing_happens)
+    assert (found.utilization.cpu, found.capacity.cpu) == (None, 0.5)
+    assert "not counted" in evidence(found, "cpu").note
+
+
+def test_without_groups_there_is_nothing_to_read(plant: Plant) -> None:
+    reading = readers.make("cgroup", root=plant("machine")).read()
+    assert isinstance(reading, Absent)
+    assert "cannot be found" in reading.why
