@@ -150,10 +150,10 @@ class Cycle:
         reports = {lb: wire.traffic_key(self.name, lb) for lb in self.upstream.load_balancers}
         try:
             found = await self._pipeline.get_many([*samples.values(), *reports.values()])
-        except memcached.Unavailable as error:
-            self._fault(f"memcached {self._pipeline.address}", str(error))
+        except memcached.Unavailable:
             return replace(self._intake, refusals={})
-        self._fault(f"memcached {self._pipeline.address}", None)
+        finally:
+            self._note_servers()
         return intakes.take(
             self._intake,
             now_s,
@@ -194,8 +194,8 @@ class Cycle:
         key = wire.weights_key(self.name)
         try:
             value = (await self._pipeline.get_many([key])).get(key)
-        except memcached.Unavailable as error:
-            self._fault(f"memcached {self._pipeline.address}", str(error))
+        except memcached.Unavailable:
+            self._note_servers()
             return None
         if value is None:
             return None
@@ -207,6 +207,10 @@ class Cycle:
             log.warning("%s: the published weight table is %s; its order is not taken up", self.name, table)
             return None
         return table
+
+    def _note_servers(self) -> None:
+        for server, fault in self._pipeline.faults.items():
+            self._fault(f"memcached {server}", fault)
 
     def _fault(self, part: str, fault: str | None) -> None:
         if fault is None:

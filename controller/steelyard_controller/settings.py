@@ -20,7 +20,7 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
-from steelyard_agent import signature
+from steelyard_agent import flag_values, signature
 
 from steelyard_controller.upstream import Name, Upstream
 
@@ -34,7 +34,7 @@ class Settings(BaseSettings):
 
     api_host: str = Field(default="127.0.0.1", description="address the REST API listens on")
     api_port: int = Field(default=8081, ge=1, le=65535, description="port the REST API listens on")
-    memcached: str = Field(default="127.0.0.1:11211", description="Memcached, host:port")
+    memcached: str = Field(default="127.0.0.1:11211", description="Memcached, host:port,...")
     state_url: str = Field(
         default="redis://127.0.0.1:6379/0",
         description="redis://, rediss://, unix:// or memory:// (nothing outlives a restart)",
@@ -65,10 +65,13 @@ class Settings(BaseSettings):
 
     @field_validator("memcached")
     @classmethod
-    def _is_host_and_port(cls, value: str) -> str:
-        host, _, port = value.rpartition(":")
-        if not host or not port.isdigit() or not 1 <= int(port) <= 65535:
-            raise ValueError("write it as host:port, for instance 127.0.0.1:11211")
+    def _are_hosts_and_ports(cls, value: str) -> str:
+        try:
+            flag_values.servers(value)
+        except ValueError:
+            raise ValueError(
+                "write it as host:port, for instance 127.0.0.1:11211, with commas between several"
+            ) from None
         return value
 
     @model_validator(mode="after")

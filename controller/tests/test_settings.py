@@ -61,7 +61,7 @@ def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
         ),
         ("tick_s: 0", "tick_s: .*greater than or equal to 0.1"),
         ("state_url: mysql://x", "state_url: write it as redis://"),
-        ("memcached: nowhere", "memcached: write it as host:port"),
+        ("memcached: 'nowhere:x'", "memcached: write it as host:port"),
         ("typo: 1", "typo: Extra inputs"),
         ("[1, 2]", "must hold keys such as"),
         ("a: [", "is not YAML"),
