@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CLUSTER := $(BIN)/steelyard-loadtest cluster
 
-.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch lock churn bench-agent bench-dataplane bench-law plot-law clean
+.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch lock churn truth bench-agent bench-dataplane bench-law plot-law clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ bench-dataplane:  ## CPU, rate and memory of a proxied request beside nginx, HAP
 
 bench-agent:  ## CPU and memory of the agent by scope, beside its targets (1 min)
 	@$(BIN)/python agent/benchmarks/bench_agent.py
+
+truth: setup-tests  ## the agent's figures beside work of a known size, in real cgroups and networks (1 min, root)
+	$(BIN)/python agent/benchmarks/truth.py --page docs/agent.md
 
 bench-law:  ## time of a law's step at 10 to 10,000 peers
 	$(BIN)/python controller/benchmarks/bench_law.py

@@ -90,15 +90,15 @@ def limited(*, cores: float | None = None, memory_bytes: int | None = None) -> I
         yield group
 
 
-def count_io(group: Group, device: str) -> None:
-    """Make the kernel count what the group reads and writes on a device ("254:0").
+def count_io(group: Group) -> None:
+    """Make the kernel count what the group reads and writes, on every disk.
 
-    Since Linux 6.10 version 1 counts only on devices that have a rule somewhere; this one never bites.
+    Since Linux 6.10 version 1 counts only on disks that had a rule once; this one never bites.
     """
-    for folder in group.folders:
-        rule = folder / "blkio.throttle.write_iops_device"
-        if rule.exists():
-            rule.write_text(f"{device} 4000000000")
+    disks = [disk.parent / "dev" for disk in Path("/sys/block").glob("*/device")]
+    for rule in (folder / "blkio.throttle.write_iops_device" for folder in group.folders):
+        for disk in disks if rule.exists() else ():
+            rule.write_text(f"{disk.read_text().strip()} 4000000000")
 
 
 def _is_version_1(found: Mapping[str, Path]) -> bool:
@@ -149,8 +149,9 @@ def _remove(folder: Path) -> None:
     give_up_s = time.monotonic() + PATIENCE_S
     while True:
         for pid in (folder / "cgroup.procs").read_text().split():
-            with suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+            if int(pid) > 0:  # 0 is a process of another namespace; to kill it would be to kill ourselves
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
         try:
             folder.rmdir()
             return

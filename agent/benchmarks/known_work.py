@@ -64,12 +64,6 @@ def script(*arguments: str, prefix: Sequence[str] = ()) -> Iterator[Work]:
             process.kill()
 
 
-def device_of(folder: Path) -> str:
-    """Return the number of the device that a folder is on, as the kernel writes it: "254:0"."""
-    number = folder.stat().st_dev
-    return f"{os.major(number)}:{os.minor(number)}"
-
-
 def _paced(interval_s: float, step: Callable[[], None]) -> float:
     """Call `step` at every interval from now until SIGTERM; return the seconds that took.
 

@@ -89,9 +89,7 @@ def memory_in_cgroup() -> Row:
 def cache_in_cgroup(folder: Path) -> Row:
     """Write a file, whose pages stay in the cache: the kernel takes them back, so they are not in use."""
     with cgroups.limited(memory_bytes=LIMIT_BYTES) as group:
-        empty = _memory_with(group, 0)
-        with known_work.script("cache", str(folder / "cached"), str(CACHED_BYTES), prefix=group.prefix):
-            full = _memory_with(group, 0)
+        empty, full = (_memory_with_cache(group, folder / "cached", size) for size in (0, CACHED_BYTES))
     return Row(
         work=f"{CACHED_BYTES // MIB} MiB of a file in the page cache",
         limit=f"a limit of {LIMIT_BYTES // MIB} MiB",
@@ -103,6 +101,12 @@ def cache_in_cgroup(folder: Path) -> Row:
 
 def _memory_with(group: cgroups.Group, held_bytes: int) -> float | None:
     with known_work.script("hold", str(held_bytes), prefix=group.prefix):
+        agent = agent_run.begin("cgroup", interval_s=GAUGE_INTERVAL_S, prefix=group.prefix)
+        return agent_run.utilization(agent, "mem")
+
+
+def _memory_with_cache(group: cgroups.Group, path: Path, size: int) -> float | None:
+    with known_work.script("cache", str(path), str(size), prefix=group.prefix):
         agent = agent_run.begin("cgroup", interval_s=GAUGE_INTERVAL_S, prefix=group.prefix)
         return agent_run.utilization(agent, "mem")
 
@@ -139,7 +143,7 @@ def writes(scope: str, folder: Path) -> Row:
     with ExitStack() as stack:
         if scope == "cgroup":
             group = stack.enter_context(cgroups.limited())
-            cgroups.count_io(group, known_work.device_of(folder))
+            cgroups.count_io(group)
             prefix = group.prefix
         with _writing(folder, WRITES_PER_S, WRITE_BYTES, prefix) as work:
             target = ("--pid", str(work.process.pid)) if scope == "process" else ()

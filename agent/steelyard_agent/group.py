@@ -93,9 +93,8 @@ def io(before: CgroupReading, after: CgroupReading, interval_s: float, given: fl
         return share("io", ops, given, "ops/s", sources=(after.sources.get("ops"), "--io-capacity"))
     stalled = rate(before.io_stalled_s, after.io_stalled_s, interval_s)
     if stalled is None:
-        return nothing(
-            "io", "no IO pressure of its own here: give --io-capacity", (after.sources.get("ops"),)
-        )
+        why = "its operations are not counted here" if given else "give --io-capacity"
+        return nothing("io", f"no IO pressure of its own here: {why}", (after.sources.get("ops"),))
     note = "the share of time in which some task waited for a disk"
     return share("io", stalled, 1.0, "stalled s/s", sources=(after.sources.get("stalled"),), note=note)
 

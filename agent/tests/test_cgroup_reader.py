@@ -175,6 +175,12 @@ def test_v1_without_a_capacity_has_no_io(plant: Plant) -> None:
     assert taken(plant("machine", "v1-container"), nothing_happens).utilization.io is None
 
 
+def test_v1_that_counts_no_disk_has_no_io_rather_than_none_at_all(plant: Plant) -> None:
+    root = plant("machine", "v1-container")
+    (root / GROUP / "blkio/blkio.throttle.io_serviced").write_text("Total 0\n")
+    assert taken(root, nothing_happens, Indicators(io=100.0)).utilization.io is None
+
+
 def test_a_first_operation_counts_though_its_device_was_not_listed(plant: Plant) -> None:
     root = plant("machine", "v2-container")
     io_stat = root / GROUP / "io.stat"

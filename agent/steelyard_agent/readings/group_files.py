@@ -36,10 +36,13 @@ def io_stalled_s(root: Path, place: Place) -> float | None:
     return None if text is None else machine.parse_stalled_s(text)
 
 
-def io_ops(root: Path, place: Place, whole_disks: Collection[str]) -> Mapping[str, int]:
+def io_ops(root: Path, place: Place, whole_disks: Collection[str]) -> Mapping[str, int] | None:
     """Return the group's reads and writes by device, of whole disks only."""
     text = read(below(root, _file(place, "blkio.throttle.io_serviced", "io.stat")))
     counts = cgroup.parse_io_stat(text) if place.mount.version == 2 else cgroup.parse_io_serviced(text)
+    if place.mount.version == 1 and not counts:
+        # Recent kernels' v1 counts only on disks that had a throttling rule once: that is no figure, not 0.
+        return None
     # What is stacked on a disk (dm, md, loop) repeats the disk's own operations.
     return {device: count for device, count in counts.items() if device in whole_disks}
 

@@ -1,0 +1,96 @@
+"""The agent's figures beside work of a known size: `python agent/benchmarks/truth.py`.
+
+Needs root, stress-ng and iproute2. What cannot be compared on this machine is
+named with the reason, and the rest is compared. `--page FILE` writes the table
+into a page; `--explain` shows what the agent says inside a cgroup with limits.
+"""
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from benchmarks import agent_run, cgroups, networks, stress, truth_cases, truth_table
+from benchmarks.truth_table import Row
+
+Case = Callable[[], Row]
+
+PERCENTAGES = (10, 30, 50, 80)
+QUOTAS = ((0.5, 1), (1.6, 2))
+"""Cores, and the workers that it takes to use them: stress-ng takes whole percentages of a core only."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; the exit status tells whether every figure is within the points allowed."""
+    parser = argparse.ArgumentParser(description="The agent's figures beside work of a known size.")
+    parser.add_argument("--page", type=Path, help="a page to write the table into, between its marks")
+    parser.add_argument("--explain", action="store_true", help="show the agent in a cgroup, and end")
+    options = parser.parse_args(arguments)
+    if options.explain:
+        return _explain()
+    # In the current folder, because a temporary one may be in memory.
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".truth-") as folder:
+        rows = [case() for case in _cases(Path(folder))]
+    table = truth_table.render(rows, machine=_machine())
+    print(table)
+    if options.page is not None:
+        page = options.page.read_text(encoding="utf-8")
+        options.page.write_text(truth_table.put_into(page, table), encoding="utf-8")
+    return 0 if rows and all(row.true for row in rows) else 1
+
+
+def _cases(folder: Path) -> list[Case]:
+    cpu: list[Case] = [
+        partial(truth_cases.cpu_in_cgroup, percent, cores=cores, workers=workers)
+        for cores, workers in QUOTAS
+        for percent in PERCENTAGES
+    ]
+    cpu.append(partial(truth_cases.cpu_in_cgroup, 400, cores=0.5, workers=2))
+    cpu.append(partial(truth_cases.cpu_in_cgroup, 50, cores=0.5, nested=True))
+    memory: list[Case] = [truth_cases.memory_in_cgroup, partial(truth_cases.cache_in_cgroup, folder)]
+    net = [
+        partial(truth_cases.network, scope, receiving=receiving)
+        for scope in ("host", "cgroup")
+        for receiving in (False, True)
+    ]
+    writes = [partial(truth_cases.writes, scope, folder) for scope in ("cgroup", "process")]
+    cgroup, no_stress = cgroups.why_not(), stress.why_not()
+    return [
+        *_possible("CPU under a quota", cpu, cgroup or no_stress),
+        *_possible("CPU of a process", [partial(truth_cases.cpu_of_process, 50, cores=1.0)], no_stress),
+        *_possible("memory under a limit", memory, cgroup),
+        *_possible("the network", net, networks.why_not() or cgroup),
+        *_possible("writes", writes, cgroup),
+        *_possible("the disk", [partial(truth_cases.disk_busy, folder)], None),
+    ]
+
+
+def _possible(what: str, cases: Sequence[Case], why_not: str | None) -> Sequence[Case]:
+    if why_not is not None:
+        print(f"not compared: {what}, because {why_not}", file=sys.stderr)
+        return ()
+    return cases
+
+
+def _explain() -> int:
+    with ExitStack() as stack:
+        group = stack.enter_context(cgroups.limited(cores=0.5, memory_bytes=truth_cases.LIMIT_BYTES))
+        stack.enter_context(stress.cpu(25, prefix=group.prefix))
+        for mode in ("--once", "--explain"):
+            print(f"$ steelyard-agent {mode} --scope auto --interval 1")
+            agent = agent_run.begin("auto", interval_s=1.0, prefix=group.prefix, mode=mode)
+            print(agent_run.printed(agent))
+    return 0
+
+
+def _machine() -> str:
+    return f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}, cgroups {cgroups.version()}."
+
+
+if __name__ == "__main__":
+    sys.exit(main())
