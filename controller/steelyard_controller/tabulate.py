@@ -30,6 +30,8 @@ def tabulate(
         issued_at_ms=issued_at_ms,
         law=upstream.law if upstream.blend is None or upstream.blend.percent < 100 else upstream.blend.law,
         picker=upstream.picker,
+        check=None if upstream.check is None else upstream.check.model_dump(),
+        hash_key=upstream.hash_key,
         peers=tuple(
             TablePeer(
                 id=peer.id,

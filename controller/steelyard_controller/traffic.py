@@ -5,9 +5,13 @@ tested on docs/contract/traffic.json.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from steelyard_agent import wire
 from steelyard_agent.wire import Bad, Refused
+
+# What a load balancer's weights rest on, from the best to the worst (openresty/…/core/ladder.lua).
+RUNGS = ("fresh", "hold", "drift", "saved", "bootstrap", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +26,11 @@ class PeerTraffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficReport:
-    """One load balancer's report on one upstream."""
+    """One load balancer's report on one upstream.
+
+    `rung` is one of RUNGS and `order` the (term, generation) of the table that it serves; None where it tells
+    none: it serves no table, or is of an earlier version.
+    """
 
     upstream: str
     lb: str
@@ -30,6 +38,8 @@ class TrafficReport:
     seq: int
     interval_s: float
     peers: dict[str, PeerTraffic]
+    rung: str | None = None
+    order: tuple[int, int] | None = None
 
 
 def decode(value: bytes) -> TrafficReport | Refused:
@@ -55,6 +65,27 @@ def decode(value: bytes) -> TrafficReport | Refused:
             seq=wire.integer(document, "seq"),
             interval_s=wire.number(document, "interval_s", low=0.001, high=3600.0),
             peers=peers,
+            rung=_rung(document),
+            order=_order(document),
         )
     except Bad as bad:
         return bad.refused
+
+
+def _rung(document: dict[str, Any]) -> str | None:
+    if "rung" not in document:
+        return None
+    rung = wire.text(document, "rung")
+    if rung not in RUNGS:
+        raise Bad("range", f'"rung" is none of {", ".join(RUNGS)}')
+    return rung
+
+
+def _order(document: dict[str, Any]) -> tuple[int, int] | None:
+    if "order" not in document:
+        return None
+    pair = document["order"]
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise Bad("type", '"order" is not [term, generation]')
+    named = {"term": pair[0], "generation": pair[1]}
+    return wire.integer(named, "term"), wire.integer(named, "generation")

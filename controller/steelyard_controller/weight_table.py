@@ -5,6 +5,7 @@ ends are tested on docs/contract/weights.json.
 """
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -18,6 +19,13 @@ STATES: tuple[str, ...] = get_args(State)
 
 # Published weights are integers of about S = max(1000, 20 k); 10,000 peers make 200,000.
 MAX_WEIGHT = 1_000_000
+
+# They go into a request of nginx as they are: nothing in them may end its line.
+PATH = re.compile(r"/[!-~]{0,1000}")
+HOST = re.compile(r"[A-Za-z0-9.:_\[\]-]{1,253}")
+
+# What a hash picker hashes; nginx has a variable for each.
+HASH_KEY = re.compile(r"address|uri|(header|cookie|argument):[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +41,11 @@ class TablePeer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightTable:
-    """What is published; (`term`, `generation`) orders tables, clocks never do."""
+    """What is published; (`term`, `generation`) orders tables, clocks never do.
+
+    `check` (path, statuses, interval_s, timeout_s, rise, fall, host; statuses and host may be None)
+    and `hash_key` are stronger than nginx.conf's; None leaves those in force.
+    """
 
     upstream: str
     term: int
@@ -42,6 +54,8 @@ class WeightTable:
     law: str
     picker: str
     peers: tuple[TablePeer, ...]
+    check: dict[str, Any] | None = None
+    hash_key: str | None = None
 
     @property
     def order(self) -> tuple[int, int]:
@@ -63,6 +77,9 @@ def to_document(table: WeightTable) -> dict[str, Any]:
         "issued_at_ms": table.issued_at_ms,
         "law": table.law,
         "picker": table.picker,
+        **({} if table.check is None else {"check": table.check}),
+        **({} if table.hash_key is None else {"hash_key": table.hash_key}),
+        # The last member: nginx reads a long list in slices only where nothing follows.
         "peers": [
             {
                 "id": peer.id,
@@ -111,9 +128,48 @@ def decode(value: bytes) -> WeightTable | Refused:
             law=wire.name(document, "law"),
             picker=wire.name(document, "picker"),
             peers=peers,
+            check=_check(document),
+            hash_key=_hash_key(document),
         )
     except Bad as bad:
         return bad.refused
+
+
+def _check(document: dict[str, Any]) -> dict[str, Any] | None:
+    if "check" not in document:
+        return None
+    row = wire.mapping(document, "check")
+    return {
+        "path": _matching(row, "path", PATH, longest=1001),
+        "statuses": _statuses(row),
+        "interval_s": wire.number(row, "interval_s", low=0.1, high=3600.0),
+        "timeout_s": wire.number(row, "timeout_s", low=0.05, high=60.0),
+        "rise": wire.integer(row, "rise", low=1, high=100),
+        "fall": wire.integer(row, "fall", low=1, high=100),
+        "host": _matching(row, "host", HOST, longest=253) if row.get("host") is not None else None,
+    }
+
+
+def _statuses(row: dict[str, Any]) -> list[int] | None:
+    given = row.get("statuses")
+    if given is None:
+        return None
+    if not isinstance(given, list):
+        raise Bad("type", '"statuses" of the check is not an array')
+    if not given:
+        raise Bad("range", '"statuses" of the check is empty')
+    return [wire.integer({"statuses": status}, "statuses", low=100, high=599) for status in given]
+
+
+def _hash_key(document: dict[str, Any]) -> str | None:
+    return _matching(document, "hash_key", HASH_KEY, longest=73) if "hash_key" in document else None
+
+
+def _matching(document: dict[str, Any], key: str, pattern: re.Pattern[str], *, longest: int) -> str:
+    value = wire.text(document, key, longest=longest)
+    if not pattern.fullmatch(value):
+        raise Bad("range", f'"{key}" does not match {pattern.pattern}')
+    return value
 
 
 def _peer(row: object) -> TablePeer:

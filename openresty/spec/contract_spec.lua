@@ -1,6 +1,7 @@
 -- docs/contract/*.json: the same examples that the Python side is tested on.
 
 local json = require "steelyard.core.json"
+local ladder = require "steelyard.core.ladder"
 local traffic = require "steelyard.core.traffic"
 local weight_table = require "steelyard.core.weight_table"
 local wire = require "steelyard.core.wire"
@@ -26,6 +27,17 @@ describe("a weight table in docs/contract", function()
             for _, key in ipairs({ "upstream", "term", "generation", "issued_at_ms", "law", "picker" }) do
                 assert.equal(value[key], taken[key])
             end
+            assert.equal(value.hash_key, taken.hash_key)
+            assert.equal(value.check ~= nil, taken.check ~= nil)
+            for key, setting in pairs(value.check or {}) do
+                if key == "statuses" and setting ~= json.null then
+                    assert.equal(table.concat(setting, ", "), taken.check.statuses_words)
+                elseif key == "statuses" then
+                    assert.equal("200-399", taken.check.statuses_words)
+                elseif key ~= "method" then -- the key of a later minor format
+                    assert.equal(setting ~= json.null and setting or nil, taken.check[key])
+                end
+            end
             assert.equal(#value.peers, #taken.peers)
             for i, peer in ipairs(value.peers) do
                 for _, key in ipairs({ "id", "address", "weight", "baseline", "state" }) do
@@ -50,10 +62,21 @@ describe("a traffic report in docs/contract", function()
         it("is what the encoder writes: " .. example.about, function()
             local value = example.value
             local written = assert(json.decode(assert(traffic.encode(value))))
-            value.rung = nil -- the key of a later minor format
+            value.zone = nil -- the key of a later minor format
             assert.same(value, written)
         end)
     end
+
+    for _, rung in ipairs(ladder.RUNGS) do
+        it("tells the rung " .. rung, function()
+            assert.truthy(traffic.encode({ rung = rung, peers = {} }):find('"rung":"' .. rung .. '"', 1, true))
+        end)
+    end
+
+    it("keeps a term that is the time in milliseconds exactly", function()
+        local text = traffic.encode({ order = { 1790000000001, 118 }, peers = {} })
+        assert.truthy(text:find('"order":[1790000000001,118]', 1, true))
+    end)
 
     it("with no peers has an object and not an array", function()
         local text = traffic.encode({

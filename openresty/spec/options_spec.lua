@@ -40,9 +40,10 @@ describe("the options", function()
             eject = false, check = { path = "/healthz", statuses = { 204 } },
         } } })).upstreams.web
         assert.is_nil(web.eject)
-        assert.same({
-            path = "/healthz", statuses = { [204] = true }, interval_s = 2, timeout_s = 1, rise = 2, fall = 3,
-        }, web.check)
+        local check = web.check
+        assert.same({ [204] = true }, check.statuses)
+        assert.same({ "/healthz", 2, 1, 2, 3 },
+                    { check.path, check.interval_s, check.timeout_s, check.rise, check.fall })
     end)
 
     it("name what a hash picker hashes by nginx's variable", function()
@@ -62,6 +63,11 @@ describe("the options", function()
                     checked.controller[1])
         assert.same({ "[::1]", 80, "/steelyard" },
                     { checked.controller[2].host, checked.controller[2].port, checked.controller[2].path_prefix })
+    end)
+
+    it("take the controllers' token as it is", function()
+        assert.equal("abc.DEF-1/2=", options.check(with({ controller_token = "abc.DEF-1/2=" })).controller_token)
+        assert.is_nil(options.check(with()).controller_token)
     end)
 
     it("call a table stale only after three fetches", function()
@@ -92,6 +98,11 @@ describe("a bad option", function()
         { "controller", with({ controller = { "https://10.0.0.5" } }) },
         { "controller", with({ controller = "http://10.0.0.5:8081" }) },
         { "key", with({ key = "short" }) },
+        { "controller_token", with({ controller_token = "" }) },
+        { "controller_token", with({ controller_token = { "s3cret" } }) },
+        { "controller_token", with({ controller_token = "s3cret with a space" }) },
+        { "controller_token", with({ controller_token = "s3cret\r\nX: y" }) },
+        { "controller_token", with({ controller_token = ("s3cret"):rep(200) }) },
         { "state_dir", with({ state_dir = "state" }) },
         { "upstreams.web.picker", with({ upstreams = { web = { picker = 1 } } }) },
         { "upstreams.web.hash_key", with({ upstreams = { web = { hash_key = "cookie" } } }) },
@@ -114,6 +125,7 @@ describe("a bad option", function()
             assert.is_false(ok)
             assert.truthy(err:find("option `" .. case[1] .. "`", 1, true), err)
             assert.truthy(err:find("; ", 1, true), err)
+            assert.is_nil(err:find("s3cret", 1, true), err)
         end)
     end
 

@@ -145,6 +145,61 @@ describe("an upstream", function()
 end)
 
 
+describe("a check and a hash key", function()
+    local OURS, THEIRS = { id = "ours" }, { id = "theirs" }
+    local peers = { peer("a", 1) }
+
+    local function served(more)
+        local made = { term = 1, generation = 1, picker = "vnswrr", peers = peers }
+        for key, value in pairs(more or {}) do
+            made[key] = value
+        end
+        return made
+    end
+
+    it("are nginx.conf's before there is a table, and while the table has none", function()
+        local live = new({ retries = 2, check = OURS })
+        assert.equal(OURS, live.check)
+        live:take(served(), "fresh", 0)
+        assert.equal(OURS, live.check)
+    end)
+
+    it("are the table's from the moment it is taken, without a new ring", function()
+        local live = new({ retries = 2, check = OURS })
+        live:take(served(), "fresh", 0, {})
+        local changes = live.changes
+        assert.is_false(live:take(served({ check = THEIRS }), "fresh", 0, live.unhealthy))
+        assert.equal(THEIRS, live.check)
+        live:take(served(), "fresh", 0, live.unhealthy)
+        assert.equal(OURS, live.check)
+        assert.equal(changes, live.changes)
+    end)
+
+    it("may be the table's alone", function()
+        local live = new()
+        live:take(served({ check = THEIRS }), "fresh", 0)
+        assert.equal(THEIRS, live.check)
+        live:take(served(), "fresh", 0)
+        assert.is_nil(live.check)
+    end)
+
+    it("is the table's for a picker that hashes, and then a reserved choice is void", function()
+        local live = new({ retries = 2, hash_variable = "remote_addr" })
+        live:take(served({ hash_variable = "request_uri" }), "fresh", 0, {})
+        assert.is_nil(live.hash_variable)
+        live.picker.wants_key = true -- as chash's does, which is not installed everywhere
+        live:take(served(), "fresh", 0, live.unhealthy)
+        assert.equal("remote_addr", live.hash_variable)
+        local changes = live.changes
+        live:take(served({ hash_variable = "request_uri" }), "fresh", 0, live.unhealthy)
+        assert.equal("request_uri", live.hash_variable)
+        assert.is_true(live.changes > changes)
+        live:take(served(), "fresh", 0, live.unhealthy)
+        assert.equal("remote_addr", live.hash_variable)
+    end)
+end)
+
+
 describe("a retry", function()
     it("never goes to a peer already tried while another is left", function()
         local live = serving({ peer("a", 100), peer("b", 1), peer("c", 1), peer("d", 1, "backup") })

@@ -131,6 +131,71 @@ describe("the order of tables", function()
 end)
 
 
+describe("a table with a check", function()
+    local CHECK = '"check":{"path":"/healthz","statuses":[204,200],"interval_s":2.5,"timeout_s":1.0,"rise":2,"fall":3,'
+        .. '"host":null},'
+
+    local function with(members)
+        return (GOOD:gsub('"peers"', function() return members .. '"peers"' end))
+    end
+
+    local function decoded(members)
+        return assert(weight_table.decode(with(members)))
+    end
+
+    it("has it as nginx.conf's options would give it", function()
+        local options = require("steelyard.core.options")
+        local given = { path = "/healthz", statuses = { 200, 204 }, interval_s = 2.5 }
+        local checked = options.check({ memcached = { "h:1" }, lb = "a", upstreams = { web = { check = given } } })
+        assert.same(checked.upstreams.web.check, decoded(CHECK).check)
+    end)
+
+    it("and one with a hash key have nginx's variable for it", function()
+        assert.equal("http_x_user", decoded('"hash_key":"header:X-User",').hash_variable)
+        assert.is_nil(decoded("").hash_variable)
+    end)
+
+    it("is decoded in slices like any other", function()
+        assert.is_string(decoded(CHECK .. '"hash_key":"uri",').peers_text)
+    end)
+
+    it("is refused for what is wrong with it, though the table before was right", function()
+        local previous = decoded(CHECK)
+        local _, refused = weight_table.decode(with(CHECK:gsub('"rise":2', '"rise":0')), { previous = previous })
+        assert.equal("range", refused.reason)
+    end)
+
+    it("is another one when only the check, the hash key or the picker is", function()
+        local before = decoded(CHECK)
+        local function same(text)
+            return weight_table.same(before, assert(weight_table.decode(text, { previous = before })))
+        end
+        assert.is_true(same(with(CHECK):gsub('"generation":118', '"generation":119'), nil))
+        assert.is_true(same(with(CHECK:gsub("204,200", "200,204")), nil))
+        assert.is_false(same(with(CHECK:gsub('"fall":3', '"fall":4')), nil))
+        assert.is_false(same(with(CHECK:gsub("healthz", "health")), nil))
+        assert.is_false(same(GOOD))
+        assert.is_false(same(with(CHECK .. '"hash_key":"uri",')))
+        assert.is_false(same(with(CHECK):gsub('"vnswrr"', '"vnswrr2"'), nil))
+    end)
+
+    it("is survived whatever its members are", function()
+        local values = { "null", "true", "-1", "0", "1.5", "1e999", "[]", "{}", "[[]]", '""', '"a b"', "[null]",
+                         '{"a":1}', "[200,{}]", '"/\\u0000"', "123456789012345678901234567890" }
+        for _, member in ipairs({ "path", "statuses", "interval_s", "timeout_s", "rise", "fall", "host" }) do
+            for _, value in ipairs(values) do
+                local members, n = CHECK:gsub('"' .. member .. '":[^,}%]]*%]?,?[^"}]*', function()
+                    return '"' .. member .. '":' .. value .. (member == "host" and "" or ",")
+                end)
+                assert.equal(1, n)
+                local taken, refused = weight_table.decode(with(members))
+                assert.is_true(taken ~= nil or refused.reason ~= "not_json", members)
+            end
+        end
+    end)
+end)
+
+
 describe("a table that is decoded in slices", function()
     local HEAD = '{"v":1,"upstream":"web","term":3,"generation":118,"issued_at_ms":1790000000000,"law":"steelyard",'
         .. '"picker":"vnswrr","peers":['

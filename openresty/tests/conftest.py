@@ -353,6 +353,7 @@ class Rig:
         term: int = 1,
         upstream: str = "web",
         picker: str = "vnswrr",
+        **members: Any,
     ) -> None:
         """Write a weight table as the controller does; a peer is (id, address, weight, state)."""
         rows = [
@@ -361,7 +362,8 @@ class Rig:
         ]
         document = {
             "v": 1, "upstream": upstream, "term": term, "generation": generation,
-            "issued_at_ms": int(time.time() * 1000), "law": "steelyard", "picker": picker, "peers": rows,
+            "issued_at_ms": int(time.time() * 1000), "law": "steelyard", "picker": picker,
+            **members, "peers": rows,
         }  # fmt: skip
         self.memcached.set(f"steelyard:1:weights:{upstream}", json.dumps(document))
 

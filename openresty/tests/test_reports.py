@@ -205,3 +205,25 @@ def test_the_status_page_is_for_loopback_and_whom_the_option_names(rig: "Rig") -
     refused = edge.get("/steelyard/status", {"X-Real-IP": "10.8.1.1"})
     assert refused.status == 403
     assert refused.json()["detail"].startswith("10.8.1.1 is neither loopback")
+
+
+def test_a_report_tells_the_rung_and_the_order_of_the_table_that_is_served(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.edge(bootstrap=[a.address])
+    reports = Reports(rig)
+    rig.wait_until(lambda: reports.read()["seq"], "a report")
+    assert (reports.read()["rung"], "order" in reports.read()) == ("bootstrap", False)
+    for term, generation in ((3, 7), (3, 8), (4, 1)):
+        rig.publish([("a", a.address, 1, "up")], term=term, generation=generation)
+        rig.wait_until(lambda: reports.read().get("order") == [term, generation], "its order")  # noqa: B023
+        assert reports.read()["rung"] == "fresh"
+    rig.wait_until(lambda: reports.read()["rung"] == "hold", "the table is no longer fresh")
+    assert reports.read()["order"] == [4, 1]
+
+
+def test_an_nginx_that_has_no_table_and_no_list_reports_the_rung_none(rig: "Rig") -> None:
+    rig.edge()
+    reports = Reports(rig)
+    rig.wait_until(lambda: reports.read()["seq"], "a report")
+    report = reports.read()
+    assert (report["rung"], "order" in report, report["peers"]) == ("none", False, {})

@@ -26,12 +26,14 @@ TABLE = "steelyard:1:weights:web"
 SECRET = "the key of the tests, 32 bytes.."  # noqa: S105
 
 
-def table(*peers: "Backend | tuple[str, str]", generation: int, term: int = 1, weight: int = 1) -> str:
+def table(
+    *peers: "Backend | tuple[str, str]", generation: int, term: int = 1, weight: int = 1, **members: object
+) -> str:
     """Return a weight table as the controller writes it."""
     named = [peer if isinstance(peer, tuple) else (peer.name, peer.address) for peer in peers]
     document = {
         "v": 1, "upstream": "web", "term": term, "generation": generation,
-        "issued_at_ms": 1_790_000_000_000, "law": "steelyard", "picker": "vnswrr",
+        "issued_at_ms": 1_790_000_000_000, "law": "steelyard", "picker": "vnswrr", **members,
         "peers": [
             {"id": name, "address": address, "weight": weight, "baseline": 1, "state": "up"}
             for name, address in named
@@ -57,19 +59,24 @@ def options(*servers: str, bootstrap: str = "", **more: str) -> str:
 
 
 class Controller:
-    """A stand-in for the controller's API: a table by upstream, with its ETag and signature."""
+    """A stand-in for the controller's API: a table by upstream, with its ETag and signature.
+
+    With `tokens` (token -> status, 200 where it may read) it wants one of them.
+    """
 
     def __init__(self) -> None:
         self.body = ""
         self.headers: dict[str, str] = {}
         self.status = 200
+        self.tokens: dict[str, int] = {}
         self.answered: list[int] = []
         stand_in = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 tag = self.headers.get("If-None-Match")
-                status = stand_in.status
+                token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+                status = stand_in.tokens.get(token, 401) if stand_in.tokens else stand_in.status
                 if status == 200 and (self.path != "/api/v1/upstreams/web/weights" or not stand_in.body):
                     status = 404
                 elif status == 200 and tag is not None and tag == stand_in.headers.get("ETag"):
@@ -223,6 +230,112 @@ def test_broken_answers_of_a_controller_move_nothing(rig: "Rig", controller: Con
     controller.status = 200
     controller.publish(table(b, generation=6))
     edge.wait_for(6)
+
+
+def test_a_fail_over_to_a_higher_term_is_followed_and_the_old_leader_refused(
+    rig: "Rig", controller: Controller
+) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    successor = Controller()
+    try:
+        controller.publish(table(a, term=3, generation=500))
+        successor.status = 503  # a standby without a leader
+        urls = f'{{"{successor.url}", "{controller.url}"}}'
+        edge = rig.edge(workers=2, options=options(rig.dead_address(), controller=urls))
+        edge.wait_for(500, term=3)
+        assert "answered 503 (it has no table yet, or no leader)" in edge.status()["last_controller_error"]
+        controller.status = 500
+        successor.publish(table(b, term=4, generation=1))
+        successor.status = 200
+        edge.wait_for(1, term=4)
+        controller.publish(table(a, term=3, generation=501))  # it wakes, and does not know yet
+        controller.status = 200
+        edge.wait_refused("older", 2)
+        assert edge.shares(4) == {"b": 4}
+        assert edge.upstream()["source"] == f"controller {successor.url}"
+        successor.publish(table(a, b, term=4, generation=2))
+        edge.wait_for(2, term=4)
+    finally:
+        successor.stop()
+
+
+def test_the_order_of_terms_holds_from_one_source_to_the_other(rig: "Rig", controller: Controller) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    rig.memcached.set(TABLE, table(a, term=3, generation=900))
+    edge = rig.edge(options=options(controller=controller.option))
+    edge.wait_for(900, term=3)
+    controller.publish(table(b, term=4, generation=0))
+    edge.wait_for(0, term=4)
+    edge.wait_refused("older")  # what Memcached still holds
+    controller.publish(table(a, term=3, generation=901))
+    before = edge.upstream()["refused"]["older"]
+    edge.wait_refused("older", before + 10)
+    assert edge.upstream()["source"] == f"controller {controller.url}"
+    assert edge.shares(3) == {"b": 3}
+    rig.memcached.set(TABLE, table(a, term=4, generation=1))
+    edge.wait_for(1, term=4)
+    assert edge.shares(3) == {"a": 3}
+
+
+def test_the_equal_of_what_is_served_is_no_sign_of_life(rig: "Rig", controller: Controller) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    controller.publish(table(a, term=3, generation=7))
+    edge = rig.edge(options=options(rig.dead_address(), controller=controller.option))
+    edge.wait_for(7, term=3)
+    controller.publish(table(b, term=3, generation=7))
+    controller.headers["ETag"] = '"another"'  # so that it is sent again and again
+    rig.wait_until(lambda: edge.upstream()["rung"] == "hold", "it is not fresh")
+    assert controller.answered[-3:] == [200, 200, 200]
+    assert edge.shares(3) == {"a": 3}
+
+
+# --- the controller's token --------------------------------------------------
+
+TOKEN = "read-only.token/of+the~tests="  # noqa: S105
+
+
+def test_a_controller_that_wants_a_token_gets_it(rig: "Rig", controller: Controller) -> None:
+    a = rig.backend("a")
+    controller.tokens = {TOKEN: 200}
+    controller.publish(table(a, generation=1))
+    given = {"controller": controller.option, "controller_token": f'"{TOKEN}"'}
+    edge = rig.edge(options=options(rig.dead_address(), **given))
+    edge.wait_for(1)
+    assert set(controller.answered) <= {200, 304}
+    controller.publish(table(a, generation=2))
+    edge.wait_for(2)
+    for page in ("/steelyard/status", "/"):
+        assert TOKEN not in edge.get(page).body
+    assert edge.logged(TOKEN) == 0
+
+
+@pytest.mark.parametrize(
+    ("token", "reason"),
+    [
+        (None, "answered 401 (it wants a token: set the option `controller_token` of init_worker)"),
+        ("wrong", "answered 401 (the option `controller_token` of init_worker is none of its tokens)"),
+        ("agent", "answered 403 (the option `controller_token` of init_worker is a token that may not read)"),
+    ],
+)
+def test_a_token_that_does_not_do_is_told_and_the_next_controller_asked(
+    rig: "Rig", controller: Controller, token: str | None, reason: str
+) -> None:
+    a = rig.backend("a")
+    strict = Controller()
+    try:
+        strict.tokens = {TOKEN: 200, "agent": 403}
+        strict.publish(table(a, generation=9))
+        controller.publish(table(a, generation=1))
+        given = {"controller": f'{{"{strict.url}", "{controller.url}"}}'}
+        if token:
+            given["controller_token"] = f'"{token}"'
+        edge = rig.edge(options=options(rig.dead_address(), **given))
+        edge.wait_for(1)
+        assert edge.status()["last_controller_error"] == f"{strict.url}: {reason}"
+        assert edge.logged(reason) == 1
+        assert token in (None, "agent") or edge.logged(token) == 0
+    finally:
+        strict.stop()
 
 
 def test_a_real_controller_is_believed_by_its_signature(rig: "Rig", tmp_path: Path) -> None:

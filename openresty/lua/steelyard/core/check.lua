@@ -8,7 +8,7 @@ local _M = {}
 
 
 --- A set of statuses in words: "200, 204-206".
-local function words_of(statuses)
+function _M.words_of(statuses)
     local words, status = {}, 100
     while status < 600 do
         if statuses[status] then
@@ -33,7 +33,7 @@ function _M.verdict(answer, err, statuses)
     elseif statuses[answer.status] then
         return true
     end
-    return false, "answered " .. answer.status .. ", wants " .. words_of(statuses)
+    return false, "answered " .. answer.status .. ", wants " .. _M.words_of(statuses)
 end
 
 

@@ -13,14 +13,17 @@ local DEFAULTS = {
     drift_s = 300,          -- slow enough to be noticed before it matters
 }
 
-local KNOWN = "memcached, controller, key, state_dir, lb, upstreams, dict, fetch_interval_s, report_interval_s, "
-              .. "hold_s, drift_s, allow"
+local KNOWN = "memcached, controller, controller_token, key, state_dir, lb, upstreams, dict, fetch_interval_s, "
+              .. "report_interval_s, hold_s, drift_s, allow"
 
 -- One or two lost fetches are no event.
 local FRESH_S, FRESH_FETCHES = 3, 3
 
 -- Shorter ones can be guessed.
 local MIN_KEY_BYTES = 16
+
+-- Many servers take no more than 8 kB of headers; tokens have some 50 bytes.
+local MAX_TOKEN_BYTES = 1024
 
 local bad, list = option.bad, option.list
 
@@ -69,6 +72,21 @@ local function controllers(options)
         }
     end
     return servers
+end
+
+
+--- The token that the controllers want of readers. It goes into a header as it is, and no error shows it.
+local function controller_token(options)
+    local token = options.controller_token
+    if token == nil then
+        return nil
+    end
+    local remedy = 'write it as controller_token = os.getenv("STEELYARD_TOKEN"), with `env STEELYARD_TOKEN;` '
+                   .. "in nginx.conf"
+    if type(token) ~= "string" or #token > MAX_TOKEN_BYTES or not string.find(token, "^[!-~]+$") then
+        bad("controller_token", "must be a string of 1.." .. MAX_TOKEN_BYTES .. " visible ASCII characters", remedy)
+    end
+    return token
 end
 
 
@@ -125,6 +143,7 @@ function _M.check(options)
     local fetch_interval_s = seconds(options, "fetch_interval_s", 0.05, 60)
     return {
         memcached = memcached_servers(options), controller = controllers(options),
+        controller_token = controller_token(options),
         key = options.key, state_dir = options.state_dir, lb = options.lb,
         upstreams = upstreams, names = names, allow = allowed(options),
         dict = options.dict or DEFAULTS.dict,

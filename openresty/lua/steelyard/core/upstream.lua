@@ -28,6 +28,7 @@ function _M.new(name, settings, context)
         name = name, settings = settings, context = context,
         rung = "none", drift = 0, unhealthy = NOBODY, fail_open = false,
         table = nil, eligible = {}, reserve = {}, picker = nil, picker_name = nil, picker_error = nil,
+        check = settings.check, -- the one in force
         more_tries = 0,      -- how many tries beyond the first a request may have
         hash_variable = nil, -- nginx's variable that the picker hashes, if it does
         changes = 0,         -- raised with each change of who is picked among, and how
@@ -45,6 +46,26 @@ local function choose_picker(self, asked)
 end
 
 
+--- The check that is in force with a table: its own, or nginx.conf's.
+function _M:check_with(weight_table)
+    return weight_table.check or self.settings.check
+end
+
+
+--- Serve a table with what it says beside its peers; where it is silent,
+-- nginx.conf's settings stand.
+local function put_in_force(self, weight_table)
+    local key = weight_table.hash_variable or self.settings.hash_variable
+    if not self.picker.wants_key then
+        key = nil
+    end
+    if key ~= self.hash_variable then
+        self.hash_variable, self.changes = key, self.changes + 1
+    end
+    self.table, self.check = weight_table, self:check_with(weight_table)
+end
+
+
 --- Take a table (or the bootstrap list as one) at a rung of the ladder. What
 -- changes no peer restarts no ring; tells whether anything did. May call
 -- breathe(): what is served meanwhile is the table before.
@@ -55,7 +76,7 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
     local asked = self.settings.picker or weight_table.picker
     if self.table and weight_table.peers == self.table.peers and drift == self.drift
        and unhealthy == self.unhealthy and asked == self.picker_asked then
-        self.table = weight_table -- a new generation of the same weights
+        put_in_force(self, weight_table) -- a new generation of the same weights
         return false
     end
     local peers = ladder.drifted(weight_table.peers, drift, breathe)
@@ -65,8 +86,8 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
     self.picker, self.picker_name, self.picker_error = picker, name, err
     self.eligible, self.reserve, self.fail_open = eligible, reserve, fail_open
     self.more_tries = math.max(0, math.min(self.settings.retries, #eligible + #reserve - 1))
-    self.hash_variable = picker.wants_key and self.settings.hash_variable or nil
-    self.table, self.drift, self.unhealthy = weight_table, drift, unhealthy
+    self.drift, self.unhealthy = drift, unhealthy
+    put_in_force(self, weight_table)
     self.changes = self.changes + 1
     return true
 end

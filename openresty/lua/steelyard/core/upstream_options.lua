@@ -1,6 +1,8 @@
 --- The options of one upstream, checked and with their defaults. Pure.
 
 local address = require "steelyard.core.address"
+local check_settings = require "steelyard.core.check_settings"
+local hash_key = require "steelyard.core.hash_key"
 local option = require "steelyard.core.option"
 
 local KNOWN = "bootstrap, picker, hash_key, shards, retries, max_fails, fail_timeout_s, eject, check"
@@ -16,11 +18,6 @@ local MAX_FAILS, FAIL_TIMEOUT_S = 3, 10
 
 -- Envoy's idea, faster: half of at least 5 tries within a second is no bad luck.
 local EJECT = { error_rate = 0.5, requests = 5, interval_s = 1, base_s = 5, max_s = 300, share = 0.34 }
-
-local CHECK = { interval_s = 2, timeout_s = 1, rise = 2, fall = 3 }
-
-local HASH_KINDS = { address = "remote_addr", uri = "request_uri" }
-local HASH_PREFIXES = { header = "http_", cookie = "cookie_", argument = "arg_" }
 
 local bad, number = option.bad, option.number
 
@@ -59,19 +56,12 @@ local function bootstrap(name, servers)
 end
 
 
---- The nginx variable that `hash_key` means.
 local function hash_variable(name, key)
-    if HASH_KINDS[key] then
-        return HASH_KINDS[key]
+    local variable = hash_key.variable(key)
+    if not variable then
+        bad(name, "is " .. tostring(key), hash_key.REMEDY)
     end
-    local kind, what = string.match(tostring(key), "^(%l+):([%w_-]+)$")
-    if not HASH_PREFIXES[kind] then
-        bad(name, "is " .. tostring(key), "it may be address, uri, header:NAME, cookie:NAME or argument:NAME")
-    end
-    if kind == "header" then
-        what = string.gsub(string.lower(what), "-", "_")
-    end
-    return HASH_PREFIXES[kind] .. what
+    return variable
 end
 
 
@@ -98,57 +88,6 @@ local function eject(name, given)
 end
 
 
-local function statuses(name, given)
-    local set = {}
-    if given == nil then
-        for status = 200, 399 do
-            set[status] = true
-        end
-        return set
-    end
-    local remedy = "write it as statuses = {200, 204}"
-    if type(given) ~= "table" or #given == 0 then
-        bad(name, "must be a list", remedy)
-    end
-    for _, status in ipairs(given) do
-        if type(status) ~= "number" or status < 100 or status > 599 then
-            bad(name, "has " .. tostring(status) .. ", which is no HTTP status", remedy)
-        end
-        set[status] = true
-    end
-    return set
-end
-
-
-local function check(name, given)
-    if given == nil or given == false then
-        return nil
-    end
-    local remedy = 'write it as check = { path = "/healthz" }'
-    if type(given) ~= "table" then
-        bad(name, "must be a table", remedy)
-    end
-    option.only_known(given, "path, statuses, interval_s, timeout_s, rise, fall, host", name .. ".")
-    -- They go into a request as they are: nothing in them may end its line.
-    if type(given.path) ~= "string" or not string.find(given.path, "^/[!-~]*$") then
-        bad(name .. ".path", "is no path", remedy)
-    end
-    if given.host ~= nil and (type(given.host) ~= "string" or not string.find(given.host, "^[%w.:_%[%]-]+$")) then
-        bad(name .. ".host", "is no host name", 'write it as host = "example.org", or leave it out for the address')
-    end
-    local function setting(key, what, low, high)
-        return number(given, key, name .. "." .. key, what, low, high, CHECK[key])
-    end
-    return {
-        path = given.path, host = given.host, statuses = statuses(name .. ".statuses", given.statuses),
-        interval_s = setting("interval_s", "a number of seconds", 0.1, 3600),
-        timeout_s = setting("timeout_s", "a number of seconds", 0.05, 60),
-        rise = setting("rise", "a whole number", 1, 100),
-        fall = setting("fall", "a whole number", 1, 100),
-    }
-end
-
-
 --- Check the options of the upstream `name`.
 function _M.check(name, given)
     local where = "upstreams." .. name .. "."
@@ -156,21 +95,21 @@ function _M.check(name, given)
     if given.picker ~= nil and (type(given.picker) ~= "string" or given.picker == "") then
         bad(where .. "picker", "must be a name", 'write it as picker = "vnswrr2", or leave it to the weight table')
     end
-    local shards = given.shards
+    local key, shards = given.hash_key or "address", given.shards
     if shards ~= nil then
         shards = number(given, "shards", where .. "shards", "a whole number", 1, 1000, 32)
     end
     return {
         bootstrap = bootstrap(where .. "bootstrap", given.bootstrap or {}),
         picker = given.picker,
-        hash_variable = hash_variable(where .. "hash_key", given.hash_key or "address"),
+        hash_key = key, hash_variable = hash_variable(where .. "hash_key", key),
         shards = shards,
         retries = number(given, "retries", where .. "retries", "a whole number", 0, 100, RETRIES),
         max_fails = number(given, "max_fails", where .. "max_fails", "a whole number", 0, 1000000, MAX_FAILS),
         fail_timeout_s = number(given, "fail_timeout_s", where .. "fail_timeout_s", "a number of seconds", 0.1, 86400,
                                 FAIL_TIMEOUT_S),
         eject = eject(where .. "eject", given.eject),
-        check = check(where .. "check", given.check),
+        check = check_settings.of_options(where .. "check", given.check),
     }
 end
 

@@ -7,6 +7,8 @@
 -- decoded table may thus be a peer of the table before, too. Pure.
 
 local address = require "steelyard.core.address"
+local check_settings = require "steelyard.core.check_settings"
+local hash_key = require "steelyard.core.hash_key"
 local slices = require "steelyard.core.slices"
 local sorting = require "steelyard.core.sorting"
 local wire = require "steelyard.core.wire"
@@ -18,6 +20,9 @@ local MAX_WEIGHT = 1000000
 
 -- No IP:port is longer than 47 characters.
 local MAX_ADDRESS = 128
+
+-- `argument:` and a name of 64.
+local MAX_HASH_KEY = 73
 
 -- Rows between two breaths: 0.2 ms when every one is new.
 local ROWS = 50
@@ -102,6 +107,19 @@ local function peers_of(document, text, previous, breathe)
 end
 
 
+local function hash_key_of(document)
+    if document.hash_key == nil then
+        return nil
+    end
+    local key = wire.text(document, "hash_key", MAX_HASH_KEY)
+    local variable = hash_key.variable(key)
+    if not variable then
+        wire.refuse("range", '"hash_key" is wrong: ' .. hash_key.REMEDY)
+    end
+    return key, variable
+end
+
+
 local function decoder(text, previous, breathe)
     local document, list = wire.load_object(text, function()
         return slices.decode(text, "peers", breathe, previous.peers_text)
@@ -110,6 +128,7 @@ local function decoder(text, previous, breathe)
     if not list or list ~= previous.peers_text then
         peers, written = peers_of(document, text, previous, breathe)
     end
+    local key, variable = hash_key_of(document)
     return {
         upstream = wire.name(document, "upstream"),
         term = wire.integer(document, "term", 0, wire.MAX_INTEGER),
@@ -118,6 +137,8 @@ local function decoder(text, previous, breathe)
         law = wire.name(document, "law"),
         picker = wire.name(document, "picker"),
         peers = peers,
+        -- Where the table has none, nginx.conf's stand.
+        check = check_settings.of_table(document), hash_key = key, hash_variable = variable,
         -- For the decoding of the next one:
         written = written, -- the peers in the text's order
         peers_text = list, -- the text between the brackets; nil when it was not cut into slices
@@ -145,6 +166,14 @@ function _M.compare(a, b)
         return a.generation < b.generation and -1 or 1
     end
     return 0
+end
+
+
+--- Tell whether two tables ask for the same, whatever their order and law.
+-- @param b decoded with `a` as the one before, or from the same text
+function _M.same(a, b)
+    return a.peers == b.peers and a.picker == b.picker and a.hash_key == b.hash_key
+           and (a.check and a.check.id) == (b.check and b.check.id)
 end
 
 

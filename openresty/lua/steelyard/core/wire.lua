@@ -127,6 +127,19 @@ function _M.integer(document, key, low, high)
 end
 
 
+--- A field that must be a number within bounds.
+function _M.number(document, key, low, high)
+    local value = _M.field(document, key)
+    if type(value) ~= "number" then
+        _M.refuse("type", '"' .. key .. '" is ' .. shown(value) .. ", not a number")
+    end
+    if not (value >= low and value <= high) then
+        _M.refuse("range", string.format('"%s" is %s, outside %g..%g', key, shown(value), low, high))
+    end
+    return value
+end
+
+
 --- A field that must be a string of 1..longest bytes.
 function _M.text(document, key, longest)
     local value = _M.field(document, key)

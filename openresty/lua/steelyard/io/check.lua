@@ -1,16 +1,21 @@
 --- Active checks: ask each peer for a path, and take out those that do not answer well.
 --
---   check/<upstream>/<id>     a peer's state (core/check), for as long as it is checked
---   checked/<upstream>        up to when peers' checks were begun
---   checking/<upstream>       the worker whose run it is
+--   check/<upstream>/<id>/<about>   a peer's state (core/check), for as long as it is checked
+--   checked/<upstream>              up to when peers' checks were begun, and by which settings
+--   checking/<upstream>             the worker whose run it is
+--
+-- The settings are nginx.conf's, or the weight table's where it has some, and may
+-- change at any time. Then every peer is due, and a state or mark of other settings
+-- counts for nothing unless they ask the same (`about`, core/check_settings).
 --
 -- A run checks the peers that fell due since the last one, so when it is called
--- ten times an interval (turn_s) the checks are spread over it. At most
+-- ten times an interval (turn_s), or each second, the checks are spread over it. At most
 -- AT_ONCE wait for an answer at a time. When so many peers are silent that
 -- a run takes longer than the interval, the next begins when it is over: checks
 -- become rarer and never more. A check costs the worker about 0.1 ms.
 
 local check = require "steelyard.core.check"
+local health = require "steelyard.io.health"
 local http = require "steelyard.io.http"
 
 -- Each lane pauses after a check, and few lanes begin at a time: together that
@@ -31,20 +36,21 @@ local BODY_BYTES = 4096
 local _M = {}
 
 
---- How often to call `run`.
+--- How often to call `run`: new settings do not wait for an interval of the old ones.
 function _M.turn_s(settings)
-    return math.max(0.1, settings.interval_s / 10)
+    return math.min(1, math.max(0.1, settings.interval_s / 10))
 end
 
 
 --- The peers whose checks are due, and note that these are seen to.
 local function due_peers(worker, name, settings, now)
     local dict, key, interval_s = worker.dict, "checked/" .. name, settings.interval_s
-    local from = dict:get(key) or 0
+    local text, id = string.match(dict:get(key) or "", "^(%S+) (.*)$")
+    local from = id == settings.id and tonumber(text) or 0
     if from > now or from < now - interval_s then
-        from = now - interval_s -- all of them; the first run, or the clock was set
+        from = now - interval_s -- all of them; the first run with these settings, or the clock was set
     end
-    dict:set(key, now)
+    dict:set(key, string.format("%.3f %s", now, settings.id))
     local own = ngx.crc32_short(worker.options.lb) / 2 ^ 32
     local live, due = worker.upstreams[name], {}
     for _, peer in ipairs(live.table and live.table.peers or {}) do
@@ -57,8 +63,19 @@ local function due_peers(worker, name, settings, now)
 end
 
 
+local function check_key(name, peer, settings)
+    return "check/" .. name .. "/" .. peer.id .. "/" .. settings.about
+end
+
+
 local function log(name, peer, words)
     ngx.log(ngx.NOTICE, "steelyard: upstream ", name, ": ", peer.id, " (", peer.address, ") ", words)
+end
+
+
+local function in_force(worker, name, settings)
+    local current = worker.upstreams[name].check
+    return current ~= nil and current.id == settings.id
 end
 
 
@@ -68,33 +85,40 @@ local function check_one(worker, name, peer, settings)
         headers = { Host = settings.host or peer.address, ["User-Agent"] = "steelyard-check" },
         max_bytes = BODY_BYTES, cut = true,
     }
+    if not in_force(worker, name, settings) then
+        return -- the answer came too late
+    end
     local ok, why = check.verdict(answer, err, settings.statuses)
-    local key, keep_s = "check/" .. name .. "/" .. peer.id, KEEP_INTERVALS * settings.interval_s + KEEP_S
+    local key, keep_s = check_key(name, peer, settings), KEEP_INTERVALS * settings.interval_s + KEEP_S
+    local kind = health.check_kind(settings)
     local state, changed = check.step(check.read(worker.dict:get(key), peer.address), ok, settings)
     worker.dict:set(key, check.write(state, peer.address), keep_s)
     if state.up then
-        worker.health:clear(name, peer, "check")
+        worker.health:clear(name, peer, kind)
         if changed then
             log(name, peer, "rises: its checks succeed")
         end
-    elseif worker.health:mark(name, peer, "check", why or "its checks failed", keep_s) then
+    elseif worker.health:mark(name, peer, kind, why or "its checks failed", keep_s) then
         log(name, peer, "falls: " .. (why or "its checks failed"))
     else
-        worker.health:prolong(name, peer, "check", keep_s)
+        worker.health:prolong(name, peer, kind, keep_s)
     end
 end
 
 
---- Check the peers whose checks are due; returns when all have answered or not in time.
+--- Check the peers whose checks are due, if there is a check; returns when all have answered or not in time.
 function _M.run(worker, name, now)
-    local settings = worker.options.upstreams[name].check
+    local settings = worker.upstreams[name].check
+    if not settings then
+        return -- it went between the turn and now
+    end
     local dict, lock, lock_s = worker.dict, "checking/" .. name, settings.timeout_s + LOCK_S
     if not dict:add(lock, ngx.worker.pid(), lock_s) then
         return -- a run takes longer than a turn
     end
     local due, at = due_peers(worker, name, settings, now), 0
     local function lane()
-        while at < #due and not ngx.worker.exiting() do
+        while at < #due and in_force(worker, name, settings) and not ngx.worker.exiting() do
             at = at + 1
             check_one(worker, name, due[at], settings)
             dict:set(lock, ngx.worker.pid(), lock_s)

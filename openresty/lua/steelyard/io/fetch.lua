@@ -81,7 +81,7 @@ local function from_controllers(options, store, upstream, failures, breathe)
     -- A table from disk is to be confirmed, so it is asked for.
     local served = not store:from_disk(upstream) and store:order(upstream) or nil
     for _, server in ipairs(options.controller) do
-        local value, err = controller.table(server, upstream, served)
+        local value, err = controller.table(server, upstream, served, options.controller_token)
         if not value then
             failures[server.name] = tostring(err)
         elseif value ~= "" then

@@ -5,7 +5,8 @@
 --   health/<upstream>            raised at each change; workers compare it
 --   health/<upstream>/<n>        the id that change n was about, for JOURNAL_S
 --
--- Kinds: `fails` (max_fails), `ejected` (core/outlier), `check` (active checks).
+-- Kinds: `fails` (max_fails), `ejected` (core/outlier), and `check/<about>` of
+-- active checks, whose marks count only while a check that asks the same is in force.
 -- Marks are by id and note the address, so a peer that moves begins anew, and
 -- one that changes its place in the table keeps its mark. Each has a TTL, so
 -- nothing is left of a peer that leaves, nor of checks that are no longer run.
@@ -16,8 +17,8 @@
 
 local eject = require "steelyard.io.eject"
 
--- In the order in which status names a peer's trouble.
-local KINDS = { "check", "ejected", "fails" }
+-- In the order in which status names a peer's trouble; a check's comes first.
+local KINDS = { "ejected", "fails" }
 
 -- Workers look ten times a second; one that was away for longer looks at all peers.
 local JOURNAL_S = 60
@@ -36,6 +37,13 @@ local mt = { __index = _M }
 --- Open the marks in a lua_shared_dict.
 function _M.new(dict)
     return setmetatable({ dict = dict, seen = {} }, mt)
+end
+
+
+--- The kind of an active check's marks.
+-- @param settings core/check_settings
+function _M.check_kind(settings)
+    return "check/" .. settings.about
 end
 
 
@@ -121,9 +129,9 @@ end
 
 --- The ids that may have a mark: those that had one when this worker last
 -- looked, and those that changed since; all when that is not known.
-local function suspects(self, upstream, version, peers, breathe)
+local function suspects(self, upstream, version, peers, check_kind, breathe)
     local before, ids = self.seen[upstream], {}
-    local known = before and version - before.version <= #peers
+    local known = before and before.check_kind == check_kind and version - before.version <= #peers
     for number = known and before.version + 1 or 1, known and version or 0 do
         local id = self.dict:get("health/" .. upstream .. "/" .. number)
         if not id then
@@ -149,16 +157,17 @@ end
 
 
 --- The marks of one peer, or nil.
-local function marks_of(self, upstream, id, now)
+local function marks_of(self, upstream, id, check_kind, now)
     local marks
-    for i = 1, #KINDS do
-        local key = mark_key(upstream, id, KINDS[i])
+    for i = check_kind and 0 or 1, #KINDS do
+        local kind = KINDS[i] or "check"
+        local key = mark_key(upstream, id, KINDS[i] or check_kind)
         local value = self.dict:get(key)
         local ttl_s = value and self.dict:ttl(key)
         if ttl_s then
             local address, why = string.match(value, "^([^\n]*)\n(.*)$")
             marks = marks or {}
-            marks[#marks + 1] = { kind = KINDS[i], address = address, reason = why, ends_s = now + ttl_s }
+            marks[#marks + 1] = { kind = kind, address = address, reason = why, ends_s = now + ttl_s }
         end
     end
     return marks
@@ -167,20 +176,21 @@ end
 
 --- The peers that are out: id -> { kind, reason, until_s }, and when the first
 -- mark ends (nil: none will). until_s is nil where a check decides.
+-- @param check   the check that is in force (core/check_settings), or nil
 -- @param breathe called now and then; requests may be served meanwhile
-function _M:unhealthy(upstream, peers, now, breathe)
+function _M:unhealthy(upstream, peers, check, now, breathe)
     breathe = breathe or no_pause
-    local version = self:version(upstream)
-    local ids = suspects(self, upstream, version, peers, breathe)
+    local version, check_kind = self:version(upstream), check and _M.check_kind(check)
+    local ids = suspects(self, upstream, version, peers, check_kind, breathe)
     local marked, looked = {}, 0
     for id in pairs(ids) do
-        marked[id] = marks_of(self, upstream, id, now)
+        marked[id] = marks_of(self, upstream, id, check_kind, now)
         looked = looked + 1
         if looked % BREATH_READING == 0 then
             breathe()
         end
     end
-    self.seen[upstream] = { version = version, marked = marked }
+    self.seen[upstream] = { version = version, marked = marked, check_kind = check_kind }
     if next(marked) == nil then
         return NOBODY, nil
     end

@@ -64,7 +64,7 @@ local function publish(store, upstream, good, source, now)
         return false
     end
     local known = store.decoded[upstream]
-    local changed = not known or known.table.peers ~= fetched.peers
+    local changed = not known or not weight_table.same(known.table, fetched)
     local ok, err = store:publish(upstream, good.text, fetched, source.from_disk and store.SAVED or source.name, now)
     if not ok then
         return false, { reason = "too_large", detail = "the shared dict says: " .. err .. "; make it larger" }

@@ -73,14 +73,24 @@ local function figures_of(name, live, worker, in_flight, breathe)
 end
 
 
+--- The term and generation of the table that is served; nil while there is none.
+local function order_of(live)
+    local served = live.table
+    if served and served ~= live.bootstrap then
+        return { served.term, served.generation }
+    end
+end
+
+
 local function report_of(name, worker, in_flight, now, breathe)
-    local dict, options = worker.dict, worker.options
+    local dict, options, live = worker.dict, worker.options, worker.upstreams[name]
     local last = dict:get("reported_at/" .. name) or now - options.report_interval_s
     dict:set("reported_at/" .. name, now)
     return {
         upstream = name, lb = options.lb, boot = _M.boot(dict), seq = dict:incr("seq/" .. name, 1, 0),
         interval_s = math.max(0.001, math.min(3600, math.floor((now - last) * 1000 + 0.5) / 1000)),
-        peers = figures_of(name, worker.upstreams[name], worker, in_flight, breathe),
+        rung = live.rung, order = order_of(live),
+        peers = figures_of(name, live, worker, in_flight, breathe),
     }
 end
 

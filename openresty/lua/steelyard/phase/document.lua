@@ -63,6 +63,20 @@ local function rows_of(live, now, breathe)
 end
 
 
+--- The check in force as a person would write it.
+local function check_of(check)
+    return check and {
+        path = check.path, host = or_null(check.host), statuses = check.statuses_words,
+        interval_s = check.interval_s, timeout_s = check.timeout_s, rise = check.rise, fall = check.fall,
+    } or null
+end
+
+
+local function source_of(in_table)
+    return in_table and "table" or "nginx.conf"
+end
+
+
 local function upstream_of(live, now, breathe)
     local store, served = worker.store, live.table or {}
     local seen = store:seen(live.name)
@@ -75,6 +89,9 @@ local function upstream_of(live, now, breathe)
         -- What the table asks for. `picker` differs where the configuration names
         -- another one, and where it cannot be had: then `picker_error` says why.
         picker_asked = or_null(served.picker), picker_error = or_null(live.picker_error),
+        -- The check and the hash key in force, and who said so. `chash` alone uses the key.
+        check = check_of(live.check), check_from = live.check and source_of(served.check) or null,
+        hash_key = served.hash_key or live.settings.hash_key, hash_key_from = source_of(served.hash_key),
         -- Which server the table came from, and when.
         source = or_null(store:source(live.name)), age_s = seen and now - seen or null,
         last_fetch = outcome or "none yet",

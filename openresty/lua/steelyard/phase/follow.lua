@@ -62,14 +62,16 @@ end
 
 
 local function follow_health(worker, live, now, moved, breathe)
-    local version = worker.health:version(live.name)
-    if not moved and version == live.health_version and not (live.health_until and now >= live.health_until) then
+    local version, served = worker.health:version(live.name), live.known or live.bootstrap
+    local check = live:check_with(served)
+    local about = check and check.about
+    if not moved and version == live.health_version and about == live.health_about
+       and not (live.health_until and now >= live.health_until) then
         return live.unhealthy
     end
-    live.health_version = version
-    local peers = (live.known or live.bootstrap).peers
+    live.health_version, live.health_about = version, about
     local unhealthy
-    unhealthy, live.health_until = worker.health:unhealthy(live.name, peers, now, breathe)
+    unhealthy, live.health_until = worker.health:unhealthy(live.name, served.peers, check, now, breathe)
     if not peers_of.same_ids(unhealthy, live.unhealthy) then
         return unhealthy
     end
@@ -77,6 +79,18 @@ local function follow_health(worker, live, now, moved, breathe)
         live.unhealthy[id] = why -- the same peers are out, but why and until when may be new
     end
     return live.unhealthy
+end
+
+
+--- Say what became of the check, once for all workers.
+local function tell_check(worker, live, before)
+    local check = live.check
+    if (check and check.id) ~= (before and before.id)
+       and worker.store:outcome_changed("!check/" .. live.name, check and check.id or "") then
+        ngx.log(ngx.NOTICE, "steelyard: upstream ", live.name, ": ",
+                check and "servers are checked by GET " .. check.path .. ", every " .. check.interval_s .. " s"
+                or "servers are no longer checked")
+    end
 end
 
 
@@ -92,8 +106,10 @@ local function follow_one(worker, live, now, breathe)
         return
     end
     local unhealthy = follow_health(worker, live, now, moved, breathe)
-    local open, failed = live.fail_open, live.picker_error
-    if not live:take(live.known or live.bootstrap, rung, drift, unhealthy, breathe) then
+    local open, failed, check = live.fail_open, live.picker_error, live.check
+    local moves = live:take(live.known or live.bootstrap, rung, drift, unhealthy, breathe)
+    tell_check(worker, live, check)
+    if not moves then
         return
     end
     if live.fail_open ~= open then

@@ -97,14 +97,15 @@ local function jobs()
         report.run(_M, ngx.now(), clock.breather())
     end)
     for _, name in ipairs(options.names) do
-        local settings = options.upstreams[name]
-        if settings.eject then
-            attempt("eject/" .. name, settings.eject.interval_s, function()
+        local live = _M.upstreams[name]
+        local ejection = live.settings.eject
+        if ejection then
+            attempt("eject/" .. name, ejection.interval_s, function()
                 _M.health:eject(_M, name, ngx.now())
             end)
         end
-        if settings.check then
-            attempt("check/" .. name, check.turn_s(settings.check), function()
+        if live.check then
+            attempt("check/" .. name, check.turn_s(live.check), function()
                 check.run(_M, name, ngx.now())
             end)
         end
