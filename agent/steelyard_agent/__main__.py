@@ -11,13 +11,24 @@ import sys
 import time
 from pathlib import Path
 
-from steelyard_agent import explain, key_file, record, service, settings, store
+from steelyard_agent import (
+    exchange,
+    explain,
+    key_file,
+    record,
+    register_values,
+    secret_file,
+    service,
+    settings,
+    store,
+)
 from steelyard_agent.agent import Agent, Sampler
-from steelyard_agent.key_file import KeyFileError
+from steelyard_agent.evidence import Evidence
 from steelyard_agent.loop import Wake, run
 from steelyard_agent.pool import Pool
+from steelyard_agent.secret_file import SecretFileError
 from steelyard_agent.service import Chosen, Service
-from steelyard_agent.settings import Settings, SettingsError
+from steelyard_agent.settings import SettingsError
 
 STOP = (signal.SIGTERM, signal.SIGINT)
 
@@ -35,15 +46,19 @@ def main() -> int:
         logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
         service.set_log_level(chosen.settings)
         one = chosen.settings.once or chosen.settings.explain
-        return _one(chosen.settings) if one else _forever(chosen)
-    except (SettingsError, KeyFileError) as error:
+        return _one(chosen) if one else _forever(chosen)
+    except (SettingsError, SecretFileError) as error:
         print(f"steelyard-agent: {error}", file=sys.stderr)
         return 2
 
 
 def _choose() -> Chosen:
     found = settings.load(sys.argv[1:], os.environ, hostname=socket.gethostname(), read=Path.read_bytes)
-    return Chosen(settings=found, key=found.key if found.key_file is None else key_file.read(found.key_file))
+    key = found.key if found.key_file is None else key_file.read(found.key_file)
+    token = None if found.register is None else found.register.token
+    if found.register is not None and found.register.token_file is not None:
+        token = secret_file.read(found.register.token_file, "token", register_values.token)
+    return Chosen(settings=found, key=key, token=token)
 
 
 def _forever(chosen: Chosen) -> int:
@@ -62,8 +77,9 @@ def _wait(timeout_s: float) -> Wake:
     return Wake.RELOAD if came.si_signo == signal.SIGHUP else Wake.STOP
 
 
-def _one(chosen: Settings) -> int:
+def _one(everything: Chosen) -> int:
     """Print one sample, as what would be sent or as what it is made of."""
+    chosen = everything.settings
     made = service.reader(chosen, extras=chosen.explain)
     sampler = Sampler(made.read, chosen.limits)
     agent = Agent(
@@ -85,10 +101,22 @@ def _one(chosen: Settings) -> int:
     if sent is None:
         return 1
     if chosen.explain:
-        print(explain.render([made.detection, *agent.last.evidence]))
+        print(explain.render([made.detection, *agent.last.evidence, *_registered(everything)]))
     else:
         print(json.dumps(json.loads(record.encode(sent)), indent=2))
     return 0
+
+
+def _registered(chosen: Chosen) -> list[Evidence]:
+    """Return how this server would be declared."""
+    wanted, registering = service.registration(chosen.settings), chosen.settings.register
+    if wanted is None or registering is None:
+        return []
+    try:
+        source_ip = exchange.source_ip(registering.urls[0])
+    except (OSError, UnicodeError):
+        source_ip = register_values.AUTO
+    return [wanted.evidence(registering.urls, source_ip, with_token=chosen.token is not None)]
 
 
 if __name__ == "__main__":

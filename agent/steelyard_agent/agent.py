@@ -93,6 +93,7 @@ class Agent:
         seq: int = 0,
         key: bytes | None = None,
         places: Sequence[Shows] = (),
+        registered: Callable[[], bool | None] = lambda: None,
     ) -> None:
         self.interval_s = interval_s
         self.seq = seq
@@ -107,6 +108,7 @@ class Agent:
         self._clock = clock
         self._key = key
         self._places = places
+        self._registered = registered
         # What is sent by an agent that leaves before it measured anything.
         self.last = Sample(interval_s=interval_s, utilization=sample.NOTHING, capacity=sample.NOTHING)
         self._delivered = 0
@@ -126,6 +128,7 @@ class Agent:
                 delivered=self._delivered,
                 dropped=self._dropped,
                 reachable=self._pool.reachable,
+                registered=self._registered(),
             )
             for place in self._places:
                 place.show(status)

@@ -45,7 +45,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _value(one: Evidence) -> str:
-    if one.indicator == "scope":
+    if one.indicator in {"scope", "register"}:
         return ""
     return "null" if one.value is None else f"{one.value:.1%}"
 

@@ -83,6 +83,11 @@ def servers(text: str) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def host_and_port(text: str, remedy: str) -> Address:
+    """Return HOST and PORT, both given; the ValueError is `remedy`."""
+    return _address(text, None, None, remedy)
+
+
 def orca(text: str) -> tuple[Path | None, Address | None]:
     """Return the file and the address where the sample is shown: whatever has a slash is a file."""
     remedy = "give a file (/run/steelyard/orca), an address (:9811, on loopback), or both with a comma"

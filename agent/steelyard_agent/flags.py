@@ -8,7 +8,8 @@ ABOUT = (
     "Sample how busy this server is and push it to Memcached. Each flag is also STEELYARD_AGENT_<FLAG> in "
     "the environment (--memcached is STEELYARD_MEMCACHED) and, with underscores, a key of the TOML file that "
     "--config names; a flag is stronger than the environment, which is stronger than the file. "
-    "The shared key itself is in STEELYARD_AGENT_KEY only, because flags show in process lists."
+    "The shared key itself is in STEELYARD_AGENT_KEY only, and the token in STEELYARD_AGENT_TOKEN, "
+    "because flags show in process lists."
 )
 
 SETTINGS = (
@@ -31,10 +32,18 @@ SETTINGS = (
     ("key-file", "FILE", "the file that holds the shared key; samples are then signed"),
     ("orca", "FILE|[HOST]:PORT,...", "show the sample as an ORCA endpoint-load-metrics value: in a file, or "
      "over HTTP at /orca, where Prometheus finds /metrics too (default host: 127.0.0.1)"),
+    ("register", "URL,...", "declare this server at one of these controllers (http://HOST:PORT), every 30 s"),
+    ("address", "HOST:PORT|auto:PORT", "with --register: where nginx reaches this server; auto is "
+     "the IP that this machine uses to reach the controller"),
+    ("baseline", "WEIGHT", "with --register: its weight at rest (default: from the capacity it reports)"),
+    ("token-file", "FILE", "with --register: the file that holds the controller's token for agents"),
 )  # fmt: skip
 """Flags with a value: name, what the value is, help."""
 
-SWITCHES = (("verbose", "log every sample"),)
+SWITCHES = (
+    ("deregister", "with --register: at SIGTERM, take the declaration back"),
+    ("verbose", "log every sample"),
+)
 """Flags without one, which are settings too."""
 
 COMMANDS = (
@@ -47,6 +56,9 @@ CONFIG = ("config", "FILE", "the TOML file; without one there is none")
 
 TARGETS = ("pid", "pid-file", "listen-port", "unit")
 """The flags that name a process; one of them does."""
+
+REGISTERING = ("address", "baseline", "deregister")
+"""The flags that make no sense without --register. The controller too reads the token's variables."""
 
 
 class FlagError(Exception):

@@ -32,6 +32,10 @@ def render(status: Status | None, record: SampleRecord | None, *, cpu_s: float) 
             "steelyard_agent_memcached_up", "gauge", "Whether a server took the last sample it was offered.",
             [({"server": server}, float(up)) for server, up in status.reachable.items()],
         )  # fmt: skip
+        family(
+            "steelyard_agent_registered", "gauge", "Whether a controller took the last registration.",
+            [] if status.registered is None else [({}, float(status.registered))],
+        )  # fmt: skip
     if record is not None:
         family(
             "steelyard_agent_info", "gauge", "Whose samples these are.",

@@ -10,16 +10,19 @@ import random
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from steelyard_agent import flag_values, key_file, readers, store
+from steelyard_agent import flag_values, readers, secret_file, store
 from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.endpoint import Endpoint
-from steelyard_agent.key_file import KeyFileError
+from steelyard_agent.exchange import Exchange
 from steelyard_agent.orca_file import OrcaFile
 from steelyard_agent.pool import Pool
 from steelyard_agent.readers import Made
 from steelyard_agent.readings.target import Target
+from steelyard_agent.registrar import Registrar
+from steelyard_agent.registration import Registration
+from steelyard_agent.secret_file import SecretFileError
 from steelyard_agent.settings import Settings, SettingsError
 from steelyard_agent.store import Store
 
@@ -28,10 +31,11 @@ log = logging.getLogger("steelyard_agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The settings, and the key that they name."""
+    """The settings, and the key and the controller's token that they name."""
 
     settings: Settings
-    key: bytes | None
+    key: bytes | None = field(repr=False)
+    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,11 @@ class _Parts:
     pool: Pool
     endpoint: Endpoint | None
     orca_file: OrcaFile | None
+    registrar: Registrar | None
+
+
+# One DELETE at each controller; a service's manager kills after 10 s.
+LONGEST_WITHDRAWAL_S = 6.0
 
 
 def set_log_level(settings: Settings) -> None:
@@ -74,6 +83,8 @@ class Service:
     def start(self, chosen: Chosen) -> Agent:
         """Return the first agent; raise `SettingsError`."""
         self._parts = self._built(chosen, None)
+        if self._parts.registrar is not None:
+            self._parts.registrar.start()
         return self._parts.agent
 
     def reload(self, agent: Agent) -> Agent:
@@ -84,23 +95,36 @@ class Service:
             chosen = self._choose()
             if chosen == old.chosen:
                 log.info("the settings were read again: nothing has changed")
+                if old.registrar is not None:
+                    old.registrar.again()
                 return agent
             new = self._built(chosen, old)
-        except (SettingsError, KeyFileError) as error:
+        except (SettingsError, SecretFileError) as error:
             log.error("the settings were read again and are not taken up: %s; the old ones stay", error)
             return agent
         was, now = old.chosen.settings, chosen.settings
-        if (was.upstream, was.peer) != (now.upstream, now.peer):
+        renamed = (was.upstream, was.peer) != (now.upstream, now.peer)
+        if renamed:
             agent.leave()
         set_log_level(now)
         _close(old, keep=new)
+        if old.registrar is not None:
+            old.registrar.stop(withdraw=renamed and _deregisters(was))
+        if new.registrar is not None:
+            new.registrar.start()
         self._parts = new
         return new.agent
 
     def close(self) -> None:
-        """Close connections, stop answering, and remove what was shown."""
+        """Close connections, stop answering, remove what was shown, and take back what was declared."""
         if self._parts is not None:
             _close(self._parts, keep=None)
+            registrar = self._parts.registrar
+            if registrar is not None:
+                withdraw = _deregisters(self._parts.chosen.settings)
+                registrar.stop(withdraw=withdraw)
+                if withdraw:
+                    registrar.join(LONGEST_WITHDRAWAL_S)
 
     def _built(self, chosen: Chosen, old: _Parts | None) -> _Parts:
         settings = chosen.settings
@@ -108,6 +132,7 @@ class Service:
         endpoint = _endpoint(settings, old)
         orca_file = None if settings.orca_file is None else OrcaFile(settings.orca_file)
         pool = _pool(settings)
+        registrar = _registrar(chosen)
         agent = Agent(
             Sampler(made.read, settings.limits),
             pool,
@@ -122,9 +147,17 @@ class Service:
             clock=time.monotonic,
             key=chosen.key,
             places=[place for place in (endpoint, orca_file) if place is not None],
+            registered=lambda: None if registrar is None else registrar.registered,
         )
         _announce(chosen, made)
-        return _Parts(chosen=chosen, agent=agent, pool=pool, endpoint=endpoint, orca_file=orca_file)
+        return _Parts(
+            chosen=chosen,
+            agent=agent,
+            pool=pool,
+            endpoint=endpoint,
+            orca_file=orca_file,
+            registrar=registrar,
+        )
 
 
 def _pool(settings: Settings) -> Pool:
@@ -140,6 +173,29 @@ def _pool(settings: Settings) -> Pool:
             for address in settings.memcached
         ]
     )
+
+
+def registration(settings: Settings) -> Registration | None:
+    """Return what controllers are told, if they are."""
+    if settings.register is None:
+        return None
+    return Registration(
+        upstream=settings.upstream,
+        peer=settings.peer,
+        address=settings.register.address,
+        baseline=settings.register.baseline,
+    )
+
+
+def _registrar(chosen: Chosen) -> Registrar | None:
+    wanted, registering = registration(chosen.settings), chosen.settings.register
+    if wanted is None or registering is None:
+        return None
+    return Registrar(wanted, registering.urls, Exchange(chosen.token), random=random.random)
+
+
+def _deregisters(settings: Settings) -> bool:
+    return settings.register is not None and settings.register.deregister
 
 
 def _endpoint(settings: Settings, old: _Parts | None) -> Endpoint | None:
@@ -164,9 +220,11 @@ def _announce(chosen: Chosen, made: Made) -> None:
         ", ".join(flag_values.shown(address) for address in settings.memcached),
         "unsigned" if chosen.key is None else "signed",
     )  # fmt: skip
-    unsafe = None if settings.key_file is None else key_file.warning(settings.key_file)
-    if unsafe is not None:
-        log.warning("%s", unsafe)
+    token_file = None if settings.register is None else settings.register.token_file
+    for path, what in ((settings.key_file, "key"), (token_file, "token")):
+        unsafe = None if path is None else secret_file.warning(path, what)
+        if unsafe is not None:
+            log.warning("%s", unsafe)
 
 
 def _close(old: _Parts, *, keep: _Parts | None) -> None:

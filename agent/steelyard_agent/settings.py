@@ -4,19 +4,23 @@ Pure: the command line, the environment and the means to read a file come in
 as arguments; `__main__` builds the settings and passes them down.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from steelyard_agent import flag_values, flags, signature, toml_file, wire
+from steelyard_agent import flag_values, flags, register_values, signature, toml_file, wire
 from steelyard_agent.flag_values import Address, Scope
+from steelyard_agent.register_values import Registering
 from steelyard_agent.sample import Indicators
 
 T = TypeVar("T")
+U = TypeVar("U")
 
-# Not a flag: every user of the machine can read a command line.
+# Not flags: every user of the machine can read a command line.
 KEY_VARIABLE = "STEELYARD_AGENT_KEY"
+TOKEN_VARIABLE = "STEELYARD_AGENT_TOKEN"  # noqa: S105 (its name)
 
 
 class SettingsError(Exception):
@@ -43,11 +47,18 @@ class Settings:
     unit: str | None = None
     orca_file: Path | None = None
     orca_address: Address | None = None
+    register: Registering | None = None
     once: bool = False
     explain: bool = False
     verbose: bool = False
     key: bytes | None = field(default=None, repr=False)
     key_file: Path | None = None
+
+
+class _Value(Protocol):
+    """Gives a setting: what `parse` makes of its text, or the default where it was not given."""
+
+    def __call__(self, flag: str, default: T, parse: Callable[[str], U]) -> T | U: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +83,14 @@ def load(
     except flags.FlagError as error:
         raise SettingsError(str(error)) from None
 
-    def value(flag: str, default: T, parse: Callable[[str], T]) -> T:
+    def value(flag: str, default: T, parse: Callable[[str], U]) -> T | U:
         found = given.get(flag)
         if found is None:
             return default
         try:
             return parse(found.text)
         except ValueError as error:
-            raise SettingsError(f"{found.place} is {found.text!r}: {error}") from None
+            raise SettingsError(f"{found.place} is {_shown(found.text)!r}: {error}") from None
 
     nowhere: tuple[Path | None, Address | None] = (None, None)
     orca_file, orca_address = value("orca", nowhere, flag_values.orca)
@@ -96,6 +107,7 @@ def load(
         unit=value("unit", None, flag_values.unit),
         orca_file=orca_file,
         orca_address=orca_address,
+        register=_registering(value, [flag for flag in flags.REGISTERING if flag in given], environment),
         once=value("once", False, flag_values.switch),
         explain=value("explain", False, flag_values.switch),
         verbose=value("verbose", False, flag_values.switch),
@@ -105,13 +117,41 @@ def load(
     return _checked(settings, [flag for flag in flags.TARGETS if flag in given])
 
 
-def _limits(value: Callable[[str, float | None, Callable[[str], float | None]], float | None]) -> Indicators:
+def _limits(value: _Value) -> Indicators:
     number = flag_values.number
     return Indicators(
         cpu=value("cpu-limit", None, number("cores, such as 0.5,", 0.001, 1e5)),
         mem=value("mem-limit", None, number("bytes, such as 2147483648,", 1.0, 1e15)),
         net=value("net-capacity", None, number("bytes/s, such as 125000000 for 1 Gbit/s,", 1.0, 1e15)),
         io=value("io-capacity", None, number("operations/s", 1.0, 1e15)),
+    )
+
+
+def _registering(value: "_Value", named: Sequence[str], environment: Mapping[str, str]) -> Registering | None:
+    urls = value("register", (), register_values.urls)
+    deregister = value("deregister", False, flag_values.switch)
+    needless = [flag for flag in named if flag != "deregister" or deregister]
+    if not urls:
+        if needless:
+            raise SettingsError(f"--{needless[0]} is for a server that registers itself: add --register URL")
+        return None
+    address = value("address", None, register_values.service_address)
+    if address is None:
+        raise SettingsError(
+            "--register needs --address: auto:PORT, or HOST:PORT as nginx reaches this server"
+        )
+    token, token_file = _token(environment), value("token-file", None, Path)
+    if token is not None and token_file is not None:
+        raise SettingsError(
+            f"{TOKEN_VARIABLE} and --token-file ({TOKEN_VARIABLE}_FILE) are both set: leave one out"
+        )
+    return Registering(
+        urls=urls,
+        address=address,
+        baseline=value("baseline", None, flag_values.number("a weight, such as 1,", 1e-6, 1e6)),
+        token=token,
+        token_file=token_file,
+        deregister=deregister,
     )
 
 
@@ -160,6 +200,16 @@ def _key(environment: Mapping[str, str]) -> bytes | None:
         raise SettingsError(f"{KEY_VARIABLE}: {error}") from None
 
 
+def _token(environment: Mapping[str, str]) -> str | None:
+    # Unlike an empty key it opens nothing: the controller refuses who has none.
+    if not environment.get(TOKEN_VARIABLE):
+        return None
+    try:
+        return register_values.token(environment[TOKEN_VARIABLE].encode("utf-8", "surrogateescape"))
+    except ValueError as error:
+        raise SettingsError(f"{TOKEN_VARIABLE}: {error}") from None
+
+
 def _checked(settings: Settings, named: Sequence[str]) -> Settings:
     ways = "--pid N, --pid-file FILE, --listen-port PORT or --unit NAME"
     if not wire.is_name(settings.peer):
@@ -177,6 +227,11 @@ def _checked(settings: Settings, named: Sequence[str]) -> Settings:
     if len(named) > 1:
         raise SettingsError(f"--{' and --'.join(named)} both name a process: give one")
     return settings
+
+
+def _shown(text: str) -> str:
+    # Somebody's password in a URL.
+    return re.sub(r"//[^/]*@", "//…@", text)
 
 
 def _variable(flag: str) -> str:

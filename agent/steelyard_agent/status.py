@@ -11,7 +11,8 @@ from steelyard_agent.record import SampleRecord
 class Status:
     """The state after a tick. `at_s` is monotonic; `record` is None while there is nothing to sample.
 
-    `delivered` and `dropped` count samples since the start; `reachable` is by Memcached server.
+    `delivered` and `dropped` count samples since the start; `reachable` is by Memcached server;
+    `registered` tells whether a controller took the last registration, None for a server that has none.
     """
 
     at_s: float
@@ -20,6 +21,7 @@ class Status:
     delivered: int
     dropped: int
     reachable: Mapping[str, bool]
+    registered: bool | None = None
 
 
 class Shows(Protocol):

@@ -31,8 +31,8 @@ def parse(text: bytes, known: Collection[str]) -> dict[str, str]:
 
 
 def _hint(key: str, keys: Collection[str]) -> str:
-    if key == "key":
-        return ": put the key into a file of its own, and name that as key_file"
+    if key in {"key", "token"}:
+        return f": put the {key} into a file of its own, and name that as {key}_file"
     if key.replace("-", "_") in keys:
         return f": write {key.replace('-', '_')}"
     return f"; the settings are {', '.join(sorted(keys))}"

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from steelyard_agent import settings
+from steelyard_agent import register_values, settings
+from steelyard_agent.register_values import Registering, Url
 from steelyard_agent.sample import NOTHING, Indicators
 from steelyard_agent.settings import Settings, SettingsError
+
+TOKEN = settings.TOKEN_VARIABLE
 
 
 def file_of(text: str) -> Callable[[Path], bytes]:
@@ -40,6 +43,7 @@ def test_everything_has_a_default() -> None:
         unit=None,
         orca_file=None,
         orca_address=None,
+        register=None,
         once=False,
         explain=False,
         verbose=False,
@@ -53,6 +57,8 @@ def test_every_flag_is_read() -> None:
         "--upstream api --peer s-1 --memcached a:1,[::1]:2,b --interval 0.5 --scope process"
         " --pid-file /run/x.pid --cpu-limit 0.5 --mem-limit 2e9 --net-capacity 125000000 --io-capacity 5000"
         " --orca /run/x.orca,:9811 --key-file /run/key --once --explain --verbose"
+        " --register http://a:8081,https://b/x/ --address 10.0.0.11:80 --baseline 2.5 --token-file /run/token"
+        " --deregister"
     )
     assert load(*line.split()) == Settings(
         upstream="api",
@@ -64,6 +70,13 @@ def test_every_flag_is_read() -> None:
         pid_file=Path("/run/x.pid"),
         orca_file=Path("/run/x.orca"),
         orca_address=("127.0.0.1", 9811),
+        register=Registering(
+            urls=(Url("http", "a", 8081), Url("https", "b", 443, "/x")),
+            address=("10.0.0.11", 80),
+            baseline=2.5,
+            token_file=Path("/run/token"),
+            deregister=True,
+        ),
         once=True,
         explain=True,
         verbose=True,
@@ -86,6 +99,11 @@ def test_every_setting_can_stand_in_the_file() -> None:
         orca = ["/run/x.orca", "[::1]:9811"]
         key_file = "/run/key"
         verbose = true
+        register = ["http://a:8081", "https://[::1]"]
+        address = "auto:8080"
+        baseline = 2
+        token_file = "/run/token"
+        deregister = true
     """
     assert load_file(text) == Settings(
         upstream="api",
@@ -97,6 +115,13 @@ def test_every_setting_can_stand_in_the_file() -> None:
         unit="nginx.service",
         orca_file=Path("/run/x.orca"),
         orca_address=("::1", 9811),
+        register=Registering(
+            urls=(Url("http", "a", 8081), Url("https", "::1", 443)),
+            address=("auto", 8080),
+            baseline=2.0,
+            token_file=Path("/run/token"),
+            deregister=True,
+        ),
         verbose=True,
         key_file=Path("/run/key"),
     )
@@ -120,12 +145,16 @@ def test_the_file_is_named_by_a_flag_or_by_the_environment() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('upstrem = "web"', "a.toml: 'upstrem' is no setting; the settings are cpu_limit, interval, "),
+        (
+            'upstrem = "web"',
+            "a.toml: 'upstrem' is no setting; the settings are address, baseline, cpu_limit, ",
+        ),
         ("net-capacity = 1", "a.toml: 'net-capacity' is no setting: write net_capacity"),
         ("once = true", "a.toml: 'once' is no setting"),
         ("explain = true", "a.toml: 'explain' is no setting"),
         ('config = "b.toml"', "a.toml: 'config' is no setting"),
         ('key = "secret"', "a.toml: 'key' is no setting: put the key into a file of its own"),
+        ('token = "secret"', "a.toml: 'token' is no setting: put the token into a file of its own"),
         ("[agent]\ninterval = 1", "a.toml: 'agent' is no setting"),
         ("interval = 90", "interval in a.toml is '90': give seconds within 0.1..60"),
         ("interval = nan", "interval in a.toml is 'nan': give seconds within 0.1..60"),
@@ -262,6 +291,22 @@ def test_orca_is_a_file_or_an_address_or_both(
         ("--scope process --pid ²", "--pid is '²': give the number of a process"),
         ("--scope process --listen-port 70000", "--listen-port is '70000': give a port"),
         ("--scope process --unit ../x", "--unit is '../x': give the name of a systemd unit"),
+        ("--register ftp://a", "--register is 'ftp://a': give http://HOST:PORT"),
+        ("--register a:8081", "--register is 'a:8081': give http://HOST:PORT"),
+        ("--register http://a:0", "--register is 'http://a:0': give http://HOST:PORT"),
+        ("--register http://a?b=c", "--register is 'http://a?b=c': give http://HOST:PORT"),
+        ("--register http://[:]", "--register is 'http://[:]': give http://HOST:PORT"),
+        ("--register http://a,", "--register is 'http://a,': give http://HOST:PORT"),
+        ("--register http://me:secret@a", "--register is 'http://…@a': give http://HOST:PORT"),
+        ("--register http://a", "--register needs --address"),
+        ("--address 10.0.0.1:80", "--address is for a server that registers itself: add --register URL"),
+        ("--deregister", "--deregister is for a server that registers itself: add --register URL"),
+        ("--register http://a --address 10.0.0.1", "--address is '10.0.0.1': give auto:PORT, or HOST:PORT"),
+        ("--register http://a --address fd00::1:80", "--address is 'fd00::1:80': give auto:PORT, or HOST"),
+        ("--register http://a --address web_1:80", "--address is 'web_1:80': give auto:PORT, or HOST:PORT"),
+        ("--register http://a --address 0.0.0.0:80", "--address is '0.0.0.0:80': nginx cannot connect"),
+        ("--register http://a --address [::]:80", "--address is '[::]:80': nginx cannot connect"),
+        ("--register http://a --address a:1 --baseline 0", "--baseline is '0': give a weight"),
         ("--peers x", "unrecognized arguments: --peers x (steelyard-agent --help lists the flags)"),
         ("--interval", "argument --interval: expected one argument"),
     ],
@@ -281,3 +326,41 @@ def test_a_bad_variable_is_named_beside_its_flag() -> None:
 def test_a_host_name_that_cannot_be_a_peers_name_asks_for_one() -> None:
     with pytest.raises(SettingsError, match=r"--peer: the host name '-x' .* give --peer NAME"):
         settings.load([], {}, hostname="-x", read=no_file)
+
+
+def test_a_token_comes_from_the_environment_or_a_file_and_is_never_shown() -> None:
+    line = ["--register", "http://a", "--address", "auto:80"]
+    chosen = load(*line, **{TOKEN: " secret-token\n"}).register
+    assert chosen is not None
+    assert chosen.token == "secret-token"  # noqa: S105
+    assert "secret" not in repr(chosen)
+    chosen = load(*line, **{f"{TOKEN}_FILE": "/run/token"}).register
+    assert chosen == Registering(
+        urls=(Url("http", "a", 80),), address=("auto", 80), token_file=Path("/run/token")
+    )
+    with pytest.raises(SettingsError, match="unrecognized arguments: --token"):
+        load(*line, "--token", "x")
+    with pytest.raises(SettingsError, match=r"STEELYARD_AGENT_TOKEN and --token-file .* leave one out"):
+        load(*line, "--token-file", "x", **{TOKEN: "secret"})
+    with pytest.raises(SettingsError, match=r"^STEELYARD_AGENT_TOKEN: a token is 1 to 1024 ASCII") as raised:
+        load(*line, **{TOKEN: "sécret secret"})
+    assert "secret" not in str(raised.value)
+
+
+def test_a_token_alone_registers_nothing() -> None:
+    # The controller reads the same variable: a file of settings that both have is no mistake.
+    assert load(**{TOKEN: "secret"}) == load(**{TOKEN: ""}) == load()
+    assert load(**{f"{TOKEN}_FILE": "/run/token"}) == load()
+
+
+def test_a_file_of_several_tokens_gives_the_first() -> None:
+    assert register_values.token(b"\n  new-token \nold-token\n") == "new-token"
+    for nothing in (b"", b"\n\n", b"two words", b"a\x00b"):
+        with pytest.raises(ValueError, match="a token is"):
+            register_values.token(nothing)
+
+
+def test_a_url_is_shown_as_it_was_given() -> None:
+    given = "http://a:8081,https://[::1]:443,http://10.0.0.1:80/steelyard"
+    assert ",".join(str(url) for url in register_values.urls(given)) == given
+    assert register_values.urls("http://a, http://a:80/") == (Url("http", "a", 80),)

@@ -75,6 +75,12 @@ def test_metrics_have_no_line_for_what_was_not_measured() -> None:
     assert len(families) == len(set(families)) == len([line for line in lines if line.startswith("# HELP")])
 
 
+def test_metrics_say_whether_a_server_that_registers_itself_is_registered() -> None:
+    for registered, shown in ((True, "1"), (False, "0")):
+        text = prometheus.render(replace(STATUS, registered=registered), None, cpu_s=0.0)
+        assert f"\nsteelyard_agent_registered {shown}\n" in text
+
+
 def test_metrics_of_an_agent_that_has_sampled_nothing_are_its_own() -> None:
     text = prometheus.render(None, None, cpu_s=0.5)
     assert text.endswith("process_cpu_seconds_total 0.5\n")

@@ -1,0 +1,167 @@
+"""An agent registers its server with a real controller, as `docs/agent.md` says."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from conftest import Daemon, free_port
+
+pytestmark = pytest.mark.integration
+
+PATIENT_S = 20.0
+TOKENS = {
+    "STEELYARD_ADMIN_TOKEN": "admin-token-of-the-test",
+    "STEELYARD_AGENT_TOKEN": "agent-token-of-the-test",
+}
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T | None]) -> T:
+    """Return the first thing that `look` finds."""
+    give_up_s = time.monotonic() + PATIENT_S
+    while time.monotonic() < give_up_s:
+        found = look()
+        if found is not None:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not happen")
+
+
+@pytest.fixture
+def controller(memcached: Daemon, tmp_path: Path) -> Iterator[Daemon]:
+    """A controller that keeps nothing, of an upstream without servers."""
+    file, port = tmp_path / "controller.yaml", free_port()
+    file.write_text("upstreams: {web: {peers: []}}\n")
+    command = [
+        sys.executable, "-m", "steelyard_controller", "--config", str(file), "--api-port", str(port),
+        "--memcached", memcached.address, "--state-url", "memory://", "--tick-s", "0.1",
+    ]  # fmt: skip
+    daemon = Daemon(command, port, tmp_path / "controller.log")
+    yield daemon
+    daemon.kill()
+
+
+def ask(controller: Daemon, method: str = "GET", peer: str = "", **fields: object) -> Any:
+    """Return the answer's JSON; None for a 404, and while nobody listens or leads."""
+    request = urllib.request.Request(
+        f"http://{controller.address}/v1/upstreams/web/peers{peer}",
+        data=json.dumps(fields).encode() if fields else None,
+        method=method,
+        headers={"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
+        | ({"Authorization": f"Bearer {TOKENS['STEELYARD_ADMIN_TOKEN']}"} if method != "GET" else {}),
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENT_S) as answer:  # noqa: S310
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code in {404, 503}:
+            return None
+        raise
+    except OSError:
+        return None
+
+
+def declared(controller: Daemon) -> list[dict[str, Any]] | None:
+    """Return the servers that are declared."""
+    found = ask(controller)
+    return None if found is None else list(found["peers"])
+
+
+@contextmanager
+def agent_of(
+    controller: Daemon, memcached: Daemon, folder: Path, *flags: str, **environment: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    command = [
+        sys.executable, "-m", "steelyard_agent", "--peer", "server-1", "--memcached", memcached.address,
+        "--interval", "0.1", "--scope", "host", "--config", str(folder / "agent.toml"),
+        "--register", f"http://{controller.address}", *flags,
+    ]  # fmt: skip
+    with (folder / "agent.log").open("ab") as log:
+        agent = subprocess.Popen(command, stderr=log, env={**os.environ, **environment})
+        try:
+            yield agent
+        finally:
+            agent.kill()
+            agent.wait()
+
+
+@pytest.mark.parametrize("tokens", [{}, TOKENS])
+def test_an_agent_declares_its_server_and_leaves_a_drain_alone(
+    controller: Daemon,
+    memcached: Daemon,
+    tmp_path: Path,
+    tokens: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, token in tokens.items():
+        monkeypatch.setenv(name, token)
+    (tmp_path / "agent.toml").write_text('address = "auto:8080"\nbaseline = 2\n')
+    controller.start()
+    with agent_of(controller, memcached, tmp_path) as agent:
+        peer = eventually(lambda: next(iter(declared(controller) or []), None))
+        assert (peer["id"], peer["address"], peer["baseline"]) == ("server-1", "127.0.0.1:8080", 2.0)
+        assert ask(controller, "PATCH", "/server-1", state="drain", pin=25)["state"] == "drain"
+        (tmp_path / "agent.toml").write_text('address = "auto:8081"\nbaseline = 3\n')
+        agent.send_signal(signal.SIGHUP)
+
+        def moved() -> dict[str, Any] | None:
+            found = next(iter(declared(controller) or []), None)
+            return found if found is not None and found["address"] == "127.0.0.1:8081" else None
+
+        peer = eventually(moved)
+        assert (peer["baseline"], peer["state"], peer["pin"]) == (3.0, "drain", 25.0)
+
+
+def test_a_controller_that_was_wiped_learns_the_server_again(
+    controller: Daemon, memcached: Daemon, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.toml").write_text('address = "10.0.0.11:80"\n')
+    with agent_of(controller, memcached, tmp_path) as agent:
+        log = tmp_path / "agent.log"
+        eventually(lambda: "no controller registers it" in log.read_text() or None)
+        controller.start()
+        eventually(lambda: declared(controller) or None)
+        controller.kill()
+        controller.start()
+        assert eventually(lambda: declared(controller)) == []
+        agent.send_signal(signal.SIGHUP)  # or within half a minute
+        eventually(lambda: declared(controller) or None)
+        eventually(lambda: "which did not know it" in log.read_text() or None)
+
+
+def test_an_agent_that_deregisters_is_gone_from_the_declaration(
+    controller: Daemon, memcached: Daemon, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.toml").write_text('address = "10.0.0.11:80"\nderegister = true\n')
+    controller.start()
+    with agent_of(controller, memcached, tmp_path) as agent:
+        eventually(lambda: declared(controller) or None)
+        agent.terminate()
+        assert agent.wait() == 0
+        assert declared(controller) == []
+
+
+def test_a_refusal_is_told_in_the_controllers_words(
+    controller: Daemon, memcached: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agent.toml").write_text('address = "10.0.0.11:80"\n')
+    monkeypatch.setenv("STEELYARD_ADMIN_TOKEN", TOKENS["STEELYARD_ADMIN_TOKEN"])
+    controller.start()
+    log = tmp_path / "agent.log"
+    wrong = "of-another-controller"
+    with agent_of(controller, memcached, tmp_path, STEELYARD_AGENT_TOKEN=wrong):
+        eventually(lambda: "does not register it: it answers 401: " in log.read_text() or None)
+    assert wrong not in log.read_text()
+    with agent_of(controller, memcached, tmp_path, "--upstream", "api"):
+        eventually(lambda: "it answers 401: " in log.read_text().partition("401")[2] or None)
