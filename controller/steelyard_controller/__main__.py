@@ -1,22 +1,24 @@
-"""The controller's process: settings, one cycle per upstream, the REST API, a clean end."""
+"""The controller's process: settings, the service, the REST API, HAProxy's agent-check, a clean end."""
 
 import asyncio
 import contextlib
 import logging
+import signal
+import socket
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import uvicorn
 from fastapi import FastAPI
-from steelyard_agent import key_file
-from steelyard_agent.key_file import KeyFileError
+from steelyard_agent.secret_file import SecretFileError
 
-from steelyard_controller import state
+from steelyard_controller import assembly, credentials, log_lines
+from steelyard_controller.agent_check import AgentCheck
 from steelyard_controller.api import app as api
-from steelyard_controller.cycle import Cycle
-from steelyard_controller.memcached import Memcached
+from steelyard_controller.api.auth import is_loopback
+from steelyard_controller.credentials import Credentials
 from steelyard_controller.saved import Newer
+from steelyard_controller.service import Service
 from steelyard_controller.settings import Settings, SettingsError, load
 
 log = logging.getLogger("steelyard.controller")
@@ -26,75 +28,111 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the controller until it is told to stop; return the exit status."""
     try:
         settings = load(sys.argv[1:] if arguments is None else arguments)
-        key = _key(settings)
-    except (SettingsError, KeyFileError) as error:
+        known = credentials.read(settings)
+    except (SettingsError, SecretFileError) as error:
         for line in str(error).splitlines():
             print(f"steelyard-controller: {line}", file=sys.stderr)
         return 2
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
-    )
+    log_lines.install(settings.log_level, settings.log_format)
     try:
-        return asyncio.run(_serve(settings, key))
+        return asyncio.run(_serve(settings, known))
     except KeyboardInterrupt:
         return 0
 
 
-def _key(settings: Settings) -> bytes | None:
-    return settings.key_of_environment() if settings.key_file is None else key_file.read(settings.key_file)
+async def _serve(settings: Settings, known: Credentials) -> int:
+    for line in (*credentials.warnings(settings), *_remarks(settings, known)):
+        log.warning("%s", line)
+    async with assembly.controller(settings, known) as service:
+        try:
+            await service.open()
+            return await _listen(settings, known, service)
+        except Newer as error:
+            log.error("%s", error)
+            return 1
 
 
-async def _serve(settings: Settings, key: bytes | None) -> int:
-    pipeline = Memcached(settings.memcached)
-    unsafe = None if settings.key_file is None else key_file.warning(settings.key_file)
-    if unsafe is not None:
-        log.warning("%s", unsafe)
-    store = state.open_store(settings.state_url)
-    if store.volatile:
-        log.warning("state is kept in memory only (--state-url memory://): a restart forgets it")
-    if not settings.upstreams:
-        log.warning("no upstream is declared: name some in a YAML file and pass it as --config FILE")
-    cycles = {
-        name: Cycle(name, upstream, pipeline=pipeline, store=store, tick_s=settings.tick_s, key=key)
-        for name, upstream in settings.upstreams.items()
-    }
-    try:
-        for cycle in cycles.values():
-            await cycle.start(unix_s=int(time.time()))
-    except Newer as error:
-        log.error("%s", error)
-        return 1
-    app = api.create(cycles, lifespan=_running(cycles), key=key)
-    server = uvicorn.Server(
+async def _listen(settings: Settings, known: Credentials, service: Service) -> int:
+    haproxy = AgentCheck(service)
+    if settings.agent_check_port is not None:
+        try:
+            await haproxy.start(settings.agent_check_host, settings.agent_check_port)
+        except OSError as error:
+            log.error("HAProxy's agent-check: %s; choose another --agent-check-port", error)
+            return 1
+        where = f"{assembly.in_url(settings.agent_check_host)}:{settings.agent_check_port}"
+        log.info("HAProxy's agent-check on %s", where, extra={"event": "listening"})
+    server = _Server(
         uvicorn.Config(
-            app,
+            api.create(
+                service,
+                lifespan=_running(service),
+                key=known.key,
+                access=known.access,
+                max_body_bytes=settings.max_body_bytes,
+            ),
             host=settings.api_host,
             port=settings.api_port,
             log_level="warning",
             access_log=False,
+            # Who asks is who holds the connection: X-Forwarded-For is anybody's word.
+            proxy_headers=False,
+            server_header=False,
             timeout_graceful_shutdown=2,
         )
     )
     log.info(
-        "REST API on http://%s:%d, upstreams: %s",
-        settings.api_host,
+        "the page and the REST API on http://%s:%d",
+        assembly.in_url(settings.api_host),
         settings.api_port,
-        ", ".join(cycles) or "none",
+        extra={"event": "listening"},
     )
     await server.serve()
-    pipeline.close()
-    await store.close()
+    await haproxy.stop()
     return 0 if server.started else 1
 
 
-def _running(cycles: dict[str, Cycle]) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
+class _Server(uvicorn.Server):
+    """A server that ends its open streams when it stops, because it waits for every connection."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at SIGTERM and SIGINT; uvicorn's own raises them again after a clean end, which hides it."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop."""
+        self.config.app.state.streams.end()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
+def _remarks(settings: Settings, known: Credentials) -> list[str]:
+    """Return what a person should know of how this controller was set up."""
+    remarks = []
+    if settings.state_url.startswith("memory://"):
+        remarks.append("state is kept in memory only (--state-url memory://): a restart forgets it")
+    if settings.api_host != "localhost" and not is_loopback(settings.api_host):
+        if not known.access.has("read"):
+            remarks.append("everybody who reaches the API may read it: set --read-token-file to change that")
+        if not known.access.has("admin"):
+            remarks.append("only this machine may change anything: set --admin-token-file to change that")
+    return remarks
+
+
+def _running(service: Service) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(cycle.run(), name=f"cycle {name}") for name, cycle in cycles.items()]
+        running = asyncio.create_task(service.run(), name="service")
         yield
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
     return lifespan
 

@@ -1,222 +1,208 @@
-"""One upstream's loop: read, assemble, decide, publish, remember; then wait for the next tick.
+"""One upstream from tick to tick: what has arrived, what the laws remember, what was decided last.
 
-The order within a tick is fixed: everything is read into an immutable
-snapshot, the law decides on that alone, then the table is written. Each side
-of a tick may fail by itself: with Memcached away the law still steps (and
-learns nothing), with Redis away the loop goes on from memory.
+Pure: no I/O, no clock. `loop` reads and writes for it.
 """
 
-import asyncio
-import logging
-import time
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from steelyard_agent import signature, wire
-from steelyard_agent.wire import Refused
+import numpy as np
+from steelyard_agent import wire
 
 from steelyard_controller import intake as intakes
-from steelyard_controller import laws, memcached, state, weight_table
+from steelyard_controller import laws
 from steelyard_controller.assemble import assemble
 from steelyard_controller.blend import blend, step_all
+from steelyard_controller.cpu_time import CpuTime
+from steelyard_controller.declaration import Declaration
 from steelyard_controller.intake import Intake
-from steelyard_controller.memcached import Memcached
+from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.outcome import Outcome
 from steelyard_controller.saved import Saved
+from steelyard_controller.snapshot import Floats
 from steelyard_controller.tabulate import tabulate
 from steelyard_controller.upstream import Upstream
-from steelyard_controller.weight_table import WeightTable
 
-log = logging.getLogger("steelyard.controller")
-
-# A table outlives its controller by this long, so that a new leader can read the order from it.
-TABLE_TTL_S = 86_400
+# After a longer pause than this, what is found may be of any age.
+PAUSE_TICKS = 2.5
 
 
 class Cycle:
-    """The control loop of one upstream; `tick` may be called alone.
-
-    With a `key`, all that is read from Memcached must be signed, and the table is.
-    """
+    """The memory of one upstream between ticks; with a `key` only signed values are believed."""
 
     def __init__(
         self,
         name: str,
-        upstream: Upstream,
+        declaration: Declaration,
         *,
-        pipeline: Memcached,
-        store: state.Store,
         tick_s: float,
         key: bytes | None = None,
     ) -> None:
         self.name = name
-        self.upstream = upstream
         self.outcome: Outcome | None = None
         self.overruns = 0
-        self._pipeline = pipeline
-        self._store = store
+        self.used = CpuTime()
         self._tick_s = tick_s
         self._key = key
-        self._laws = upstream.made_laws()
-        self._memories: Mapping[str, laws.Memory] = {}
+        self._declaration = declaration
+        self._upstream = declaration.upstream
+        self._laws = self._upstream.made_laws()
+        self._named = _named(self._upstream)
         self._intake = Intake()
-        self._term = 0
-        self._generation = 0
-        self._faults: dict[str, str] = {}
+        self._order = (0, 0)
+        self._looked_s = -math.inf
+        self._memories: Mapping[str, laws.Memory] = {}
 
-    async def start(self, *, unix_s: int) -> None:
-        """Choose the term, and take up the memory of the controller before.
+    @property
+    def declaration(self) -> Declaration:
+        """Return what is declared; the tick after a change follows it."""
+        return self._declaration
 
-        The term is one more than any that Redis or Memcached knows. Where Redis
-        has been wiped it is the time in seconds, if that is more: larger than
-        any term counted up from an earlier start, so that the order never goes
-        backwards and the data plane need not forget what it has seen. Memcached
-        alone is not asked, because what lies there may have been put back: an
-        old table is signed as well as a new one.
+    @declaration.setter
+    def declaration(self, declaration: Declaration) -> None:
+        # One assignment: a tick in another thread sees the one or the other.
+        self._declaration = declaration
+
+    @property
+    def has_names(self) -> bool:
+        """Tell whether any peer is declared by a name."""
+        return any(not peer.has_ip for peer in self._declaration.upstream.peers)
+
+    @property
+    def remembered(self) -> tuple[str, ...]:
+        """Return the laws that go on from a saved memory."""
+        return tuple(self._memories)
+
+    @property
+    def generation(self) -> int:
+        """Return the generation of the last table."""
+        return self._order[1]
+
+    def saved(self, *, term: int) -> Saved:
+        """Return what a successor needs."""
+        memories = {name: laws.encode_memory(name, memory) for name, memory in self._memories.items()}
+        return Saved(term=term, generation=self.generation, memories=memories)
+
+    def resume(self, saved: Saved) -> bool:
+        """Take up what was remembered; False where what is remembered here is of a later tick."""
+        if (saved.term, saved.generation) <= self._order:
+            return False
+        self.overtake(saved.generation)
+        found = {law: laws.decode_memory(made, saved.memories.get(law)) for law, made in self._laws.items()}
+        self._memories = {
+            **self._memories,
+            **{law: memory for law, memory in found.items() if memory is not None},
+        }
+        return True
+
+    def overtake(self, generation: int) -> None:
+        """Go on above a generation that was seen elsewhere."""
+        self._order = (self._order[0], max(self.generation, generation))
+
+    def keys(self) -> list[str]:
+        """Return the Memcached keys of all samples and reports."""
+        upstream = self._declaration.upstream
+        return [
+            *(wire.sample_key(self.name, peer.id) for peer in upstream.peers),
+            *(wire.traffic_key(self.name, lb) for lb in upstream.load_balancers),
+        ]
+
+    def refuse(self, refused: wire.Refused) -> None:
+        """Count a value that was refused elsewhere."""
+        self._intake = intakes.count(self._intake, refused)
+
+    def advance(
+        self,
+        found: Mapping[str, bytes] | None,
+        *,
+        now_s: float,
+        term: int,
+        issued_at_ms: int,
+        addresses: Mapping[str, str],
+    ) -> tuple[Outcome, list[str]]:
+        """Do one tick: return its outcome, and a line for each source that began or ceased to be refused.
+
+        `found` is what Memcached held, None when it did not answer; `now_s` is the receiver's monotonic
+        clock; `addresses` has the IP:port of each peer that is known by a name. A peer without an
+        address is left out.
         """
-        saved = await self._load()
-        published = await self._published()
-        known = [found for found in (saved, published) if found is not None]
-        self._term = max([found.term + 1 for found in known] + ([unix_s] if saved is None else []))
-        self._generation = max((found.generation for found in known), default=0)
-        if saved is not None:
-            found = {
-                name: laws.decode_memory(law, saved.memories.get(name)) for name, law in self._laws.items()
-            }
-            self._memories = {name: memory for name, memory in found.items() if memory is not None}
-            for name in self._laws:
-                how = (
-                    "goes on from its saved memory"
-                    if name in self._memories
-                    else "starts with nothing learnt"
-                )
-                log.info("%s: law %s %s (term %d)", self.name, name, how, self._term)
-
-    async def tick(self, now_s: float) -> Outcome:
-        """Do one tick; `now_s` is this process's monotonic clock."""
+        upstream = self._follow(addresses)
         before = self._intake
-        self._intake = await self._look(now_s)
-        for line in intakes.changes(before, self._intake):
-            log.warning("%s: %s", self.name, line)
-        snapshot = assemble(self._intake, self.upstream.peers, now_s=now_s, tick_s=self._tick_s)
+        self._intake = self._took(upstream, found, now_s)
+        snapshot = assemble(self._intake, upstream.peers, now_s=now_s, tick_s=self._tick_s)
+        snapshot = replace(snapshot, pinned=self._pins(upstream), published=self._followed(upstream))
         stepped = step_all(self._laws, self._memories, snapshot)
         self._memories = stepped.memories
-        decision = stepped.decisions[self.upstream.law]
-        if self.upstream.blend is not None:
-            migration = self.upstream.blend
-            decision = blend(decision, stepped.decisions[migration.law], migration.percent)
-        self._generation += 1
+        decision = stepped.decisions[upstream.law]
+        if upstream.blend is not None:
+            decision = blend(decision, stepped.decisions[upstream.blend.law], upstream.blend.percent)
+        self._order = (term, self.generation + 1)
         table = tabulate(
             decision,
-            self.upstream,
+            upstream,
             name=self.name,
-            term=self._term,
-            generation=self._generation,
-            issued_at_ms=time.time_ns() // 1_000_000,
+            term=term,
+            generation=self.generation,
+            issued_at_ms=issued_at_ms,
         )
-        await self._publish(table)
-        await self._save()
-        self.outcome = Outcome(
+        outcome = Outcome(
             table=table,
             decision=decision,
-            shadows={name: stepped.decisions[name] for name in self.upstream.shadows},
+            shadows={name: stepped.decisions[name] for name in upstream.shadows},
             snapshot=snapshot,
             intake=self._intake,
             now_s=now_s,
-            degraded=tuple(f"{part}: {fault}" for part, fault in self._faults.items()),
         )
-        return self.outcome
+        return outcome, intakes.changes(before, self._intake)
 
-    async def run(self) -> None:
-        """Tick for ever, on a schedule without drift; ticks that were overrun are skipped and counted."""
-        next_s = time.monotonic()
-        while True:
-            try:
-                await self.tick(time.monotonic())
-            except Exception:
-                # The loop must outlive a mistake of ours: the last table holds, the next tick tries again.
-                log.exception("%s: this tick failed; the last table holds", self.name)
-            next_s += self._tick_s
-            late_s = time.monotonic() - next_s
-            if late_s > 0:
-                missed = int(late_s / self._tick_s) + 1
-                self.overruns += missed
-                next_s += missed * self._tick_s
-                log.warning("%s: a tick took %.2f s too long, %d skipped", self.name, late_s, missed)
-            await asyncio.sleep(max(0.0, next_s - time.monotonic()))
+    def _follow(self, addresses: Mapping[str, str]) -> Upstream:
+        declared = self._declaration.upstream
+        if declared is not self._upstream:
+            self._upstream = declared
+            self._laws = declared.made_laws()
+            self._memories = {law: memory for law, memory in self._memories.items() if law in self._laws}
+            self._named = _named(declared)
+        if not self._named:
+            return declared
+        peers = [
+            peer.model_copy(update={"address": addresses[peer.id]}) if peer.id in self._named else peer
+            for peer in declared.peers
+            if peer.id not in self._named or peer.id in addresses
+        ]
+        return declared.model_copy(update={"peers": peers})
 
-    async def _look(self, now_s: float) -> Intake:
-        samples = {peer.id: wire.sample_key(self.name, peer.id) for peer in self.upstream.peers}
-        reports = {lb: wire.traffic_key(self.name, lb) for lb in self.upstream.load_balancers}
-        try:
-            found = await self._pipeline.get_many([*samples.values(), *reports.values()])
-        except memcached.Unavailable:
+    def _took(self, upstream: Upstream, found: Mapping[str, bytes] | None, now_s: float) -> Intake:
+        if found is None:
             return replace(self._intake, refusals={})
-        finally:
-            self._note_servers()
+        # What is found at the first look, or after a pause, is kept, and counts as new no more: its age is
+        # not known, and to pair a sample with another window's report, or to learn from both again what the
+        # controller before learnt from them, would move the weights at the very moment of a take-over.
+        unknown = now_s - self._looked_s > PAUSE_TICKS * self._tick_s
+        self._looked_s = now_s
         return intakes.take(
             self._intake,
-            now_s,
+            now_s - self._tick_s if unknown else now_s,
             upstream=self.name,
-            samples={peer: found.get(key) for peer, key in samples.items()},
-            reports={lb: found.get(key) for lb, key in reports.items()},
+            samples={peer.id: found.get(wire.sample_key(self.name, peer.id)) for peer in upstream.peers},
+            reports={lb: found.get(wire.traffic_key(self.name, lb)) for lb in upstream.load_balancers},
             key=self._key,
         )
 
-    async def _publish(self, table: WeightTable) -> None:
-        try:
-            text = weight_table.encode(table)
-            value = text if self._key is None else signature.sign(self._key, text)
-            await self._pipeline.set(wire.weights_key(self.name), value, ttl_s=TABLE_TTL_S)
-        except (memcached.Unavailable, weight_table.TableTooLarge) as error:
-            self._fault("publishing", str(error))
-        else:
-            self._fault("publishing", None)
+    def _pins(self, upstream: Upstream) -> Floats:
+        """Return the pins, k, on the scale S of the law that decides; NaN where there is none."""
+        deciding = upstream.law if upstream.blend is None else upstream.blend.law
+        total = law_total(self._laws[deciding].parameters["S"], len(upstream.peers))
+        pins = [math.nan if peer.pin is None else peer.pin / 100 * total for peer in upstream.peers]
+        return np.array(pins, dtype=float)
 
-    async def _save(self) -> None:
-        memories = {name: laws.encode_memory(name, memory) for name, memory in self._memories.items()}
-        saved = Saved(term=self._term, generation=self._generation, memories=memories)
-        try:
-            await self._store.save(self.name, saved)
-        except state.Unavailable as error:
-            self._fault("state", str(error))
-        else:
-            self._fault("state", None)
+    def _followed(self, upstream: Upstream) -> Floats:
+        """Return the weights that traffic follows, k, for the laws that are not live; NaN: nothing yet."""
+        if self.outcome is None or len(self._laws) == 1:
+            return np.empty(0)
+        table = {peer.id: float(peer.weight) for peer in self.outcome.table.peers}
+        return np.array([table.get(peer.id, math.nan) for peer in upstream.peers], dtype=float)
 
-    async def _load(self) -> Saved | None:
-        try:
-            return await self._store.load(self.name)
-        except state.Unavailable as error:
-            self._fault("state", str(error))
-            return None
 
-    async def _published(self) -> WeightTable | None:
-        key = wire.weights_key(self.name)
-        try:
-            value = (await self._pipeline.get_many([key])).get(key)
-        except memcached.Unavailable:
-            self._note_servers()
-            return None
-        if value is None:
-            return None
-        table = signature.read(self._key, value, weight_table.decode)
-        if not isinstance(table, Refused) and table.upstream != self.name:
-            table = Refused("name", f"the key holds the table of {table.upstream}")
-        if isinstance(table, Refused):
-            self._intake = intakes.count(self._intake, table)
-            log.warning("%s: the published weight table is %s; its order is not taken up", self.name, table)
-            return None
-        return table
-
-    def _note_servers(self) -> None:
-        for server, fault in self._pipeline.faults.items():
-            self._fault(f"memcached {server}", fault)
-
-    def _fault(self, part: str, fault: str | None) -> None:
-        if fault is None:
-            if self._faults.pop(part, None) is not None:
-                log.info("%s: %s works again", self.name, part)
-        else:
-            if part not in self._faults:
-                log.warning("%s: %s: %s; the loop goes on", self.name, part, fault)
-            self._faults[part] = fault
+def _named(upstream: Upstream) -> frozenset[str]:
+    return frozenset(peer.id for peer in upstream.peers if not peer.has_ip)

@@ -4,14 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from steelyard_controller.decision import Decision
 from steelyard_controller.explanation import explain
 from steelyard_controller.intake import Intake
 from steelyard_controller.snapshot import Snapshot
-from steelyard_controller.upstream import Upstream
-from steelyard_controller.weight_table import WeightTable, to_document
+from steelyard_controller.weight_table import WeightTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,47 +24,20 @@ class Outcome:
     degraded: tuple[str, ...] = ()
 
 
-def overview(outcome: Outcome, upstream: Upstream) -> dict[str, Any]:
-    """Return what an operator wants to see of an upstream: the table, its inputs and their ages."""
-    document = to_document(outcome.table)
-    decision = outcome.decision
-    total = sum(peer.weight for peer in outcome.table.peers)
-    for row, peer in enumerate(document["peers"]):
-        held = outcome.intake.samples.get(peer["id"])
-        peer["share"] = peer["weight"] / total
-        peer["score"] = _or_none(decision.score[row])
-        peer["utilization"] = (
-            None
-            if held is None
-            else dict(zip(("cpu", "net", "io", "mem"), held.message.utilization, strict=True))
-        )
-        peer["sample_age_s"] = None if held is None else round(outcome.now_s - held.arrived_s, 3)
-        peer["leaving"] = bool(held and held.message.leaving)
-        peer["completed_per_tick"] = _or_none(outcome.snapshot.completed[row])
-        peer["in_flight"] = float(outcome.snapshot.in_flight[row])
-        peer["latency_ms"] = _or_none(outcome.snapshot.latency_s[row] * 1000)
-        peer["why"] = explain(decision, row).sentence
-        peer["shadows"] = {
-            law: round(float(shadow.weights[row]), 3) for law, shadow in outcome.shadows.items()
-        }
-    document["alert"] = decision.alert
-    document["entropy_weights"] = dict(
-        zip(("cpu", "net", "io", "mem"), (float(w) for w in decision.entropy_weights), strict=True)
-    )
-    document["load_balancers"] = {
-        lb: {"report_age_s": round(outcome.now_s - held.arrived_s, 3)} if held else None
-        for lb in upstream.load_balancers
-        for held in [outcome.intake.reports.get(lb)]
-    }
-    document["refused"] = {
-        "now": {
-            source: f"{refusal.reason}: {refusal.detail}"
-            for source, refusal in outcome.intake.refusals.items()
-        },
-        "count": dict(outcome.intake.refused),
-    }
-    document["degraded"] = list(outcome.degraded)
-    return document
+def shares(table: WeightTable) -> list[float]:
+    """Return by peer the share of the requests that its weight is meant to bring, 0 where it gets none.
+
+    Backups count only while no other peer is up, as the data plane has it.
+    """
+    serving = "up" if any(peer.state == "up" for peer in table.peers) else "backup"
+    total = sum(peer.weight for peer in table.peers if peer.state == serving)
+    return [peer.weight / total if peer.state == serving else 0.0 for peer in table.peers]
+
+
+def utilization(outcome: Outcome, peer: str) -> tuple[float | None, ...] | None:
+    """Return the indicators (cpu, net, io, mem) of a peer's last sample; None where there is none."""
+    held = outcome.intake.samples.get(peer)
+    return None if held is None else held.message.utilization
 
 
 def explanation(outcome: Outcome, peer: str) -> dict[str, Any]:
@@ -78,7 +48,3 @@ def explanation(outcome: Outcome, peer: str) -> dict[str, Any]:
         **explain(outcome.decision, row).to_dict(),
         "shadows": {law: {"weight": said.weight, "sentence": said.sentence} for law, said in shadows.items()},
     }
-
-
-def _or_none(value: float | np.floating[Any]) -> float | None:
-    return None if not np.isfinite(value) else float(value)

@@ -77,6 +77,10 @@ class Resolver:
         """Return what is wrong with the addresses of an upstream's peers, by `name NAME` or `peer ID`."""
         return resolved.look_up(self._known, peers).faults
 
+    def has_new(self, peers: Sequence[Addressed]) -> bool:
+        """Tell whether a name among the addresses was never asked for."""
+        return any(name not in self._known for name in resolved.names(peers))
+
     async def refresh(self, now_s: float, peers: Sequence[Addressed]) -> None:
         """Ask for the names that are due, all at once; return when they are answered, or after `timeout_s`.
 

@@ -5,10 +5,12 @@ Built once in `__main__` and passed down; nothing else reads the environment.
 
 import argparse
 import os
+import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+import redis.connection
 import yaml
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
@@ -39,6 +41,34 @@ class Settings(BaseSettings):
         default="redis://127.0.0.1:6379/0",
         description="redis://, rediss://, unix:// or memory:// (nothing outlives a restart)",
     )
+    id: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9._-]{0,64}$",
+        description="this controller's name (host name and port)",
+    )
+    advertise_url: str = Field(
+        default="", description="how other controllers reach this one's API (http://api_host:api_port)"
+    )
+    lease_s: float = Field(
+        default=3.0, ge=0.5, le=60, description="how long a leader is believed alive after its last sign"
+    )
+    history_s: float = Field(default=900.0, ge=10, le=86_400, description="seconds of history that are kept")
+    agent_check_host: str = Field(default="127.0.0.1", description="address HAProxy's agent-check listens on")
+    agent_check_port: int | None = Field(
+        default=None, ge=1, le=65535, description="port HAProxy's agent-check listens on; unset: it does not"
+    )
+    admin_token_file: Path | None = Field(
+        default=None, description="file of the tokens that may do everything, one a line"
+    )
+    agent_token_file: Path | None = Field(
+        default=None, description="file of the tokens that may register servers"
+    )
+    read_token_file: Path | None = Field(
+        default=None, description="file of the tokens that may read; where set, reading needs one"
+    )
+    max_body_bytes: int = Field(
+        default=2**20, ge=1024, le=2**26, description="largest request body that the API takes"
+    )
     tick_s: float = Field(default=1.0, ge=0.1, le=60, description="seconds between two decisions")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="what is logged"
@@ -46,7 +76,19 @@ class Settings(BaseSettings):
     key_file: Path | None = Field(
         default=None, description="file that holds the shared key: all that is read must be signed with it"
     )
+    state_password_file: Path | None = Field(
+        default=None, description="file that holds Redis's password, where the URL has none"
+    )
+    state_password: CliSuppress[SecretStr | None] = Field(
+        default=None, description="STEELYARD_STATE_PASSWORD only"
+    )
     key: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_KEY only")
+    admin_token: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_ADMIN_TOKEN only")
+    agent_token: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_AGENT_TOKEN only")
+    read_token: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_READ_TOKEN only")
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="how a line of the log is written"
+    )
     upstreams: CliSuppress[dict[Name, Upstream]] = Field(default={}, description="see docs")
 
     @field_validator("state_url")
@@ -54,6 +96,15 @@ class Settings(BaseSettings):
     def _is_known_url(cls, value: str) -> str:
         if value.split("://")[0] not in {"redis", "rediss", "unix", "memory"} or "://" not in value:
             raise ValueError("write it as redis://host:port/0, rediss://…, unix:///path or memory://")
+        if not value.startswith("memory://"):
+            try:
+                redis.connection.parse_url(value)  # type: ignore[no-untyped-call]
+            except ValueError:
+                # Its own message may show a part of a password.
+                raise ValueError(
+                    "its host, port, database or options cannot be read: write it as redis://host:6379/0, "
+                    "with what is special in a password as %XX"
+                ) from None
         return value
 
     @field_validator("key")
@@ -74,10 +125,19 @@ class Settings(BaseSettings):
             ) from None
         return value
 
+    @field_validator("advertise_url")
+    @classmethod
+    def _is_an_http_url(cls, value: str) -> str:
+        parts = urllib.parse.urlsplit(value)
+        if value and (parts.scheme not in {"http", "https"} or not parts.netloc or parts.query):
+            raise ValueError("write it as http://host:port, as other controllers reach this one")
+        return value.rstrip("/")
+
     @model_validator(mode="after")
-    def _has_one_key(self) -> "Settings":
-        if self.key is not None and self.key_file is not None:
-            raise ValueError("key and key_file are both set: leave one out")
+    def _has_each_secret_once(self) -> "Settings":
+        for secret in SECRETS:
+            if getattr(self, secret) is not None and getattr(self, f"{secret}_file") is not None:
+                raise ValueError(f"{secret} and {secret}_file are both set: leave one out")
         return self
 
     def key_of_environment(self) -> bytes | None:
@@ -92,6 +152,10 @@ def _key(secret: SecretStr | None) -> bytes | None:
     return signature.key_of(secret.get_secret_value().encode("utf-8", "surrogateescape"))
 
 
+SECRETS = ("key", "admin_token", "agent_token", "read_token", "state_password")
+"""What comes by the environment or a file of its own, never by a flag or the YAML file."""
+
+
 class SettingsError(Exception):
     """A setting is wrong; the message is one line per mistake, for a person."""
 
@@ -102,10 +166,14 @@ def load(arguments: Sequence[str]) -> Settings:
     before.add_argument("--config", default=os.environ.get("STEELYARD_CONFIG"))
     known, rest = before.parse_known_args(arguments)
     from_file = _read_yaml(Path(known.config)) if known.config else {}
-    if any(argument.split("=")[0] == "--key" for argument in rest):
-        raise SettingsError("--key: flags show in process lists: use STEELYARD_KEY or --key-file")
-    if "key" in from_file:
-        raise SettingsError("key: put it into a file of its own, and name that with key_file")
+    for secret in SECRETS:
+        flag = f"--{secret.replace('_', '-')}"
+        if any(argument.split("=")[0] == flag for argument in rest):
+            raise SettingsError(
+                f"{flag}: flags show in process lists: use STEELYARD_{secret.upper()} or {flag}-file"
+            )
+        if secret in from_file:
+            raise SettingsError(f"{secret}: put it into a file of its own, and name that with {secret}_file")
 
     class Sourced(Settings):
         @classmethod

@@ -3,6 +3,7 @@
 Pure: models that say what is wrong with a declaration and how to mend it.
 """
 
+from collections import Counter
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -13,9 +14,14 @@ from steelyard_controller import laws
 
 Name = Annotated[str, Field(pattern=f"^{wire.NAME.pattern}$")]
 
+# They go into a request of nginx as they are: nothing in them may end its line.
+_PATH = r"^/[!-~]{0,1000}$"
+_HOST = r"^[A-Za-z0-9.:_\[\]-]{1,253}$"
+_HASH_KEY = r"^(address|uri|(header|cookie|argument):[A-Za-z0-9_-]{1,64})$"
+
 
 class Peer(BaseModel):
-    """One server of an upstream."""
+    """One server of an upstream; `pin` is the percentage of the upstream's weight that a person fixed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -23,12 +29,36 @@ class Peer(BaseModel):
     address: str
     baseline: float | None = Field(default=None, gt=0, le=1e6)
     state: Literal["up", "drain", "down", "backup"] = "up"
+    pin: float | None = Field(default=None, gt=0, lt=100)
+
+    @property
+    def has_ip(self) -> bool:
+        """Tell whether the address is an IP and a port, not a name that must be resolved."""
+        return not addresses.parse(self.address).is_name
 
     @field_validator("address")
     @classmethod
-    def _is_ip_and_port(cls, value: str) -> str:
-        addresses.split(value)
+    def _has_host_and_port(cls, value: str) -> str:
+        addresses.parse(value)
         return value
+
+
+class Check(BaseModel):
+    """How nginx asks the servers whether they are well; without `statuses` 200 to 399 are good."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = Field(pattern=_PATH)
+    statuses: list[Annotated[int, Field(ge=100, le=599)]] | None = Field(default=None, min_length=1)
+    interval_s: float = Field(default=2.0, ge=0.1, le=3600)
+    timeout_s: float = Field(default=1.0, ge=0.05, le=60)
+    rise: int = Field(default=2, ge=1, le=100)
+    fall: int = Field(default=3, ge=1, le=100)
+    host: str | None = Field(default=None, pattern=_HOST)
+
+
+# Something must be left to decide about; the servers that are not pinned share it.
+MOST_PINNED = 99
 
 
 class Blend(BaseModel):
@@ -45,6 +75,7 @@ class Upstream(BaseModel):
     """One upstream: its laws, its picker, its servers, and who reports on them.
 
     `shadows` (law -> parameters) decide on the same snapshots, are shown, and move nothing.
+    Without `check` and `hash_key` nginx.conf's stand.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -54,15 +85,21 @@ class Upstream(BaseModel):
     shadows: dict[str, dict[str, float]] = {}
     blend: Blend | None = None
     picker: Name = "vnswrr2"
+    hash_key: str | None = Field(default=None, pattern=_HASH_KEY)
+    check: Check | None = None
     load_balancers: list[Name] = ["edge-1"]
     peers: list[Peer] = []
 
     @model_validator(mode="after")
     def _is_consistent(self) -> "Upstream":
-        ids = [peer.id for peer in self.peers]
-        twice = sorted({peer for peer in ids if ids.count(peer) > 1})
+        twice = sorted(peer for peer, count in Counter(peer.id for peer in self.peers).items() if count > 1)
         if twice:
             raise ValueError(f"peers share an id: {', '.join(twice)}; give each its own")
+        pins = sum(peer.pin or 0 for peer in self.peers)
+        if pins > MOST_PINNED:
+            raise ValueError(
+                f"the pins sum to {pins:g} %; leave at least {100 - MOST_PINNED} % to the others"
+            )
         named = [self.law, *self.shadows, *([self.blend.law] if self.blend else [])]
         again = sorted({law for law in named if named.count(law) > 1})
         if again:

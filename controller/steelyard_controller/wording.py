@@ -58,12 +58,10 @@ class _Row:
 
 
 def _pinned(row: _Row) -> list[str]:
+    pinned = f"because a person pinned it to {100 * row.get('pinned') / row.decision.total:.4g} %"
     if row.is_set("clamp_pin"):
-        return [
-            f"because a person pinned it to {row.get('pinned'):g}, "
-            f"scaled so that all weights sum to {row.decision.total} and nobody gets less than 1"
-        ]
-    return ["because a person pinned it"]
+        return [f"{pinned}, scaled so that the pins leave every other server at least 1"]
+    return [pinned]
 
 
 def _static(_row: _Row) -> list[str]:

@@ -2,20 +2,22 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 
+import numpy as np
 import pytest
 from pymemcache.client.base import Client
 from steelyard_agent import wire
-from steelyard_controller import state, weight_table
-from steelyard_controller.cycle import Cycle
-from steelyard_controller.memcached import Memcached
+from steelyard_controller import weight_table
+from steelyard_controller.state import Lost
 from steelyard_controller.upstream import Blend, Peer, Upstream
 from steelyard_controller.weight_table import WeightTable
 
 from conftest import Daemon
 
 from .examples import report, sample
+from .session import Session, session
 
 pytestmark = pytest.mark.integration
 
@@ -24,19 +26,20 @@ NOW_S = 1_790_000_000
 
 
 def _run(
-    memcached: Daemon, redis: Daemon, steps: Callable[[Cycle], Awaitable[None]], **changes: object
+    memcached: Daemon,
+    redis: Daemon,
+    steps: Callable[[Session], Awaitable[None]],
+    *,
+    lease_s: float = 3.0,
+    **changes: object,
 ) -> None:
-    async def session() -> None:
-        pipeline, store = Memcached(memcached.address), state.open_store(f"redis://{redis.address}/0")
-        cycle = Cycle("web", WEB.model_copy(update=changes), pipeline=pipeline, store=store, tick_s=1.0)
-        try:
-            await cycle.start(unix_s=NOW_S)
-            await steps(cycle)
-        finally:
-            pipeline.close()
-            await store.close()
+    async def run() -> None:
+        file = {"web": WEB.model_copy(update=changes)}
+        async with session(memcached, redis, file=file, unix_s=NOW_S, lease_s=lease_s) as it:
+            await it.lead()
+            await steps(it)
 
-    asyncio.run(session())
+    asyncio.run(run())
 
 
 def _published(memcached: Daemon) -> WeightTable:
@@ -54,7 +57,7 @@ def _put(memcached: Daemon, key: str, value: bytes) -> None:
     client.close()
 
 
-async def _busy_tick(cycle: Cycle, memcached: Daemon, tick: int, *, cpu_of_a: float) -> None:
+async def _busy_tick(it: Session, memcached: Daemon, tick: int, *, cpu_of_a: float) -> None:
     for peer in "abc":
         cpu = cpu_of_a if peer == "a" else 0.3
         _put(memcached, wire.sample_key("web", peer), sample(peer, seq=tick, cpu=cpu))
@@ -63,14 +66,14 @@ async def _busy_tick(cycle: Cycle, memcached: Daemon, tick: int, *, cpu_of_a: fl
         wire.traffic_key("web", "edge-1"),
         report(seq=tick, a=(100, 0, 1, 5.0), b=(100, 0, 1, 5.0), c=(100, 0, 1, 5.0)),
     )
-    await cycle.tick(float(tick))
+    await it.tick(float(tick))
 
 
 def test_a_tick_publishes_a_table(memcached: Daemon, redis_server: Daemon) -> None:
-    async def steps(cycle: Cycle) -> None:
-        await cycle.tick(1.0)
-        assert _published(memcached) == cycle.outcome.table  # type: ignore[union-attr]
-        await cycle.tick(2.0)
+    async def steps(it: Session) -> None:
+        await it.tick(1.0)
+        assert _published(memcached) == it.outcome.table
+        await it.tick(2.0)
 
     _run(memcached, redis_server, steps)
     table = _published(memcached)
@@ -79,9 +82,9 @@ def test_a_tick_publishes_a_table(memcached: Daemon, redis_server: Daemon) -> No
 
 
 def test_a_busy_server_gets_less_and_the_others_more(memcached: Daemon, redis_server: Daemon) -> None:
-    async def steps(cycle: Cycle) -> None:
+    async def steps(it: Session) -> None:
         for tick in range(1, 12):
-            await _busy_tick(cycle, memcached, tick, cpu_of_a=0.9)
+            await _busy_tick(it, memcached, tick, cpu_of_a=0.9)
 
     _run(memcached, redis_server, steps)
     a, b, c = (peer.weight for peer in _published(memcached).peers)
@@ -94,33 +97,32 @@ def test_garbage_moves_no_weight_and_is_told_once(
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    async def steps(cycle: Cycle) -> None:
-        for tick in range(1, 6):
-            await _busy_tick(cycle, memcached, tick, cpu_of_a=0.9)
+    async def steps(it: Session) -> None:
+        for tick in range(1, 7):
+            await _busy_tick(it, memcached, tick, cpu_of_a=0.9)
         before = [peer.weight for peer in _published(memcached).peers]
         caplog.clear()
         for tick, value in enumerate(
-            [b"garbage", b"garbage", b'{"v":1,"upstream":NaN}', b"0" * 1_000_000], 6
+            [b"garbage", b"garbage", b'{"v":1,"upstream":NaN}', b"0" * 1_000_000], 7
         ):
             for peer in "abc":
                 _put(memcached, wire.sample_key("web", peer), value)
-            await cycle.tick(float(tick))
+            await it.tick(float(tick))
         after = [peer.weight for peer in _published(memcached).peers]
         assert before == after
-        assert cycle.outcome is not None
-        assert cycle.outcome.intake.refused == {"not_json": 9, "too_large": 3}
+        assert it.outcome.intake.refused == {"not_json": 9, "too_large": 3}
 
     _run(memcached, redis_server, steps)
     assert len([line for line in caplog.messages if "refused" in line]) == 6
 
 
 def test_a_restart_goes_on_in_order_with_the_laws_memory(memcached: Daemon, redis_server: Daemon) -> None:
-    async def load(cycle: Cycle) -> None:
+    async def load(it: Session) -> None:
         for tick in range(1, 12):
-            await _busy_tick(cycle, memcached, tick, cpu_of_a=0.9)
+            await _busy_tick(it, memcached, tick, cpu_of_a=0.9)
 
-    async def once(cycle: Cycle) -> None:
-        await cycle.tick(1.0)
+    async def once(it: Session) -> None:
+        await it.tick(1.0)
 
     _run(memcached, redis_server, load)
     before = _published(memcached)
@@ -132,23 +134,23 @@ def test_a_restart_goes_on_in_order_with_the_laws_memory(memcached: Daemon, redi
 
 
 def test_a_wiped_redis_does_not_send_the_order_backwards(memcached: Daemon, redis_server: Daemon) -> None:
-    async def once(cycle: Cycle) -> None:
-        await cycle.tick(1.0)
+    async def once(it: Session) -> None:
+        await it.tick(1.0)
 
     _run(memcached, redis_server, once)
     before = _published(memcached)
     redis_server.kill()
     redis_server.start()
-    _run(memcached, redis_server, once)
+    # The tables tell that somebody led: he is waited for.
+    _run(memcached, redis_server, once, lease_s=0.5)
     assert _published(memcached).order > before.order
 
 
 def test_shadows_learn_and_move_nothing(memcached: Daemon, redis_server: Daemon) -> None:
-    async def steps(cycle: Cycle) -> None:
+    async def steps(it: Session) -> None:
         for tick in range(1, 12):
-            await _busy_tick(cycle, memcached, tick, cpu_of_a=0.9)
-        assert cycle.outcome is not None
-        shadow = cycle.outcome.shadows["steelyard"]
+            await _busy_tick(it, memcached, tick, cpu_of_a=0.9)
+        shadow = it.outcome.shadows["steelyard"]
         assert shadow.weights[0] * 2 < shadow.weights[1]
 
     _run(memcached, redis_server, steps, law="static", shadows={"steelyard": {}})
@@ -159,9 +161,9 @@ def test_shadows_learn_and_move_nothing(memcached: Daemon, redis_server: Daemon)
 def test_a_migration_is_walked_up_by_percent(
     memcached: Daemon, redis_server: Daemon, percent: float, share: float
 ) -> None:
-    async def steps(cycle: Cycle) -> None:
+    async def steps(it: Session) -> None:
         for tick in range(1, 12):
-            await _busy_tick(cycle, memcached, tick, cpu_of_a=0.9)
+            await _busy_tick(it, memcached, tick, cpu_of_a=0.9)
 
     _run(memcached, redis_server, steps, law="static", blend=Blend(law="steelyard", percent=percent))
     table = _published(memcached)
@@ -169,8 +171,8 @@ def test_a_migration_is_walked_up_by_percent(
 
 
 def test_memory_of_another_law_is_not_taken_up(memcached: Daemon, redis_server: Daemon) -> None:
-    async def once(cycle: Cycle) -> None:
-        await cycle.tick(1.0)
+    async def once(it: Session) -> None:
+        await it.tick(1.0)
 
     _run(memcached, redis_server, once, law="steelyard")
     _run(memcached, redis_server, once, law="static")
@@ -178,26 +180,90 @@ def test_memory_of_another_law_is_not_taken_up(memcached: Daemon, redis_server: 
 
 
 def test_without_redis_the_loop_goes_on_and_says_so(memcached: Daemon, redis_server: Daemon) -> None:
-    async def steps(cycle: Cycle) -> None:
-        await cycle.tick(1.0)
+    async def steps(it: Session) -> None:
+        await it.tick(1.0)
         redis_server.kill()
-        outcome = await cycle.tick(2.0)
+        outcome = await it.tick(2.0)
         assert [fault.split(":")[0] for fault in outcome.degraded] == ["state"]
         assert _published(memcached).generation == 2
         redis_server.start()
-        assert (await cycle.tick(3.0)).degraded == ()
+        await it.lead()
+        assert (await it.tick(3.0)).degraded == ()
 
     _run(memcached, redis_server, steps)
 
 
 def test_without_memcached_the_loop_goes_on_and_refills_it(memcached: Daemon, redis_server: Daemon) -> None:
-    async def steps(cycle: Cycle) -> None:
-        await cycle.tick(1.0)
+    async def steps(it: Session) -> None:
+        await it.tick(1.0)
         memcached.kill()
-        outcome = await cycle.tick(2.0)
+        outcome = await it.tick(2.0)
         assert any("publishing" in fault for fault in outcome.degraded)
         memcached.start()
-        assert (await cycle.tick(3.0)).degraded == ()
+        assert (await it.tick(3.0)).degraded == ()
         assert _published(memcached).generation == 3
+
+    _run(memcached, redis_server, steps)
+
+
+def test_what_is_found_after_a_pause_is_kept_but_teaches_nothing(
+    memcached: Daemon, redis_server: Daemon
+) -> None:
+    async def steps(it: Session) -> None:
+        await _busy_tick(it, memcached, 1, cpu_of_a=0.9)
+        assert set(it.outcome.intake.samples) == set("abc")
+        assert math.isnan(it.outcome.snapshot.completed[0])
+        await _busy_tick(it, memcached, 2, cpu_of_a=0.9)
+        assert it.outcome.snapshot.completed.tolist() == [100, 100, 100]
+        await _busy_tick(it, memcached, 8, cpu_of_a=0.9)
+        assert math.isnan(it.outcome.snapshot.completed[0])
+        assert np.isnan(it.outcome.snapshot.utilization).all()
+
+    _run(memcached, redis_server, steps)
+
+
+def test_the_reports_of_all_load_balancers_are_summed(memcached: Daemon, redis_server: Daemon) -> None:
+    async def steps(it: Session) -> None:
+        for tick in (1, 2):
+            for lb, count in (("edge-1", 100), ("edge-2", 50)):
+                row = (count, 1, 2, 5.0)
+                _put(memcached, wire.traffic_key("web", lb), report(lb, seq=tick, a=row, b=row, c=row))
+            await it.tick(float(tick))
+        snapshot = it.outcome.snapshot
+        assert snapshot.completed.tolist() == [150, 150, 150]
+        assert snapshot.failed.tolist() == [2, 2, 2]
+        assert snapshot.in_flight.tolist() == [4, 4, 4]
+
+    _run(memcached, redis_server, steps, load_balancers=["edge-1", "edge-2"])
+
+
+def test_a_table_of_a_higher_term_ends_this_one_before_anything_is_written(
+    memcached: Daemon, redis_server: Daemon
+) -> None:
+    other = WeightTable(
+        upstream="web", term=NOW_S + 5, generation=1, issued_at_ms=0, law="static", picker="x", peers=()
+    )
+
+    async def steps(it: Session) -> None:
+        await it.tick(1.0)
+        _put(memcached, wire.weights_key("web"), weight_table.encode(other))
+        with pytest.raises(Lost, match=f"Memcached holds a table of term {NOW_S + 5}"):
+            await it.tick(2.0)
+        assert _published(memcached) == other
+
+    _run(memcached, redis_server, steps)
+
+
+def test_an_upstream_that_is_declared_again_goes_on_above_its_last_generation(
+    memcached: Daemon, redis_server: Daemon
+) -> None:
+    async def steps(it: Session) -> None:
+        for tick in (1, 2, 3):
+            await it.tick(float(tick))
+        declaration = it.loop.cycles["web"].declaration
+        it.loop.forget("web")
+        it.loop.follow("web", declaration)
+        await it.tick(4.0)
+        assert _published(memcached).order == (NOW_S, 4)
 
     _run(memcached, redis_server, steps)

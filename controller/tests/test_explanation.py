@@ -121,10 +121,9 @@ def test_leaving_pinned_and_out_of_service_read_the_same_under_every_law(law: st
     assert sentence(law, snapshot(leaving="a", cpu=(None, 0.5, 0.5))) == (
         "10 because its agent said that the server is being stopped: a fiftieth of the baseline 333"
     )
-    assert sentence(law, snapshot(pinned=(400, None, None))) == "400 because a person pinned it"
+    assert sentence(law, snapshot(pinned=(400, None, None))) == "400 because a person pinned it to 40 %"
     assert sentence(law, snapshot(pinned=(3000, 1000, None))) == (
-        "749 because a person pinned it to 3000, scaled so that all weights sum to 1000 "
-        "and nobody gets less than 1"
+        "749 because a person pinned it to 300 %, scaled so that the pins leave every other server at least 1"
     )
     assert sentence(law, snapshot(eligible="bc")).endswith(
         "out of service now, so this is kept for later and nothing is learnt"

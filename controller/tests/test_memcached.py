@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from pymemcache.client.base import Client
 from steelyard_agent import rendezvous
-from steelyard_controller.memcached import Memcached, Unavailable
+from steelyard_controller.memcached import Forbidden, Memcached, Unavailable
 
 from conftest import Daemon, free_port
 
@@ -28,6 +28,10 @@ def got(address: str, key: str) -> bytes | None:
     value: bytes | None = client.get(key)
     client.close()
     return value
+
+
+async def replaced(pipeline: Memcached, value: bytes) -> None:
+    await pipeline.replace("table", value, await pipeline.seen(["table"]), ttl_s=60)
 
 
 @pytest.fixture
@@ -68,17 +72,55 @@ def test_a_dead_server_is_named_and_the_others_go_on(memcached: Daemon, second: 
     assert len(asyncio.run(pipeline.get_many(KEYS))) == len(KEYS)
     assert (pipeline.faults[memcached.address], pipeline.faults[second.address]) != (None, None)
     assert pipeline.faults[second.address] is None
-    asyncio.run(pipeline.set("table", b"t", ttl_s=60))
+    asyncio.run(replaced(pipeline, b"t"))
     second.kill()
     with pytest.raises(Unavailable, match="refused"):
         asyncio.run(pipeline.get_many(KEYS))
     with pytest.raises(Unavailable, match="refused"):
-        asyncio.run(pipeline.set("table", b"t", ttl_s=60))
+        asyncio.run(replaced(pipeline, b"t"))
     pipeline.close()
 
 
 def test_a_table_is_written_to_every_server(memcached: Daemon, second: Daemon) -> None:
     pipeline = Memcached(f"{memcached.address},{second.address}")
-    asyncio.run(pipeline.set("table", b"t", ttl_s=60))
+    for value in (b"s", b"t"):
+        asyncio.run(replaced(pipeline, value))
     assert [got(daemon.address, "table") for daemon in (memcached, second)] == [b"t", b"t"]
+    pipeline.close()
+
+
+@pytest.mark.parametrize("before", [None, b"old"], ids=["nothing", "an old table"])
+def test_a_table_is_not_put_over_one_that_came_after_the_look(
+    memcached: Daemon, before: bytes | None
+) -> None:
+    pipeline = Memcached(memcached.address)
+    if before is not None:
+        put(memcached.address, "table", before)
+    seen = asyncio.run(pipeline.seen(["table"]))
+    put(memcached.address, "table", b"another's")
+    with pytest.raises(Unavailable, match="another controller wrote at the same moment"):
+        asyncio.run(pipeline.replace("table", b"mine", seen, ttl_s=60))
+    assert got(memcached.address, "table") == b"another's"
+    pipeline.close()
+
+
+def test_who_may_not_write_writes_nothing(memcached: Daemon) -> None:
+    pipeline = Memcached(memcached.address)
+    seen = asyncio.run(pipeline.seen(["table"]))
+    with pytest.raises(Forbidden):
+        asyncio.run(pipeline.replace("table", b"mine", seen, ttl_s=60, allowed=lambda: False))
+    assert got(memcached.address, "table") is None
+    pipeline.close()
+
+
+def test_a_server_that_fails_is_asked_once_a_tick(memcached: Daemon, second: Daemon) -> None:
+    pipeline, skip = Memcached(f"{memcached.address},{second.address}"), set[str]()
+    memcached.kill()
+    asyncio.run(pipeline.get_many(KEYS, skip))
+    assert skip == {memcached.address}
+    memcached.start()
+    put(memcached.address, "table", b"t")
+    assert set(asyncio.run(pipeline.seen(["table"], skip))) == {second.address}
+    # The next tick begins with nobody left out.
+    assert set(asyncio.run(pipeline.seen(["table"], set()))) == {memcached.address, second.address}
     pipeline.close()

@@ -25,6 +25,35 @@ def test_a_flag_is_stronger_than_the_environment_than_the_file(
     assert (settings.api_port, settings.tick_s, settings.memcached) == (1003, 3.0, "10.0.0.9:11211")
 
 
+def test_a_redis_url_that_cannot_be_read_is_refused_without_its_password() -> None:
+    with pytest.raises(SettingsError, match=r"state_url: .*cannot be read") as refused:
+        load(["--state-url", "redis://:se:cret@host:notaport/0"])
+    assert "cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("secret", ["key", "admin-token", "agent-token", "read-token", "state-password"])
+def test_a_secret_is_no_flag(secret: str) -> None:
+    with pytest.raises(SettingsError, match=f"--{secret}: flags show in process lists"):
+        load([f"--{secret}", "x" * 20])
+
+
+@pytest.mark.parametrize("secret", ["key", "admin_token", "agent_token", "read_token", "state_password"])
+def test_a_secret_stands_not_in_the_file_and_comes_only_one_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"{secret}: put it into a file of its own"):
+        load(_file(tmp_path, f"{secret}: {'x' * 20}\n"))
+    monkeypatch.setenv(f"STEELYARD_{secret.upper()}", "x" * 20)
+    with pytest.raises(SettingsError, match=f"{secret} and {secret}_file are both set"):
+        load([f"--{secret.replace('_', '-')}-file", "/nowhere"])
+
+
+@pytest.mark.parametrize("url", ["ftp://10.0.0.1", "10.0.0.1:8081", "http://"])
+def test_an_advertised_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError, match="advertise_url: write it as http://host:port"):
+        load(["--advertise-url", url])
+
+
 def test_the_file_can_be_named_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEELYARD_CONFIG", _file(tmp_path, "tick_s: 2\n")[1])
     assert load([]).tick_s == 2.0
@@ -43,8 +72,8 @@ def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (
-            "upstreams: {web: {peers: [{id: a, address: web-1:80}]}}",
-            r"web\.peers\.0\.address: .*names are not resolved",
+            "upstreams: {web: {peers: [{id: a, address: web-1}]}}",
+            r"web\.peers\.0\.address: .*has no port",
         ),
         ("upstreams: {web: {peers: [{id: a b, address: '10.0.0.1:80'}]}}", r"web\.peers\.0\.id: "),
         ("upstreams: {web: {law: magic}}", r"upstreams\.web: there is no law 'magic'; choose one of"),

@@ -17,15 +17,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pymemcache.client.base import Client
 from steelyard_agent import signature, wire
-from steelyard_controller import state, weight_table
-from steelyard_controller.cycle import Cycle
-from steelyard_controller.memcached import Memcached
+from steelyard_controller import weight_table
+from steelyard_controller.state import Store
+from steelyard_controller.state_memory import InMemory
 from steelyard_controller.upstream import Peer, Upstream
 from steelyard_controller.weight_table import WeightTable
 
 from conftest import PATIENCE_S, Daemon, free_port
 
 from .examples import report, sample
+from .session import Session, session
 
 pytestmark = pytest.mark.integration
 
@@ -74,38 +75,33 @@ def _sealed(text: bytes) -> bytes:
 
 def _run(
     memcached: Daemon,
-    steps: Callable[[Cycle], Awaitable[None]],
+    steps: Callable[[Session], Awaitable[None]],
     *,
     key: bytes | None = KEY,
-    store: state.Store | None = None,
+    store: Store | None = None,
     unix_s: int = NOW_S,
 ) -> None:
-    async def session() -> None:
-        pipeline = Memcached(memcached.address)
-        kept = store or state.InMemory()
-        cycle = Cycle("web", WEB, pipeline=pipeline, store=kept, tick_s=1.0, key=key)
-        try:
-            await cycle.start(unix_s=unix_s)
-            await steps(cycle)
-        finally:
-            pipeline.close()
+    async def run() -> None:
+        kept = store or InMemory()
+        async with session(memcached, None, file={"web": WEB}, store=kept, key=key, unix_s=unix_s) as it:
+            await it.lead()
+            await steps(it)
 
-    asyncio.run(session())
+    asyncio.run(run())
 
 
-async def _once(cycle: Cycle) -> None:
-    await cycle.tick(1.0)
+async def _once(it: Session) -> None:
+    await it.tick(1.0)
 
 
 def test_signed_samples_move_the_weights_and_the_table_is_signed(memcached: Daemon) -> None:
     pipeline = Pipeline(memcached)
 
-    async def steps(cycle: Cycle) -> None:
+    async def steps(it: Session) -> None:
         for tick in range(1, 12):
             pipeline.put_tick(tick, cpu_of_a=0.9, seal=_sealed)
-            await cycle.tick(float(tick))
-        assert cycle.outcome is not None
-        assert cycle.outcome.intake.refused == {}
+            await it.tick(float(tick))
+        assert it.outcome.intake.refused == {}
 
     _run(memcached, steps)
     a, b, _ = (peer.weight for peer in pipeline.table().peers)
@@ -126,13 +122,12 @@ def test_forged_samples_and_reports_move_nothing_and_are_counted(
 ) -> None:
     pipeline = Pipeline(memcached)
 
-    async def steps(cycle: Cycle) -> None:
+    async def steps(it: Session) -> None:
         for tick in range(1, 12):
             pipeline.put_tick(tick, cpu_of_a=0.9, seal=forge)
-            await cycle.tick(float(tick))
-        assert cycle.outcome is not None
-        assert cycle.outcome.intake.refused == {reason: 4 * 11}
-        assert {refusal.reason for refusal in cycle.outcome.intake.refusals.values()} == {reason}
+            await it.tick(float(tick))
+        assert it.outcome.intake.refused == {reason: 4 * 11}
+        assert {refusal.reason for refusal in it.outcome.intake.refusals.values()} == {reason}
 
     _run(memcached, steps)
     assert [peer.weight for peer in pipeline.table().peers] == [334, 333, 333]
@@ -141,9 +136,9 @@ def test_forged_samples_and_reports_move_nothing_and_are_counted(
 def test_a_controller_without_a_key_refuses_signed_values(memcached: Daemon) -> None:
     pipeline = Pipeline(memcached)
 
-    async def steps(cycle: Cycle) -> None:
+    async def steps(it: Session) -> None:
         pipeline.put_tick(1, cpu_of_a=0.9, seal=_sealed)
-        outcome = await cycle.tick(1.0)
+        outcome = await it.tick(1.0)
         assert outcome.intake.refused == {"signed": 4}
 
     _run(memcached, steps, key=None)
@@ -161,7 +156,7 @@ def test_a_restart_takes_the_order_from_the_signed_table(memcached: Daemon) -> N
 def test_a_forged_table_does_not_choose_the_order(
     memcached: Daemon, caplog: pytest.LogCaptureFixture, seal: Callable[[bytes], bytes]
 ) -> None:
-    pipeline, store = Pipeline(memcached), state.InMemory()
+    pipeline, store = Pipeline(memcached), InMemory()
     _run(memcached, _once, store=store)
     order = pipeline.table().order
     forged = WeightTable(
@@ -169,8 +164,8 @@ def test_a_forged_table_does_not_choose_the_order(
     )
     pipeline.put(wire.weights_key("web"), seal(weight_table.encode(forged)))
 
-    async def steps(cycle: Cycle) -> None:
-        outcome = await cycle.tick(1.0)
+    async def steps(it: Session) -> None:
+        outcome = await it.tick(1.0)
         assert sum(outcome.intake.refused.values()) == 1
 
     _run(memcached, steps, store=store)

@@ -1,0 +1,167 @@
+"""CPU time of the controller's ticks with a real Memcached: all that a tick does, at several sizes.
+
+    .venv/bin/python controller/benchmarks/bench_cycle.py [--ticks 5] [--redis]
+
+Every sample and report is new at every tick, which is the most there is to do.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from pymemcache.client.base import Client
+from steelyard_agent import record, wire
+from steelyard_agent.record import SampleRecord
+from steelyard_controller.declaration import Declaration
+from steelyard_controller.faults import Faults
+from steelyard_controller.lease import Lease
+from steelyard_controller.loop import Loop
+from steelyard_controller.memcached import Memcached
+from steelyard_controller.outcome import Outcome
+from steelyard_controller.overview import overview
+from steelyard_controller.state import Store
+from steelyard_controller.state_memory import InMemory
+from steelyard_controller.state_redis import Redis
+from steelyard_controller.upstream import Peer, Upstream
+
+# Upstreams times peers; the last two are the targets of issue 6: under a second of CPU.
+SIZES = ((1, 3), (1, 100), (1, 1000), (100, 100), (1, 10_000))
+
+
+def main() -> int:
+    """Print a row a size."""
+    parser = argparse.ArgumentParser(description="CPU time of a tick, beside its parts.")
+    parser.add_argument("--ticks", type=int, default=5, help="measured ticks a size (after one to warm up)")
+    parser.add_argument("--redis", action="store_true", help="keep state in a real Redis, not in memory")
+    options = parser.parse_args()
+    print(f"{'upstreams':>9} {'servers':>8} {'CPU ms a tick':>14} {'us a server':>12} {'elapsed ms':>11}")
+    for upstreams, peers in SIZES:
+        with ExitStack() as daemons:
+            memcached_port = daemons.enter_context(_daemon("memcached", "-U", "0", "-m", "256", *_nobody()))
+            store: Store = InMemory()
+            if options.redis:
+                redis_port = daemons.enter_context(_daemon("redis-server", "--save", ""))
+                store = Redis(f"redis://127.0.0.1:{redis_port}/0")
+            used = asyncio.run(_measure(upstreams, peers, options.ticks, memcached_port, store))
+        cpu_ms, elapsed_ms = (1000 * statistics.median(column) for column in zip(*used, strict=True))
+        count = upstreams * peers
+        print(
+            f"{upstreams:>9} {count:>8} {cpu_ms:>14.1f} {1000 * cpu_ms / count:>12.1f} {elapsed_ms:>11.1f}",
+            flush=True,
+        )
+    return 0
+
+
+async def _measure(
+    upstreams: int, peers: int, ticks: int, memcached_port: int, store: Store
+) -> list[tuple[float, float]]:
+    pipeline = Memcached(f"127.0.0.1:{memcached_port}")
+    loop = Loop(pipeline=pipeline, store=store, tick_s=1.0, history_s=900, key=None, faults=Faults())
+    draft = Lease(holder="bench", boot="1", url="", term=1)
+    lease = await store.acquire(draft, lease_s=600, above=0, patient=False) or draft
+    names = [f"upstream-{number}" for number in range(upstreams)]
+    for name in names:
+        loop.add(name, Declaration(upstream=_upstream(peers)))
+    # Nothing is kept of what is not declared.
+    await store.declare(lease, {name: loop.cycles[name].declaration for name in names})
+    used = []
+    for tick in range(ticks + 1):
+        _fill(memcached_port, names, peers, tick)
+        began = time.process_time(), time.monotonic()
+        await loop.tick(float(tick), lease=lease, certain=lambda: True, addresses={})
+        used.append((time.process_time() - began[0], time.monotonic() - began[1]))
+        outcomes = [_checked(loop, name, peers) for name in names]
+    began_s = time.process_time()
+    overview(outcomes[-1], loop.cycles[names[-1]].declaration)
+    print(f"# overview of {peers} servers: {1000 * (time.process_time() - began_s):.1f} ms", file=sys.stderr)
+    pipeline.close()
+    await store.close()
+    return used[1:]
+
+
+def _checked(loop: Loop, name: str, peers: int) -> Outcome:
+    """Return an upstream's outcome; a tick that did not do all its work is no measurement."""
+    outcome = loop.cycles[name].outcome
+    if outcome is None or outcome.degraded or len(outcome.intake.samples) != peers:
+        sys.exit(f"bench_cycle: the tick of {name} was not whole: {outcome and outcome.degraded}")
+    return outcome
+
+
+def _upstream(peers: int) -> Upstream:
+    return Upstream(
+        peers=[
+            Peer(id=f"server-{number}", address=f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:80")
+            for number in range(1, peers + 1)
+        ]
+    )
+
+
+def _fill(port: int, names: list[str], peers: int, tick: int) -> None:
+    client = Client(("127.0.0.1", port), no_delay=True)
+    for name in names:
+        ids = [f"server-{number}" for number in range(1, peers + 1)]
+        client.set_many(
+            {wire.sample_key(name, peer): _sample(name, peer, tick) for peer in ids}, noreply=True
+        )
+        rows = {
+            peer: {"completed": 100 + row % 7, "failed": 0, "in_flight": 2, "latency_ms": 4.1}
+            for row, peer in enumerate(ids)
+        }
+        report = {"v": 1, "upstream": name, "lb": "edge-1", "boot": "b", "seq": tick, "interval_s": 1.0}
+        report["peers"] = rows
+        client.set(wire.traffic_key(name, "edge-1"), json.dumps(report).encode(), noreply=False)
+    client.close()
+
+
+def _sample(upstream: str, peer: str, tick: int) -> bytes:
+    cpu = 0.2 + (hash(peer) % 60) / 100
+    return record.encode(
+        SampleRecord(
+            upstream=upstream, peer=peer, boot="b", seq=tick, taken_at_ms=1_790_000_000_000, interval_s=1.0,
+            utilization=(cpu, 0.02, 0.01, 0.4), capacity=(2.0, 125e6, None, 2.0**31), scope="cgroup",
+        )
+    )  # fmt: skip
+
+
+@contextmanager
+def _daemon(name: str, *arguments: str) -> Iterator[int]:
+    if shutil.which(name) is None:
+        sys.exit(f"bench_cycle: {name} is not installed: run `make setup-tests`")
+    with socket.socket() as probe, tempfile.TemporaryDirectory() as folder:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+        probe.close()
+        place = (
+            ["--port", str(port), "--dir", folder]
+            if name == "redis-server"
+            else ["-l", "127.0.0.1", "-p", str(port)]
+        )
+        process = subprocess.Popen([name, *place, *arguments], stdout=subprocess.DEVNULL)
+        try:
+            for _ in range(100):
+                with socket.socket() as trial:
+                    if trial.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.05)
+            yield port
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _nobody() -> list[str]:
+    return ["-u", "nobody"] if os.getuid() == 0 else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""What does not work now: each fault is logged when it begins and when it ends, and shown meanwhile."""
+
+import logging
+from collections.abc import Mapping
+
+log = logging.getLogger("steelyard.controller")
+
+
+class Faults:
+    """The faults of one thing, by the part that has them."""
+
+    def __init__(self, of: str | None = None) -> None:
+        self._of = {} if of is None else {"upstream": of}
+        self._prefix = "" if of is None else f"{of}: "
+        self._faults: dict[str, str] = {}
+
+    @property
+    def now(self) -> Mapping[str, str]:
+        """Return what is wrong, by part."""
+        return self._faults
+
+    def lines(self) -> tuple[str, ...]:
+        """Return a line for each part that does not work."""
+        return tuple(f"{part}: {fault}" for part, fault in self._faults.items())
+
+    def note(self, part: str, fault: str | None) -> None:
+        """Note a part's fault, or with None that it works."""
+        about = {**self._of, "part": part}
+        if fault is None:
+            if self._faults.pop(part, None) is not None:
+                log.info("%s%s works again", self._prefix, part, extra={"event": "mended", **about})
+        else:
+            if part not in self._faults:
+                log.warning(
+                    "%s%s: %s; the loop goes on", self._prefix, part, fault, extra={"event": "fault", **about}
+                )
+            self._faults[part] = fault

@@ -1,0 +1,156 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from steelyard_controller.declaration import (
+    Declaration,
+    Unknown,
+    decode,
+    differences,
+    encode,
+    with_file,
+    with_patch,
+    with_peer,
+    without_peer,
+)
+from steelyard_controller.upstream import Blend, Check, Peer, Upstream
+
+A = Peer(id="a", address="10.0.0.1:80")
+B = Peer(id="b", address="10.0.0.2:80", baseline=2)
+WEB = Upstream(peers=[A, B])
+
+
+def section(*peers: dict[str, object], **fields: object) -> Upstream:
+    """Return a section as the YAML file gives it: only what is named is set."""
+    return Upstream.model_validate({"peers": list(peers), **fields})
+
+
+FILE = section({"id": "a", "address": "10.0.0.1:80"}, {"id": "b", "address": "10.0.0.2:80"})
+
+DECLARATIONS = st.builds(
+    Declaration,
+    upstream=st.builds(
+        Upstream,
+        law=st.just("static"),
+        shadows=st.sampled_from([{}, {"paper": {"H": 0.7}}]),
+        blend=st.none() | st.just(Blend(law="cswrr", percent=20)),
+        hash_key=st.sampled_from([None, "uri", "header:X-Session"]),
+        check=st.none() | st.just(Check(path="/healthz")),
+        peers=st.lists(
+            st.builds(
+                Peer,
+                id=st.from_regex(r"[a-z][a-z0-9.-]{0,8}", fullmatch=True),
+                address=st.sampled_from(["10.0.0.1:80", "[::1]:80"]),
+                baseline=st.none() | st.floats(0.001, 1e6),
+                state=st.sampled_from(["up", "drain", "down", "backup"]),
+            ),
+            unique_by=lambda peer: peer.id,
+            max_size=5,
+        ),
+    ),
+    revision=st.integers(1, 2**53),
+    file_digest=st.none() | st.text(max_size=64),
+    file_peers=st.lists(st.text(max_size=8)).map(tuple),
+)
+
+
+@given(DECLARATIONS)
+def test_a_declaration_survives_the_store(declaration: Declaration) -> None:
+    assert decode(encode(declaration)) == declaration
+
+
+@given(
+    st.binary(max_size=100)
+    | st.sampled_from([b"[" * 50_000, b"null", b'{"v":1}', b'{"v":1,"revision":true}'])
+)
+def test_what_is_no_declaration_says_why(value: bytes) -> None:
+    assert isinstance(decode(value), str)
+
+
+@given(
+    DECLARATIONS,
+    st.sampled_from(["v", "revision", "file_peers", "upstream"]),
+    st.none() | st.text(max_size=3),
+)
+def test_a_damaged_declaration_says_why(declaration: Declaration, field: str, junk: str | None) -> None:
+    document = json.loads(encode(declaration))
+    document[field] = junk
+    assert isinstance(decode(json.dumps(document).encode()), str)
+
+
+def test_a_drain_over_rest_outlives_an_edit_of_the_file() -> None:
+    stored = with_file(None, FILE)
+    assert stored is not None
+    drained = stored.changed(with_patch(stored.upstream, "a", {"state": "drain"}))
+    edited = section(
+        {"id": "a", "address": "10.9.9.9:80"}, {"id": "b", "address": "10.0.0.2:80"}, law="static"
+    )
+    applied = with_file(drained, edited)
+    assert applied is not None
+    a = applied.upstream.peers[0]
+    assert (a.state, a.address, applied.upstream.law) == ("drain", "10.9.9.9:80", "static")
+
+
+def test_what_the_file_names_wins_once_it_is_edited() -> None:
+    stored = with_file(None, FILE)
+    assert stored is not None
+    drained = stored.changed(with_patch(stored.upstream, "a", {"state": "drain"}))
+    edited = section(
+        {"id": "a", "address": "10.0.0.1:80", "state": "up"}, {"id": "b", "address": "10.0.0.2:80"}
+    )
+    applied = with_file(drained, edited)
+    assert applied is not None
+    assert applied.upstream.peers[0].state == "up"
+
+
+def test_a_peer_that_leaves_the_file_is_gone_and_a_registered_one_stays() -> None:
+    stored = with_file(None, FILE)
+    assert stored is not None
+    registered = stored.changed(with_peer(stored.upstream, Peer(id="c", address="10.0.0.3:80")))
+    applied = with_file(registered, section({"id": "b", "address": "10.0.0.2:80"}))
+    assert applied is not None
+    assert [peer.id for peer in applied.upstream.peers] == ["b", "c"]
+
+
+def test_a_patch_of_an_unknown_field_is_refused_and_changes_nothing() -> None:
+    before = WEB.model_dump()
+    with pytest.raises(ValidationError):
+        with_patch(WEB, "a", {"stat": "drain"})
+    with pytest.raises(ValidationError):
+        with_patch(WEB, "a", {"stat": None})
+    with pytest.raises(Unknown, match="there is no peer z; there are: a, b"):
+        with_patch(WEB, "z", {"state": "drain"})
+    assert WEB.model_dump() == before
+
+
+def test_null_in_a_patch_sets_the_default() -> None:
+    assert with_patch(WEB, "b", {"baseline": None}).peers[1].baseline is None
+    with pytest.raises(ValidationError):
+        with_patch(WEB, "b", {"address": None})
+
+
+def test_a_peer_keeps_its_place_when_it_changes_and_comes_last_when_it_is_new() -> None:
+    moved = with_peer(WEB, Peer(id="a", address="10.1.1.1:80"))
+    assert [peer.id for peer in moved.peers] == ["a", "b"]
+    assert [peer.id for peer in with_peer(WEB, Peer(id="0", address="10.1.1.1:80")).peers] == ["a", "b", "0"]
+    assert [peer.id for peer in without_peer(WEB, "a").peers] == ["b"]
+    with pytest.raises(Unknown):
+        without_peer(WEB, "z")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (None, WEB, "declared"),
+        (WEB, None, "deleted"),
+        (WEB, WEB, "nothing changed"),
+        (WEB, with_patch(WEB, "a", {"state": "drain"}), "a: state up -> drain"),
+        (WEB, with_patch(WEB, "b", {"baseline": None, "pin": 25}), "b: baseline 2 -> none, pin none -> 25"),
+        (WEB, without_peer(WEB, "b"), "b removed"),
+        (Upstream(), Upstream(picker="chash", peers=[A]), "picker vnswrr2 -> chash; a added (10.0.0.1:80)"),
+    ],
+)
+def test_a_change_is_said_in_a_line(before: Upstream | None, after: Upstream | None, said: str) -> None:
+    assert differences(before, after) == said
