@@ -1,139 +1,107 @@
-"""The application: routes over the cycles' outcomes."""
+"""The application: the layers, and the routes over the service."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Annotated, Any, Protocol
 
-from fastapi import FastAPI, Header, HTTPException, Response
-from fastapi.responses import PlainTextResponse
-from steelyard_agent import signature
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 
-from steelyard_controller.api import metrics, problems
-from steelyard_controller.outcome import Outcome, explanation, overview
-from steelyard_controller.upstream import Upstream
-from steelyard_controller.weight_table import to_json
-
-
-class Source(Protocol):
-    """What the API reads: a cycle, or in a test something like it."""
-
-    name: str
-    upstream: Upstream
-    outcome: Outcome | None
-    overruns: int
-
-
-NOT_FOUND: dict[int | str, dict[str, Any]] = {
-    404: {"model": problems.Problem, "description": "No such thing"}
-}
-NOT_YET: dict[int | str, dict[str, Any]] = {
-    503: {"model": problems.Problem, "description": "Before the first tick"}
-}
-
-
-SIGNATURE_HEADER = "Steelyard-Signature"
+from steelyard_controller.api import (
+    events,
+    layers,
+    mistakes,
+    openapi,
+    page,
+    peers,
+    problems,
+    published,
+    upstreams,
+)
+from steelyard_controller.api import service as controller
+from steelyard_controller.api.forward import Connections, Forwarded
+from steelyard_controller.api.problems import ProblemError
+from steelyard_controller.api.streams import Streams
+from steelyard_controller.api.tokens import Access
+from steelyard_controller.service import Service
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
+MAX_BODY_BYTES = 2**20
+
 
 def create(
-    cycles: Mapping[str, Source], *, lifespan: Lifespan | None = None, key: bytes | None = None
+    service: Service,
+    *,
+    lifespan: Lifespan | None = None,
+    key: bytes | None = None,
+    access: Access | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
-    """Return the application over `cycles`, by upstream; `lifespan` runs them, `key` signs the tables."""
+    """Return the application over a service.
+
+    `lifespan` runs the service, `key` signs the tables, `access` says who may do what (default: no
+    tokens). `app.state.streams.end()` ends the open streams; whoever stops the server calls it first.
+    """
+    streams, connections = Streams(), Connections()
+
+    @contextlib.asynccontextmanager
+    async def living(app: FastAPI) -> AsyncIterator[None]:
+        async with lifespan(app) if lifespan is not None else contextlib.nullcontext():
+            yield
+            streams.end()
+            await connections.close()
+
     app = FastAPI(
-        title="Steelyard",
+        title=openapi.TITLE,
         summary="Weights that follow the load",
-        version="0.1.0",
+        description=openapi.DESCRIPTION,
+        version=service.version,
+        openapi_tags=openapi.TAGS,
+        docs_url=None,
         redoc_url=None,
-        lifespan=lifespan,
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+        lifespan=living,
     )
-    problems.install(app)
-
-    def cycle_of(upstream: str) -> Source:
-        if upstream not in cycles:
-            known = ", ".join(sorted(cycles)) or "none"
-            raise HTTPException(404, f"no upstream is called {upstream}; there are: {known}")
-        return cycles[upstream]
-
-    def outcome_of(upstream: str) -> Outcome:
-        outcome = cycle_of(upstream).outcome
-        if outcome is None:
-            raise HTTPException(503, f"{upstream} has not had its first tick", headers={"Retry-After": "1"})
-        return outcome
-
-    @app.get("/v1/upstreams", operation_id="listUpstreams", tags=["upstreams"])
-    async def list_upstreams() -> dict[str, list[str]]:
-        """Return the names of the upstreams."""
-        return {"upstreams": sorted(cycles)}
-
-    @app.get(
-        "/v1/upstreams/{upstream}",
-        operation_id="getUpstream",
-        tags=["upstreams"],
-        responses=NOT_FOUND | NOT_YET,
-    )
-    async def get_upstream(upstream: str) -> dict[str, Any]:
-        """Return an upstream's weights beside the samples and reports that led to them."""
-        cycle = cycle_of(upstream)
-        return overview(outcome_of(upstream), cycle.upstream)
-
-    @app.get(
-        "/v1/upstreams/{upstream}/weights",
-        operation_id="getWeights",
-        tags=["upstreams"],
-        responses=NOT_FOUND | NOT_YET | {304: {"description": "The table has not changed"}},
-    )
-    async def get_weights(upstream: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
-        """Return the weight table as it was published; the ETag is term.generation.
-
-        With a shared key set, the header Steelyard-Signature is the HMAC-SHA256 of the body's bytes.
-        """
-        table = outcome_of(upstream).table
-        tag = f'"{table.term}.{table.generation}"'
-        headers = {"ETag": tag, "Cache-Control": "no-cache"}
-        offered = [part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")]
-        if tag in offered or "*" in offered:
-            return Response(status_code=304, headers=headers)
-        body = to_json(table)
-        if key is not None:
-            headers[SIGNATURE_HEADER] = signature.digest(key, body)
-        return Response(body, media_type="application/json", headers=headers)
-
-    @app.get(
-        "/v1/upstreams/{upstream}/peers/{peer}/explain",
-        operation_id="explainPeer",
-        tags=["peers"],
-        responses=NOT_FOUND | NOT_YET,
-    )
-    async def explain_peer(upstream: str, peer: str) -> dict[str, Any]:
-        """Return all that led to a peer's weight, and one sentence that says it."""
-        outcome = outcome_of(upstream)
-        if peer not in outcome.decision.ids:
-            known = ", ".join(outcome.decision.ids) or "none"
-            raise HTTPException(404, f"{upstream} has no peer {peer}; there are: {known}")
-        return explanation(outcome, peer)
-
-    @app.get("/healthz", operation_id="healthz", tags=["service"])
-    async def healthz() -> dict[str, str]:
-        """Answer while the process serves requests."""
-        return {"status": "ok"}
-
-    @app.get("/readyz", operation_id="readyz", tags=["service"], responses=NOT_YET)
-    async def readyz() -> dict[str, Any]:
-        """Answer 200 once every upstream has had its first tick; name what is degraded."""
-        waiting = sorted(name for name, cycle in cycles.items() if cycle.outcome is None)
-        if waiting:
-            raise HTTPException(503, f"waiting for the first tick of {', '.join(waiting)}")
-        degraded = {
-            name: list(cycle.outcome.degraded)
-            for name, cycle in cycles.items()
-            if cycle.outcome is not None and cycle.outcome.degraded
-        }
-        return {"status": "degraded" if degraded else "ok", "degraded": degraded}
-
-    @app.get("/metrics", operation_id="metrics", tags=["service"], response_class=PlainTextResponse)
-    async def get_metrics() -> Response:
-        """Return Prometheus metrics."""
-        return Response(metrics.render(cycles), media_type=metrics.MEDIA_TYPE)
-
+    app.state.streams = streams
+    page.install(app)
+    for router in (
+        upstreams.routes(service),
+        published.routes(service, key=key),
+        peers.routes(service),
+        events.routes(service, streams),
+        controller.routes(service),
+    ):
+        app.include_router(router)
+    openapi.install(app, access or Access())
+    _install_problems(app)
+    # The last one added is the outermost.
+    app.add_middleware(layers.Headless)
+    app.add_middleware(Forwarded, service=service, streams=streams, connections=connections)
+    app.add_middleware(layers.Limited, max_body_bytes=max_body_bytes)
+    app.add_middleware(layers.Guarded, access=access or Access())
+    app.add_middleware(layers.Headers)
     return app
+
+
+def _install_problems(app: FastAPI) -> None:
+    @app.exception_handler(HTTPException)
+    async def _http(request: Request, error: HTTPException) -> Response:
+        path = request.url.path
+        if isinstance(error, ProblemError):
+            return problems.answer(error)
+        if error.status_code == 405:
+            allow = ", ".join(openapi.allowed(app, path)) or (error.headers or {}).get("Allow", "")
+            message = f"{request.method[:32]} is not for {path[:200]}; it takes: {allow}"
+            return problems.answer(ProblemError(405, message, headers={"Allow": allow}))
+        if error.status_code == 404:
+            return problems.answer(
+                ProblemError(404, f"there is nothing at {path[:200]}; /docs lists what there is")
+            )
+        return problems.answer(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(_: Request, error: RequestValidationError) -> Response:
+        return problems.answer(problems.invalid(mistakes.of_parameters(error.errors())))

@@ -1,61 +1,168 @@
-"""The controller's Prometheus metrics, made anew from the outcomes at each scrape."""
+"""The controller's Prometheus metrics, made anew from the last outcomes at each scrape."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from steelyard_controller.outcome import Outcome
+from steelyard_controller.cycle import Cycle
+from steelyard_controller.equations import INDICATORS
+from steelyard_controller.outcome import Outcome, shares, utilization
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
+ROLES = ("leader", "standby", "waiting")
+
 
 class Source(Protocol):
-    """What is measured."""
+    """What is measured: a service, or in a test something like it."""
 
-    name: str
-    outcome: Outcome | None
-    overruns: int
+    @property
+    def role(self) -> str:
+        """Return leader, standby or waiting."""
+
+    @property
+    def term(self) -> int | None:
+        """Return the term under which it leads."""
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """Return what does not work."""
+
+    @property
+    def views(self) -> Mapping[str, Cycle]:
+        """Return the upstreams."""
 
 
-def render(cycles: Mapping[str, Source]) -> bytes:
-    """Return the exposition text."""
+def render(source: Source, *, now_s: float) -> bytes:
+    """Return the exposition text; ages are up to `now_s`, of the clock that the ticks go by."""
     registry = CollectorRegistry()
-    registry.register(_Outcomes(cycles))
+    registry.register(_Service(source))
+    registry.register(_Upstreams(source, now_s))
+    registry.register(_Peers(source, now_s))
     return generate_latest(registry)
 
 
-class _Outcomes(Collector):
-    def __init__(self, cycles: Mapping[str, Source]) -> None:
-        self._cycles = cycles
+class _Service(Collector):
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
     def collect(self) -> Iterator[Metric]:
-        by_peer = ["upstream", "peer"]
-        weight = GaugeMetricFamily("steelyard_peer_weight", "Effective weight.", labels=by_peer)
-        baseline = GaugeMetricFamily("steelyard_peer_baseline_weight", "Weight at rest.", labels=by_peer)
-        age = GaugeMetricFamily("steelyard_sample_age_seconds", "Since the last new sample.", labels=by_peer)
-        generation = GaugeMetricFamily("steelyard_generation", "Of the weight table.", labels=["upstream"])
-        term = GaugeMetricFamily("steelyard_term", "Of the weight table.", labels=["upstream"])
-        degraded = GaugeMetricFamily("steelyard_degraded", "Parts that do not work.", labels=["upstream"])
-        overruns = CounterMetricFamily("steelyard_tick_overruns", "Ticks skipped.", labels=["upstream"])
-        refused = CounterMetricFamily("steelyard_refused", "Values refused.", labels=["upstream", "reason"])
-        for name, cycle in self._cycles.items():
+        role = GaugeMetricFamily("steelyard_role", "1 for what this controller is now.", labels=["role"])
+        for name in ROLES:
+            role.add_metric([name], self._source.role == name)
+        yield role
+        yield GaugeMetricFamily("steelyard_leader", "Whether it leads.", self._source.role == "leader")
+        yield GaugeMetricFamily("steelyard_term", "Its term; 0: it does not lead.", self._source.term or 0)
+        yield GaugeMetricFamily(
+            "steelyard_controller_degraded", "Parts that do not work.", len(self._source.degraded)
+        )
+
+
+class _Upstreams(Collector):
+    def __init__(self, source: Source, now_s: float) -> None:
+        self._source = source
+        self._now_s = now_s
+
+    def collect(self) -> Iterator[Metric]:
+        by = ["upstream"]
+        tick_age = _gauge("steelyard_tick_age_seconds", "Since the last tick that was done.", by)
+        generation = _gauge("steelyard_generation", "Of the weight table.", by)
+        revision = _gauge("steelyard_revision", "Of what is declared.", by)
+        peers = _gauge("steelyard_peers", "Servers by declared state.", [*by, "state"])
+        alert = _gauge("steelyard_alert", "Whether the law is in its high-load mode.", by)
+        entropy = _gauge("steelyard_entropy_weight", "Of an indicator; they sum to 1.", [*by, "indicator"])
+        degraded = _gauge("steelyard_degraded", "Parts that do not work.", by)
+        lb_age = _gauge("steelyard_report_age_seconds", "Since the last traffic report.", [*by, "lb"])
+        rung = _gauge("steelyard_rung", "1 for the rung a load balancer stands on.", [*by, "lb", "rung"])
+        overruns = CounterMetricFamily("steelyard_tick_overruns", "Ticks skipped.", labels=by)
+        refused = CounterMetricFamily("steelyard_refused", "Values refused.", labels=[*by, "reason"])
+        cpu = HistogramMetricFamily("steelyard_tick_cpu_seconds", "CPU time of a tick.", labels=by)
+        for name, cycle in self._source.views.items():
             overruns.add_metric([name], cycle.overruns)
+            revision.add_metric([name], cycle.declaration.revision)
+            cpu.add_metric([name], cycle.used.buckets(), cycle.used.sum_s)
             outcome = cycle.outcome
             if outcome is None:
                 continue
+            tick_age.add_metric([name], self._now_s - outcome.now_s)
             generation.add_metric([name], outcome.table.generation)
-            term.add_metric([name], outcome.table.term)
+            alert.add_metric([name], outcome.decision.alert)
             degraded.add_metric([name], len(outcome.degraded))
+            for indicator, weight in zip(INDICATORS, outcome.decision.entropy_weights, strict=True):
+                entropy.add_metric([name, indicator], float(weight))
             for reason, count in outcome.intake.refused.items():
                 refused.add_metric([name, reason], count)
-            for peer in outcome.table.peers:
-                weight.add_metric([name, peer.id], peer.weight)
-                baseline.add_metric([name, peer.id], peer.baseline)
-                held = outcome.intake.samples.get(peer.id)
+            states = [peer.state for peer in outcome.table.peers]
+            for state in ("up", "drain", "down", "backup"):
+                peers.add_metric([name, state], states.count(state))
+            for lb, held in outcome.intake.reports.items():
+                lb_age.add_metric([name, lb], self._now_s - held.arrived_s)
+                if held.message.rung is not None:
+                    rung.add_metric([name, lb, held.message.rung], 1)
+        yield from (
+            tick_age,
+            generation,
+            revision,
+            peers,
+            alert,
+            entropy,
+            degraded,
+            lb_age,
+            rung,
+            overruns,
+            refused,
+            cpu,
+        )
+
+
+class _Peers(Collector):
+    def __init__(self, source: Source, now_s: float) -> None:
+        self._source = source
+        self._now_s = now_s
+
+    def collect(self) -> Iterator[Metric]:
+        by = ["upstream", "peer"]
+        weight = _gauge("steelyard_peer_weight", "Effective weight.", by)
+        baseline = _gauge("steelyard_peer_baseline_weight", "Weight at rest.", by)
+        share = _gauge("steelyard_peer_share", "Share of the requests that the weight is to bring.", by)
+        score = _gauge("steelyard_peer_score", "Weighted residual, U: 1 is idle.", by)
+        used = _gauge(
+            "steelyard_peer_utilization", "Of an indicator, in its last sample.", [*by, "indicator"]
+        )
+        age = _gauge("steelyard_sample_age_seconds", "Since the last new sample.", by)
+        for name, cycle in self._source.views.items():
+            if cycle.outcome is None:
+                continue
+            for row, (peer, part) in enumerate(
+                zip(cycle.outcome.table.peers, shares(cycle.outcome.table), strict=True)
+            ):
+                labels = [name, peer.id]
+                weight.add_metric(labels, peer.weight)
+                baseline.add_metric(labels, peer.baseline)
+                share.add_metric(labels, part)
+                _add_known(score, labels, [("", float(cycle.outcome.decision.score[row]))])
+                _add_sample(cycle.outcome, peer.id, labels, used)
+                held = cycle.outcome.intake.samples.get(peer.id)
                 if held is not None:
-                    age.add_metric([name, peer.id], outcome.now_s - held.arrived_s)
-        yield from (weight, baseline, age, generation, term, degraded, overruns, refused)
+                    age.add_metric(labels, self._now_s - held.arrived_s)
+        yield from (weight, baseline, share, score, used, age)
+
+
+def _add_sample(outcome: Outcome, peer: str, labels: list[str], used: GaugeMetricFamily) -> None:
+    figures = utilization(outcome, peer) or (None,) * len(INDICATORS)
+    known = [(name, value) for name, value in zip(INDICATORS, figures, strict=True) if value is not None]
+    _add_known(used, labels, known)
+
+
+def _add_known(family: GaugeMetricFamily, labels: list[str], figures: Iterable[tuple[str, float]]) -> None:
+    for label, figure in figures:
+        if figure == figure:
+            family.add_metric([*labels, label] if label else labels, figure)
+
+
+def _gauge(name: str, text: str, labels: list[str]) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, labels=labels)

@@ -1,14 +1,29 @@
 """Errors as RFC 9457 problem documents. Pure but for the framework's response type."""
 
+import json
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 MEDIA_TYPE = "application/problem+json"
+
+# What a client sent is quoted in the answer, but not by the megabyte.
+LONGEST_DETAIL = 2000
+MOST_ERRORS = 20
+
+# RFC 9110's; those of Python's standard library differ from version to version.
+TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
+
+
+class Mistake(BaseModel):
+    """One thing that is wrong with a request."""
+
+    field: str = Field(examples=["peers.1.address"])
+    message: str = Field(examples=["'10.0.0.1' has no port: write it as 10.0.0.11:80"])
 
 
 class Problem(BaseModel):
@@ -18,24 +33,75 @@ class Problem(BaseModel):
     title: str = Field(examples=["Not Found"])
     status: int = Field(examples=[404])
     detail: str = Field(examples=["no upstream is called shop; there are: web"])
+    errors: list[Mistake] | None = Field(default=None, description="of a 422: each mistake and its field")
 
 
-def answer(status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Return a problem document as a response."""
-    body: dict[str, Any] = Problem(title=title, status=status, detail=detail).model_dump()
-    return JSONResponse(body, status_code=status, media_type=MEDIA_TYPE, headers=headers)
+class ProblemError(HTTPException):
+    """An error that is answered as a problem document; `more` are its extension members."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        errors: Sequence[Mistake] = (),
+        more: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(status, detail, headers)
+        self.errors = errors
+        self.more = more or {}
 
 
-def install(app: FastAPI) -> None:
-    """Make every error of `app` a problem document."""
+def invalid(mistakes: Sequence[Mistake]) -> ProblemError:
+    """Return the error of a request whose fields are wrong."""
+    said = "; ".join(f"{mistake.field}: {mistake.message}" for mistake in mistakes[:MOST_ERRORS])
+    return ProblemError(422, said, errors=mistakes)
 
-    @app.exception_handler(HTTPException)
-    async def _http(_: Request, error: HTTPException) -> JSONResponse:
-        titles = {404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
-        headers = dict(error.headers) if error.headers else None
-        return answer(error.status_code, titles.get(error.status_code, "Error"), str(error.detail), headers)
 
-    @app.exception_handler(RequestValidationError)
-    async def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        detail = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        return answer(422, "Unprocessable Content", detail)
+def later(detail: str, *, after_s: int = 1) -> ProblemError:
+    """Return the error of what cannot be done now but soon."""
+    return ProblemError(503, detail, headers={"Retry-After": str(after_s)})
+
+
+def answer(error: HTTPException) -> Response:
+    """Return an error as a response."""
+    document: dict[str, Any] = {
+        "type": "about:blank",
+        "title": _title(error.status_code),
+        "status": error.status_code,
+        "detail": _short(error.detail),
+    }
+    if isinstance(error, ProblemError):
+        document |= error.more
+        if error.errors:
+            document["errors"] = [
+                {"field": _short(each.field), "message": _short(each.message)}
+                for each in error.errors[:MOST_ERRORS]
+            ]
+    return Response(
+        # A client may have sent what no UTF-8 can say.
+        json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"),
+        status_code=error.status_code,
+        media_type=MEDIA_TYPE,
+        headers=dict(error.headers) if error.headers else None,
+    )
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return how an operation's errors are described in OpenAPI."""
+    return {
+        status: {
+            "description": _title(status),
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status in statuses
+    }
+
+
+def _title(status: int) -> str:
+    return TITLES.get(status) or HTTPStatus(status).phrase
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_DETAIL else f"{text[:LONGEST_DETAIL]}…"

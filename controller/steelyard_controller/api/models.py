@@ -1,0 +1,284 @@
+"""The documents that the API answers with and takes, for OpenAPI and for those who write clients.
+
+Pure. The large ones are sent as the bytes that were made once; these models
+say what is in them, and the tests hold the two together.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from steelyard_controller import address as addresses
+from steelyard_controller.upstream import Check, Peer, Upstream
+
+
+def _address(value: str) -> str:
+    addresses.parse(value)
+    return value
+
+
+Address = Annotated[str, AfterValidator(_address)]
+State = Literal["up", "drain", "down", "backup"]
+Known = float | None
+
+
+class Indicators(BaseModel):
+    """A figure for each indicator; null is "not known"."""
+
+    cpu: Known = Field(examples=[0.62])
+    net: Known = Field(examples=[0.05])
+    io: Known = Field(examples=[0.01])
+    mem: Known = Field(examples=[0.31])
+
+
+class Summary(BaseModel):
+    """One upstream in the list."""
+
+    name: str = Field(examples=["web"])
+    law: str = Field(examples=["steelyard"])
+    picker: str = Field(examples=["vnswrr2"])
+    peers: int = Field(examples=[3], description="how many are declared")
+    revision: int = Field(examples=[4], description="raised by every change of the declaration")
+    ready: bool = Field(description="whether it has had its first tick")
+    degraded: list[str] = Field(examples=[[]], description="a line for each part that does not work")
+
+
+class Upstreams(BaseModel):
+    """Every upstream."""
+
+    upstreams: list[Summary]
+
+
+class Thresholds(BaseModel):
+    """The scores between which a server is highly loaded (H and below) or has room (L and above)."""
+
+    H: float = Field(examples=[0.3])
+    L: float = Field(examples=[0.4])
+
+
+class PeerRow(BaseModel):
+    """A server as it stands now."""
+
+    id: str = Field(examples=["server-1"])
+    address: str = Field(examples=["10.0.0.11:80"], description="IP:port; names are resolved")
+    weight: int = Field(examples=[267])
+    baseline: int = Field(examples=[333], description="its weight at rest, on the scale of `weight`")
+    state: State
+    share: float = Field(
+        examples=[0.267], description="of the requests, by weight; 0 for one that gets no new requests"
+    )
+    pin: float | None = Field(examples=[None], description="percentage that a person fixed")
+    score: Known = Field(examples=[0.38], description="weighted residual: 0 is busy, 1 is idle")
+    utilization: Indicators | None = Field(description="of its last sample")
+    sample_age_s: float | None = Field(examples=[0.8])
+    leaving: bool = Field(description="whether its agent said that it is shutting down")
+    completed_per_tick: Known = Field(examples=[812.0])
+    failed_per_tick: Known = Field(examples=[0.0])
+    in_flight: float = Field(examples=[3.0])
+    latency_ms: Known = Field(examples=[4.1])
+    why: str = Field(examples=["267 because it does 410 requests per busy second (baseline 333)."])
+    shadows: dict[str, float] = Field(
+        examples=[{"paper": 312.0}], description="what the shadow laws would give it"
+    )
+
+
+class LoadBalancer(BaseModel):
+    """What a load balancer last reported."""
+
+    report_age_s: float = Field(examples=[0.4])
+    rung: str | None = Field(examples=["fresh"], description="where its weights come from")
+    order: list[int] | None = Field(
+        examples=[[3, 118]], description="(term, generation) of the weight table that it serves"
+    )
+
+
+class Refused(BaseModel):
+    """What was sent and not believed."""
+
+    now: dict[str, str] = Field(
+        examples=[{"sample of server-2": "not_json: Expecting value"}], description="by source"
+    )
+    count: dict[str, int] = Field(examples=[{"not_json": 2}], description="since the start, by reason")
+
+
+class TableRow(BaseModel):
+    """A server in a weight table."""
+
+    id: str = Field(examples=["server-1"])
+    address: str = Field(examples=["10.0.0.11:80"])
+    weight: int = Field(examples=[267], ge=1)
+    baseline: int = Field(examples=[333], ge=1)
+    state: State
+
+
+class _Published(BaseModel):
+    v: Literal[1]
+    upstream: str = Field(examples=["web"])
+    term: int = Field(examples=[3], description="raised by every change of leader")
+    generation: int = Field(examples=[118], description="raised by every tick")
+    issued_at_ms: int = Field(examples=[1790000000000])
+    law: str = Field(examples=["steelyard"])
+    picker: str = Field(examples=["vnswrr2"])
+    # The members that are left out, not null, where nginx.conf's stand.
+    check: Annotated[Check, Field(default=None)]
+    hash_key: Annotated[str, Field(default=None, examples=["cookie:session"])]
+
+
+class Table(_Published):
+    """A weight table as it was published; docs/contract/weights.json has examples."""
+
+    peers: list[TableRow]
+
+
+class Overview(_Published):
+    """An upstream's weights beside the samples and reports that led to them."""
+
+    peers: list[PeerRow]
+    revision: int = Field(examples=[4])
+    alert: bool = Field(description="whether any server's score is at or below H")
+    thresholds: Thresholds | None = Field(description="null: the law has none")
+    entropy_weights: Indicators
+    shadow_laws: list[str] = Field(examples=[["paper"]])
+    load_balancers: dict[str, LoadBalancer | None] = Field(description="null: none has reported")
+    refused: Refused
+    degraded: list[str] = Field(examples=[[]])
+
+
+class Shadow(BaseModel):
+    """A shadow law's answer."""
+
+    weight: float = Field(examples=[312.0])
+    sentence: str
+
+
+class Explanation(BaseModel):
+    """All that led to a server's weight; null is "not known"."""
+
+    id: str = Field(examples=["server-1"])
+    law: str = Field(examples=["steelyard"])
+    weight: float = Field(examples=[267.3])
+    weight_before: Known
+    published: int = Field(examples=[267])
+    baseline: float = Field(examples=[333.3])
+    score: Known
+    capacity_estimate: Known = Field(description="requests per busy second")
+    alert: bool
+    entropy_weights: Indicators
+    figures: dict[str, float | None] = Field(description="every figure of the decision, by name")
+    clamps: list[str] = Field(description="the bounds that were hit")
+    parameters: dict[str, float]
+    sentence: str = Field(examples=["267 because it does 410 requests per busy second (baseline 333)."])
+    shadows: dict[str, Shadow]
+
+
+class Moment(BaseModel):
+    """One moment of an upstream: columns over `ids`; null is "not known"."""
+
+    at_ms: int = Field(examples=[1790000000000])
+    term: int = Field(examples=[3])
+    generation: int = Field(examples=[118])
+    alert: bool
+    ids: list[str] = Field(examples=[["server-1"]])
+    weight: list[int] = Field(examples=[[267]])
+    share: list[float] = Field(examples=[[0.267]])
+    state: list[State]
+    score: list[Known]
+    cpu: list[Known]
+    net: list[Known]
+    io: list[Known]
+    mem: list[Known]
+    completed: list[Known]
+    latency_ms: list[Known]
+    entropy: list[Known] = Field(description="the weights of cpu, net, io, mem")
+
+
+class History(BaseModel):
+    """The past of an upstream, oldest first."""
+
+    upstream: str = Field(examples=["web"])
+    moments: list[Moment]
+
+
+class Peers(BaseModel):
+    """The servers of an upstream, as declared."""
+
+    peers: list[Peer]
+
+
+class LivePeer(Peer):
+    """A server as declared, and as it stands now."""
+
+    live: PeerRow | None = Field(description="null: no weight table holds it yet")
+
+
+class PeerDocument(BaseModel):
+    """A server as it is to be; what is left out has its default."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"address": "10.0.0.14:80", "baseline": 2}]},
+    )
+
+    address: Address = Field(examples=["10.0.0.14:80"], description="IP:port, [v6]:port or name:port")
+    baseline: float | None = Field(
+        default=None, gt=0, le=1e6, description="weight at rest; null: from the capacity its agent reports"
+    )
+    state: State = "up"
+    pin: float | None = Field(
+        default=None, gt=0, lt=100, description="percentage of the weight; null: the law decides"
+    )
+
+
+class PeerPatch(BaseModel):
+    """What is to change of a server; null sets the default, what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"state": "drain"}]})
+
+    address: Address = Field(default="", examples=["10.0.0.14:80"])
+    baseline: float | None = Field(default=None, gt=0, le=1e6)
+    state: State | None = None
+    pin: float | None = Field(default=None, gt=0, lt=100, examples=[25])
+
+
+class Leader(BaseModel):
+    """Who leads."""
+
+    id: str = Field(examples=["edge-a-8081"])
+    url: str = Field(examples=["http://10.0.0.5:8081"])
+
+
+class ServiceDocument(BaseModel):
+    """This controller."""
+
+    id: str = Field(examples=["edge-a-8081"])
+    role: Literal["leader", "standby", "waiting"]
+    term: int | None = Field(examples=[3])
+    leader: Leader | None
+    version: str = Field(examples=["0.1.0"])
+    tick_s: float = Field(examples=[1.0])
+    state: Literal["redis", "memory"] = Field(description="memory: nothing outlives a restart")
+    degraded: list[str] = Field(examples=[[]])
+    uptime_s: float = Field(examples=[86400.0])
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(BaseModel):
+    """Whether requests may be sent here, and what does not work meanwhile."""
+
+    status: Literal["ok", "degraded"]
+    role: Literal["leader", "standby", "waiting"]
+    state: str = Field(examples=["redis", "memory: nothing outlives a restart"])
+    degraded: list[str] = Field(examples=[[]])
+    upstreams: dict[str, list[str]] = Field(
+        examples=[{"web": ["memcached 127.0.0.1:11211: no answer"]}],
+        description="the upstreams that are degraded, and why",
+    )
+
+
+REQUESTS: tuple[type[BaseModel], ...] = (Upstream, PeerDocument, PeerPatch)
+"""The models of request bodies."""

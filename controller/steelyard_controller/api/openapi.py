@@ -1,0 +1,113 @@
+"""The description of the API, complete enough that a generator can write a client.
+
+Pure but for the framework. What FastAPI cannot see is added: the models of the bodies that are read
+strictly, the problem documents, the tokens, and the bounds that only the code
+knew (which laws there are, how an address is written).
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from steelyard_controller import laws
+from steelyard_controller.api import models, problems
+from steelyard_controller.api.tokens import Access, Role
+
+TITLE = "Steelyard"
+
+DESCRIPTION = """\
+The REST API of the controller. Errors are RFC 9457 problem documents; docs/api.md is a tour with curl.
+
+A path that is not here is a 404, a method that is not here a 405 with `Allow`; HEAD is answered wherever
+GET is. A standby hands what only the leader knows on to the leader.
+"""
+
+TAGS = [
+    {"name": "upstreams", "description": "What is declared, decided and published."},
+    {"name": "peers", "description": "The servers: declared, drained, pinned, explained."},
+    {"name": "service", "description": "The controller itself."},
+]
+
+SECURITY = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token of --admin-token-file, --agent-token-file or --read-token-file. Without an "
+        "admin token changes are taken from the controller's own machine; without a read token everybody "
+        "may read.",
+    }
+}
+
+_OPEN = {"/healthz", "/readyz"}
+
+# How a person writes an address; the code says more precisely what is wrong with one.
+_ADDRESS = r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?\.?):[1-9][0-9]{0,4}$"
+
+
+def install(app: FastAPI, access: Access) -> None:
+    """Describe `app` at its /openapi.json; `access` tells what needs a token here."""
+    app.openapi = _describer(app, access)  # type: ignore[method-assign]
+
+
+def allowed(app: FastAPI, path: str) -> list[str]:
+    """Return the methods that a path takes; none where there is no such path."""
+    for template, operations in app.openapi()["paths"].items():
+        if re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", template), path):
+            methods = [name.upper() for name in operations if name != "parameters"]
+            return sorted([*methods, "HEAD"] if "GET" in methods else methods)
+    return []
+
+
+def _describer(app: FastAPI, access: Access) -> Callable[[], dict[str, Any]]:
+    original = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = original()
+            _complete(document, access)
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    return described
+
+
+def _complete(document: dict[str, Any], access: Access) -> None:
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    wanted: list[type[BaseModel]] = [*models.REQUESTS, problems.Problem]
+    _, found = models_json_schema(
+        [(model, "validation") for model in wanted], ref_template="#/components/schemas/{model}"
+    )
+    for name, schema in found["$defs"].items():
+        schemas.setdefault(name, schema)
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    _bound(schemas)
+    document["components"]["securitySchemes"] = SECURITY
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            needed: Role = "read" if method == "get" else "admin"
+            optional: list[dict[str, Any]] = [] if access.has(needed) else [{}]
+            operation["security"] = [] if path in _OPEN else [{"token": []}, *optional]
+            for parameter in operation.get("parameters", []):
+                _never_null(parameter)
+            operation["responses"].get("422", {}).get("content", {}).pop("application/json", None)
+
+
+def _never_null(parameter: dict[str, Any]) -> None:
+    # FastAPI's way to say "may be left out"; a header or a query cannot be null.
+    said = [each for each in parameter["schema"].get("anyOf", []) if each != {"type": "null"}]
+    if said:
+        parameter["schema"] = said[0] | {"title": parameter["schema"].get("title", parameter["name"])}
+
+
+def _bound(schemas: dict[str, Any]) -> None:
+    for name in ("Peer", "PeerDocument", "PeerPatch"):
+        schemas[name]["properties"]["address"] |= {"pattern": _ADDRESS, "maxLength": 260}
+        schemas[name]["properties"]["address"].pop("default", None)
+    for name in ("Upstream", "Blend"):
+        schemas[name]["properties"]["law"]["enum"] = list(laws.NAMES)
+    schemas["Upstream"]["properties"]["shadows"]["propertyNames"] = {"enum": list(laws.NAMES)}

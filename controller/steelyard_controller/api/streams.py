@@ -1,0 +1,73 @@
+"""Open streams: how many there are, and their end when the controller stops.
+
+A server that stops waits for its connections, and a stream never ends by
+itself: so all of them are told.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Iterator
+from typing import Any, TypeVar
+
+from steelyard_controller.api.problems import later
+
+T = TypeVar("T")
+
+# Each costs a queue of 32 overviews; a page is one, and who has a hundred pages open has left them open.
+MOST = 100
+
+
+class Ended(Exception):
+    """The controller stops."""
+
+
+class Streams:
+    """Every stream that is open."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._open = 0
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._ended = False
+
+    @property
+    def count(self) -> int:
+        """Return how many are open."""
+        return self._open
+
+    def refuse_if_full(self) -> None:
+        """Raise a 503 problem when no further stream may begin."""
+        if self._ended or self._open >= self._most:
+            raise later(f"{self._open} streams are open, the most there may be: close some", after_s=5)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Count a stream until the end of the block."""
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+    async def wait(self, for_: Coroutine[Any, Any, T], *, timeout_s: float | None = None) -> T:
+        """Return what is awaited; raise `Ended` as soon as the controller stops, TimeoutError when late."""
+        waited = asyncio.create_task(for_)
+        if self._ended:
+            waited.cancel()
+        self._waiting.add(waited)
+        try:
+            await asyncio.wait({waited}, timeout=timeout_s)
+            if waited.cancelled() or self._ended:
+                raise Ended
+            if not waited.done():
+                raise TimeoutError
+            return waited.result()
+        finally:
+            self._waiting.discard(waited)
+            waited.cancel()
+
+    def end(self) -> None:
+        """End every stream, and let no new one begin."""
+        self._ended = True
+        for waited in list(self._waiting):
+            waited.cancel()

@@ -1,0 +1,98 @@
+"""A change of what is declared: asked of the service, and each way it can fail answered."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import Response
+from pydantic import BaseModel, ValidationError
+
+from steelyard_controller.api import body, mistakes
+from steelyard_controller.api.conditions import expected_revision, tag
+from steelyard_controller.api.problems import Mistake, ProblemError, invalid, later
+from steelyard_controller.declaration import Declaration, Unknown
+from steelyard_controller.service import Conflict, NotKept, NotLeading, Service
+from steelyard_controller.upstream import Upstream
+
+
+class Edit:
+    """An edit that remembers whether it found something."""
+
+    def __init__(self, edit: Callable[[Upstream | None], Upstream]) -> None:
+        self._edit = edit
+        self.found_none = False
+
+    def __call__(self, before: Upstream | None) -> Upstream:
+        """Return what the upstream is to be."""
+        self.found_none = before is None
+        return self._edit(before)
+
+
+async def change(
+    service: Service,
+    upstream: str,
+    edit: Callable[[Upstream | None], Upstream],
+    *,
+    if_match: str | None = None,
+    if_none_match: str | None = None,
+) -> Declaration:
+    """Change what is declared, and return it; raise the problem that says why it did not change."""
+    declared = await _asked(service, upstream, edit, if_match, if_none_match)
+    if declared is None:
+        raise RuntimeError("an edit that returns an upstream does not delete it")
+    return declared
+
+
+async def remove(service: Service, upstream: str, *, if_match: str | None = None) -> None:
+    """Forget an upstream; raise the problem that says why it is still there."""
+    try:
+        await _asked(service, upstream, lambda _: None, if_match, None)
+    except ProblemError as error:
+        # Nothing was sent that could be wrong: what stands in the way is the state of things.
+        raise ProblemError(409, error.errors[0].message) if error.status_code == 422 else error from None
+
+
+def answer(document: BaseModel, declared: Declaration, *, created: bool) -> Response:
+    """Return the answer to a change."""
+    return Response(
+        document.model_dump_json(),
+        status_code=201 if created else 200,
+        media_type=body.JSON,
+        headers={"ETag": tag(declared.revision)},
+    )
+
+
+def described(model: type[BaseModel], example: dict[str, Any], *types: str) -> dict[str, Any]:
+    """Return a request body as OpenAPI describes it."""
+    content = {
+        "schema": {"$ref": f"#/components/schemas/{model.__name__}"},
+        "examples": {"plain": {"value": example}},
+    }
+    return {"requestBody": {"required": True, "content": dict.fromkeys(types or (body.JSON,), content)}}
+
+
+async def _asked(
+    service: Service,
+    upstream: str,
+    edit: Callable[[Upstream | None], Upstream | None],
+    if_match: str | None,
+    if_none_match: str | None,
+) -> Declaration | None:
+    cycle = service.views.get(upstream)
+    before = None if cycle is None else cycle.declaration
+    revision = expected_revision(if_match, if_none_match, before, upstream=upstream)
+    try:
+        return await service.change(upstream, edit, revision=revision)
+    except NotLeading:
+        raise later(
+            "this controller does not lead any more, and nothing has changed: send it again"
+        ) from None
+    except NotKept as error:
+        raise later(f"nothing has changed: {error}") from None
+    except Conflict as error:
+        raise ProblemError(412, str(error)) from None
+    except Unknown as error:
+        raise ProblemError(404, str(error)) from None
+    except ValidationError as error:
+        raise invalid(mistakes.of_document(error.errors(include_url=False))) from None
+    except ValueError as error:
+        raise invalid([Mistake(field=mistakes.WHOLE, message=str(error))]) from None

@@ -1,0 +1,110 @@
+"""Controllers as processes, as an operator runs them, for the integration tests of the API."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from conftest import free_port
+
+# A Python process on a machine that is busy with other tests; usually it is there within 2 s.
+PATIENCE_S = 60.0
+
+
+@dataclass
+class Controller:
+    """A controller under test."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    log: Path
+
+    def ready(self, role: str | None = None) -> bool:
+        """Tell whether it is ready, in a role."""
+        with contextlib.suppress(httpx.HTTPError):
+            answer = httpx.get(f"{self.url}/readyz", trust_env=False)
+            return answer.status_code == 200 and role in (None, answer.json()["role"])
+        return False
+
+    def wait(self, role: str | None = None) -> None:
+        """Wait until it is ready, in a role."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not self.ready(role):
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Tell it to stop, and wait until it has, in order."""
+        self.process.terminate()
+        # A server of uvicorn's ends by the signal that it was told to end by, after all else is done.
+        assert self.process.wait(PATIENCE_S) in (0, -signal.SIGTERM), self.log.read_text()
+
+
+@contextlib.contextmanager
+def controller(folder: Path, *flags: str, environment: dict[str, str] | None = None) -> Iterator[Controller]:
+    """Yield a controller on a free port; it is not waited for."""
+    port = free_port()
+    log = folder / f"controller-{port}.log"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "steelyard_controller",
+                "--api-port",
+                str(port),
+                "--tick-s",
+                "0.1",
+                *flags,
+            ],
+            stdout=output,
+            stderr=output,
+            env=kept | (environment or {}),
+        )
+    try:
+        yield Controller(process, f"http://127.0.0.1:{port}", log)
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Listener:
+    """A client of /v1/events in a thread: the events that it got, by kind, and whether its stream ended."""
+
+    def __init__(self, url: str, path: str = "/v1/events") -> None:
+        self.events: list[tuple[str, str]] = []
+        self.ended = threading.Event()
+        self._thread = threading.Thread(target=self._listen, args=(url + path,), daemon=True)
+        self._thread.start()
+
+    def kinds(self) -> list[str]:
+        """Return the kinds of the events so far."""
+        return [kind for kind, _ in list(self.events)]
+
+    def of(self, kind: str) -> list[str]:
+        """Return the data of the events of a kind so far."""
+        return [data for each, data in list(self.events) if each == kind]
+
+    def _listen(self, url: str) -> None:
+        kind = ""
+        with (
+            contextlib.suppress(httpx.HTTPError),
+            httpx.stream("GET", url, timeout=PATIENCE_S, trust_env=False) as answer,
+        ):
+            for line in answer.iter_lines():
+                name, _, value = line.partition(": ")
+                if name == "event":
+                    kind = value
+                elif name == "data":
+                    self.events.append((kind, value))
+        self.ended.set()

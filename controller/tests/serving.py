@@ -1,0 +1,105 @@
+"""A controller in this process for the tests of its API: a real service, a store in memory, no Memcached."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from steelyard_controller.api.app import create
+from steelyard_controller.api.tokens import access
+from steelyard_controller.faults import Faults
+from steelyard_controller.leadership import Leadership
+from steelyard_controller.loop import Loop
+from steelyard_controller.memcached import Memcached
+from steelyard_controller.service import Service
+from steelyard_controller.state import Store
+from steelyard_controller.state_memory import InMemory
+from steelyard_controller.upstream import Upstream
+
+ADMIN = "admin-token-of-the-tests"
+AGENT = "agent-token-of-the-tests"
+READ = "read-token-of-the-tests"
+
+# Nothing listens there, and nobody unprivileged can.
+NO_MEMCACHED = "127.0.0.1:1"
+
+WEB: dict[str, Any] = {
+    "parameters": {"H": 0.3},
+    "shadows": {"paper": {}},
+    "peers": [
+        {"id": "server-1", "address": "10.0.0.11:80", "baseline": 1},
+        {"id": "server-2", "address": "10.0.0.12:80", "baseline": 2},
+    ],
+}
+
+PATIENCE_S = 20.0
+
+
+def service_of(*, store: Store | None = None, id: str = "one", memcached: str = NO_MEMCACHED) -> Service:
+    """Return a service that runs nothing yet."""
+    faults, store = Faults(), InMemory() if store is None else store
+    pipeline = Memcached(memcached)
+    return Service(
+        id=id,
+        loop=Loop(pipeline=pipeline, store=store, tick_s=0.05, history_s=60, key=None, faults=faults),
+        leadership=Leadership(
+            store,
+            holder=id,
+            boot="boot",
+            url="http://127.0.0.1:8081",
+            lease_s=3.0,
+            clock=time.monotonic,
+            unix=time.time,
+            faults=faults,
+        ),
+        store=store,
+        faults=faults,
+        file={"web": Upstream.model_validate(WEB)},
+        tick_s=0.05,
+        lease_s=3.0,
+        version="0.1.0",
+    )
+
+
+@contextlib.contextmanager
+def serving(
+    *,
+    service: Service | None = None,
+    client: str = "127.0.0.1",
+    base_url: str = "http://127.0.0.1:8081",
+    tokens: dict[str, list[str]] | None = None,
+    **options: Any,
+) -> Iterator[TestClient]:
+    """Yield a client of a running controller that leads and has had its first tick."""
+    service = service_of() if service is None else service
+    app = create(service, lifespan=_running(service), access=access(**(tokens or {})), **options)
+    with TestClient(app, base_url=base_url, client=(client, 50_000)) as api:
+        wait_until(lambda: api.get("/readyz").status_code == 200)
+        yield api
+
+
+def wait_until(holds: Any) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.01)
+
+
+def bearer(token: str) -> dict[str, str]:
+    """Return the header that carries a token."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _running(service: Service) -> Any:
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        running = asyncio.create_task(service.run())
+        yield
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    return lifespan
