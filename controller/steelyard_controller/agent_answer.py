@@ -1,0 +1,130 @@
+"""What HAProxy's agent-check is answered: a line in, a line out.
+
+Pure. The protocol is HAProxy's (configuration manual, 5.2, "agent-check"): words
+that change the server, and after a `#` a text for people. A server's weight in
+HAProxy is an integer of 0..256, whole by cutting off, and is set as a percentage
+of the one that haproxy.cfg has for it:
+
+    t_j = 100 k w_j / sum w          what the weight is to be; 100 is an equal share
+    t_j = t_j 256 / max t            where the largest would exceed 256: ratios hold
+    floor(c_j percent / 100) = max(1, round t_j)          c_j: the configured weight
+
+w is the weight table's column and k the number of its rows, whatever their
+states, so that a drain moves nobody else's percentage. 0 never comes out: HAProxy
+would take it for a drain, and only a person drains.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import floor
+
+from steelyard_agent import wire
+
+from steelyard_controller.outcome import Outcome
+from steelyard_controller.weight_table import WeightTable
+
+# The largest weight that HAProxy has.
+MOST = 256
+
+# What is assumed of haproxy.cfg where the question does not say; the percentage then is the weight.
+CONFIGURED = 100
+
+# As long as the agent lets a sample live in Memcached: without three of them in a row it is missed.
+MISSED_INTERVALS = 3
+
+_QUESTION = re.compile(
+    rf"(?P<upstream>{wire.NAME.pattern})/(?P<peer>{wire.NAME.pattern})(?:[ \t]+(?P<weight>[0-9]{{1,3}}))?"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Whom HAProxy asks about; `configured` is the weight of that server in haproxy.cfg, 1..256."""
+
+    upstream: str
+    peer: str
+    configured: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What one peer's answers are made of: the words, the weight HAProxy is to have, a text for people."""
+
+    words: str
+    weight: int | None
+    why: str
+
+
+def question(line: bytes) -> Question | None:
+    """Read `upstream/peer` or `upstream/peer weight`; None when it is neither."""
+    found = _QUESTION.fullmatch(line.decode("ascii", "replace").strip(" \t\r\n"))
+    if found is None:
+        return None
+    configured = CONFIGURED if found["weight"] is None else int(found["weight"])
+    if not 1 <= configured <= MOST:
+        return None
+    return Question(upstream=found["upstream"], peer=found["peer"], configured=configured)
+
+
+def rows(outcome: Outcome) -> Mapping[str, Row]:
+    """Return by peer what its answers are made of."""
+    weights = haproxy_weights(outcome.table)
+    return {peer.id: _row(outcome, peer.id, peer.state, weights[peer.id]) for peer in outcome.table.peers}
+
+
+def haproxy_weights(table: WeightTable) -> Mapping[str, int]:
+    """Return by peer the weight that HAProxy is to have, 1..256."""
+    total = sum(peer.weight for peer in table.peers)
+    largest = max((peer.weight for peer in table.peers), default=0)
+    if total == 0:
+        return {}
+    scale = min(100 * len(table.peers) / total, MOST / largest)
+    return {peer.id: max(1, floor(peer.weight * scale + 0.5)) for peer in table.peers}
+
+
+def answer(row: Row, configured: int) -> bytes:
+    """Return the line for a peer whose weight in haproxy.cfg is `configured`."""
+    percent = "" if row.weight is None else f" {_percent(row.weight, configured)}%"
+    return _line(f"{row.words}{percent}", row.why)
+
+
+def nothing(why: str) -> bytes:
+    """Return a line that changes nothing in HAProxy: no word, only a text for people."""
+    return _line("", why)
+
+
+def complaint(word: str, why: str) -> bytes:
+    """Return a line that changes nothing in HAProxy either, but shows a `word` on its statistics page."""
+    return _line(word, why)
+
+
+def _row(outcome: Outcome, peer: str, state: str, weight: int) -> Row:
+    if state == "down":
+        return Row(words="down", weight=None, why="a person took it down in Steelyard")
+    if state == "drain":
+        return Row(words="up drain", weight=None, why="a person drains it in Steelyard")
+    return Row(words="up ready", weight=weight, why=_missed(outcome, peer))
+
+
+def _missed(outcome: Outcome, peer: str) -> str:
+    held = outcome.intake.samples.get(peer)
+    if held is None:
+        return "no sample yet"
+    if held.message.leaving:
+        return "its agent was told to stop"
+    age_s = outcome.now_s - held.arrived_s
+    missed = age_s > MISSED_INTERVALS * max(held.message.interval_s, outcome.snapshot.tick_s)
+    return f"no sample for {age_s:.0f} s" if missed else ""
+
+
+def _percent(weight: int, configured: int) -> int:
+    """Return the percentage of `configured` that HAProxy makes the nearest to `weight` of, and at least 1."""
+    below = 100 * weight // configured
+    possible = [percent for percent in (below, below + 1) if configured * percent // 100 >= 1]
+    return min(possible, key=lambda percent: abs(configured * percent // 100 - weight))
+
+
+def _line(words: str, why: str) -> bytes:
+    comment = f"#{why}" if why else ""
+    return f"{' '.join(filter(None, (words, comment)))}\n".encode("ascii", "replace")

@@ -1,0 +1,192 @@
+"""The TCP listener that HAProxy's agent-check asks: one port for every peer of every upstream.
+
+I/O around `agent_answer`. One line comes in, one goes out, the connection is
+closed. A connection costs no thread and lives at most `DEADLINE_S`, so whoever
+is silent, slow or does not read holds nothing up; there are at most
+`most_connections` of them. What cannot be answered (a line that is no question,
+an unknown peer, a controller that does not lead) gets a line that changes
+nothing in HAProxy, which then keeps the weights it has.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+
+from steelyard_controller import agent_answer
+from steelyard_controller.agent_answer import Row
+from steelyard_controller.outcome import Outcome
+
+log = logging.getLogger("steelyard.controller")
+
+# HAProxy itself gives an answer as long as its agent-inter, 2 s by default.
+DEADLINE_S = 2.0
+
+# Two names of 64 characters, a slash and a weight take 133.
+LONGEST_LINE = 256
+
+# HAProxy asks about 1000 servers in 2 s, and each question is over in a millisecond: this is ample.
+MOST_CONNECTIONS = 1000
+
+# As many different complaints are logged, each once: whoever reaches the port must not fill the disk.
+MOST_COMPLAINTS = 100
+
+
+class Asked(Protocol):
+    """One upstream, as far as it is seen here."""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """Return the last tick's result; None before the first one."""
+        ...
+
+
+class Controller(Protocol):
+    """The service, as far as it is seen here."""
+
+    @property
+    def role(self) -> str:
+        """Return `leader`, or what it is instead."""
+        ...
+
+    @property
+    def views(self) -> Mapping[str, Asked]:
+        """Return the upstreams by name."""
+        ...
+
+
+class AgentCheck:
+    """The listener; `start` and `stop` it within one event loop."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        *,
+        deadline_s: float = DEADLINE_S,
+        most_connections: int = MOST_CONNECTIONS,
+    ) -> None:
+        self.deadline_s = deadline_s
+        self.most_connections = most_connections
+        self.open: set[asyncio.Transport] = set()
+        self._controller = controller
+        self._server: asyncio.Server | None = None
+        self._rows: dict[str, tuple[Outcome, Mapping[str, Row]]] = {}
+        self._complained: set[str] = set()
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; raise OSError where that is not possible."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Connection(self), host, port, backlog=1024)
+
+    async def stop(self) -> None:
+        """Stop listening, and end what is open."""
+        if self._server is None:
+            return
+        self._server.close()
+        for transport in tuple(self.open):
+            transport.abort()
+        await self._server.wait_closed()
+        self._server = None
+
+    def answer(self, line: bytes) -> bytes:
+        """Return the line that answers a line."""
+        asked = agent_answer.question(line)
+        if asked is None:
+            shown = line[:80].decode("ascii", "backslashreplace")
+            return self._complain(
+                "not-a-question", "question",
+                f'{shown!r} is no question: write agent-send "UPSTREAM/PEER\\n", '
+                'or "UPSTREAM/PEER WEIGHT\\n" where the server\'s weight is not 100',
+            )  # fmt: skip
+        if self._controller.role != "leader":
+            self._rows.clear()
+            return agent_answer.nothing("this controller does not lead; ask the leader")
+        view = self._controller.views.get(asked.upstream)
+        if view is None:
+            self._rows.pop(asked.upstream, None)
+            return self._complain(
+                "unknown-upstream", f"upstream {asked.upstream}",
+                f"there is no upstream {asked.upstream}: declare it, or mend agent-send",
+            )  # fmt: skip
+        if view.outcome is None:
+            return agent_answer.nothing("nothing is decided yet")
+        row = self._rows_of(asked.upstream, view.outcome).get(asked.peer)
+        if row is None:
+            return self._complain(
+                "unknown-server", f"server {asked.upstream}/{asked.peer}",
+                f"the weight table of {asked.upstream} has no {asked.peer}: declare it, mend agent-send, "
+                "or see that its name resolves",
+            )  # fmt: skip
+        return agent_answer.answer(row, asked.configured)
+
+    def complain(self, kind: str, why: str) -> None:
+        """Log a kind of mistake at its first time."""
+        if kind not in self._complained and len(self._complained) < MOST_COMPLAINTS:
+            self._complained.add(kind)
+            log.warning("agent-check: %s", why, extra={"event": "agent_check"})
+
+    def _complain(self, word: str, kind: str, why: str) -> bytes:
+        self.complain(kind, why)
+        return agent_answer.complaint(word, why)
+
+    def _rows_of(self, upstream: str, outcome: Outcome) -> Mapping[str, Row]:
+        known = self._rows.get(upstream)
+        if known is None or known[0] is not outcome:
+            known = self._rows[upstream] = (outcome, agent_answer.rows(outcome))
+        return known[1]
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, listener: AgentCheck) -> None:
+        self._listener = listener
+        self._line = b""
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101
+        self._transport = transport
+        if len(self._listener.open) >= self._listener.most_connections:
+            self._listener.complain(
+                "too-many",
+                f"{self._listener.most_connections} connections are open; more are closed at once: "
+                "who else asks this port?",
+            )
+            transport.abort()
+            return
+        self._listener.open.add(transport)
+        self._deadline = asyncio.get_running_loop().call_later(self._listener.deadline_s, self._late)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._line += data[: LONGEST_LINE + 1]
+        line, newline, _ = self._line.partition(b"\n")
+        if newline or len(line) > LONGEST_LINE:
+            self._reply(line)
+
+    def eof_received(self) -> bool:
+        if self._line and self._transport is not None and not self._transport.is_closing():
+            self._reply(self._line)
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._transport is not None:
+            self._listener.open.discard(self._transport)
+
+    def _reply(self, line: bytes) -> None:
+        assert self._transport is not None  # noqa: S101
+        # The deadline stays: it also ends a connection whose other side does not read.
+        self._transport.write(self._listener.answer(line))
+        self._transport.close()
+
+    def _late(self) -> None:
+        assert self._transport is not None  # noqa: S101
+        if not self._transport.is_closing():
+            self._listener.complain(
+                "silent",
+                f'no whole line within {self._listener.deadline_s:g} s: does agent-send end with "\\n"?',
+            )
+        self._transport.abort()
