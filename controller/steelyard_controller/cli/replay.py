@@ -1,60 +1,32 @@
-"""The command `steelyard`: what an operator types.
+"""`steelyard replay`: what would a law have done; snapshots in, decisions out.
 
-Each subcommand is a function that adds its own parser; add a line to `COMMANDS`
-for a new one.
-
-    steelyard replay --law L [--set H=0.5]... [--config FILE] [--plot FILE]   < snapshots > decisions
-    steelyard laws
+steelyard replay --law L [--set H=0.5]... [--config FILE] [--plot FILE]   < snapshots > decisions
 """
 
 import argparse
-import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import yaml
 
-from steelyard_controller import laws, replay
-from steelyard_controller.decision import Decision
+from steelyard_controller.cli.exits import Exit, UsageError
 
-MALFORMED = 2
-"""Exit status for input or arguments that cannot be taken (the same as argparse's own)."""
-
-
-class UsageError(Exception):
-    """The command line asks for something that there is not; the message names the remedy."""
+if TYPE_CHECKING:
+    from steelyard_controller.decision import Decision
+    from steelyard_controller.laws import Law
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="steelyard", description="Look at weights and replay laws.")
-    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in COMMANDS:
-        add(subparsers)
-    options = parser.parse_args(arguments)
-    run: Callable[[argparse.Namespace], int] = options.run
-    try:
-        return run(options)
-    except UsageError as error:
-        print(f"steelyard: {error}", file=sys.stderr)
-        return MALFORMED
-    except BrokenPipeError:
-        # The reader has gone (`| head`); nothing is left to say, not even by the interpreter at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-
-
-def add_replay(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `steelyard replay`."""
+def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
     parser = subparsers.add_parser(
         "replay",
         help="what would a law have done: snapshots in, decisions out",
-        description="Read snapshots as JSON lines on standard input, write one decision a line. "
+        description="Read snapshots as JSON lines on standard input, write one decision a line, as JSON. "
         "The first malformed line ends it: its number and what is wrong on standard error, exit status 2.",
     )
-    parser.add_argument("--law", required=True, choices=laws.NAMES)
+    parser.add_argument("--law", required=True, help="`steelyard laws` describes them")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="set a parameter"
     )
@@ -62,22 +34,15 @@ def add_replay(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--config", type=Path, help="a YAML or JSON file of parameters by name; --set is stronger"
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it (png, svg or pdf)")
-    parser.set_defaults(run=_replay)
+    parser.add_argument(
+        "--json", default=argparse.SUPPRESS, action="store_true", help="as everywhere; it always is"
+    )
+    parser.set_defaults(run=_run)
 
 
-def add_laws(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `steelyard laws`."""
-    parser = subparsers.add_parser("laws", help="the laws and their parameters: units, defaults, reasons")
-    parser.set_defaults(run=_laws)
+def _run(options: argparse.Namespace) -> int:
+    from steelyard_controller import laws  # numpy takes a moment that others need not wait
 
-
-COMMANDS: tuple[Callable[["argparse._SubParsersAction[argparse.ArgumentParser]"], None], ...] = (
-    add_replay,
-    add_laws,
-)
-
-
-def _replay(options: argparse.Namespace) -> int:
     parameters = {**_from_config(options.config), **_from_settings(options.settings)}
     try:
         law = laws.create(options.law, parameters)
@@ -90,7 +55,9 @@ def _replay(options: argparse.Namespace) -> int:
     return status
 
 
-def _replay_lines(law: laws.Law, lines: TextIO, out: TextIO, kept: list[Decision] | None) -> int:
+def _replay_lines(law: "Law", lines: TextIO, out: TextIO, kept: "list[Decision] | None") -> int:
+    from steelyard_controller import replay
+
     memory, previous_t_s = law.start(), None
     for number, text in enumerate(_decoded(lines), start=1):
         if not text.strip():
@@ -100,13 +67,13 @@ def _replay_lines(law: laws.Law, lines: TextIO, out: TextIO, kept: list[Decision
         except replay.Malformed as error:
             out.flush()
             print(f"steelyard replay: line {number}: {error}", file=sys.stderr)
-            return MALFORMED
+            return Exit.USAGE
         memory, decision = law.step(memory, snapshot)
         previous_t_s = snapshot.t_s
         print(replay.line_of(decision), file=out, flush=True)
         if kept is not None:
             kept.append(decision)
-    return 0
+    return Exit.OK
 
 
 def _decoded(lines: TextIO) -> TextIO:
@@ -117,7 +84,7 @@ def _decoded(lines: TextIO) -> TextIO:
     return lines
 
 
-def _draw(decisions: Sequence[Decision], path: Path) -> None:
+def _draw(decisions: "Sequence[Decision]", path: Path) -> None:
     try:
         from steelyard_controller.replay_plot import plot
 
@@ -156,16 +123,3 @@ def _from_config(path: Path | None) -> Mapping[str, float]:
     if not isinstance(document, dict):
         raise UsageError(f"--config {path}: give parameters by name, such as `H: 0.5`")
     return {str(name): value for name, value in document.items()}
-
-
-def _laws(_options: argparse.Namespace) -> int:
-    for name in laws.NAMES:
-        print(name)
-        for each in laws.parameters_of(name):
-            bounds = f"{each.low:g}..{each.high:g}"
-            print(f"  {each.name:<11} {each.default:<8g} {each.unit:<12} {bounds:<14} {each.reason}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,51 @@
+"""What a command begins with: the controllers it asks, where it writes, and which upstream is meant."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from steelyard_controller.cli import options
+from steelyard_controller.cli.client import Controllers
+from steelyard_controller.cli.documents import Upstreams
+from steelyard_controller.cli.exits import Exit, Failure, UsageError
+from steelyard_controller.cli.output import Output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One run of a command."""
+
+    controllers: Controllers
+    out: Output
+
+
+@contextmanager
+def opened(given: argparse.Namespace) -> Iterator[Session]:
+    """Yield the session that flags and environment describe; raise `UsageError`."""
+    connection = options.connection(given, os.environ)
+    with Controllers(connection) as controllers:
+        yield Session(controllers=controllers, out=Output(as_json=options.wants_json(given)))
+
+
+def add_upstream(parser: argparse.ArgumentParser) -> None:
+    """Add the argument UPSTREAM, which may be left out where there is only one."""
+    parser.add_argument(
+        "upstream", nargs="?", metavar="UPSTREAM", help="its name; may be left out where there is only one"
+    )
+
+
+def upstream_of(session: Session, given: argparse.Namespace) -> str:
+    """Return the upstream that is meant; raise `Failure` where that is not clear."""
+    named: str | None = given.upstream
+    if named is not None:
+        return options.name(named, "an upstream")
+    names = [row.name for row in session.controllers.get(Upstreams, "/v1/upstreams").document.upstreams]
+    if not names:
+        raise Failure(
+            Exit.UNKNOWN, "no upstream is declared yet: `steelyard apply FILE` declares those of a file"
+        )
+    if len(names) > 1:
+        raise UsageError(f"there are several upstreams; name one of: {', '.join(names)}")
+    return names[0]

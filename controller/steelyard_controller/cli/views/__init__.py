@@ -1,0 +1,1 @@
+"""How the documents of the REST API look in a terminal: documents in, lines out. Pure."""

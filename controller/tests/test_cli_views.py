@@ -1,0 +1,381 @@
+"""How the command's answers look: literal texts, at the widths and with the colours that a terminal has."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from steelyard_controller.cli import documents, figures
+from steelyard_controller.cli.look import Look
+from steelyard_controller.cli.table import Cell, Column, table
+from steelyard_controller.cli.views import change, explain, history, peers, status, watch, weights
+
+from .cli_documents import live, overview, row, service, unknown
+
+PIPED = Look()
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def text(lines: list[str]) -> str:
+    return "\n".join(lines)
+
+
+def of(document: dict[str, Any]) -> documents.Overview:
+    return documents.Overview.model_validate(document)
+
+
+def test_an_upstream_at_full_width() -> None:
+    assert text(status.of_overview(of(overview()), PIPED)) == (
+        "web  law steelyard, picker vnswrr2, revision 4, table 3.118, H 0.3, L 0.4\n"
+        "PEER      STATE  WEIGHT  SHARE %                PIN %  SCORE  CPU %  NET %  IO %  MEM %  DONE/tick"
+        "  FAILED/tick  IN FLIGHT  LATENCY ms  SAMPLE s  BASELINE  ADDRESS\n"
+        "server-1  up        267     26.7  ████▍                 0.62     42      2     0      -        812"
+        "            0          3        4.12       0.8       333  10.0.0.11:80\n"
+        "server-2  up        733     73.3  ████████████   73.3      -      -      -     -      -          -"
+        "            -          0           -         -       333  [fd00::12]:80\n"
+        "server-3  drain     333      0.0                           -      -      -     -      -          -"
+        "            -          0           -         -       333  10.0.0.11:80\n"
+        "\n"
+        "LOAD BALANCER  RUNG       SERVES  REPORT s\n"
+        "edge-1         fresh      3.118        0.4\n"
+        "edge-2         no report  -              -"
+    )
+
+
+def test_a_narrow_terminal_gets_fewer_columns() -> None:
+    assert text(peers.of_overview(of(overview()), Look(width=60))) == (
+        "PEER      STATE  WEIGHT  SHARE %  PIN %  CPU %  SAMPLE s\n"
+        "server-1  up        267     26.7            42       0.8\n"
+        "server-2  up        733     73.3   73.3      -         -\n"
+        "server-3  drain     333      0.0             -         -"
+    )
+
+
+def test_a_very_narrow_terminal_gets_shorter_names() -> None:
+    assert text(peers.of_overview(of(overview()), Look(width=30))) == (
+        "PEER    STATE  WEIGHT  SHARE %\n"
+        "serve…  up        267     26.7\n"
+        "serve…  up        733     73.3\n"
+        "serve…  drain     333      0.0"
+    )
+
+
+def test_a_column_that_says_nothing_of_anybody_is_left_out() -> None:
+    without = peers.of_overview(of(overview(live(), live("server-2"))), PIPED)
+    assert "PIN %" not in without[0]
+    assert "PIN %" in peers.of_overview(of(overview(live(pin=5.0))), PIPED)[0]
+
+
+@given(
+    st.integers(min_value=1, max_value=240),
+    st.lists(
+        st.builds(
+            live,
+            st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z"),
+            state=st.sampled_from(["up", "drain", "down", "backup"]),
+            weight=st.integers(1, 1_000_000),
+            share=st.floats(0, 1),
+            pin=st.none() | st.floats(0.1, 99),
+            latency_ms=st.none() | st.floats(0, 1e9),
+        ),
+        max_size=5,
+    ),
+    st.booleans(),
+)
+def test_no_line_is_wider_than_the_terminal(width: int, rows: list[dict[str, Any]], colour: bool) -> None:
+    document = of(overview(*rows, degraded=["memcached 127.0.0.1:11211: connection refused"], alert=True))
+    look = Look(width=width, colour=colour)
+    lines = [
+        *status.of_overview(document, look),
+        *status.of_service(documents.Service.model_validate(service()), look),
+        *status.of_upstreams([documents.Row.model_validate(row())], look),
+        *watch.screen(document, ["server-1: state up -> drain"], look, 24),
+    ]
+    assert max(len(ANSI.sub("", line)) for line in lines) <= width
+
+
+def test_no_colour_no_escape() -> None:
+    document = of(overview(alert=True, degraded=["x"], refused={"now": {"a": "b"}, "count": {}}))
+    assert "\x1b" not in text(status.of_overview(document, Look(width=200)))
+    coloured = text(status.of_overview(document, Look(width=200, colour=True)))
+    assert "\x1b[" in coloured
+    assert ANSI.sub("", coloured) == text(status.of_overview(document, Look(width=200)))
+
+
+def test_what_somebody_wrote_cannot_steer_the_terminal() -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\r\n\u202e"
+    document = of(overview(refused={"now": {f"sample of {evil}": evil}, "count": {}}, degraded=[evil]))
+    shown = text(status.of_overview(document, PIPED))
+    assert shown.splitlines()[-2:] == [
+        "refused: sample of \ufffd]0;owned\ufffd\ufffd[2J\ufffd\ufffd\ufffd: "
+        "\ufffd]0;owned\ufffd\ufffd[2J\ufffd\ufffd\ufffd",
+        "degraded: \ufffd]0;owned\ufffd\ufffd[2J\ufffd\ufffd\ufffd",
+    ]
+
+
+def test_high_load_and_what_is_wrong_are_said() -> None:
+    document = of(
+        overview(
+            live(score=0.2, sample_age_s=12.0, failed_per_tick=3.0),
+            alert=True,
+            refused={"now": {"sample of server-2": "unsigned: no signature"}, "count": {"unsigned": 3}},
+            degraded=["memcached 127.0.0.1:11211: connection refused"],
+        )
+    )
+    lines = status.of_overview(document, Look(width=200, colour=True))
+    assert "\x1b[1;31m  high load\x1b[0m" in lines[0]
+    assert "\x1b[1;31m 0.20\x1b[0m" in lines[2]
+    assert "\x1b[33m    12.0\x1b[0m" in lines[2]
+    assert ANSI.sub("", lines[-2]) == "refused: sample of server-2: unsigned: no signature"
+    assert ANSI.sub("", lines[-1]) == "degraded: memcached 127.0.0.1:11211: connection refused"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "edge-a-8081 leads in term 3  state in redis, up 2 h 5 min, version 0.1.0"),
+        (
+            {"role": "standby", "term": None, "leader": {"id": "edge-b", "url": "http://10.0.0.6:8081"}},
+            "edge-a-8081 stands by; edge-b leads (http://10.0.0.6:8081)"
+            "  state in redis, up 2 h 5 min, version 0.1.0",
+        ),
+        (
+            {"role": "waiting", "leader": None, "state": "memory", "uptime_s": 59.9},
+            "edge-a-8081 waits: nobody leads now  state in memory only, up 59 s, version 0.1.0",
+        ),
+    ],
+)
+def test_the_controller_says_what_it_is(changes: dict[str, Any], said: str) -> None:
+    assert status.of_service(documents.Service.model_validate(service(**changes)), PIPED) == [said]
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "well"),
+    [
+        ({}, [row()], True),
+        ({}, [], True),
+        ({"role": "standby"}, [row()], True),
+        ({"role": "waiting"}, [], False),
+        ({"degraded": ["state: away"]}, [row()], False),
+        ({}, [row(), row("api", ready=False)], False),
+        ({}, [row(degraded=["publishing: too large"])], False),
+    ],
+)
+def test_well_is_led_ready_and_not_degraded(
+    changes: dict[str, Any], rows: list[dict[str, Any]], well: bool
+) -> None:
+    found = [documents.Row.model_validate(each) for each in rows]
+    assert status.well(documents.Service.model_validate(service(**changes)), found) is well
+
+
+def test_the_upstreams_in_a_table() -> None:
+    rows = [row(), row("api", ready=False), row("shop", degraded=["state: away", "publishing: too large"])]
+    assert text(status.of_upstreams([documents.Row.model_validate(each) for each in rows], PIPED)) == (
+        "UPSTREAM  LAW        PICKER   PEERS  REVISION  STATUS\n"
+        "web       steelyard  vnswrr2      3         4  ok\n"
+        "api       steelyard  vnswrr2      3         4  not ready: no tick yet\n"
+        "shop      steelyard  vnswrr2      3         4  degraded: state: away; publishing: too large"
+    )
+
+
+def test_no_upstream_says_how_to_declare_one() -> None:
+    assert "steelyard apply FILE" in text(status.of_upstreams([], PIPED))
+
+
+TABLE: dict[str, Any] = {
+    "upstream": "web", "term": 3, "generation": 118, "law": "static", "picker": "swrr",
+    "peers": [
+        {"id": "a", "address": "10.0.0.1:80", "weight": 3, "baseline": 3, "state": "up"},
+        {"id": "b", "address": "10.0.0.2:80", "weight": 1, "baseline": 1, "state": "up"},
+        {"id": "c", "address": "10.0.0.3:80", "weight": 9, "baseline": 9, "state": "backup"},
+    ],
+}  # fmt: skip
+
+
+def test_a_weight_table_with_bars_relative_to_the_largest_share() -> None:
+    found = documents.Table.model_validate(TABLE)
+    assert text(weights.of_table(found, Look(ascii_only=True))) == (
+        "web  table 3.118, law static, picker swrr\n"
+        "PEER  STATE   WEIGHT  SHARE %                BASELINE  ADDRESS\n"
+        "a     up           3     75.0  ############         3  10.0.0.1:80\n"
+        "b     up           1     25.0  ####                 1  10.0.0.2:80\n"
+        "c     backup       9      0.0                       9  10.0.0.3:80"
+    )
+
+
+def test_backups_have_the_shares_while_nobody_is_up() -> None:
+    rows = [{**each, "state": "down" if each["state"] == "up" else "backup"} for each in TABLE["peers"]]
+    assert peers.shares_of(documents.Table.model_validate({**TABLE, "peers": rows})) == [0.0, 0.0, 1.0]
+    assert peers.shares_of(documents.Table.model_validate({**TABLE, "peers": []})) == []
+
+
+def explanation(**changes: Any) -> documents.Explanation:
+    return documents.Explanation.model_validate(
+        {
+            "id": "server-1", "law": "steelyard", "weight": 267.3, "weight_before": 270.1, "published": 89,
+            "baseline": 333.3, "score": 0.6217, "capacity_estimate": 410.4, "alert": False,
+            "entropy_weights": {"cpu": 0.7, "net": 0.1, "io": 0.1, "mem": 0.1},
+            "figures": {"residual_cpu": 0.58, "backlog_s": None}, "clamps": ["floor"],
+            "parameters": {"H": 0.3}, "sentence": "267 because it does 410 requests per busy second",
+            "shadows": {"paper": {"weight": 312.0, "sentence": "312 because no score is at most H = 0.3"}},
+            **changes,
+        }
+    )  # fmt: skip
+
+
+def test_an_explanation_begins_with_the_sentence() -> None:
+    assert text(explain.of_explanation("web", explanation(), PIPED)) == (
+        "web/server-1\n"
+        "267 because it does 410 requests per busy second\n"
+        "\n"
+        "law                steelyard\n"
+        "weight             267 (before: 270), 89 in the table\n"
+        "baseline weight    333\n"
+        "score              0.622\n"
+        "capacity estimate  410\n"
+        "entropy weights    cpu 0.70, net 0.10, io 0.10, mem 0.10\n"
+        "clamps hit         floor\n"
+        "\n"
+        "figures\n"
+        "  residual_cpu  0.58\n"
+        "  backlog_s     -\n"
+        "\n"
+        "parameters\n"
+        "  H  0.3\n"
+        "\n"
+        "shadow paper\n"
+        "would give 312 because no score is at most H = 0.3"
+    )
+
+
+def test_a_sentence_is_broken_between_words() -> None:
+    lines = explain.of_explanation("web", explanation(), Look(width=30))
+    assert lines[1:3] == ["267 because it does 410", "requests per busy second"]
+
+
+def declared(**changes: Any) -> documents.Declared:
+    return documents.Declared.model_validate({"id": "server-1", "address": "10.0.0.11:80", **changes})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({}, {"state": "drain"}, "web/server-1: state up → drain"),
+        ({}, {"pin": 25.0}, "web/server-1: pin none → 25 %"),
+        ({"pin": 25.0}, {"pin": 12.5}, "web/server-1: pin 25 % → 12.5 %"),
+        ({"state": "drain"}, {}, "web/server-1: state drain → up"),
+        ({}, {}, "web/server-1: nothing to do, it is so already (state up, pin none)"),
+    ],
+)
+def test_a_change_says_before_and_after(before: dict[str, Any], after: dict[str, Any], said: str) -> None:
+    assert change.of_change("web", declared(**before), declared(**after), PIPED) == said
+
+
+def test_shares_before_and_after_of_those_that_moved() -> None:
+    before = of(overview(live("a", share=0.5), live("b", share=0.3), live("c", share=0.2)))
+    after = of(overview(live("a", share=0.0), live("b", share=0.8), live("c", share=0.2), live("d", share=0)))
+    assert text(change.of_shares(before, after, PIPED)) == (
+        "PEER  SHARE % BEFORE  AFTER  CHANGE\n"
+        "a               50.0    0.0   -50.0\n"
+        "b               30.0   80.0   +50.0\n"
+        "d                  -    0.0       -"
+    )
+    assert change.of_shares(before, before, PIPED) == ["no share has moved"]
+
+
+def test_draining_the_last_one_is_said() -> None:
+    assert change.alone(of(overview()), PIPED) == []
+    assert change.alone(of(overview(live(state="drain"), live("b", state="backup"))), PIPED) == [
+        "no server of web is up: its backups serve now"
+    ]
+    (line,) = change.alone(of(overview(live(state="drain"))), PIPED)
+    assert line == "no server of web is up: requests get a 502 until one is"
+
+
+def test_history_draws_each_course() -> None:
+    moments = [
+        {"at_ms": 1000 * at, "ids": ["a", "b"], "weight": [1, 1], "share": [at / 8, 1 - at / 8]}
+        for at in range(9)
+    ]
+    found = documents.History.model_validate({"upstream": "web", "moments": moments})
+    assert text(history.of_history(found, PIPED)) == (
+        "web  9 moments of the last 8 s\n"
+        "PEER  SHARE % NOW  LEAST   MOST  COURSE\n"
+        "a           100.0    0.0  100.0  ▁▂▃▄▅▅▆▇█\n"
+        "b             0.0    0.0  100.0  █▇▆▅▅▄▃▂▁"
+    )
+    empty = documents.History(upstream="web", moments=[])
+    assert history.of_history(empty, PIPED) == ["web: nothing is remembered yet"]
+
+
+def test_the_screen_is_never_higher_than_the_terminal() -> None:
+    document = of(overview(*(live(f"server-{n}") for n in range(100)), degraded=["state: away"]))
+    lines = watch.screen(document, ["changed: server-1: state up -> drain"], Look(width=80), 24)
+    assert len(lines) == 24
+    assert lines[16:] == [
+        "86 more servers: enlarge the window, or `steelyard status`",
+        "",
+        "LOAD BALANCER  RUNG       SERVES  REPORT s",
+        "edge-1         fresh      3.118        0.4",
+        "edge-2         no report  -              -",
+        "degraded: state: away",
+        "changed: server-1: state up -> drain",
+        "q or ctrl-C ends",
+    ]
+    assert len(watch.screen(document, ["a", "b", "c"], Look(width=80), 2)) == 2
+    assert watch.screen(None, [], Look(width=80), 24) == ["waiting for the first tick", "q or ctrl-C ends"]
+
+
+def test_a_line_for_a_pipe() -> None:
+    document = of(overview(live(), unknown("server-2", state="drain", share=0.0), alert=True))
+    assert watch.line(document) == "web 3.118 alert: server-1 267 26.7%, server-2 267 0.0% drain"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "-"),
+        (float("inf"), "-"),
+        (0.0, "0"),
+        (0.004, "0.004"),
+        (0.62, "0.62"),
+        (9.999, "10.0"),
+        (42.25, "42.2"),
+        (812.4, "812"),
+    ],
+)
+def test_figures_have_the_digits_that_tell_something(value: float | None, shown: str) -> None:
+    assert figures.figure(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.9, "0 s"), (61, "1 min 1 s"), (3600, "1 h"), (7512, "2 h 5 min"), (90_000, "1 d 1 h")],
+)
+def test_spans_have_two_units(seconds: float, shown: str) -> None:
+    assert figures.span(seconds) == shown
+
+
+def test_a_bar_shows_even_the_smallest_share() -> None:
+    assert figures.bar(0.0, 8, ascii_only=False) == ""
+    assert figures.bar(1e-9, 8, ascii_only=False) == "▏"
+    assert figures.bar(0.5, 8, ascii_only=False) == "████"
+    assert figures.bar(7.0, 8, ascii_only=False) == "█" * 8
+    assert figures.bar(1e-9, 8, ascii_only=True) == "#"
+
+
+def test_a_course_with_gaps_and_one_of_nothing() -> None:
+    assert figures.sparkline([None, 1.0, 0.0], 40, ascii_only=False) == " █▁"
+    assert figures.sparkline([0.0, 0.0], 40, ascii_only=True) == "__"
+    assert figures.sparkline([], 40, ascii_only=False) == ""
+    assert len(figures.sparkline([1.0] * 1000, 40, ascii_only=False)) == 40
+
+
+def test_the_least_important_column_goes_first() -> None:
+    columns = [Column(heading="NAME"), Column(heading="X", rank=2), Column(heading="Y", rank=1)]
+    rows = [[Cell("name"), Cell("12345"), Cell("67890")]]
+    assert table(columns, rows, Look(width=18)) == ["NAME  X      Y", "name  12345  67890"]
+    assert table(columns, rows, Look(width=17)) == ["NAME  Y", "name  67890"]
+    assert table(columns, rows, Look(width=10)) == ["NAME", "name"]
+    assert table(columns, rows, Look(width=3)) == ["NAM", "nam"]
