@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CLUSTER := $(BIN)/steelyard-loadtest cluster
 
-.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch lock churn truth bench-agent bench-dataplane bench-law plot-law clean
+.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law plot-law clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ types:  ## mypy, strict
 arch:  ## pure modules stay pure, data flows one way (import-linter)
 	$(BIN)/lint-imports
 
+page:  ## build the controller's page again (setup does it too)
+	@scripts/page
+
 lock:  ## pin the dependencies again (requirements/*.txt)
 	@scripts/lock
 
@@ -70,6 +73,9 @@ bench-agent:  ## CPU and memory of the agent by scope, beside its targets (1 min
 
 truth: setup-tests  ## the agent's figures beside work of a known size, in real cgroups and networks (1 min, root)
 	$(BIN)/python agent/benchmarks/truth.py --page docs/agent.md
+
+bench-cycle: setup-tests  ## CPU time of a tick with real Memcached and Redis, up to 10,000 servers (1 min)
+	@$(BIN)/python controller/benchmarks/bench_cycle.py --redis
 
 bench-law:  ## time of a law's step at 10 to 10,000 peers
 	$(BIN)/python controller/benchmarks/bench_law.py

@@ -39,6 +39,9 @@ log = logging.getLogger("steelyard.controller")
 # Redis on the same network answers within milliseconds; a tick must not wait for one that does not.
 TIMEOUT_S = 0.25
 
+# The history of 10,000 servers is megabytes, and no tick waits for it.
+HISTORY_TIMEOUT_S = 2.0
+
 _PREFIX = f"steelyard:{SCHEMA}:"
 _SCHEMA, _STORE, _LEASE, _TERM = "steelyard:schema", _PREFIX + "store", _PREFIX + "lease", _PREFIX + "term"
 _DECLARATIONS = _PREFIX + "declarations"
@@ -51,13 +54,16 @@ class Redis:
 
     def __init__(self, url: str, *, password: str | None = None) -> None:
         # Without a retry: whoever asks knows best whether to ask again.
-        self._client = redis_client.Redis.from_url(
-            url,
-            # The URL's own is stronger.
-            password=password,
-            socket_connect_timeout=TIMEOUT_S,
-            socket_timeout=TIMEOUT_S,
-            decode_responses=False,
+        # A password in the URL is stronger than the one that is given beside it.
+        self._client, self._patient = (
+            redis_client.Redis.from_url(
+                url,
+                password=password,
+                socket_connect_timeout=TIMEOUT_S,
+                socket_timeout=timeout_s,
+                decode_responses=False,
+            )
+            for timeout_s in (TIMEOUT_S, HISTORY_TIMEOUT_S)
         )
         script = self._client.register_script
         self._acquire, self._renew = script(scripts.ACQUIRE), script(scripts.RENEW)
@@ -160,24 +166,27 @@ class Redis:
         key = _history_key(upstream)
         seconds_now, _ = await self._ask(lambda: self._client.time())
         since = str(max(0, round((seconds_now - seconds) * 1000)))
-        entries = await self._ask(lambda: self._client.xrevrange(key, min=since, count=most), key)
+        entries = await self._ask(
+            lambda: self._patient.xrevrange(key, min=since, count=most), key, within_s=HISTORY_TIMEOUT_S
+        )
         return [fields[b"m"] for _, fields in reversed(entries) if b"m" in fields]
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+        await self._patient.aclose()
 
     async def _write(self, lease: Lease, upstream: str, key: str, command: str, *arguments: object) -> None:
         given: list[Any] = [leases.encode(lease), upstream, command, *arguments]
         keys = [_LEASE, _DECLARATIONS, key]
         _judge(await self._ask(lambda: self._keep(keys=keys, args=given), key))
 
-    async def _ask(self, ask: Callable[[], Awaitable[Any]], *keys: str) -> Any:  # noqa: ANN401
+    async def _ask(self, ask: Callable[[], Awaitable[Any]], *keys: str, within_s: float = TIMEOUT_S) -> Any:  # noqa: ANN401
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(within_s):
                 return await ask()
         except TimeoutError:
-            raise Unavailable(f"Redis did not answer within {TIMEOUT_S:g} s") from None
+            raise Unavailable(f"Redis did not answer within {within_s:g} s") from None
         except AuthenticationError:
             # Redis's own words are about HELLO, which nobody typed.
             raise Unavailable(

@@ -1,0 +1,109 @@
+/** What a person does to a server: drain, restore, pin, unpin. Asks where it matters, and for a token. */
+
+import { Problem, pathOf, request, token } from "./api.js";
+import { askPin, askToken, confirmed, toast } from "./dialogs.js";
+import { h, set, text } from "./dom.js";
+import { percent } from "./format.js";
+
+// The announcement of a change comes at about the time of the answer to it, before or after.
+const OWN_MS = 3000;
+
+/** Do `work`; while it is refused for want of a token, ask for one. Return its answer, null when given up. */
+export async function authorized(work, told = () => {}) {
+  for (;;) {
+    try {
+      return await work();
+    } catch (problem) {
+      if (!(problem instanceof Problem) || (problem.status !== 401 && problem.status !== 403)) throw problem;
+      const given = await askToken(problem.message);
+      if (given === null) return null;
+      token.set(given);
+      told();
+    }
+  }
+}
+
+export class Actions {
+  #overview;
+  #told;
+  #own = new Map();
+
+  /** `overview` returns the newest overview; `told` is called when a token was given. */
+  constructor(overview, told) {
+    this.#overview = overview;
+    this.#told = told;
+  }
+
+  /** Tell whether a change that the controller announces was just made here, and has been told already. */
+  made({ what }) {
+    return [...this.#own].some(([id, atMs]) => what.startsWith(`${id}: `) && Date.now() - atMs < OWN_MS);
+  }
+
+  /** Return {element, update(peer)}: the buttons of a server. */
+  buttons(upstream, id) {
+    const state = h("button", { type: "button" });
+    const pin = h("button", { type: "button" });
+    let peer = null;
+    state.addEventListener("click", () => (isOut(peer) ? this.restore(upstream, id) : this.drain(upstream, id)));
+    pin.addEventListener("click", () => (peer.pin === null ? this.pin(upstream, id) : this.unpin(upstream, id)));
+    const update = (now) => {
+      peer = now;
+      text(state, isOut(peer) ? "Restore" : "Drain");
+      set(state, "title", isOut(peer) ? `Let ${id} have requests again` : `Give ${id} no new requests`);
+      text(pin, peer.pin === null ? "Pin…" : `Unpin ${percent(peer.pin / 100)}`);
+      set(pin, "title", peer.pin === null ? `Fix the weight of ${id} by hand` : `Let the law decide about ${id} again`);
+      for (const button of [state, pin]) button.setAttribute("aria-label", `${button.textContent} ${id}`);
+    };
+    return { element: h("span", { class: "do" }, state, pin), update };
+  }
+
+  async drain(upstream, id) {
+    const peer = this.#find(id);
+    const others = this.#overview().peers.filter((each) => each.state === "up" && each.id !== id).length;
+    const words = [
+      `It gets no new requests; those in flight (${peer?.in_flight ?? 0}) finish. Its ${percent(peer?.share ?? 0)} of the requests ` +
+        (others > 0 ? `${others === 1 ? "goes to the one other server" : `are shared by the ${others} other servers`} that ${others === 1 ? "is" : "are"} up.` : "have nowhere to go:"),
+    ];
+    if (others === 0) words.push("No other server is up. Requests will go to backups if there are any, and fail otherwise.");
+    if (!(await confirmed(`Drain ${id}?`, words, "Drain"))) return;
+    await this.#patch(upstream, id, { state: "drain" }, `${id} is draining.`, { state: peer?.state ?? "up" });
+  }
+
+  async restore(upstream, id) {
+    await this.#patch(upstream, id, { state: "up" }, `${id} gets requests again.`, { state: this.#find(id)?.state });
+  }
+
+  async pin(upstream, id) {
+    const pinned = this.#overview().peers.reduce((sum, peer) => sum + (peer.id === id ? 0 : (peer.pin ?? 0)), 0);
+    const left = Math.round(10 * (99 - pinned)) / 10;
+    const now = Math.min(left, Math.max(0.1, 100 * (this.#find(id)?.share ?? 0.1)));
+    const percentage = await askPin(id, now, left);
+    if (percentage !== null) await this.#patch(upstream, id, { pin: percentage }, `${id} is pinned to ${percentage} %.`, { pin: null });
+  }
+
+  async unpin(upstream, id) {
+    const before = this.#find(id)?.pin ?? null;
+    await this.#patch(upstream, id, { pin: null }, `${id} is unpinned: the law decides again.`, { pin: before });
+  }
+
+  #find(id) {
+    return this.#overview()?.peers.find((peer) => peer.id === id) ?? null;
+  }
+
+  async #patch(upstream, id, change, said, back = null) {
+    const path = pathOf(upstream, "peers", id);
+    const send = () => {
+      this.#own.set(id, Date.now());
+      return request("PATCH", path, change, "application/merge-patch+json");
+    };
+    try {
+      const answer = await authorized(send, this.#told);
+      if (answer === null) return;
+      toast(said, { undo: back && (() => this.#patch(upstream, id, back, `${id} is as it was.`)) });
+    } catch (problem) {
+      toast(problem.message, { bad: true });
+    }
+  }
+}
+
+const isOut = (peer) => peer !== null && (peer.state === "drain" || peer.state === "down");

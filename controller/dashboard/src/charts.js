@@ -1,0 +1,167 @@
+/** The charts of an upstream, and their legend. */
+
+import { charted, slots } from "./charted.js";
+import { Chart } from "./chart.js";
+import { $, h } from "./dom.js";
+import { count, milliseconds, percent } from "./format.js";
+import { lines, others, spans, stacked, times } from "./series.js";
+
+const OTHERS = "all others";
+
+/** Each chart: what it can show, as [column, what the button says, what the title says, how a value is written]. */
+const CHARTS = [
+  {
+    key: "share",
+    title: "Who gets the requests",
+    help: "The part of all requests that each server is meant to get: its weight, divided by the weights of all that are up.",
+    views: [
+      { column: "share", label: "Share", format: percent, stack: true, max: 1 },
+      { column: "weight", label: "Weight", format: count },
+    ],
+  },
+  {
+    key: "used",
+    title: "How busy the servers are",
+    help: "As their agents measured it. 100 % is all that a server has.",
+    views: [
+      { column: "cpu", label: "CPU", format: percent, least: 1 },
+      { column: "net", label: "Network", format: percent, least: 1 },
+      { column: "io", label: "Disk", format: percent, least: 1 },
+      { column: "mem", label: "Memory", format: percent, least: 1 },
+    ],
+  },
+  {
+    key: "score",
+    title: "Score: how much each has left",
+    help: "The free capacity of a server over all indicators, 1 is idle. At or below H a server is under high load, and the law reacts faster (shaded); above L it has room.",
+    views: [{ column: "score", label: "Score", format: count, least: 1, thresholds: true }],
+  },
+  {
+    key: "work",
+    title: "What they do",
+    help: "Requests finished per second, and how long a request takes, as the load balancers saw it.",
+    views: [
+      { column: "completed", label: "Requests/s", format: count, stack: true, perS: true, hold: true },
+      { column: "latency_ms", label: "Latency", format: milliseconds, hold: true },
+    ],
+  },
+];
+
+export class Charts {
+  #charts = [];
+  #drawn = [];
+  #slots = new Map();
+  #held = null;
+  #legend = "";
+  #last = null;
+
+  constructor() {
+    for (const each of CHARTS) this.#charts.push(this.#frame(each));
+  }
+
+  /** Return the colour slot of a server, null where it is drawn with the others. */
+  slot(id) {
+    return this.#slots.get(id) ?? null;
+  }
+
+  /** Draw the past of an upstream whose newest state is `overview`; `tickS` is seconds between moments. */
+  draw(overview, past, tickS) {
+    this.#last = [overview, past, tickS];
+    this.#drawn = charted(overview.peers, this.#drawn);
+    this.#slots = slots(this.#drawn, this.#slots);
+    this.#showLegend(overview.peers.length > this.#drawn.length);
+    const step = past.moments.length > 1 ? (past.moments.at(-1).atMs - past.moments[0].atMs) / 1000 / (past.moments.length - 1) : tickS;
+    const { x, at } = times(past.moments, Math.max(5 * tickS, 3 * step));
+    for (const chart of this.#charts) this.#one(chart, overview, x, at, tickS);
+    if (this.#held !== null) this.#bringOut(this.#held);
+  }
+
+  /** Draw anew in the colours of the theme. */
+  repaint() {
+    for (const { plot } of this.#charts) plot.repaint();
+  }
+
+  /** Forget the servers of another upstream. */
+  reset() {
+    this.#drawn = [];
+    this.#slots = new Map();
+    this.#held = null;
+    this.#legend = "";
+  }
+
+  #one({ plot, views, view }, overview, x, at, tickS) {
+    const { column, format, stack, max, least, perS, hold, thresholds } = views[view()];
+    const scale = perS ? 1 / tickS : 1;
+    const plain = lines(at, this.#drawn, column, { scale, hold });
+    const series = this.#drawn.map((id) => ({ id, slot: this.#slots.get(id) }));
+    const rest = stack ? others(at, this.#drawn, column, { scale, hold }) : null;
+    if (rest !== null) {
+      plain.push(rest);
+      series.push({ id: OTHERS, slot: null });
+    }
+    const columns = stack ? stacked(plain) : plain;
+    const highest = least === undefined ? undefined : Math.max(least, ...columns.map((each) => each.reduce((a, b) => Math.max(a, b ?? 0), 0)));
+    const lined = thresholds && overview.thresholds ? Object.entries(overview.thresholds).map(([name, value]) => ({ name, value })) : [];
+    plot.draw(
+      { name: column, series, stack, format, max: max ?? highest, thresholds: lined, spans: thresholds ? spans(at, (moment) => moment.alert) : [] },
+      [x, ...columns],
+      plain,
+    );
+  }
+
+  #frame({ key, title, help, views }) {
+    let chosen = 0;
+    const buttons = views.map(({ label }, index) =>
+      h("button", { type: "button", attr: { "aria-pressed": String(index === 0) }, on: { click: () => choose(index) } }, label),
+    );
+    const choose = (index) => {
+      chosen = index;
+      buttons.forEach((button, other) => button.setAttribute("aria-pressed", String(other === index)));
+      if (this.#last !== null) this.draw(...this.#last);
+    };
+    const box = h("div", { class: "plot", attr: { role: "img", "aria-label": `${title}. ${help} The figures are in the table below.` } });
+    $("charts").append(
+      h(
+        "figure",
+        { class: "chart", id: `chart-${key}` },
+        h("figcaption", {}, h("span", { title: help }, title), h("span", { class: "segments" }, ...(views.length > 1 ? buttons : []))),
+        box,
+        h("p", { class: "help muted" }, help),
+      ),
+    );
+    return { plot: new Chart(box, { key: "steelyard" }), views, view: () => chosen };
+  }
+
+  #showLegend(more) {
+    const text = JSON.stringify([[...this.#slots], more]);
+    if (text === this.#legend) return;
+    this.#legend = text;
+    const chips = this.#drawn.map((id) => {
+      const chip = h(
+        "button",
+        {
+          type: "button",
+          attr: { "aria-pressed": "false" },
+          on: {
+            mouseenter: () => this.#bringOut(id),
+            mouseleave: () => this.#bringOut(this.#held),
+            click: () => {
+              this.#held = this.#held === id ? null : id;
+              chips.forEach((each, index) => each.setAttribute?.("aria-pressed", String(this.#drawn[index] === this.#held)));
+              this.#bringOut(this.#held);
+            },
+          },
+        },
+        h("i", { class: `chip s${this.#slots.get(id)}` }),
+        id,
+      );
+      return chip;
+    });
+    const rest = more ? [h("span", { class: "muted" }, h("i", { class: "chip others" }), OTHERS)] : [];
+    $("legend").replaceChildren(...chips, ...rest);
+  }
+
+  #bringOut(id) {
+    for (const { plot } of this.#charts) plot.bringOut(id);
+  }
+}

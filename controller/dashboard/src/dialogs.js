@@ -1,0 +1,92 @@
+/** What the page asks: yes or no, a percentage, a token. Each answers with null when it is put away. */
+
+import { $, h } from "./dom.js";
+
+/** Ask; `fields` are elements, `read` returns the answer when "yes" is pressed, or a text that says what is wrong. */
+function ask({ title, words, yes, fields = [], read = () => true, danger = false }) {
+  const dialog = $("ask");
+  return new Promise((resolve) => {
+    let answer = null;
+    const wrong = h("p", { class: "wrong", attr: { role: "alert" } });
+    const form = h(
+      "form",
+      {
+        method: "dialog",
+        on: {
+          submit: (event) => {
+            const said = read();
+            if (typeof said === "string" && said.startsWith("!")) {
+              event.preventDefault();
+              wrong.textContent = said.slice(1);
+            } else {
+              answer = said;
+            }
+          },
+        },
+      },
+      h("h2", { id: "ask-title" }, title),
+      ...words.map((each) => h("p", {}, each.replaceAll(" %", "\u00a0%"))),
+      ...fields,
+      wrong,
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel"),
+        h("button", { type: "submit", class: danger ? "danger" : "main" }, yes),
+      ),
+    );
+    dialog.replaceChildren(form);
+    dialog.onclose = () => resolve(answer);
+    dialog.showModal();
+    (fields[0]?.querySelector("input") ?? form.querySelector("[type=submit]")).focus();
+  });
+}
+
+/** Ask for a yes. */
+export async function confirmed(title, words, yes) {
+  return (await ask({ title, words, yes, danger: true })) === true;
+}
+
+/** Ask for the percentage of a pin; `left` is what the other pins leave. */
+export function askPin(peer, now, left) {
+  const input = h("input", { id: "pin", type: "number", min: "0.1", max: String(left), step: "any", required: true, value: now.toFixed(1) });
+  return ask({
+    title: `Pin ${peer}`,
+    words: [
+      "Until it is unpinned it keeps this part of the upstream's weight, whatever the law thinks of it. The law shares the rest among the others.",
+    ],
+    yes: "Pin",
+    fields: [h("label", { class: "field" }, "Percent of the upstream's weight", h("span", { class: "unit" }, input, "%"))],
+    read: () => {
+      const value = input.valueAsNumber;
+      return value > 0 && value <= left ? value : `!Give a percentage above 0 and up to ${left}.`;
+    },
+  });
+}
+
+/** Ask for a token. */
+export function askToken(why) {
+  const input = h("input", { id: "token", type: "password", required: true, autocomplete: "off", spellcheck: false });
+  return ask({
+    title: "A token is needed",
+    words: [why, "It is kept in this tab until that is closed, and sent to this controller only."],
+    yes: "Use it",
+    fields: [h("label", { class: "field" }, "Token", input)],
+    read: () => input.value.trim() || "!Paste the token.",
+  });
+}
+
+const box = h("div", { id: "toast", class: "toast", hidden: true, attr: { role: "status" } });
+let fading;
+
+/** Say something for a few seconds; with `undo`, a button that takes it back. */
+export function toast(words, { undo = null, bad = false } = {}) {
+  // Beside an open dialog nothing can be pressed.
+  (document.querySelector("dialog[open]") ?? document.body).append(box);
+  const button = undo && h("button", { type: "button", on: { click: () => ((box.hidden = true), undo()) } }, "Undo");
+  box.replaceChildren(...[h("span", {}, words), button].filter(Boolean));
+  box.classList.toggle("bad", bad);
+  box.hidden = false;
+  clearTimeout(fading);
+  fading = setTimeout(() => (box.hidden = true), bad ? 15_000 : 8_000);
+}

@@ -1,0 +1,78 @@
+/** The parts of an upstream's page that are words: tiles, load balancers, refused values, the law. */
+
+import { $, badge, fill, h } from "./dom.js";
+import { against, count, duration, many, milliseconds, percent } from "./format.js";
+import { totals } from "./totals.js";
+import { INDICATORS, LAWS, modeOf, rungOf } from "./words.js";
+
+/** Show all of it. */
+export function draw(overview, tickS) {
+  tiles(overview, tickS);
+  balancers(overview);
+  refused(overview.refused);
+  law(overview);
+}
+
+function tiles(overview, tickS) {
+  const sum = totals(overview, tickS);
+  const mode = modeOf(overview);
+  const moved = sum.moved && against(sum.moved.weight, sum.moved.baseline) !== "as at rest" ? sum.moved : null;
+  fill(
+    $("tiles"),
+    tile("Servers up", `${count(sum.up)} of ${count(sum.servers)}`, sum.up === 0 ? "bad" : ""),
+    tile("Requests/s", count(sum.requestsPerS)),
+    tile("Failed/s", count(sum.failedPerS), sum.failedPerS > 0 ? "bad" : ""),
+    tile("Latency", milliseconds(sum.latencyMs)),
+    tile("In flight", count(sum.inFlight)),
+    tile("Mode", mode.label, mode.tone === "warn" ? "warn" : "", mode.text),
+    tile("Largest move", moved ? `${moved.id} ${against(moved.weight, moved.baseline)}` : "none", "", "The server whose weight is furthest from its baseline."),
+  );
+}
+
+function tile(label, value, tone = "", title = "") {
+  return h("div", { class: `tile ${tone}`, title }, h("span", { class: "muted" }, label), h("b", {}, value));
+}
+
+function balancers(overview) {
+  const rows = Object.entries(overview.load_balancers).map(([name, balancer]) => {
+    const rung = rungOf(balancer);
+    const details = balancer === null ? [] : [`Report ${duration(balancer.report_age_s)} old`, behind(balancer.order, overview)];
+    return h("li", {}, h("div", {}, h("b", {}, name), " ", badge(rung)), h("small", {}, [rung.text, details.filter(Boolean).join(", ")].filter(Boolean).join(" ")));
+  });
+  fill($("balancers"), rows.length > 0 ? h("ul", { class: "items" }, ...rows) : h("p", { class: "muted" }, "None is declared."));
+}
+
+function behind(order, { term, generation }) {
+  if (order === null || order === undefined) return "";
+  const [its, table] = order;
+  if (its !== term) return "still has the table of an earlier leader";
+  return table >= generation - 2 ? "has the current table" : `${many(generation - table, "table")} behind`;
+}
+
+function refused({ now, count: counts }) {
+  const rows = Object.entries(now).map(([source, why]) => h("li", {}, h("div", {}, h("b", {}, source), " ", badge({ tone: "bad", label: "refused" })), h("small", {}, why)));
+  const before = Object.entries(counts).map(([reason, times]) => `${reason.replaceAll("_", " ")} ${count(times)}×`);
+  fill(
+    $("refused"),
+    rows.length > 0 ? h("ul", { class: "items" }, ...rows.slice(0, 20)) : h("p", {}, "None: every sample and report is as it should be."),
+    rows.length > 20 ? h("p", { class: "muted" }, `and ${count(rows.length - 20)} more`) : null,
+    before.length > 0 ? h("p", { class: "muted" }, `Since the start: ${before.join(", ")}.`) : null,
+  );
+}
+
+function law(overview) {
+  const { thresholds } = overview;
+  const parts = Object.entries(overview.entropy_weights).map(([name, part]) => {
+    const level = h("i", { class: "fill" });
+    level.style.width = `${part * 100}%`;
+    return h("div", { class: "line" }, h("span", {}, INDICATORS[name]), h("span", { class: "track", attr: { "aria-hidden": "true" } }, level), h("b", {}, percent(part)));
+  });
+  fill(
+    $("law"),
+    h("p", {}, h("b", {}, overview.law), LAWS[overview.law] ? `: ${LAWS[overview.law]}.` : ""),
+    thresholds && h("p", { class: "muted" }, `High load at a score of H = ${thresholds.H} or below, room from L = ${thresholds.L} on. ${modeOf(overview).text}`),
+    h("p", { class: "muted" }, "How much each indicator counts in the score now:"),
+    ...parts,
+    overview.shadow_laws.length > 0 ? h("p", { class: "muted" }, `Beside it, without effect: ${overview.shadow_laws.join(", ")}.`) : null,
+  );
+}

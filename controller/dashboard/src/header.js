@@ -1,0 +1,46 @@
+/** The line on top: connection, role, and what is wrong. */
+
+import { $, fill, h, set, text } from "./dom.js";
+import { clock } from "./format.js";
+import { roleOf } from "./words.js";
+
+/** Show the role of the controller. */
+export function role(service) {
+  const words = roleOf(service);
+  text($("role"), words.label);
+  set($("role"), "title", words.text);
+  set($("role"), "className", `pill ${words.tone}`);
+}
+
+/** Show the connection's state as `stream` tells it. */
+export function connection(state) {
+  const box = $("connection");
+  const words = {
+    connecting: () => ["plain", state.attempt > 0 ? "Connecting again…" : "Connecting…"],
+    live: () => ["good", "Live"],
+    waiting: () => ["bad", `Lost: tries again in ${Math.max(1, Math.ceil((state.until - Date.now()) / 1000))} s`],
+    denied: () => ["bad", "A token is needed"],
+    idle: () => ["plain", "Up to date"],
+  }[state.kind]();
+  set(box, "className", `pill ${words[0]}`);
+  text(box, words[1]);
+}
+
+/** Show what is wrong, each as a line; `lost` is {detail, sinceMs, retry} while there is no connection. */
+export function notices({ lost, degraded, waiting, failed }) {
+  const lines = [];
+  if (lost) {
+    const since = lost.sinceMs === null ? "" : ` What you see is from ${clock(lost.sinceMs)}; the load balancers go on without this page.`;
+    const button = h("button", { type: "button", attr: { "data-key": "retry" }, on: { click: lost.retry } }, lost.denied ? "Give a token" : "Try now");
+    lines.push(h("div", { class: "notice bad" }, h("span", {}, `${lost.detail}${since}`), button));
+  }
+  if (failed) lines.push(h("div", { class: "notice bad" }, h("span", {}, failed)));
+  if (waiting) lines.push(h("div", { class: "notice" }, h("span", {}, waiting)));
+  if (degraded.length > 0) {
+    lines.push(h("div", { class: "notice warn" }, h("span", {}, h("b", {}, "Not all is well: "), degraded.join("; "))));
+  }
+  const key = JSON.stringify(lines.map((line) => line.textContent));
+  if (key === notices.shown) return;
+  notices.shown = key;
+  fill($("notices"), ...lines);
+}

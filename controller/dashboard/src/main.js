@@ -1,0 +1,154 @@
+/** The page: what the address names is watched, and painted at most once a frame. */
+
+import { Problem, request, token } from "./api.js";
+import { Actions, authorized } from "./actions.js";
+import { Charts } from "./charts.js";
+import { toast } from "./dialogs.js";
+import { $, set, text } from "./dom.js";
+import * as explained from "./explained.js";
+import * as facts from "./facts.js";
+import * as header from "./header.js";
+import { Panel } from "./panel.js";
+import { link, parse } from "./route.js";
+import { Table } from "./table.js";
+import * as theme from "./theme.js";
+import * as upstreams from "./upstreams.js";
+import { Watched } from "./watched.js";
+
+// The list of upstreams and the controller's role are asked for; all else comes by itself.
+const ASK_MS = 5000;
+
+let service = null;
+let list = null;
+let listProblem = null;
+let watched = null;
+let route = parse(location.hash);
+let asked = false;
+let painting = false;
+
+const actions = new Actions(() => watched?.overview ?? null, tokenGiven);
+const buttons = (upstream, id) => actions.buttons(upstream, id);
+const charts = new Charts();
+const table = new Table(buttons);
+const panel = new Panel(buttons, () => (location.hash = link(route.upstream)));
+
+function paint() {
+  if (painting) return;
+  painting = true;
+  requestAnimationFrame(() => {
+    painting = false;
+    draw();
+  });
+}
+
+function draw() {
+  const overview = watched?.overview ?? null;
+  const tickS = service?.tick_s ?? 1;
+  upstreams.tabs(list ?? [], watched?.name ?? null);
+  header.role(service);
+  header.connection(watched?.connection ?? (listProblem ? { kind: "waiting", until: Date.now() + ASK_MS } : { kind: list ? "idle" : "connecting", attempt: 0 }));
+  notices(overview);
+  set($("all"), "hidden", watched !== null || list === null || list.length === 0);
+  set($("one"), "hidden", overview === null);
+  set($("empty"), "hidden", !(list !== null && list.length === 0 && watched === null));
+  text($("empty"), "No upstream is declared yet. Declare one in the controller's YAML file or with PUT /v1/upstreams/NAME (see “API”).");
+  if (watched === null && list !== null) upstreams.all(list);
+  document.title = watched === null ? "Steelyard" : `${watched.name} · Steelyard`;
+  set($("forget"), "hidden", token.get() === null);
+  if (overview === null) return;
+  $("one").classList.toggle("stale", watched.connection.kind !== "live");
+  text($("one-title"), overview.upstream);
+  text($("one-law"), `law ${overview.law}, picker ${overview.picker}, generation ${overview.generation} of term ${overview.term}`);
+  facts.draw(overview, tickS);
+  charts.draw(overview, watched.past, tickS);
+  table.draw(overview, tickS, (id) => charts.slot(id));
+  panel.draw(overview);
+}
+
+function notices(overview) {
+  const state = watched?.connection;
+  const denied = state?.kind === "denied";
+  const down = denied || state?.kind === "waiting" || (state?.kind === "connecting" && state.attempt > 0);
+  const known = list?.find((each) => each.name === watched?.name);
+  header.notices({
+    lost: down ? { detail: state.detail ?? lostBefore, sinceMs: watched.heardMs, denied, retry: () => (denied ? askAgain() : watched.retry()) } : null,
+    failed: listProblem && !down ? listProblem.message : watched && list && !known ? `There is no upstream ${watched.name}.` : null,
+    waiting: !down && watched && known && overview === null ? `${watched.name} waits for its first tick.` : null,
+    degraded: [...new Set([...(service?.degraded ?? []), ...(overview?.degraded ?? [])])],
+  });
+}
+
+let lostBefore = "The controller does not answer.";
+
+function told(what, data) {
+  if (what === "change") {
+    if (!actions.made(data)) toast(`${data.upstream}: ${data.what}`);
+    ask();
+  }
+  if (what === "role") ask();
+  if (what === "connection" && data.detail) lostBefore = data.detail;
+  paint();
+}
+
+/** Follow the address. */
+function go() {
+  route = parse(location.hash);
+  // With one upstream the list of them tells nothing.
+  const name = route.upstream ?? (list?.length === 1 ? list[0].name : null);
+  if (name !== (watched?.name ?? null)) {
+    watched?.end();
+    charts.reset();
+    table.reset();
+    watched = name === null ? null : new Watched(name, told);
+  }
+  panel.show(name, route.peer);
+  paint();
+}
+
+async function ask() {
+  if (asked) return;
+  asked = true;
+  try {
+    service = await request("GET", "/v1/service");
+    list = (await request("GET", "/v1/upstreams")).upstreams;
+    listProblem = null;
+  } catch (problem) {
+    if (!(problem instanceof Problem)) throw problem;
+    listProblem = problem;
+  } finally {
+    asked = false;
+  }
+  if (route.upstream === null) go();
+  else paint();
+}
+
+async function askAgain() {
+  const answer = await authorized(() => request("GET", "/v1/upstreams"), tokenGiven).catch(() => null);
+  if (answer === null) return;
+  watched?.retry();
+  ask();
+}
+
+function tokenGiven() {
+  set($("forget"), "hidden", false);
+}
+
+async function start() {
+  theme.install($("theme"), () => charts.repaint());
+  explained.install();
+  $("forget").addEventListener("click", () => {
+    token.forget();
+    set($("forget"), "hidden", true);
+    toast("The token is forgotten.");
+  });
+  addEventListener("hashchange", go);
+  document.addEventListener("visibilitychange", () => document.hidden || (watched?.retry(), ask()));
+  go();
+  await ask();
+  if (listProblem?.status === 401) await askAgain();
+  setInterval(() => document.hidden || ask(), ASK_MS);
+  // The seconds until the next try.
+  setInterval(() => watched?.connection.kind === "waiting" && paint(), 1000);
+}
+
+start();

@@ -1,0 +1,153 @@
+/** Why a server has its weight: the steps from what was measured, and what the shadows would say. */
+
+import { pathOf, request } from "./api.js";
+import { chain } from "./chain.js";
+import { $, badge, fill, h } from "./dom.js";
+import { count, duration, milliseconds, percent } from "./format.js";
+import { INDICATORS, stateOf } from "./words.js";
+
+// An explanation is asked for as often as a person can read it.
+const EVERY_MS = 2000;
+
+export class Panel {
+  #open = null;
+  #buttons = null;
+  #askedMs = 0;
+  #body = h("div", { class: "panel-body" });
+  #actions;
+
+  /** `closed` is called when a person closes it; `actions(upstream, id)` returns a server's buttons. */
+  constructor(actions, closed) {
+    this.#actions = actions;
+    $("panel").addEventListener("close", () => {
+      if (this.#open !== null) {
+        this.#open = null;
+        closed();
+      }
+    });
+    // A press beside the panel is on the dialog itself.
+    $("panel").addEventListener("click", (event) => event.target === $("panel") && $("panel").close());
+  }
+
+  /** Show a server, or with null close. */
+  show(upstream, id) {
+    if (id === null) {
+      if (this.#open !== null) {
+        this.#open = null;
+        $("panel").close();
+      }
+      return;
+    }
+    if (this.#open?.id === id && this.#open?.upstream === upstream) return;
+    this.#open = { upstream, id };
+    this.#askedMs = 0;
+    this.#buttons = this.#actions(upstream, id);
+    fill(this.#body, h("p", { class: "muted" }, "Asking…"));
+    $("panel").replaceChildren(
+      h(
+        "div",
+        { class: "panel-head" },
+        h("h2", { id: "panel-title" }, id),
+        h("button", { type: "button", class: "quiet", attr: { "aria-label": "Close" }, on: { click: () => $("panel").close() } }, "✕"),
+      ),
+      this.#buttons.element,
+      this.#body,
+    );
+    if (!$("panel").open) $("panel").showModal();
+  }
+
+  /** Follow the newest overview. */
+  async draw(overview) {
+    if (this.#open === null) return;
+    const { upstream, id } = this.#open;
+    const peer = overview.peers.find((each) => each.id === id);
+    if (peer === undefined) {
+      fill(this.#body, h("p", {}, `${upstream} has no server ${id} now.`));
+      return;
+    }
+    this.#buttons.update(peer);
+    if (Date.now() - this.#askedMs < EVERY_MS) return;
+    this.#askedMs = Date.now();
+    try {
+      const said = await request("GET", pathOf(upstream, "peers", id, "explain"));
+      if (this.#open?.id === id) this.#show(said, peer, overview);
+    } catch (problem) {
+      if (this.#open?.id === id) fill(this.#body, h("p", { class: "wrong" }, problem.message));
+    }
+  }
+
+  #show(said, peer, overview) {
+    const open = this.#body.querySelector("details")?.open ?? false;
+    const state = stateOf(peer.state);
+    fill(
+      this.#body,
+      h("p", { class: "lead" }, badge(state), " ", `${peer.address}, ${percent(peer.share)} of the requests`),
+      h("h3", {}, "Why this weight"),
+      h("p", { class: "sentence" }, said.sentence),
+      h("ol", { class: "chain" }, ...chain(said).map(step)),
+      h("h3", {}, "What was measured"),
+      measured(said, peer),
+      h("h3", {}, "Score"),
+      ...score(said, overview),
+      ...shadows(said),
+      h(
+        "details",
+        { open },
+        h("summary", { attr: { "data-key": "figures" } }, "Every figure of this decision"),
+        h("dl", { class: "figures" }, ...Object.entries(said.figures).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value === null ? "not known" : String(+value.toPrecision(6)))])),
+      ),
+    );
+  }
+}
+
+function step({ label, value, note, limits = [], last = false }) {
+  return h(
+    "li",
+    { class: last ? "last" : "" },
+    h("span", { class: "step" }, h("span", {}, label), h("b", {}, value)),
+    h("small", {}, note),
+    ...limits.map((limit) => h("small", { class: "limit" }, `Limit: ${limit}.`)),
+  );
+}
+
+function measured(said, peer) {
+  const rows = Object.entries(INDICATORS).map(([name, label]) => {
+    const value = peer.utilization?.[name] ?? null;
+    const level = h("i", { class: "fill" });
+    level.style.width = `${Math.min(1, value ?? 0) * 100}%`;
+    return h("div", { class: "line" }, h("span", {}, label), h("span", { class: "track" }, level), h("b", {}, value === null ? "not measured" : percent(value)));
+  });
+  const traffic = [
+    `${count(said.figures.completed)} requests finished and ${count(said.figures.failed)} failed in the last interval`,
+    `${count(said.figures.in_flight)} in flight`,
+    `${milliseconds(peer.latency_ms)} a request`,
+  ];
+  const age = peer.sample_age_s === null ? "Its agent has sent nothing yet." : `Its agent's sample is ${duration(peer.sample_age_s)} old.`;
+  return h("div", {}, ...rows, h("p", { class: "muted" }, `${traffic.join(", ")}. ${age}`));
+}
+
+function score(said, overview) {
+  if (said.score === null) return [h("p", { class: "muted" }, "Not known: there is no sample of it.")];
+  const marks = Object.entries(overview.thresholds ?? {}).map(([name, value]) => {
+    const mark = h("i", { class: "mark", title: `${name} = ${value}` }, name);
+    mark.style.left = `${value * 100}%`;
+    return mark;
+  });
+  const level = h("i", { class: "fill" });
+  level.style.width = `${Math.min(1, Math.max(0, said.score)) * 100}%`;
+  const parts = Object.entries(said.entropy_weights).map(([name, part]) => `${INDICATORS[name]} ${percent(part)}`);
+  return [
+    h("div", { class: "line score" }, h("span", {}, "free"), h("span", { class: "track" }, level, ...marks), h("b", {}, said.score.toFixed(2))),
+    h("p", { class: "muted" }, `1 is idle. So much does each indicator count now: ${parts.join(", ")}. The more an indicator tells the servers apart, the more it counts.`),
+  ];
+}
+
+function shadows(said) {
+  const laws = Object.entries(said.shadows);
+  if (laws.length === 0) return [];
+  return [
+    h("h3", {}, "What other laws would do"),
+    ...laws.map(([law, other]) => h("p", {}, h("b", {}, `${law}: `), other.sentence)),
+    h("p", { class: "muted" }, "They run beside the live one, and move nothing."),
+  ];
+}

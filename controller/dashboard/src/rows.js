@@ -1,0 +1,49 @@
+/** Which servers the table shows, and in which order. Pure. */
+
+import { troubles } from "./words.js";
+
+export const FIRST = 50;
+
+const KEYS = {
+  server: (peer) => peer.id,
+  share: (peer) => peer.share,
+  weight: (peer) => peer.weight / peer.baseline,
+  busy: (peer) => busiest(peer),
+  requests: (peer) => peer.completed_per_tick,
+  failed: (peer) => peer.failed_per_tick,
+  latency: (peer) => peer.latency_ms,
+  flight: (peer) => peer.in_flight,
+  age: (peer) => peer.sample_age_s,
+};
+
+/** Return the largest utilization of a server, null where there is none. */
+export function busiest(peer) {
+  const known = Object.values(peer.utilization ?? {}).filter((value) => value !== null);
+  return known.length > 0 ? Math.max(...known) : null;
+}
+
+/**
+ * Return {shown, found}: the first `limit` servers that match, and how many match.
+ *
+ * `sort` is {by, down} or null for the upstream's order; null values come last either way.
+ */
+export function visible(peers, { text = "", attention = false, sort = null, limit = FIRST, tickS = 1 } = {}) {
+  const wanted = text.trim().toLowerCase();
+  let found = peers;
+  if (wanted) {
+    found = found.filter((peer) => peer.id.toLowerCase().includes(wanted) || peer.address.includes(wanted) || peer.state === wanted);
+  }
+  if (attention) found = found.filter((peer) => troubles(peer, tickS).length > 0);
+  if (sort !== null) found = [...found].sort(comparison(KEYS[sort.by], sort.down));
+  return { shown: found.slice(0, limit), found: found.length };
+}
+
+function comparison(key, down) {
+  return (one, other) => {
+    const a = key(one);
+    const b = key(other);
+    if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
+    const order = typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b;
+    return down ? -order : order;
+  };
+}

@@ -1,0 +1,84 @@
+/** What the charts draw, out of moments: columns of x and y. Pure. Null is a gap. */
+
+/** Return x in seconds; where nothing is known for longer than `gapS`, one more point inside the gap. */
+export function times(moments, gapS) {
+  const x = [];
+  const at = [];
+  moments.forEach((moment, index) => {
+    const before = moments[index - 1];
+    if (before && moment.atMs - before.atMs > gapS * 1000) {
+      x.push((before.atMs + 1) / 1000);
+      at.push(null);
+    }
+    x.push(moment.atMs / 1000);
+    at.push(moment);
+  });
+  return { x, at };
+}
+
+// Reports arrive about once a tick: now and then none in one tick, and two in the next.
+const HELD = 3;
+
+/** Return a column of each of `ids` over the moments; with `hold` a value stays for up to 3 moments without one. */
+export function lines(at, ids, column, { scale = 1, hold = false } = {}) {
+  return ids.map((id) => {
+    const values = at.map((moment) => (moment === null ? null : cell(moment, id, column, scale)));
+    return hold ? held(values, at) : values;
+  });
+}
+
+/** Return the sum of a column over all servers that are not among `ids`; null when there are none. */
+export function others(at, ids, column, { scale = 1, hold = false } = {}) {
+  if (!at.some((moment) => moment !== null && moment.ids.length > ids.length)) return null;
+  const values = at.map((moment) => {
+    if (moment === null) return null;
+    const drawn = new Set(ids.map((id) => moment.rows.get(id)));
+    let sum = null;
+    moment[column].forEach((value, row) => {
+      if (!Number.isNaN(value) && !drawn.has(row)) sum = (sum ?? 0) + value;
+    });
+    return sum === null ? null : sum * scale;
+  });
+  return hold ? held(values, at) : values;
+}
+
+/** Return each column on top of those before it. */
+export function stacked(columns) {
+  let below = null;
+  return columns.map((column) => {
+    below = column.map((value, index) => (value === null && below?.[index] == null ? null : (value ?? 0) + (below?.[index] ?? 0)));
+    return below;
+  });
+}
+
+/** Return the spans of time, in seconds, in which `test` holds of every moment. */
+export function spans(at, test) {
+  const found = [];
+  let from = null;
+  at.forEach((moment) => {
+    if (moment !== null && test(moment)) {
+      if (from === null) found.push((from = { fromS: moment.atMs / 1000, toS: moment.atMs / 1000 }));
+      else from.toS = moment.atMs / 1000;
+    } else {
+      from = null;
+    }
+  });
+  return found;
+}
+
+function held(values, at) {
+  let last = null;
+  let age = 0;
+  return values.map((value, index) => {
+    age = value === null ? age + 1 : 0;
+    if (value !== null || at[index] === null || age > HELD) last = value;
+    return last;
+  });
+}
+
+function cell(moment, id, column, scale) {
+  const row = moment.rows.get(id);
+  if (row === undefined) return null;
+  const value = moment[column][row];
+  return Number.isNaN(value) ? null : value * scale;
+}

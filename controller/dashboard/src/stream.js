@@ -1,0 +1,117 @@
+/** The controller's events, for as long as the page is open: connects again by itself, and says so. */
+
+import { headers, problemOf } from "./api.js";
+import { delayMs } from "./backoff.js";
+import { Parser } from "./sse.js";
+
+// The controller sends something at least every 10 s.
+const SILENCE_MS = 25_000;
+
+export class Stream {
+  #path;
+  #onEvent;
+  #onState;
+  #ended = false;
+  #abort = null;
+  #attempt = 0;
+  #wake = () => {};
+
+  /**
+   * `onEvent(name, data)` gets each event's text; `onState` gets {kind: "connecting" | "live" | "waiting" |
+   * "denied", until, detail}: `until` is when it is tried again, `detail` why it must be.
+   */
+  constructor(path, { onEvent, onState }) {
+    this.#path = path;
+    this.#onEvent = onEvent;
+    this.#onState = onState;
+    this.#run();
+  }
+
+  /** Try now instead of later. */
+  retry() {
+    this.#wake();
+  }
+
+  /** End for good. */
+  end() {
+    this.#ended = true;
+    this.#abort?.abort();
+    this.#wake();
+  }
+
+  async #run() {
+    while (!this.#ended) {
+      this.#say({ kind: "connecting", attempt: this.#attempt });
+      const failed = await this.#once();
+      if (this.#ended) return;
+      this.#attempt += 1;
+      if (failed.status === 401 || failed.status === 403) {
+        this.#say({ kind: "denied", detail: failed.message, status: failed.status });
+        await new Promise((resolve) => (this.#wake = resolve));
+        continue;
+      }
+      const waitMs = delayMs(this.#attempt, Math.random());
+      this.#say({ kind: "waiting", until: Date.now() + waitMs, detail: failed.message });
+      await this.#sleep(waitMs);
+    }
+  }
+
+  #sleep(waitMs) {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, waitMs);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  /** One connection until its end; return why it ended. */
+  async #once() {
+    this.#abort = new AbortController();
+    let silence;
+    const heard = () => {
+      clearTimeout(silence);
+      silence = setTimeout(() => this.#abort.abort(), SILENCE_MS);
+    };
+    try {
+      heard();
+      const answer = await fetch(this.#path, {
+        headers: headers({ Accept: "text/event-stream" }),
+        cache: "no-store",
+        signal: this.#abort.signal,
+      });
+      if (!answer.ok) return await problemOf(answer);
+      await this.#read(answer.body, heard);
+      return new Error("The controller ended the connection.");
+    } catch {
+      return new Error(this.#abort.signal.aborted ? "The controller is silent." : "The controller does not answer.");
+    } finally {
+      clearTimeout(silence);
+      this.#abort.abort();
+    }
+  }
+
+  async #read(body, heard) {
+    const parser = new Parser((name, data) => {
+      if (!this.#ended) this.#onEvent(name, data);
+    });
+    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+    let first = true;
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      heard();
+      if (first) {
+        first = false;
+        this.#attempt = 0;
+        this.#say({ kind: "live" });
+      }
+      parser.feed(value);
+    }
+  }
+
+  #say(state) {
+    if (!this.#ended) this.#onState(state);
+  }
+}

@@ -1,0 +1,190 @@
+/** The table of servers: two lines each, of which only what changed is painted. */
+
+import { $, h, set, text } from "./dom.js";
+import { against, count, duration, milliseconds, percent } from "./format.js";
+import { link } from "./route.js";
+import { FIRST, busiest, visible } from "./rows.js";
+import { INDICATORS, stateOf, troubles } from "./words.js";
+
+const MORE = 100;
+
+const COLUMNS = [
+  ["server", "Server", "Name and address"],
+  ["share", "Share", "Part of all requests that it is meant to get"],
+  ["weight", "Weight", "Its weight now, and how far that is from its baseline, the weight at rest (the mark in the bar)"],
+  ["busy", "Busy", "Utilization of CPU, network, disk and memory, as its agent measured it"],
+  ["requests", "Req/s", "Requests finished per second"],
+  ["failed", "Failed/s", "Requests failed per second"],
+  ["latency", "Latency", "Mean time of a request"],
+  ["flight", "In flight", "Requests under way at the end of the last interval"],
+  ["age", "Sample", "How old its agent's last sample is"],
+];
+
+export class Table {
+  #query = { text: "", attention: false, sort: null, limit: FIRST };
+  #rows = new Map();
+  #heads = new Map();
+  #last = null;
+  #actions;
+
+  /** `actions` returns the buttons of a server. */
+  constructor(actions) {
+    this.#actions = actions;
+    $("table").append(this.#head());
+    $("filter").addEventListener("input", (event) => this.#ask({ text: event.target.value, limit: FIRST }));
+    $("attention").addEventListener("change", (event) => this.#ask({ attention: event.target.checked, limit: FIRST }));
+    $("more").addEventListener("click", () => this.#ask({ limit: this.#query.limit + MORE }));
+  }
+
+  /** Forget another upstream's rows and what was asked of them. */
+  reset() {
+    for (const row of this.#rows.values()) row.body.remove();
+    this.#rows.clear();
+    $("filter").value = "";
+    $("attention").checked = false;
+    this.#query = { text: "", attention: false, sort: null, limit: FIRST };
+    this.#showSort();
+  }
+
+  /** Show the servers of an overview; `slot` returns a server's colour. */
+  draw(overview, tickS, slot) {
+    this.#last = [overview, tickS, slot];
+    const { shown, found } = visible(overview.peers, { ...this.#query, tickS });
+    const most = Math.max(...overview.peers.map((peer) => peer.weight / peer.baseline), 1);
+    const wanted = new Set(shown.map((peer) => peer.id));
+    for (const [id, row] of this.#rows) {
+      if (!wanted.has(id)) {
+        row.body.remove();
+        this.#rows.delete(id);
+      }
+    }
+    let before = $("table").tHead;
+    for (const peer of shown) {
+      let row = this.#rows.get(peer.id);
+      if (row === undefined) this.#rows.set(peer.id, (row = this.#row(overview.upstream, peer.id)));
+      // Moving a row that stands right would take the focus out of it.
+      if (before.nextSibling !== row.body) before.after(row.body);
+      before = row.body;
+      update(row, peer, { tickS, slot: slot(peer.id), most });
+    }
+    const all = overview.peers.length;
+    text($("servers-found"), found === all ? count(all) : `${count(found)} of ${count(all)}`);
+    set($("more"), "hidden", shown.length === found);
+    text($("more"), `${count(shown.length)} shown: show ${count(Math.min(MORE, found - shown.length))} more`);
+  }
+
+  #ask(change) {
+    this.#query = { ...this.#query, ...change };
+    if (this.#last !== null) this.draw(...this.#last);
+  }
+
+  #head() {
+    const cells = COLUMNS.map(([by, label, title]) => {
+      const button = h("button", { type: "button", title, on: { click: () => this.#sort(by) } }, label);
+      const cell = h("th", { scope: "col", class: `c-${by}`, attr: { role: "columnheader" } }, button);
+      this.#heads.set(by, cell);
+      return cell;
+    });
+    const last = h("th", { scope: "col", class: "c-do", attr: { role: "columnheader" } }, h("span", { class: "hidden" }, "Actions"));
+    return h("thead", { attr: { role: "rowgroup" } }, h("tr", { attr: { role: "row" } }, ...cells, last));
+  }
+
+  #sort(by) {
+    const { sort } = this.#query;
+    // Names begin with a, figures with the largest; the third press is the upstream's own order again.
+    const first = by !== "server";
+    const next = sort?.by !== by ? { by, down: first } : sort.down === first ? { by, down: !first } : null;
+    this.#ask({ sort: next });
+    this.#showSort();
+  }
+
+  #showSort() {
+    const { sort } = this.#query;
+    for (const [by, cell] of this.#heads) {
+      cell.setAttribute("aria-sort", sort?.by === by ? (sort.down ? "descending" : "ascending") : "none");
+    }
+  }
+
+  #row(upstream, id) {
+    const cells = Object.fromEntries(COLUMNS.map(([by, label]) => [by, h("td", { class: `c-${by}`, attr: { role: "cell", "data-label": label } })]));
+    const made = { cells, chip: h("i", { class: "chip" }), address: h("small", {}), state: h("span", { class: "badge" }) };
+    made.name = h("a", { href: link(upstream, id), title: `Why does ${id} have this weight?` }, id);
+    cells.server.append(made.chip, h("span", { class: "name" }, made.name, made.address), made.state);
+    made.share = bar(cells.share);
+    made.weight = bar(cells.weight);
+    made.mark = h("i", { class: "mark" });
+    made.weight.track.append(made.mark);
+    made.used = meters(cells.busy);
+    made.why = h("td", { class: "why", colSpan: COLUMNS.length, attr: { role: "cell" } });
+    made.actions = this.#actions(upstream, id);
+    const buttons = h("td", { class: "c-do", rowSpan: 2, attr: { role: "cell" } }, made.actions.element);
+    made.body = h(
+      "tbody",
+      { attr: { role: "rowgroup", "data-peer": id } },
+      h("tr", { attr: { role: "row" } }, ...Object.values(cells), buttons),
+      h("tr", { class: "reason", attr: { role: "row" } }, made.why),
+    );
+    return made;
+  }
+}
+
+function update(row, peer, { tickS, slot, most }) {
+  const state = stateOf(peer.state);
+  const said = troubles(peer, tickS);
+  set(row.chip, "className", `chip ${slot === null ? "others" : `s${slot}`}`);
+  text(row.address, peer.address);
+  set(row.state, "className", `badge ${state.tone}`);
+  set(row.state, "title", state.text);
+  text(row.state, state.label);
+  text(row.share.label, percent(peer.share));
+  row.share.fill.style.width = `${peer.share * 100}%`;
+  text(row.weight.label, `${count(peer.weight)} (${against(peer.weight, peer.baseline)})`);
+  row.weight.fill.style.width = `${(peer.weight / peer.baseline / most) * 100}%`;
+  row.mark.style.left = `${100 / most}%`;
+  row.used(peer);
+  text(row.cells.requests, count((peer.completed_per_tick ?? NaN) / tickS));
+  text(row.cells.failed, count((peer.failed_per_tick ?? NaN) / tickS));
+  row.cells.failed.classList.toggle("bad", peer.failed_per_tick > 0);
+  text(row.cells.latency, milliseconds(peer.latency_ms));
+  text(row.cells.flight, count(peer.in_flight));
+  text(row.cells.age, duration(peer.sample_age_s));
+  row.cells.age.classList.toggle("bad", said.some((each) => each.includes("sample") || each.includes("silent")));
+  text(row.why, said.length > 0 ? `${sentence(peer)} (${said.join(", ")})` : sentence(peer));
+  row.body.classList.toggle("out", peer.state === "drain" || peer.state === "down");
+  row.actions.update(peer);
+}
+
+/** The reason begins with the weight before it is divided; beside the published one that would be two figures. */
+function sentence({ why }) {
+  const reason = why.replace(/^\d+,? /, "");
+  return reason.charAt(0).toUpperCase() + reason.slice(1);
+}
+
+function bar(cell) {
+  const made = { label: h("span", { class: "figure" }), fill: h("i", { class: "fill" }) };
+  made.track = h("span", { class: "track", attr: { "aria-hidden": "true" } }, made.fill);
+  cell.append(made.label, made.track);
+  return made;
+}
+
+/** Four small meters, and the largest in words; returns what updates them. */
+export function meters(cell) {
+  const label = h("span", { class: "figure" });
+  const made = Object.keys(INDICATORS).map((name) => {
+    const level = h("i", { class: "fill" });
+    return { name, level, box: h("span", { class: "meter" }, h("span", { class: "track" }, level), h("small", {}, name)) };
+  });
+  cell.append(label, h("span", { class: "meters", attr: { "aria-hidden": "true" } }, ...made.map((each) => each.box)));
+  return (peer) => {
+    text(label, percent(busiest(peer)));
+    const words = [];
+    for (const { name, level, box } of made) {
+      const value = peer.utilization?.[name] ?? null;
+      level.style.height = `${Math.min(1, value ?? 0) * 100}%`;
+      box.classList.toggle("full", value !== null && value > 0.9);
+      box.classList.toggle("none", value === null);
+      words.push(`${INDICATORS[name]} ${value === null ? "not measured" : percent(value)}`);
+    }
+    set(cell, "title", words.join(", "));
+  };
+}

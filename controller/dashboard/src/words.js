@@ -1,0 +1,72 @@
+/** What the page says in words: states, rungs, modes, and what each thing is. Pure. */
+
+/** What a load balancer's weights rest on: the rungs of the ladder, from the best to the worst. */
+export const RUNGS = {
+  fresh: { tone: "good", label: "Fresh", text: "Follows the newest weight table." },
+  hold: { tone: "warn", label: "Holding", text: "Hears nothing new: keeps the last weights it got." },
+  drift: { tone: "warn", label: "Drifting", text: "Has heard nothing for long: its weights move back to the baselines." },
+  saved: { tone: "warn", label: "Saved", text: "Started without a controller: uses the table it had saved on disk." },
+  bootstrap: { tone: "bad", label: "Bootstrap", text: "Has never had a table: uses the list in its own configuration." },
+  none: { tone: "bad", label: "No table", text: "Has no servers at all: requests get an error." },
+};
+
+/** Return tone, label and text for a load balancer as the overview has it. */
+export function rungOf(balancer) {
+  if (balancer === null || balancer === undefined) {
+    return { tone: "bad", label: "Silent", text: "Has sent no traffic report." };
+  }
+  return RUNGS[balancer.rung] ?? { tone: "plain", label: "Reports", text: "Does not say which table it follows." };
+}
+
+export const STATES = {
+  up: { tone: "good", label: "up", text: "Gets requests." },
+  drain: { tone: "warn", label: "draining", text: "Gets no new requests; those in flight finish." },
+  down: { tone: "bad", label: "down", text: "Taken out of service by a person." },
+  backup: { tone: "plain", label: "backup", text: "Gets requests only while no other server is up." },
+};
+
+/** Return the state's words; one that is not known is shown as it is. */
+export function stateOf(state) {
+  return STATES[state] ?? { tone: "plain", label: state, text: "" };
+}
+
+export const INDICATORS = { cpu: "CPU", net: "network", io: "disk", mem: "memory" };
+
+export const LAWS = {
+  steelyard: "weights follow what each server can do: requests per busy second",
+  paper: "weights follow the free capacity of each server, as in the paper",
+  cswrr: "weights follow requests per unit of utilization, as Envoy and gRPC do",
+  static: "weights stay at the baselines",
+};
+
+/** Say in a sentence what the law is doing, from alert and thresholds. */
+export function modeOf(overview) {
+  if (overview.thresholds === null) return { tone: "plain", label: "No thresholds", text: "This law has no high-load mode." };
+  const { H } = overview.thresholds;
+  return overview.alert
+    ? { tone: "warn", label: "High load", text: `The score of a server fell to H = ${H} or below: the law reacts faster.` }
+    : { tone: "good", label: "Calm", text: `Every score is above H = ${H}.` };
+}
+
+/** Say what this controller is: leader, standby or waiting. */
+export function roleOf(service) {
+  if (service === null) return { tone: "plain", label: "…", text: "" };
+  const leader = service.leader?.id ?? "another controller";
+  return {
+    leader: { tone: "good", label: `${service.id} leads`, text: `This controller decides the weights, in term ${service.term}.` },
+    standby: { tone: "plain", label: `${service.id} stands by`, text: `${leader} decides the weights; this controller takes over when it fails.` },
+    waiting: { tone: "warn", label: `${service.id} waits`, text: "No controller leads now: the load balancers keep their last weights." },
+  }[service.role] ?? { tone: "plain", label: service.role, text: "" };
+}
+
+/** What is not as it should be with a server, in words; empty when all is well. */
+export function troubles(peer, tickS) {
+  const said = [];
+  if (peer.state !== "up" && peer.state !== "backup") said.push(stateOf(peer.state).label);
+  if (peer.leaving) said.push("is being stopped");
+  if (peer.sample_age_s === null) said.push("no sample yet");
+  else if (peer.sample_age_s > 3 * tickS + 1) said.push("its agent is silent");
+  if (peer.failed_per_tick > 0) said.push("requests fail");
+  if (peer.pin !== null) said.push("pinned");
+  return said;
+}

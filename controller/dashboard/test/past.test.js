@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Past, SECONDS, momentOf, query, stepS } from "../src/past.js";
+
+function document(atMs, ids = ["a", "b"]) {
+  const column = (value) => ids.map(() => value);
+  return {
+    at_ms: atMs, alert: false, ids, weight: column(1), share: column(1 / ids.length), score: column(null), cpu: column(0.5), net: column(null),
+    io: column(0), mem: column(0), completed: column(10), latency_ms: column(null),
+  };
+}
+
+const times = (past) => past.moments.map((moment) => moment.atMs);
+
+test("what is not known is NaN, not 0", () => {
+  const past = new Past();
+  past.add(document(1000));
+  assert.ok(Number.isNaN(past.newest.score[0]));
+  assert.equal(past.newest.cpu[0], 0.5);
+});
+
+test("only the last 15 minutes are kept", () => {
+  const past = new Past();
+  for (let s = 0; s <= SECONDS + 50; s += 1) past.add(document(s * 1000));
+  assert.deepEqual([times(past)[0], times(past).at(-1)], [50_000, 950_000]);
+});
+
+test("a history fills the gap among what is there, once", () => {
+  const past = new Past();
+  [1, 2, 9].forEach((s) => past.add(document(s * 1000)));
+  past.merge([2, 4, 6, 9].map((s) => document(s * 1000)));
+  assert.deepEqual(times(past), [1, 2, 4, 6, 9].map((s) => s * 1000));
+});
+
+test("a weight is the same whatever the table was divided by", () => {
+  const past = new Past();
+  past.add({ ...document(1000), weight: [226, 774] });
+  past.add({ ...document(2000), weight: [113, 387] });
+  assert.deepEqual(past.moments.map((moment) => [...moment.weight]), [[226, 774], [226, 774]]);
+});
+
+test("the same moment twice is one", () => {
+  const past = new Past();
+  past.add(document(1000));
+  past.add(document(1000));
+  assert.deepEqual(times(past), [1000]);
+});
+
+test("after the clock was set back the newest moment is the newest", () => {
+  const past = new Past();
+  [10, 11, 12].forEach((s) => past.add(document(s * 1000)));
+  past.add(document(10_500));
+  assert.deepEqual(times(past), [10_000, 10_500]);
+});
+
+test("of very many servers fewer moments are kept, and the newest always", () => {
+  const ids = Array.from({ length: 10_000 }, (_, n) => `s${n}`);
+  const past = new Past();
+  for (let s = 0; s < 40; s += 1) past.add(document(s * 1000, ids));
+  assert.equal(stepS(10_000), 15);
+  assert.deepEqual(times(past), [0, 15_000, 30_000, 39_000]);
+  assert.equal(new Set(past.moments.map((moment) => moment.rows)).size, 1);
+});
+
+test("a few servers are asked for at every tick, 10,000 in a few moments", () => {
+  assert.equal(query(5), "seconds=900&step_s=1");
+  assert.equal(query(10_000), "seconds=900&step_s=90");
+});
+
+test("an overview is a moment", () => {
+  const peer = { id: "a", weight: 3, share: 1, score: 0.5, utilization: null, completed_per_tick: 2, latency_ms: null };
+  const made = momentOf({ issued_at_ms: 5, alert: true, peers: [peer] });
+  assert.deepEqual([made.at_ms, made.ids, made.weight, made.cpu, made.completed], [5, ["a"], [3], [null], [2]]);
+  const past = new Past();
+  past.add(made);
+  assert.equal(past.newest.rows.get("a"), 0);
+});

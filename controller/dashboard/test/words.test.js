@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { delayMs } from "../src/backoff.js";
+import { chain } from "../src/chain.js";
+import { link, parse } from "../src/route.js";
+import { modeOf, roleOf, rungOf, stateOf } from "../src/words.js";
+
+test("the address names an upstream and a server", () => {
+  assert.deepEqual(parse(""), { upstream: null, peer: null });
+  assert.deepEqual(parse("#/"), { upstream: null, peer: null });
+  assert.deepEqual(parse("#/web"), { upstream: "web", peer: null });
+  assert.deepEqual(parse("#/web/server-1"), { upstream: "web", peer: "server-1" });
+  assert.deepEqual(parse("#/%/x"), { upstream: "%", peer: "x" });
+  assert.deepEqual(parse(link("web", "a.b")), { upstream: "web", peer: "a.b" });
+});
+
+test("tries grow rarer, and no page waits longer than 10 s", () => {
+  assert.deepEqual([1, 2, 3, 10, 5000].map((attempt) => delayMs(attempt, 1)), [500, 1000, 2000, 10_000, 10_000]);
+  assert.equal(delayMs(1, 0), 250);
+});
+
+test("every rung, state and role has words, and so has one that is new", () => {
+  assert.equal(rungOf({ rung: "drift" }).tone, "warn");
+  assert.equal(rungOf(null).label, "Silent");
+  assert.equal(rungOf({ rung: null }).tone, "plain");
+  assert.equal(stateOf("resting").label, "resting");
+  assert.equal(roleOf({ id: "c1", role: "standby", leader: { id: "c2" } }).text.startsWith("c2 decides"), true);
+  assert.equal(roleOf(null).label, "…");
+});
+
+test("the mode names its threshold", () => {
+  assert.equal(modeOf({ thresholds: { H: 0.3, L: 0.4 }, alert: true }).label, "High load");
+  assert.match(modeOf({ thresholds: { H: 0.3, L: 0.4 }, alert: false }).text, /H = 0.3/);
+  assert.equal(modeOf({ thresholds: null, alert: false }).tone, "plain");
+});
+
+const SAID = { law: "steelyard", weight: 197.4, weight_before: 198, published: 197, baseline: 200, capacity_estimate: 389, score: 0.5, clamps: [], figures: { drain: 0.88, pinned: null } };
+
+test("a chain ends with the weight, whatever the law", () => {
+  for (const law of ["steelyard", "paper", "cswrr", "static", "one of tomorrow"]) {
+    const steps = chain({ ...SAID, law });
+    assert.equal(steps.at(-1).label, "Weight");
+    assert.ok(steps.length >= 2);
+  }
+});
+
+test("a chain shows each factor and each limit", () => {
+  const steps = chain({ ...SAID, clamps: ["floor", "new"] });
+  assert.equal(steps.find((step) => step.label === "Backlog").value, "×0.88");
+  assert.deepEqual(steps.at(-1).limits, ["at the least part of the baseline that the law gives", "new"]);
+});
+
+test("what is pinned is explained by its pin", () => {
+  assert.equal(chain({ ...SAID, figures: { pinned: 250 } })[0].label, "Pinned");
+});
