@@ -152,8 +152,8 @@ The cluster is up.
 
   load balancer   http://127.0.0.1:{lb}/                    three servers behind it, CPU {limits} cores
   its view        http://127.0.0.1:{lb}/steelyard/status    weights, picks, the rung it stands on
-  controller      http://127.0.0.1:{api}/docs                REST API
-  why a weight    http://127.0.0.1:{api}/v1/upstreams/web
+  the page        http://127.0.0.1:{api}/                    shares, utilization, why a server has its weight
+  REST API        http://127.0.0.1:{api}/docs                or, as commands: .venv/bin/steelyard
   logs            {cluster.log_dir}
 
 Try:  curl -si localhost:{lb}/                               which server answered?
