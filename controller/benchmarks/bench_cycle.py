@@ -22,17 +22,17 @@ from contextlib import ExitStack, contextmanager
 from pymemcache.client.base import Client
 from steelyard_agent import record, wire
 from steelyard_agent.record import SampleRecord
-from steelyard_controller.declaration import Declaration
+from steelyard_controller.declared.declaration import Declaration
+from steelyard_controller.declared.upstream import Peer, Upstream
 from steelyard_controller.faults import Faults
-from steelyard_controller.lease import Lease
 from steelyard_controller.loop import Loop
-from steelyard_controller.memcached import Memcached
 from steelyard_controller.outcome import Outcome
 from steelyard_controller.overview import overview
-from steelyard_controller.state import Store
-from steelyard_controller.state_memory import InMemory
-from steelyard_controller.state_redis import Redis
-from steelyard_controller.upstream import Peer, Upstream
+from steelyard_controller.pipeline.memcached import Memcached
+from steelyard_controller.state.lease import Lease
+from steelyard_controller.state.memory_store import InMemory
+from steelyard_controller.state.redis_store import Redis
+from steelyard_controller.state.store import Store
 
 # Upstreams times peers; the last two are the targets of issue 6: under a second of CPU.
 SIZES = ((1, 3), (1, 100), (1, 1000), (100, 100), (1, 10_000))

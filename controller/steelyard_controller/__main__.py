@@ -13,13 +13,13 @@ from fastapi import FastAPI
 from steelyard_agent.secret_file import SecretFileError
 
 from steelyard_controller import assembly, credentials, log_lines
-from steelyard_controller.agent_check import AgentCheck
 from steelyard_controller.api import app as api
 from steelyard_controller.api.auth import is_loopback
 from steelyard_controller.credentials import Credentials
-from steelyard_controller.saved import Newer
+from steelyard_controller.haproxy.agent_check import AgentCheck
 from steelyard_controller.service import Service
 from steelyard_controller.settings import Settings, SettingsError, load
+from steelyard_controller.state.saved import Newer
 
 log = logging.getLogger("steelyard.controller")
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from steelyard_agent.record import INDICATORS
 
-from steelyard_controller.intake import Held, Intake
+from steelyard_controller.declared.upstream import Peer
+from steelyard_controller.pipeline.intake import Held, Intake
+from steelyard_controller.pipeline.traffic import TrafficReport
 from steelyard_controller.snapshot import Snapshot
-from steelyard_controller.traffic import TrafficReport
-from steelyard_controller.upstream import Peer
 
 # A report older than this many ticks no longer stands for a load balancer that is merely late.
 LATE_REPORT_TICKS = 3

@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 from steelyard_controller import __version__
 from steelyard_controller.credentials import Credentials
 from steelyard_controller.faults import Faults
-from steelyard_controller.leadership import Leadership
+from steelyard_controller.leading.leadership import Leadership
 from steelyard_controller.loop import Loop
-from steelyard_controller.memcached import Memcached
-from steelyard_controller.naming import Naming
-from steelyard_controller.resolve import Resolver
+from steelyard_controller.names.naming import Naming
+from steelyard_controller.names.resolve import Resolver
+from steelyard_controller.pipeline.memcached import Memcached
 from steelyard_controller.service import Service
 from steelyard_controller.settings import Settings
-from steelyard_controller.state import Store
-from steelyard_controller.state_memory import InMemory
-from steelyard_controller.state_redis import Redis
+from steelyard_controller.state.memory_store import InMemory
+from steelyard_controller.state.redis_store import Redis
+from steelyard_controller.state.store import Store
 
 
 @asynccontextmanager

@@ -10,19 +10,19 @@ from dataclasses import replace
 import numpy as np
 from steelyard_agent import wire
 
-from steelyard_controller import intake as intakes
 from steelyard_controller import laws
 from steelyard_controller.assemble import assemble
 from steelyard_controller.blend import blend, step_all
 from steelyard_controller.cpu_time import CpuTime
-from steelyard_controller.declaration import Declaration
-from steelyard_controller.intake import Intake
+from steelyard_controller.declared.declaration import Declaration
+from steelyard_controller.declared.upstream import Upstream
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.outcome import Outcome
-from steelyard_controller.saved import Saved
+from steelyard_controller.pipeline import intake as intakes
+from steelyard_controller.pipeline.intake import Intake
 from steelyard_controller.snapshot import Floats
+from steelyard_controller.state.saved import Saved
 from steelyard_controller.tabulate import tabulate
-from steelyard_controller.upstream import Upstream
 
 # After a longer pause than this, what is found may be of any age.
 PAUSE_TICKS = 2.5

@@ -22,15 +22,17 @@ from dataclasses import replace
 from steelyard_agent import signature, wire
 from steelyard_agent.wire import Refused
 
-from steelyard_controller import memcached, moment, turns, weight_table
+from steelyard_controller import turns
 from steelyard_controller.cycle import Cycle
-from steelyard_controller.declaration import Declaration
+from steelyard_controller.declared.declaration import Declaration
 from steelyard_controller.faults import Faults
-from steelyard_controller.lease import Lease
-from steelyard_controller.memcached import Memcached, Seen
 from steelyard_controller.outcome import Outcome
-from steelyard_controller.state import Lost, Rejected, Store, Unavailable
-from steelyard_controller.weight_table import WeightTable
+from steelyard_controller.pipeline import memcached, weight_table
+from steelyard_controller.pipeline.memcached import Memcached, Seen
+from steelyard_controller.pipeline.weight_table import WeightTable
+from steelyard_controller.state import moment
+from steelyard_controller.state.lease import Lease
+from steelyard_controller.state.store import Lost, Rejected, Store, Unavailable
 
 log = logging.getLogger("steelyard.controller")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from steelyard_controller.decision import Decision
 from steelyard_controller.explanation import explain
-from steelyard_controller.intake import Intake
+from steelyard_controller.pipeline.intake import Intake
+from steelyard_controller.pipeline.weight_table import WeightTable
 from steelyard_controller.snapshot import Snapshot
-from steelyard_controller.weight_table import WeightTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

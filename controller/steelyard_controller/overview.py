@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from steelyard_controller.declaration import Declaration
+from steelyard_controller.declared.declaration import Declaration
 from steelyard_controller.equations import INDICATORS
 from steelyard_controller.explanation import explain
 from steelyard_controller.outcome import Outcome, shares, utilization
-from steelyard_controller.weight_table import to_document
+from steelyard_controller.pipeline.weight_table import to_document
 
 
 def overview(outcome: Outcome, declaration: Declaration) -> dict[str, Any]:

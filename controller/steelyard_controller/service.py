@@ -13,21 +13,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from steelyard_controller import declaration as declarations
-from steelyard_controller import moment
 from steelyard_controller.cycle import Cycle
-from steelyard_controller.declaration import Declaration, Unknown
+from steelyard_controller.declared import declaration as declarations
+from steelyard_controller.declared.declaration import Declaration, Unknown
+from steelyard_controller.declared.publishable import refuse_unpublishable
+from steelyard_controller.declared.upstream import Upstream
 from steelyard_controller.events import Event, Listeners
 from steelyard_controller.faults import Faults
-from steelyard_controller.leadership import Leadership
-from steelyard_controller.lease import Lease
+from steelyard_controller.leading.leadership import Leadership
+from steelyard_controller.leading.reign import Addresses, Reign
+from steelyard_controller.leading.taking_up import TakingUp
 from steelyard_controller.loop import Loop
 from steelyard_controller.overview import overview
-from steelyard_controller.publishable import refuse_unpublishable
-from steelyard_controller.reign import Addresses, Reign
-from steelyard_controller.state import Lost, Store, Unavailable
-from steelyard_controller.taking_up import TakingUp
-from steelyard_controller.upstream import Upstream
+from steelyard_controller.state import moment
+from steelyard_controller.state.lease import Lease
+from steelyard_controller.state.store import Lost, Store, Unavailable
 
 log = logging.getLogger("steelyard.controller")
 

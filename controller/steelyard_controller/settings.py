@@ -24,7 +24,7 @@ from pydantic_settings import (
 )
 from steelyard_agent import flag_values, signature
 
-from steelyard_controller.upstream import Name, Upstream
+from steelyard_controller.declared.upstream import Name, Upstream
 
 
 class Settings(BaseSettings):

@@ -6,9 +6,9 @@ from math import gcd
 import numpy as np
 
 from steelyard_controller.decision import Decision
+from steelyard_controller.declared.upstream import Upstream
+from steelyard_controller.pipeline.weight_table import TablePeer, WeightTable
 from steelyard_controller.quantize import quantize
-from steelyard_controller.upstream import Upstream
-from steelyard_controller.weight_table import TablePeer, WeightTable
 
 
 def tabulate(

@@ -19,8 +19,8 @@ import pytest
 from pymemcache.client.base import Client
 from steelyard_agent import wire
 from steelyard_agent.wire import weights_key
-from steelyard_controller import weight_table
-from steelyard_controller.weight_table import WeightTable
+from steelyard_controller.pipeline import weight_table
+from steelyard_controller.pipeline.weight_table import WeightTable
 
 from conftest import PATIENCE_S, Daemon, free_port
 

@@ -20,11 +20,11 @@ import redis
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from steelyard_agent import wire
-from steelyard_controller import moment, saved
 from steelyard_controller.cycle import Cycle
-from steelyard_controller.declaration import Declaration, with_patch
+from steelyard_controller.declared.declaration import Declaration, with_patch
+from steelyard_controller.declared.upstream import Upstream
 from steelyard_controller.outcome import shares
-from steelyard_controller.upstream import Upstream
+from steelyard_controller.state import moment, saved
 
 from conftest import Daemon, free_port
 

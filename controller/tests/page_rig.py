@@ -8,8 +8,9 @@ import httpx
 from pymemcache.client.base import Client
 from pymemcache.exceptions import MemcacheError
 from steelyard_agent import wire
-from steelyard_controller import outcome, weight_table
-from steelyard_controller.weight_table import WeightTable
+from steelyard_controller import outcome
+from steelyard_controller.pipeline import weight_table
+from steelyard_controller.pipeline.weight_table import WeightTable
 
 from .page_world import World
 

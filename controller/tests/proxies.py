@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from steelyard_agent import signature
-from steelyard_controller import weight_table
-from steelyard_controller.weight_table import WeightTable
+from steelyard_controller.pipeline import weight_table
+from steelyard_controller.pipeline.weight_table import WeightTable
 
 _STORING = re.compile(rb"(?:set|add|replace|cas) (\S+) \d+ -?\d+ (\d+)(?: \d+)?(?: noreply)?\r\n")
 

@@ -10,14 +10,14 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from steelyard_controller.api.app import create
 from steelyard_controller.api.tokens import access
+from steelyard_controller.declared.upstream import Upstream
 from steelyard_controller.faults import Faults
-from steelyard_controller.leadership import Leadership
+from steelyard_controller.leading.leadership import Leadership
 from steelyard_controller.loop import Loop
-from steelyard_controller.memcached import Memcached
+from steelyard_controller.pipeline.memcached import Memcached
 from steelyard_controller.service import Service
-from steelyard_controller.state import Store
-from steelyard_controller.state_memory import InMemory
-from steelyard_controller.upstream import Upstream
+from steelyard_controller.state.memory_store import InMemory
+from steelyard_controller.state.store import Store
 
 ADMIN = "admin-token-of-the-tests"
 AGENT = "agent-token-of-the-tests"

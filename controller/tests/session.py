@@ -6,16 +6,16 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
+from steelyard_controller.declared.upstream import Upstream
 from steelyard_controller.faults import Faults
-from steelyard_controller.leadership import Leadership
+from steelyard_controller.leading.leadership import Leadership
+from steelyard_controller.leading.taking_up import TakingUp
 from steelyard_controller.loop import Loop
-from steelyard_controller.memcached import Memcached
 from steelyard_controller.outcome import Outcome
+from steelyard_controller.pipeline.memcached import Memcached
 from steelyard_controller.service import Service
-from steelyard_controller.state import Store
-from steelyard_controller.state_redis import Redis
-from steelyard_controller.taking_up import TakingUp
-from steelyard_controller.upstream import Upstream
+from steelyard_controller.state.redis_store import Redis
+from steelyard_controller.state.store import Store
 
 from conftest import PATIENCE_S, Daemon
 

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller.address import Endpoint, join, parse, split
+from steelyard_controller.names.address import Endpoint, join, parse, split
 
 LONGEST = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
 

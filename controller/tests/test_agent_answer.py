@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_agent import record
 from steelyard_agent.record import SampleRecord
-from steelyard_controller import agent_answer
-from steelyard_controller.agent_answer import MOST, Question
 from steelyard_controller.cycle import Cycle
-from steelyard_controller.declaration import Declaration
-from steelyard_controller.intake import Held, Intake
+from steelyard_controller.declared.declaration import Declaration
+from steelyard_controller.declared.upstream import Peer, Upstream
+from steelyard_controller.haproxy import agent_answer
+from steelyard_controller.haproxy.agent_answer import MOST, Question
 from steelyard_controller.outcome import Outcome
-from steelyard_controller.upstream import Peer, Upstream
-from steelyard_controller.weight_table import TablePeer
+from steelyard_controller.pipeline.intake import Held, Intake
+from steelyard_controller.pipeline.weight_table import TablePeer
 
 from .examples import sample
 

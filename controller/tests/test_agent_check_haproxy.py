@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from steelyard_agent import wire
-from steelyard_controller.agent_answer import haproxy_weights
-from steelyard_controller.agent_check import AgentCheck
 from steelyard_controller.cycle import Cycle
-from steelyard_controller.declaration import Declaration, with_patch
-from steelyard_controller.upstream import Peer, Upstream
+from steelyard_controller.declared.declaration import Declaration, with_patch
+from steelyard_controller.declared.upstream import Peer, Upstream
+from steelyard_controller.haproxy.agent_answer import haproxy_weights
+from steelyard_controller.haproxy.agent_check import AgentCheck
 
 from conftest import PATIENCE_S, free_port
 
@@ -194,8 +194,12 @@ def test_a_question_without_an_answer_changes_nothing(tmp_path: Path, question: 
         quoted = question.replace(" ", "\\ ")
         async with rig.controller(), rig.haproxy(('"web/server-2\\n"', f"{quoted}\\n")) as edge:
             await edge.until(lambda servers: shown in servers["server-2"]["last_agt"])
-            asked = await edge.until(lambda servers: _weight(servers, "server-1") > 100)
-            assert shown in asked["server-2"]["last_agt"]
+            # While a check is under way there is no last answer to see.
+            asked = await edge.until(
+                lambda servers: (
+                    _weight(servers, "server-1") > 100 and shown in servers["server-2"]["last_agt"]
+                )
+            )
             assert asked["server-2"]["status"].startswith("UP")
             assert asked["server-2"]["weight"] == "100"
 

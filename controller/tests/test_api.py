@@ -9,11 +9,11 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 from steelyard_agent import signature
-from steelyard_controller import weight_table
 from steelyard_controller.api import layers, models
 from steelyard_controller.api.app import create
 from steelyard_controller.api.tokens import Access
-from steelyard_controller.upstream import Upstream
+from steelyard_controller.declared.upstream import Upstream
+from steelyard_controller.pipeline import weight_table
 
 from .serving import WEB, service_of, serving, wait_until
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from steelyard_controller.api.app import create
 from steelyard_controller.api.tokens import access
-from steelyard_controller.lease import Lease
 from steelyard_controller.service import Service
+from steelyard_controller.state.lease import Lease
 
 from conftest import Daemon
 

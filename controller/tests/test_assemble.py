@@ -1,8 +1,8 @@
 import numpy as np
 from steelyard_controller.assemble import assemble
-from steelyard_controller.intake import Intake, take
+from steelyard_controller.declared.upstream import Peer
+from steelyard_controller.pipeline.intake import Intake, take
 from steelyard_controller.snapshot import Snapshot
-from steelyard_controller.upstream import Peer
 
 from .examples import report, sample
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_agent.wire import Refused
-from steelyard_controller import traffic, upstream, weight_table
+from steelyard_controller.declared import upstream
+from steelyard_controller.pipeline import traffic, weight_table
 
 CONTRACT = Path(__file__).parents[2] / "docs" / "contract"
 DECODERS = {"traffic.json": traffic.decode, "weights.json": weight_table.decode}

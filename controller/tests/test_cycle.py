@@ -1,10 +1,10 @@
 """What one upstream's cycle takes up from the store, and what it knows better."""
 
 from steelyard_controller.cycle import Cycle
-from steelyard_controller.declaration import Declaration
+from steelyard_controller.declared.declaration import Declaration
+from steelyard_controller.declared.upstream import Peer, Upstream
 from steelyard_controller.outcome import shares
-from steelyard_controller.saved import Saved
-from steelyard_controller.upstream import Peer, Upstream
+from steelyard_controller.state.saved import Saved
 
 from .examples import report, sample
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from pymemcache.client.base import Client
 from steelyard_agent import wire
-from steelyard_controller import weight_table
-from steelyard_controller.state import Lost
-from steelyard_controller.upstream import Blend, Peer, Upstream
-from steelyard_controller.weight_table import WeightTable
+from steelyard_controller.declared.upstream import Blend, Peer, Upstream
+from steelyard_controller.pipeline import weight_table
+from steelyard_controller.pipeline.weight_table import WeightTable
+from steelyard_controller.state.store import Lost
 
 from conftest import Daemon
 

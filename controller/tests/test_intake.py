@@ -1,6 +1,6 @@
 from steelyard_agent import signature
 from steelyard_agent.wire import Refused
-from steelyard_controller.intake import Intake, changes, count, take
+from steelyard_controller.pipeline.intake import Intake, changes, count, take
 
 from .examples import report, sample
 

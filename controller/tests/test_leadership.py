@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from steelyard_controller.faults import Faults
-from steelyard_controller.leadership import Leadership
-from steelyard_controller.lease import Lease
-from steelyard_controller.state import Unavailable
-from steelyard_controller.state_memory import InMemory
+from steelyard_controller.leading.leadership import Leadership
+from steelyard_controller.state.lease import Lease
+from steelyard_controller.state.memory_store import InMemory
+from steelyard_controller.state.store import Unavailable
 
 LEASE_S = 3.0
 

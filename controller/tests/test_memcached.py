@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from pymemcache.client.base import Client
 from steelyard_agent import rendezvous
-from steelyard_controller.memcached import Forbidden, Memcached, Unavailable
+from steelyard_controller.pipeline.memcached import Forbidden, Memcached, Unavailable
 
 from conftest import Daemon, free_port
 

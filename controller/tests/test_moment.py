@@ -2,12 +2,13 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller import laws, moment
+from steelyard_controller import laws
 from steelyard_controller.assemble import assemble
-from steelyard_controller.intake import Intake, take
+from steelyard_controller.declared.upstream import Peer, Upstream
 from steelyard_controller.outcome import Outcome
+from steelyard_controller.pipeline.intake import Intake, take
+from steelyard_controller.state import moment
 from steelyard_controller.tabulate import tabulate
-from steelyard_controller.upstream import Peer, Upstream
 
 from .examples import report, sample
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 
 from steelyard_controller.cycle import Cycle
-from steelyard_controller.declaration import Declaration
+from steelyard_controller.declared.declaration import Declaration
+from steelyard_controller.declared.upstream import Peer, Upstream
 from steelyard_controller.faults import Faults
-from steelyard_controller.naming import Naming
-from steelyard_controller.resolve import Resolver
-from steelyard_controller.upstream import Peer, Upstream
+from steelyard_controller.names.naming import Naming
+from steelyard_controller.names.resolve import Resolver
 
 
 class Names:

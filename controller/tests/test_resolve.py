@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from steelyard_controller import resolve, resolved
-from steelyard_controller.resolve import MOST_AT_ONCE, Resolver
+from steelyard_controller.names import resolve, resolved
+from steelyard_controller.names.resolve import MOST_AT_ONCE, Resolver
 
 PATIENT_S = 20.0
 UNKNOWN = OSError(-2, "Name or service not known")

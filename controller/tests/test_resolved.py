@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller import resolved
-from steelyard_controller.resolved import Known, answered, choose, failed, is_due, look_up, names
+from steelyard_controller.names import resolved
+from steelyard_controller.names.resolved import Known, answered, choose, failed, is_due, look_up, names
 
 
 @dataclass(frozen=True)

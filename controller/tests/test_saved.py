@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller.saved import Newer, Saved, decode, encode
+from steelyard_controller.state.saved import Newer, Saved, decode, encode
 
 
 def test_a_state_survives_the_store() -> None:

@@ -12,11 +12,17 @@ import pytest
 import redis as plain
 from pymemcache.client.base import Client
 from steelyard_agent import wire
-from steelyard_controller import declaration as declarations
-from steelyard_controller.declaration import Declaration, Unknown, with_patch, with_peer, without_peer
+from steelyard_controller.declared import declaration as declarations
+from steelyard_controller.declared.declaration import (
+    Declaration,
+    Unknown,
+    with_patch,
+    with_peer,
+    without_peer,
+)
+from steelyard_controller.declared.upstream import Peer, Upstream
 from steelyard_controller.service import Conflict, NotKept, NotLeading, Service
-from steelyard_controller.state_memory import InMemory
-from steelyard_controller.upstream import Peer, Upstream
+from steelyard_controller.state.memory_store import InMemory
 
 from conftest import PATIENCE_S, Daemon, free_port
 

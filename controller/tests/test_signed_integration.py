@@ -17,11 +17,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pymemcache.client.base import Client
 from steelyard_agent import signature, wire
-from steelyard_controller import weight_table
-from steelyard_controller.state import Store
-from steelyard_controller.state_memory import InMemory
-from steelyard_controller.upstream import Peer, Upstream
-from steelyard_controller.weight_table import WeightTable
+from steelyard_controller.declared.upstream import Peer, Upstream
+from steelyard_controller.pipeline import weight_table
+from steelyard_controller.pipeline.weight_table import WeightTable
+from steelyard_controller.state.memory_store import InMemory
+from steelyard_controller.state.store import Store
 
 from conftest import PATIENCE_S, Daemon, free_port
 

@@ -13,14 +13,14 @@ import pytest
 import redis as plain
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller import lease as leases
-from steelyard_controller.declaration import Declaration
-from steelyard_controller.lease import Lease
-from steelyard_controller.saved import Newer, Saved
-from steelyard_controller.state import Lost, Rejected, Store, Unavailable
-from steelyard_controller.state_memory import InMemory
-from steelyard_controller.state_redis import Redis
-from steelyard_controller.upstream import Peer, Upstream
+from steelyard_controller.declared.declaration import Declaration
+from steelyard_controller.declared.upstream import Peer, Upstream
+from steelyard_controller.state import lease as leases
+from steelyard_controller.state.lease import Lease
+from steelyard_controller.state.memory_store import InMemory
+from steelyard_controller.state.redis_store import Redis
+from steelyard_controller.state.saved import Newer, Saved
+from steelyard_controller.state.store import Lost, Rejected, Store, Unavailable
 
 from conftest import PATIENCE_S, Daemon, free_port
 

@@ -1,9 +1,9 @@
 from steelyard_controller import laws
 from steelyard_controller.assemble import assemble
-from steelyard_controller.intake import Intake
+from steelyard_controller.declared.upstream import Peer, Upstream
+from steelyard_controller.pipeline.intake import Intake
+from steelyard_controller.pipeline.weight_table import WeightTable
 from steelyard_controller.tabulate import tabulate
-from steelyard_controller.upstream import Peer, Upstream
-from steelyard_controller.weight_table import WeightTable
 
 
 def _table(*baselines: float) -> WeightTable:

@@ -2,10 +2,10 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller.declaration import Declaration, with_file, with_patch
-from steelyard_controller.state import Declared
-from steelyard_controller.takeover import takeover
-from steelyard_controller.upstream import Peer, Upstream
+from steelyard_controller.declared.declaration import Declaration, with_file, with_patch
+from steelyard_controller.declared.upstream import Peer, Upstream
+from steelyard_controller.leading.takeover import takeover
+from steelyard_controller.state.store import Declared
 
 A = Peer(id="a", address="10.0.0.1:80")
 WEB = Upstream(peers=[A])

@@ -5,7 +5,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from steelyard_controller.weight_table import WeightTable, decode, encode
+from steelyard_controller.pipeline.weight_table import WeightTable, decode, encode
 from steelyard_loadtest.dataplane.contenders import BASE, CONTENDERS, chosen
 from steelyard_loadtest.dataplane.peers import cycle, peers, reweighed, table
 from steelyard_loadtest.dataplane.schedule import steps, time_left

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from steelyard_controller.api.problems import ProblemError
-from steelyard_controller.declaration import Declaration
+from steelyard_controller.declared.declaration import Declaration
 
 
 def tag(*parts: int) -> str:

@@ -20,8 +20,8 @@ from steelyard_controller.api import auth, layers
 from steelyard_controller.api.events import MEDIA_TYPE as EVENTS
 from steelyard_controller.api.problems import ProblemError, later
 from steelyard_controller.api.streams import Ended, Streams
-from steelyard_controller.lease import Lease
 from steelyard_controller.service import Service
+from steelyard_controller.state.lease import Lease
 
 log = logging.getLogger("steelyard.controller")
 

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from steelyard_agent import wire
 
 from steelyard_controller.api.problems import Mistake
-from steelyard_controller.upstream import Blend, Check, Peer, Upstream
+from steelyard_controller.declared.upstream import Blend, Check, Peer, Upstream
 
 WHOLE = "document"
 """The field of a mistake that lies in no single one."""

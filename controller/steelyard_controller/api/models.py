@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from steelyard_controller import address as addresses
-from steelyard_controller.upstream import Check, Peer, Upstream
+from steelyard_controller.declared.upstream import Check, Peer, Upstream
+from steelyard_controller.names import address as addresses
 
 
 def _address(value: str) -> str:

@@ -11,11 +11,11 @@ from steelyard_controller.api.conditions import tag
 from steelyard_controller.api.found import PeerName, UpstreamName
 from steelyard_controller.api.problems import ProblemError, responses
 from steelyard_controller.api.upstreams import IfMatch
-from steelyard_controller.declaration import Unknown, peer_of, with_patch, with_peer, without_peer
+from steelyard_controller.declared.declaration import Unknown, peer_of, with_patch, with_peer, without_peer
+from steelyard_controller.declared.upstream import Peer, Upstream
 from steelyard_controller.outcome import explanation
 from steelyard_controller.overview import overview
 from steelyard_controller.service import Service
-from steelyard_controller.upstream import Peer, Upstream
 
 FIELDS = tuple(Peer.model_fields)[1:]
 

@@ -9,8 +9,8 @@ from steelyard_controller.api import body, conditions, found, models
 from steelyard_controller.api.conditions import tag
 from steelyard_controller.api.found import UpstreamName
 from steelyard_controller.api.problems import later, responses
+from steelyard_controller.pipeline.weight_table import to_json
 from steelyard_controller.service import NotKept, Service
-from steelyard_controller.weight_table import to_json
 
 SIGNATURE_HEADER = "Steelyard-Signature"
 

@@ -10,9 +10,9 @@ from steelyard_controller.api import body, conditions, found, models, writing
 from steelyard_controller.api.conditions import tag
 from steelyard_controller.api.found import UpstreamName
 from steelyard_controller.api.problems import responses
+from steelyard_controller.declared.upstream import Upstream
 from steelyard_controller.overview import overview
 from steelyard_controller.service import Service
-from steelyard_controller.upstream import Upstream
 
 EXAMPLE = {
     "law": "steelyard",

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ValidationError
 from steelyard_controller.api import body, mistakes
 from steelyard_controller.api.conditions import expected_revision, tag
 from steelyard_controller.api.problems import Mistake, ProblemError, invalid, later
-from steelyard_controller.declaration import Declaration, Unknown
+from steelyard_controller.declared.declaration import Declaration, Unknown
+from steelyard_controller.declared.upstream import Upstream
 from steelyard_controller.service import Conflict, NotKept, NotLeading, Service
-from steelyard_controller.upstream import Upstream
 
 
 class Edit:

@@ -19,7 +19,7 @@ from steelyard_controller.cli.exits import Exit, Failure, UsageError
 from steelyard_controller.cli.session import Session, opened
 
 if TYPE_CHECKING:
-    from steelyard_controller.upstream import Upstream
+    from steelyard_controller.declared.upstream import Upstream
 
 
 def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -38,7 +38,7 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 
 def _run(given: argparse.Namespace) -> int:
-    from steelyard_controller import declaration
+    from steelyard_controller.declared import declaration
 
     sections = _sections(given.file)
     with opened(given) as session:
@@ -62,8 +62,8 @@ def _run(given: argparse.Namespace) -> int:
 
 def _sections(file: Path) -> "dict[str, Upstream]":
     """Return the upstreams of a file; raise `UsageError`."""
-    from steelyard_controller import declaration
-    from steelyard_controller.upstream import Upstream
+    from steelyard_controller.declared import declaration
+    from steelyard_controller.declared.upstream import Upstream
 
     try:
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def _sections(file: Path) -> "dict[str, Upstream]":
 
 def _declared(session: Session, name: str) -> "tuple[Upstream | None, str | None]":
     """Return what is declared now and its ETag; None where there is nothing."""
-    from steelyard_controller.upstream import Upstream
+    from steelyard_controller.declared.upstream import Upstream
 
     where = path("upstreams", name, "declaration")
     try:
@@ -103,7 +103,7 @@ def _declared(session: Session, name: str) -> "tuple[Upstream | None, str | None
 
 def _merged(before: "Upstream | None", section: "Upstream", *, prune: bool) -> "Upstream":
     """Return what is declared after the section is applied; raise pydantic's ValidationError."""
-    from steelyard_controller.declaration import Declaration, with_file
+    from steelyard_controller.declared.declaration import Declaration, with_file
 
     if before is None:
         return section

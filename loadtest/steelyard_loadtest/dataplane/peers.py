@@ -6,7 +6,7 @@ loopback, so each server has an address of its own.
 
 from dataclasses import dataclass, replace
 
-from steelyard_controller.weight_table import TablePeer, WeightTable
+from steelyard_controller.pipeline.weight_table import TablePeer, WeightTable
 
 UPSTREAM = "web"
 HEAVIEST = 10

@@ -5,7 +5,7 @@ import time
 from types import TracebackType
 
 from pymemcache.client.base import Client
-from steelyard_controller import weight_table
+from steelyard_controller.pipeline import weight_table
 
 from steelyard_loadtest.dataplane.peers import UPSTREAM, Peer, table
 

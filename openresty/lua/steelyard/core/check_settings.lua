@@ -1,7 +1,7 @@
 --- The settings of an active check, from nginx.conf or from a weight table. Pure.
 --
 -- The bounds stand here once for both; the controller's are the same
--- (controller/steelyard_controller/weight_table.py). In nginx.conf a mistake is
+-- (controller/steelyard_controller/pipeline/weight_table.py). In nginx.conf a mistake is
 -- the caller's, and raises; in a weight table it makes the table refused.
 --
 --   about   what is asked, and which answers are good: what was found out by a

@@ -1,6 +1,6 @@
 --- The traffic report: what this load balancer saw of each peer in one interval.
 --
--- The consumer is controller/steelyard_controller/traffic.py; both ends are
+-- The consumer is controller/steelyard_controller/pipeline/traffic.py; both ends are
 -- tested on docs/contract/traffic.json. Pure.
 
 local json = require "steelyard.core.json"

@@ -1,6 +1,6 @@
 --- The weight table: the wire format between the controller and nginx.
 --
--- The producer is controller/steelyard_controller/weight_table.py; both ends
+-- The producer is controller/steelyard_controller/pipeline/weight_table.py; both ends
 -- are tested on docs/contract/weights.json. A controller publishes each second
 -- and changes little: what a table has in common with the one before is taken
 -- from there, peers and all, so that it costs nobody anything. A peer of a

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from steelyard_controller import address
+from steelyard_controller.names import address
 
 FAULT_AGAIN_S = 5.0
 """A name that was not found is asked for sooner than one that was: its server may be starting just now."""

@@ -25,14 +25,14 @@ import redis.asyncio as redis_client
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from steelyard_agent import wire
 
-from steelyard_controller import declaration as declarations
-from steelyard_controller import lease as leases
-from steelyard_controller import redis_scripts as scripts
-from steelyard_controller import saved as states
-from steelyard_controller.declaration import Declaration
-from steelyard_controller.lease import Lease
-from steelyard_controller.saved import Newer, Saved
-from steelyard_controller.state import SCHEMA, Declared, Lost, Rejected, Unavailable
+from steelyard_controller.declared import declaration as declarations
+from steelyard_controller.declared.declaration import Declaration
+from steelyard_controller.state import lease as leases
+from steelyard_controller.state import redis_scripts as scripts
+from steelyard_controller.state import saved as states
+from steelyard_controller.state.lease import Lease
+from steelyard_controller.state.saved import Newer, Saved
+from steelyard_controller.state.store import SCHEMA, Declared, Lost, Rejected, Unavailable
 
 log = logging.getLogger("steelyard.controller")
 

@@ -6,11 +6,11 @@ I/O; `takeover` decides.
 import logging
 from collections.abc import Mapping
 
-from steelyard_controller.lease import Lease
+from steelyard_controller.declared.upstream import Upstream
+from steelyard_controller.leading.takeover import takeover
 from steelyard_controller.loop import Loop
-from steelyard_controller.state import Store
-from steelyard_controller.takeover import takeover
-from steelyard_controller.upstream import Upstream
+from steelyard_controller.state.lease import Lease
+from steelyard_controller.state.store import Store
 
 log = logging.getLogger("steelyard.controller")
 

@@ -22,7 +22,7 @@ from math import floor
 from steelyard_agent import wire
 
 from steelyard_controller.outcome import Outcome
-from steelyard_controller.weight_table import WeightTable
+from steelyard_controller.pipeline.weight_table import WeightTable
 
 # The largest weight that HAProxy has.
 MOST = 256

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from steelyard_controller.declaration import Declaration, mistakes, with_file
-from steelyard_controller.state import Declared
-from steelyard_controller.upstream import Upstream
+from steelyard_controller.declared.declaration import Declaration, mistakes, with_file
+from steelyard_controller.declared.upstream import Upstream
+from steelyard_controller.state.store import Declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from steelyard_agent import wire
 
-from steelyard_controller import address as addresses
 from steelyard_controller import laws
+from steelyard_controller.names import address as addresses
 
 Name = Annotated[str, Field(pattern=f"^{wire.NAME.pattern}$")]
 

@@ -15,13 +15,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from steelyard_controller import grid
 from steelyard_controller.cycle import Cycle
 from steelyard_controller.faults import Faults
-from steelyard_controller.leadership import Leadership
-from steelyard_controller.lease import Lease
+from steelyard_controller.leading.leadership import Leadership
+from steelyard_controller.leading.taking_up import TakingUp
 from steelyard_controller.loop import Loop
-from steelyard_controller.memcached import Forbidden
-from steelyard_controller.saved import Newer
-from steelyard_controller.state import Lost, Unavailable
-from steelyard_controller.taking_up import TakingUp
+from steelyard_controller.pipeline.memcached import Forbidden
+from steelyard_controller.state.lease import Lease
+from steelyard_controller.state.saved import Newer
+from steelyard_controller.state.store import Lost, Unavailable
 
 log = logging.getLogger("steelyard.controller")
 

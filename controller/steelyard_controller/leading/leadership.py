@@ -22,9 +22,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from steelyard_controller.faults import Faults
-from steelyard_controller.lease import Lease
-from steelyard_controller.saved import Newer
-from steelyard_controller.state import Store, Unavailable
+from steelyard_controller.state.lease import Lease
+from steelyard_controller.state.saved import Newer
+from steelyard_controller.state.store import Store, Unavailable
 
 log = logging.getLogger("steelyard.controller")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from steelyard_controller.upstream import Peer, Upstream
+from steelyard_controller.declared.upstream import Peer, Upstream
 
 VERSION = 1
 

@@ -1,8 +1,8 @@
 """Whether the table of an upstream can be published at all. Pure."""
 
-from steelyard_controller import weight_table
-from steelyard_controller.upstream import Upstream
-from steelyard_controller.weight_table import MAX_WEIGHT, TablePeer, TableTooLarge, WeightTable
+from steelyard_controller.declared.upstream import Upstream
+from steelyard_controller.pipeline import weight_table
+from steelyard_controller.pipeline.weight_table import MAX_WEIGHT, TablePeer, TableTooLarge, WeightTable
 
 # A row has at most 64 + 260 characters of names, and some 80 more.
 PEERS_THAT_ALWAYS_FIT = 2000

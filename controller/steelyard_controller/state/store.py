@@ -1,6 +1,6 @@
 """What must outlive a restart, and who may write it: the contract of a store.
 
-No I/O here: `state_redis` and `state_memory` keep it. Every write is fenced:
+No I/O here: `redis_store` and `memory_store` keep it. Every write is fenced:
 it names the lease under which it is made, and changes nothing once that is
 another's. The store away is a value: the controller goes on from memory and
 says that it is degraded.
@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from steelyard_controller.declaration import Declaration
-from steelyard_controller.lease import Lease
-from steelyard_controller.saved import Saved
+from steelyard_controller.declared.declaration import Declaration
+from steelyard_controller.state.lease import Lease
+from steelyard_controller.state.saved import Saved
 
 SCHEMA = 1
 """The version of what the keys hold; it stands in each key."""

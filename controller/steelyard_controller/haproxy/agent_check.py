@@ -13,8 +13,8 @@ import logging
 from collections.abc import Mapping
 from typing import Protocol
 
-from steelyard_controller import agent_answer
-from steelyard_controller.agent_answer import Row
+from steelyard_controller.haproxy import agent_answer
+from steelyard_controller.haproxy.agent_answer import Row
 from steelyard_controller.outcome import Outcome
 
 log = logging.getLogger("steelyard.controller")

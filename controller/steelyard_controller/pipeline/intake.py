@@ -14,8 +14,8 @@ from steelyard_agent import record, signature
 from steelyard_agent.record import SampleRecord
 from steelyard_agent.wire import Reason, Refused
 
-from steelyard_controller import traffic
-from steelyard_controller.traffic import TrafficReport
+from steelyard_controller.pipeline import traffic
+from steelyard_controller.pipeline.traffic import TrafficReport
 
 Message = TypeVar("Message", SampleRecord, TrafficReport)
 

@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from steelyard_controller.declaration import Declaration
-from steelyard_controller.lease import Lease
-from steelyard_controller.saved import Saved
-from steelyard_controller.state import Declared
+from steelyard_controller.declared.declaration import Declaration
+from steelyard_controller.state.lease import Lease
+from steelyard_controller.state.saved import Saved
+from steelyard_controller.state.store import Declared
 
 
 class InMemory:

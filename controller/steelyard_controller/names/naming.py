@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from steelyard_controller.cycle import Cycle
 from steelyard_controller.faults import Faults
-from steelyard_controller.resolve import Resolver
+from steelyard_controller.names.resolve import Resolver
 
 
 class Naming:

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_args
 from steelyard_agent import wire
 from steelyard_agent.wire import Bad, Refused
 
-from steelyard_controller import address as addresses
+from steelyard_controller.names import address as addresses
 
 State = Literal["up", "drain", "down", "backup"]
 STATES: tuple[str, ...] = get_args(State)

@@ -12,8 +12,8 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 
-from steelyard_controller import resolved
-from steelyard_controller.resolved import Addressed, Known
+from steelyard_controller.names import resolved
+from steelyard_controller.names.resolved import Addressed, Known
 
 log = logging.getLogger("steelyard.controller")
 

@@ -1,0 +1,1 @@
+"""HAProxy follows the weights too: its agent-check."""

@@ -1,0 +1,1 @@
+"""Addresses, and the names in them: the controller resolves them, because a picker cannot."""

@@ -1,0 +1,1 @@
+"""What goes through Memcached: samples and traffic reports in, weight tables out."""
