@@ -50,8 +50,9 @@ return function(content_type, write)
         end
         local breathe = clock.breather(SLICE_S, PAUSE_S)
         write(function(text)
-            -- Waits for a slow reader, so no more than a piece is ever held for it.
-            if not ngx.print(text) or not ngx.flush(true) then
+            -- Waits for a slow reader, so no more than a piece is ever held for it. What goes to an HTTP/1.0 client
+            -- is held whole by nginx, which has to count it first; flush fails there.
+            if not ngx.print(text) or (ngx.req.http_version() > 1.0 and not ngx.flush(true)) then
                 ngx.exit(ngx.ERROR) -- who asked is gone
             end
             breathe()
