@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CLUSTER := $(BIN)/steelyard-loadtest cluster
 
-.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law plot-law clean
+.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law plot-law clean compose-up compose-down compose-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,19 @@ page:  ## build the controller's page again (setup does it too)
 
 lock:  ## pin the dependencies again (requirements/*.txt)
 	@scripts/lock
+
+# Version 2 where it is here, else docker-compose 1.29; looked up only where it is used.
+COMPOSE = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
+
+compose-up:  ## the cluster in containers: http://localhost:8080 (docs/operations.md)
+	@scripts/compose-secrets
+	@$(COMPOSE) up --detach --build
+
+compose-down:  ## stop it; what Redis and nginx have kept stays (docker compose down --volumes: not)
+	@$(COMPOSE) --profile loadtest --profile monitoring down
+
+compose-test: setup-tests  ## the same on a real engine: load, a burner, one part after the other killed, nothing left
+	@scripts/compose-test
 
 churn: setup-tests  ## one minute of wrk while servers come, drain, go and change weight every second: 0 failures
 	CHURN_SECONDS=60 $(BIN)/pytest -q -s openresty/tests/test_churn.py

@@ -1,0 +1,31 @@
+"""One cluster in containers for all the tests here, which leave it as whole as they found it."""
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from conftest import free_port
+
+from .stack import Stack
+from .visitors import Visitors
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The cluster, up and working."""
+    engine = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
+    if engine.returncode != 0:
+        pytest.fail(f"no Docker engine answers; scripts/compose-test starts one: {engine.stderr.strip()}")
+    found = Stack(tmp_path_factory.mktemp("compose"), [free_port() for _ in range(6)])
+    found.up()
+    yield found
+    found.down()
+
+
+@pytest.fixture
+def visitors(stack: Stack) -> Iterator[Visitors]:
+    """Requests all through the test, the first hundred of which are answered."""
+    with Visitors(stack.lb_port) as found:
+        found.next(100)
+        yield found

@@ -1,0 +1,83 @@
+"""A constant rate of requests over a few kept connections, and what became of each."""
+
+import http.client
+import threading
+import time
+from collections import Counter
+
+# About a third of what the three servers can do, which have one core together.
+REQUESTS_PER_S = 90
+
+# Kept connections: each new one would cost the engine's proxy and the kernel's table of connections.
+CONNECTIONS = 12
+
+TIMEOUT_S = 15
+
+
+class Visitors:
+    """Requests at a constant rate until they are stopped; who answered, and what failed."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._served: Counter[str] = Counter()
+        self._threads = [threading.Thread(target=self._drive, args=(n,)) for n in range(CONNECTIONS)]
+        self.failures: list[str] = []
+
+    def __enter__(self) -> "Visitors":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def served(self) -> Counter[str]:
+        """Return how many requests each server has answered so far."""
+        with self._lock:
+            return Counter(self._served)
+
+    def next(self, requests: int) -> Counter[str]:
+        """Wait for so many more answers; return who gave them."""
+        before = self.served()
+        deadline = time.monotonic() + requests / REQUESTS_PER_S * 10 + TIMEOUT_S
+        while sum((during := self.served() - before).values()) < requests:
+            if time.monotonic() > deadline:
+                raise AssertionError(
+                    f"only {sum(during.values())} of {requests} answers; {self.failures[:3]}"
+                )
+            self._stop.wait(0.05)
+        return during
+
+    def share(self, server: str, requests: int = 300) -> float:
+        """Return a server's share of the next so many requests."""
+        during = self.next(requests)
+        return during[server] / sum(during.values())
+
+    def _drive(self, number: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
+        next_s = time.monotonic() + number / REQUESTS_PER_S
+        while not self._stop.wait(max(0.0, next_s - time.monotonic())):
+            next_s = max(next_s + CONNECTIONS / REQUESTS_PER_S, time.monotonic() - 1)
+            sent_s = time.monotonic()
+            try:
+                connection.request("GET", "/")
+                answer = connection.getresponse()
+                body = answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                self._fail(f"{error!r} after {time.monotonic() - sent_s:.2f} s")
+                continue
+            if answer.status == 200:
+                with self._lock:
+                    self._served[answer.getheader("X-Served-By", "nobody")] += 1
+            else:
+                self._fail(f"{answer.status} {body[:300].decode(errors='replace')}")
+        connection.close()
+
+    def _fail(self, what: str) -> None:
+        with self._lock:
+            self.failures.append(what)
