@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
+from steelyard_controller import turns
 from steelyard_controller.cycle import Cycle
 from steelyard_controller.declared import declaration as declarations
 from steelyard_controller.declared.declaration import Declaration, Unknown
@@ -149,18 +150,20 @@ class Service:
         edit: Callable[[Upstream | None], Upstream | None],
         *,
         revision: int | None = None,
+        by: str = "",
     ) -> Declaration | None:
         """Change what is declared of an upstream, and return it as it is kept; None: it is gone.
 
         `edit` gets the upstream as declared, None where there is none, and returns what it is to be, None
         to delete it. Nothing has changed when this raises: what `edit` raises, `Conflict` where the
         declaration is not of `revision`, `NotLeading`, `NotKept`, ValueError for what cannot be published.
+        `by` says in the log who asked for it.
         """
         # Shielded: a client that goes away must not leave the store and this memory at odds.
-        return await asyncio.shield(self._changed(name, edit, revision))
+        return await asyncio.shield(self._changed(name, edit, revision, by))
 
     async def _changed(
-        self, name: str, edit: Callable[[Upstream | None], Upstream | None], revision: int | None
+        self, name: str, edit: Callable[[Upstream | None], Upstream | None], revision: int | None, by: str
     ) -> Declaration | None:
         async with self._reign.changing:
             lease = self._reign.led
@@ -191,7 +194,7 @@ class Service:
             else:
                 self._loop.follow(name, after)
             said = declarations.differences(before.upstream if before else None, upstream)
-            log.info("%s: %s", name, said, extra={"event": "declared", "upstream": name})
+            log.info("%s: %s", name, said, extra={"event": "declared", "upstream": name, "by": by})
             self._tell_change(name, after, said)
             return after
 
@@ -240,7 +243,10 @@ class Service:
 
     async def _tell_tick(self, cycle: Cycle) -> None:
         outcome, declared = cycle.outcome, cycle.declaration
-        if outcome is not None and self.listeners.any_for(cycle.name):
+        if outcome is None or not self.listeners.any_for(cycle.name):
+            return
+        apart = turns.telling_period(len(outcome.table.peers))
+        if turns.is_turn(outcome.table.generation, 0, apart):
             # Of 10,000 servers this takes most of a second.
             data = await asyncio.to_thread(lambda: _json(overview(outcome, declared)))
             self.listeners.tell(Event("tick", cycle.name, data))

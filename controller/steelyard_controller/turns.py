@@ -1,4 +1,4 @@
-"""Whose turn it is to be kept: law memories and moments of history, spread over the ticks. Pure.
+"""Whose turn it is to be kept, or told: memories, moments of history, events, spread over the ticks. Pure.
 
 Of a few servers everything is kept at every tick. Of thousands that would be
 most of a tick's work and megabytes a second, for figures that move within
@@ -23,6 +23,11 @@ def memory_period(total: int) -> int:
 def moment_period(peers: int, total: int) -> int:
     """Return how many ticks apart an upstream's moments are, with so many servers in it and in all."""
     return max(1 + peers // PEERS_A_MOMENT, 1 + total // PEERS_A_TICK)
+
+
+def telling_period(peers: int) -> int:
+    """Return how many ticks apart who listens is told of an upstream with so many servers."""
+    return 1 + peers // PEERS_A_TICK
 
 
 def is_turn(tick: int, position: int, period: int) -> bool:

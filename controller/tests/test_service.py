@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -111,6 +112,22 @@ def test_changes_at_the_same_time_all_count(memcached: Daemon, redis_server: Dae
         assert stored(redis_server) == held(service)
 
     leading(memcached, redis_server, steps)
+
+
+def test_the_log_has_each_change_once_and_who_asked_for_it(
+    memcached: Daemon, redis_server: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def steps(service: Service) -> None:
+        await service.change("web", edit("a", **DRAIN), by="admin at 10.0.0.9")
+        await service.change("web", edit("a", **DRAIN), by="admin at 10.0.0.9")
+
+    leading(memcached, redis_server, steps)
+    lines = [record for record in caplog.records if getattr(record, "event", None) == "declared"]
+    assert [(vars(line)["by"], line.getMessage()) for line in lines] == [
+        ("admin at 10.0.0.9", "web: a: state up -> drain")
+    ]
 
 
 def test_of_two_that_change_the_same_revision_one_is_told(memcached: Daemon, redis_server: Daemon) -> None:

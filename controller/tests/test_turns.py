@@ -19,6 +19,10 @@ def test_the_moments_of_a_large_upstream_lie_apart() -> None:
     assert turns.moment_period(100, 10_000) == 11
 
 
+def test_who_listens_is_told_of_every_tick_but_of_very_many_servers() -> None:
+    assert (turns.telling_period(999), turns.telling_period(10_000)) == (1, 11)
+
+
 @given(st.integers(0, 10**6), st.integers(0, 10**4), st.integers(1, 200))
 def test_each_has_exactly_one_turn_in_a_period(first: int, position: int, period: int) -> None:
     assert sum(turns.is_turn(tick, position, period) for tick in range(first, first + period)) == 1

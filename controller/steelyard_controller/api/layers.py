@@ -181,6 +181,12 @@ class Headless:
         await self._app({**scope, "method": "GET", HEAD: True}, receive, without_body)
 
 
+def who(scope: Scope) -> str:
+    """Return who asks, for the log: the role, and where the connection comes from."""
+    client = scope.get("client")
+    return f"{scope.get(ROLE, 'read')} at {client[0] if client else 'nowhere'}"
+
+
 def _asked(scope: Scope) -> auth.Asked:
     client = scope.get("client")
     return auth.Asked(

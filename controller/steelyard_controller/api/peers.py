@@ -95,7 +95,9 @@ def routes(service: Service) -> APIRouter:
                 before, peer, {name: document[name] for name in ("address", "baseline") if name in document}
             )
 
-        declared = await writing.change(service, upstream, edit, if_match=if_match)
+        declared = await writing.change(
+            service, upstream, edit, by=layers.who(request.scope), if_match=if_match
+        )
         return writing.answer(peer_of(declared.upstream, peer), declared, created=created)
 
     @router.patch(
@@ -120,7 +122,9 @@ def routes(service: Service) -> APIRouter:
                 raise Unknown(f"no upstream is called {upstream}")
             return with_patch(before, peer, document)
 
-        declared = await writing.change(service, upstream, edit, if_match=if_match)
+        declared = await writing.change(
+            service, upstream, edit, by=layers.who(request.scope), if_match=if_match
+        )
         return writing.answer(peer_of(declared.upstream, peer), declared, created=False)
 
     @router.delete(
@@ -130,7 +134,9 @@ def routes(service: Service) -> APIRouter:
         response_class=Response,
         responses=responses(401, 403, 404, 412, 422, 503),
     )
-    async def delete_peer(upstream: UpstreamName, peer: PeerName, if_match: IfMatch = None) -> Response:
+    async def delete_peer(
+        request: Request, upstream: UpstreamName, peer: PeerName, if_match: IfMatch = None
+    ) -> Response:
         """Forget a server."""
         found.cycle_of(service, upstream)
 
@@ -139,7 +145,7 @@ def routes(service: Service) -> APIRouter:
                 raise Unknown(f"no upstream is called {upstream}")
             return without_peer(before, peer)
 
-        await writing.change(service, upstream, edit, if_match=if_match)
+        await writing.change(service, upstream, edit, by=layers.who(request.scope), if_match=if_match)
         return Response(status_code=204)
 
     @router.get(

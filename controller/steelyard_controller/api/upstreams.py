@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 
-from steelyard_controller.api import body, conditions, found, models, writing
+from steelyard_controller.api import body, conditions, found, layers, models, writing
 from steelyard_controller.api.conditions import tag
 from steelyard_controller.api.found import UpstreamName
 from steelyard_controller.api.problems import responses
@@ -105,7 +105,12 @@ def routes(service: Service) -> APIRouter:
         wanted = body.parsed(Upstream, document)
         edit = writing.Edit(lambda _: wanted)
         declared = await writing.change(
-            service, upstream, edit, if_match=if_match, if_none_match=if_none_match
+            service,
+            upstream,
+            edit,
+            by=layers.who(request.scope),
+            if_match=if_match,
+            if_none_match=if_none_match,
         )
         return writing.answer(declared.upstream, declared, created=edit.found_none)
 
@@ -116,10 +121,10 @@ def routes(service: Service) -> APIRouter:
         response_class=Response,
         responses=responses(401, 403, 404, 409, 412, 422, 503),
     )
-    async def delete_upstream(upstream: UpstreamName, if_match: IfMatch = None) -> Response:
+    async def delete_upstream(request: Request, upstream: UpstreamName, if_match: IfMatch = None) -> Response:
         """Forget an upstream and all about it; nginx keeps its last table, as when the controller is away."""
         found.cycle_of(service, upstream)
-        await writing.remove(service, upstream, if_match=if_match)
+        await writing.remove(service, upstream, by=layers.who(request.scope), if_match=if_match)
         return Response(status_code=204)
 
     return router

@@ -32,20 +32,21 @@ async def change(
     upstream: str,
     edit: Callable[[Upstream | None], Upstream],
     *,
+    by: str,
     if_match: str | None = None,
     if_none_match: str | None = None,
 ) -> Declaration:
     """Change what is declared, and return it; raise the problem that says why it did not change."""
-    declared = await _asked(service, upstream, edit, if_match, if_none_match)
+    declared = await _asked(service, upstream, edit, by, if_match, if_none_match)
     if declared is None:
         raise RuntimeError("an edit that returns an upstream does not delete it")
     return declared
 
 
-async def remove(service: Service, upstream: str, *, if_match: str | None = None) -> None:
+async def remove(service: Service, upstream: str, *, by: str, if_match: str | None = None) -> None:
     """Forget an upstream; raise the problem that says why it is still there."""
     try:
-        await _asked(service, upstream, lambda _: None, if_match, None)
+        await _asked(service, upstream, lambda _: None, by, if_match, None)
     except ProblemError as error:
         # Nothing was sent that could be wrong: what stands in the way is the state of things.
         raise ProblemError(409, error.errors[0].message) if error.status_code == 422 else error from None
@@ -74,6 +75,7 @@ async def _asked(
     service: Service,
     upstream: str,
     edit: Callable[[Upstream | None], Upstream | None],
+    by: str,
     if_match: str | None,
     if_none_match: str | None,
 ) -> Declaration | None:
@@ -81,7 +83,7 @@ async def _asked(
     before = None if cycle is None else cycle.declaration
     revision = expected_revision(if_match, if_none_match, before, upstream=upstream)
     try:
-        return await service.change(upstream, edit, revision=revision)
+        return await service.change(upstream, edit, revision=revision, by=by)
     except NotLeading:
         raise later(
             "this controller does not lead any more, and nothing has changed: send it again"
