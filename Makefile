@@ -33,7 +33,7 @@ spec:  ## Lua specs on plain LuaJIT
 	busted -f openresty/.busted
 
 unit:  ## Python tests that need no daemon
-	$(BIN)/pytest -q -m "not integration and not e2e"
+	$(BIN)/pytest -q -n auto -m "not integration and not e2e"
 
 integration:  ## real memcached, redis and nginx on free ports
 	$(BIN)/pytest -q -m integration

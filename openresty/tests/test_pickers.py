@@ -61,6 +61,7 @@ def test_every_picker_serves_the_weights_at_rest(rig: Rig, workers: int, picker:
 def test_a_new_picker_is_used_without_a_reload(rig: Rig) -> None:
     a, b = rig.backend("a"), rig.backend("b")
     edge = rig.edge(workers=2)
+    rig.wait_until(lambda: len(edge.worker_pids()) == 2, "both workers are there")
     pids = edge.worker_pids()
     for generation, picker in enumerate(("vnswrr", "least_conn", "peak_ewma", "vnswrr2"), start=1):
         rig.publish(rows((a, 1), (b, 1)), generation=generation, picker=picker)
