@@ -29,7 +29,7 @@ LUA = Path(__file__).parents[1] / "lua"
 MODULES = Path("/usr/lib/nginx/modules")
 PATIENCE_S = 20.0  # for a loaded machine; nothing waits that long when all is well
 NEVER_IN_A_LOG = ("[emerg]", "[alert]", "ngx.sleep(0)", "stack traceback", "attempt to", "runtime error")
-# What nginx says of a worker that a test killed, the second where it held the lock of a shared dict just then.
+# What nginx says of a worker that a test killed; the second, where it held the lock of a shared dict.
 OF_A_KILLED_WORKER = ("exited on signal 9", "was locked by")
 
 
