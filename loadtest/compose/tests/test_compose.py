@@ -193,6 +193,7 @@ def test_a_container_that_dies_by_itself_is_started_again(stack: Stack, visitors
     until(lambda: stack.inspect(leader)["State"]["Pid"] not in (0, pid), f"{leader} was started again")
     assert stack.inspect(leader)["RestartCount"] == before + 1
     until(stack.is_ready, "the cluster works")
+    until(lambda: stack.service(leader), f"{leader} answers again")
     assert visitors.failures == []
 
 
@@ -203,6 +204,7 @@ def test_a_backup_brings_back_what_was_declared(stack: Stack, tmp_path: Path) ->
     def pin() -> object:
         return (stack.json(stack.api_ports[CONTROLLERS[0]], peer) or {"pin": "?"})["pin"]
 
+    until(lambda: stack.service(CONTROLLERS[0]) and stack.leader(), "the controller answers, and one leads")
     assert stack.patch(CONTROLLERS[0], peer, {"pin": 20}, token) == 200
     stack.redis_script("backup", tmp_path / "backup.rdb")
     assert stack.patch(CONTROLLERS[0], peer, {"pin": None}, token) == 200
