@@ -4,20 +4,21 @@ Pure: models that say what is wrong with a declaration and how to mend it.
 """
 
 from collections import Counter
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from steelyard_agent import wire
 
 from steelyard_controller import laws
 from steelyard_controller.names import address as addresses
+from steelyard_controller.pipeline import weight_table
 
 Name = Annotated[str, Field(pattern=f"^{wire.NAME.pattern}$")]
 
-# They go into a request of nginx as they are: nothing in them may end its line.
-_PATH = r"^/[!-~]{0,1000}$"
-_HOST = r"^[A-Za-z0-9.:_\[\]-]{1,253}$"
-_HASH_KEY = r"^(address|uri|(header|cookie|argument):[A-Za-z0-9_-]{1,64})$"
+# What can be declared is what a weight table can carry.
+_PATH = f"^{weight_table.PATH.pattern}$"
+_HOST = f"^{weight_table.HOST.pattern}$"
+_HASH_KEY = f"^({weight_table.HASH_KEY.pattern})$"
 
 
 class Peer(BaseModel):
@@ -28,7 +29,7 @@ class Peer(BaseModel):
     id: Name
     address: str
     baseline: float | None = Field(default=None, gt=0, le=1e6)
-    state: Literal["up", "drain", "down", "backup"] = "up"
+    state: weight_table.State = "up"
     pin: float | None = Field(default=None, gt=0, lt=100)
 
     @property
