@@ -4,11 +4,10 @@ import pytest
 from steelyard_loadtest.dataplane.records import (
     Load,
     Measured,
-    UnreadableError,
     parse_load,
-    parse_resident,
-    parse_schedstats,
 )
+from steelyard_loadtest.machine.errors import UnreadableError
+from steelyard_loadtest.machine.procfs import parse_resident, parse_schedstats
 
 WRK = """Running 2s test @ http://127.0.0.1:20001/
   1 threads and 64 connections

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from steelyard_loadtest.dataplane import arguments, files, network, session, summary, table
+from steelyard_loadtest.dataplane import arguments, files, session, summary, table
 from steelyard_loadtest.dataplane.contenders import CONTENDERS
-from steelyard_loadtest.dataplane.errors import BenchError
-from steelyard_loadtest.dataplane.found import Found, find
 from steelyard_loadtest.dataplane.verdict import verdicts
+from steelyard_loadtest.machine import network
+from steelyard_loadtest.machine.errors import SetupError
+from steelyard_loadtest.machine.found import Found, find
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -58,13 +59,15 @@ def run(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop is a stop: keep what was measured
     try:
         found = find(options.nginx)
+        if found.wrk is None:
+            raise SetupError("wrk is not installed; it makes the load: apt-get install wrk")
         if options.page:
             files.fill(options.page.read_text(encoding="utf-8"), "")  # better now than in half an hour
         where = network.enter(sys.argv[1:])
         conditions = _conditions(found, where)
         with tempfile.TemporaryDirectory(prefix="steelyard-dataplane-") as folder:
             results = session.run(_plan(options), found, Path(folder))
-    except (BenchError, OSError, ValueError) as error:
+    except (SetupError, OSError, ValueError) as error:
         print(f"steelyard-loadtest dataplane: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -17,7 +17,7 @@ CHANGES = 2
 
 
 def cost(rig: Rig, step: Step, seconds: int) -> Measured:
-    """Measure what a request costs a contender. Raises ContenderError."""
+    """Measure what a request costs a contender. Raises ProgramError."""
     with rig.proxy(step.contender, step.peers) as proxy:
         rig.warm_up(proxy)
         before_s = proxy.process.cpu_s() if proxy.process else 0.0
@@ -33,7 +33,7 @@ def cost(rig: Rig, step: Step, seconds: int) -> Measured:
 
 
 def change(rig: Rig, step: Step) -> list[Reweighed]:
-    """Change all weights under load, there and back; nginx's own are left alone. Raises ContenderError."""
+    """Change all weights under load, there and back; nginx's own are left alone. Raises ProgramError."""
     found = []
     with rig.proxy(step.contender, step.peers) as proxy:
         rig.warm_up(proxy)

@@ -1,14 +1,11 @@
 """What was measured, and how it is read from wrk's and the kernel's words. Pure."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+from steelyard_loadtest.machine.errors import UnreadableError
+
 _FIGURES = re.compile(r"^figures((?: [a-z0-9_]+=-?\d+)+)$", re.MULTILINE)
-
-
-class UnreadableError(ValueError):
-    """A program said something else than it always does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,16 +87,3 @@ def parse_load(output: str) -> Load:
     if load.requests < 1 or load.seconds <= 0:
         raise UnreadableError("wrk got no answer at all")
     return load
-
-
-def parse_schedstats(texts: Iterable[str]) -> float:
-    """Return the CPU seconds of threads from their /proc/PID/task/TID/schedstat."""
-    return sum(int(text.split()[0]) for text in texts) / 1e9
-
-
-def parse_resident(status: str) -> int:
-    """Return the resident bytes from /proc/PID/status. Raises UnreadableError."""
-    match = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
-    if match is None:
-        raise UnreadableError("/proc/PID/status has no VmRSS")
-    return int(match[1]) * 1024

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard_loadtest.dataplane import network, render, wrk
+from steelyard_loadtest.dataplane import render, wrk
 from steelyard_loadtest.dataplane.contenders import Contender
-from steelyard_loadtest.dataplane.errors import BenchError, ContenderError
-from steelyard_loadtest.dataplane.found import Found
 from steelyard_loadtest.dataplane.peers import UPSTREAM, cycle, peers
-from steelyard_loadtest.dataplane.process import Process
 from steelyard_loadtest.dataplane.publish import Publisher
 from steelyard_loadtest.dataplane.records import Load
+from steelyard_loadtest.machine import network
+from steelyard_loadtest.machine.errors import ProgramError, SetupError
+from steelyard_loadtest.machine.found import Found
+from steelyard_loadtest.machine.process import Process
 
 TEMPLATES = Path(__file__).with_name("templates")
 TABLE_S = 20.0
@@ -56,22 +57,22 @@ class Rig:
             self._start_servers()
             if found.memcached:
                 self._start_memcached(found.memcached)
-        except ContenderError as error:
+        except ProgramError as error:
             self._stop.close()
-            raise BenchError(str(error)) from None
+            raise SetupError(str(error)) from None
 
     def stop(self) -> None:
         """End everything that runs."""
         self._stop.close()
 
     def load(self, url: str, *, seconds: int, connections: int | None = None, think_ms: int = 0) -> Load:
-        """Load a URL. Raises ContenderError."""
+        """Load a URL. Raises ProgramError."""
         script = self._script(think_ms)
         many = connections or self._connections
-        return wrk.run(self._found.wrk, url, script=script, connections=many, seconds=seconds)
+        return wrk.run(self._found.wrk or "wrk", url, script=script, connections=many, seconds=seconds)
 
     def warm_up(self, proxy: Proxy) -> None:
-        """Load it until the connections to all servers are open. Raises ContenderError."""
+        """Load it until the connections to all servers are open. Raises ProgramError."""
         left = WARM_CYCLES * cycle(proxy.scene.peers)
         for _ in range(MOST_WARM_UPS):
             left -= self.load(proxy.url, seconds=1).requests
@@ -80,7 +81,7 @@ class Rig:
 
     @contextlib.contextmanager
     def proxy(self, contender: Contender, count: int) -> Iterator[Proxy]:
-        """Start a contender before so many servers; end it afterwards. Raises ContenderError."""
+        """Start a contender before so many servers; end it afterwards. Raises ProgramError."""
         scene = self._scene(count, contender)
         if contender.program == "direct":
             yield Proxy(url=f"http://{scene.peers[0].address}/", scene=scene, process=None, publisher=None)
@@ -98,25 +99,25 @@ class Rig:
                 self.wait_for_table(contender, publisher.generation)
             status = self._get("/")[0]
             if status != 200:
-                raise ContenderError(f"it answers {status}: {process.last_words()}")
+                raise ProgramError(f"it answers {status}: {process.last_words()}")
             url = f"http://127.0.0.1:{scene.port}/"
             yield Proxy(url=url, scene=scene, process=process, publisher=publisher)
 
     def wait_for_table(self, contender: Contender, generation: int) -> None:
-        """Wait until our proxy serves this table, or a later one. Raises ContenderError."""
+        """Wait until our proxy serves this table, or a later one. Raises ProgramError."""
         deadline = time.monotonic() + TABLE_S
         while True:
             status, body = self._get("/steelyard/status")
             if status != 200:
-                raise ContenderError(f"its status page answers {status}: {body[:300]!r}")
+                raise ProgramError(f"its status page answers {status}: {body[:300]!r}")
             upstream = json.loads(body)["upstreams"][UPSTREAM]
             if (upstream["generation"] or 0) >= generation:
                 break
             if time.monotonic() > deadline:
-                raise ContenderError(f"no weight table within {TABLE_S:.0f} s: {upstream['last_fetch']}")
+                raise ProgramError(f"no weight table within {TABLE_S:.0f} s: {upstream['last_fetch']}")
             time.sleep(0.05)
         if upstream["picker"] != contender.method:
-            raise ContenderError(f"it has no picker {contender.method}; it fell back to {upstream['picker']}")
+            raise ProgramError(f"it has no picker {contender.method}; it fell back to {upstream['picker']}")
 
     def _write(self, contender: Contender, scene: render.Scene) -> Path:
         """Write a contender's configuration; return its path."""
@@ -164,9 +165,9 @@ class Rig:
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError as error:
-            raise ContenderError(f"needs a checkout of Steelyard: {error}") from None
+            raise ProgramError(f"needs a checkout of Steelyard: {error}") from None
         if done.returncode != 0:
-            raise ContenderError(done.stderr.strip())
+            raise ProgramError(done.stderr.strip())
         return done.stdout
 
     def _scene(self, count: int, contender: Contender | None) -> render.Scene:
@@ -199,7 +200,7 @@ class Rig:
             response = connection.getresponse()
             return response.status, response.read()
         except (OSError, http.client.HTTPException) as error:
-            raise ContenderError(f"it does not answer: {error}") from None
+            raise ProgramError(f"it does not answer: {error}") from None
         finally:
             connection.close()
 

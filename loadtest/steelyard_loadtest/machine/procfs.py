@@ -1,0 +1,19 @@
+"""What the kernel says of a process, read from /proc. Pure."""
+
+import re
+from collections.abc import Iterable
+
+from steelyard_loadtest.machine.errors import UnreadableError
+
+
+def parse_schedstats(texts: Iterable[str]) -> float:
+    """Return the CPU seconds of threads from their /proc/PID/task/TID/schedstat."""
+    return sum(int(text.split()[0]) for text in texts) / 1e9
+
+
+def parse_resident(status: str) -> int:
+    """Return the resident bytes from /proc/PID/status. Raises UnreadableError."""
+    match = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
+    if match is None:
+        raise UnreadableError("/proc/PID/status has no VmRSS")
+    return int(match[1]) * 1024
