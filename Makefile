@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CLUSTER := $(BIN)/steelyard-loadtest cluster
 
-.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law plot-law clean compose-up compose-down compose-test
+.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report plot-law clean compose-up compose-down compose-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,7 +36,8 @@ unit:  ## Python tests that need no daemon
 	$(BIN)/pytest -q -n auto -m "not integration and not e2e"
 
 integration:  ## real memcached, redis and nginx on free ports
-	$(BIN)/pytest -q -m integration
+	$(BIN)/pytest -q -n 3 -m "integration and not alone"
+	$(BIN)/pytest -q -m "integration and alone"
 
 e2e:  ## the whole cluster: burn a server, its share falls; stop, it returns
 	$(BIN)/pytest -q -m e2e
@@ -80,6 +81,10 @@ BENCH ?= --reweigh
 bench-dataplane:  ## CPU, rate and memory of a proxied request beside nginx, HAProxy, Envoy (45 min; BENCH=--quick: 6)
 	@scripts/setup --with-bench
 	@$(BIN)/steelyard-loadtest dataplane $(BENCH)
+
+report:  ## the load lab's quick set: every algorithm in seven scenarios, written to docs/benchmarks.md (20 min)
+	@scripts/setup --with-bench
+	@$(BIN)/steelyard-loadtest compare all --quick --again --out loadtest-results/quick --page docs/benchmarks.md
 
 bench-agent:  ## CPU and memory of the agent by scope, beside its targets (1 min)
 	@$(BIN)/python agent/benchmarks/bench_agent.py

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import cgroups, networks, stress, truth_cases, truth_table
 from benchmarks.truth_table import Row
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 in_cgroup = pytest.mark.usefixtures("_cgroups")
 on_cable = pytest.mark.usefixtures("_networks")

@@ -16,7 +16,7 @@ from steelyard_loadtest.demo.reach import ClusterError
 
 from conftest import free_port
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 # What each path answers: a status and a document; a list is gone through, its last answer stays.
 Answers = dict[str, list[tuple[int, object]]]

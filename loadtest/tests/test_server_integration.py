@@ -18,7 +18,7 @@ import pytest
 
 from conftest import PATIENCE_S, free_port
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 MODULE = [sys.executable, "-m", "steelyard_loadtest.server"]
 LIMIT_CORES = 0.2
@@ -349,3 +349,36 @@ def test_a_pid_file_that_is_another_s_by_then_is_left(start: Start, tmp_path: Pa
     file.write_text("1\n")
     assert server.end() == 0
     assert file.read_text() == "1\n"
+
+
+def test_with_a_delay_work_is_late_and_not_busy(start: Start) -> None:
+    assert start("--delay-ms", "2.5").json("/") == {"server": "server-1", "slept_ms": 2.5}
+
+
+def test_io_takes_the_emulated_disk_for_its_time(start: Start) -> None:
+    server = start("--disk-ops", "20")
+    assert server.json("/io?bytes=1000")["disk_ms"] >= 49
+
+
+def test_the_count_file_holds_the_answers_to_a_load(start: Start, tmp_path: Path) -> None:
+    file = tmp_path / "count"
+    server = start("--count-file", str(file))
+    for path in ("/", "/io", "/bytes", "/sleep?ms=0", "/sleep?ms=soon", "/healthz"):
+        server.request(path)
+    until(lambda: int.from_bytes(file.read_bytes(), "little") == 5)
+
+
+def test_answers_carry_the_agent_s_report_with_the_rate_while_there_is_one(
+    start: Start, tmp_path: Path
+) -> None:
+    file = tmp_path / "orca"
+    server = start("--orca-file", str(file))
+    assert "endpoint-load-metrics" not in server.request("/")[1]
+    file.write_text("TEXT cpu_utilization=0.42\n")
+
+    def carries_it() -> bool:
+        report = server.request("/")[1].get("endpoint-load-metrics", "")
+        return bool(re.fullmatch(r"TEXT cpu_utilization=0\.42,rps_fractional=\d+\.\d{3}", report))
+
+    until(carries_it)
+    assert "endpoint-load-metrics" not in server.request("/healthz")[1]
