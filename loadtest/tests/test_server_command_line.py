@@ -1,6 +1,7 @@
 """What the demo server refuses on its command line: status 2 and a reason, before it opens anything."""
 
 import os
+from pathlib import Path
 
 import pytest
 from steelyard_loadtest.server.__main__ import main
@@ -24,6 +25,11 @@ from steelyard_loadtest.server.__main__ import main
         ("--cpu-limit", "half", "a number of cores"),
         ("--cpu-limit", str((os.cpu_count() or 1) + 1), "(this machine's)"),
         ("--limit-by", "hope", "invalid choice"),
+        ("--delay-ms", "-1", "a number of milliseconds from 0 to 60000"),
+        ("--delay-ms", "60001", "a number of milliseconds"),
+        ("--delay-ms", "soon", "a number of milliseconds"),
+        ("--disk-ops", "0", "a number of operations a second from 0.1 to 5000"),
+        ("--disk-ops", "inf", "a number of operations a second"),
     ],
 )
 def test_a_wrong_value_is_status_2_and_says_what_is_right(
@@ -37,6 +43,14 @@ def test_a_wrong_value_is_status_2_and_says_what_is_right(
     said = capsys.readouterr().err
     assert flag in said
     assert why in said
+
+
+def test_a_count_file_that_cannot_be_written_is_one_line_and_status_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "nowhere" / "count"
+    assert main(["--name", "server-1", "--port", "0", "--count-file", str(file)]) == 1
+    assert capsys.readouterr().err == f"server-1: the count file {file}: No such file or directory\n"
 
 
 @pytest.mark.parametrize("arguments", [["--name", "server-1"], ["--port", "0"]])

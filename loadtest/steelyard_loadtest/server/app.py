@@ -10,6 +10,7 @@ request late where one would be early.
 
 import asyncio
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
@@ -19,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from steelyard_loadtest.server import arguments, disk
+from steelyard_loadtest.server import arguments
 from steelyard_loadtest.server.arguments import Argument, Problem
 from steelyard_loadtest.server.burn import Burners
 from steelyard_loadtest.server.loopback import is_local
@@ -30,12 +31,19 @@ DISK_THREADS = 4  # they wait and do not compute; more than one, so that the dis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """What the routes need: who answers, its limit in cores (None: none), and its workers."""
+    """What the routes need: who answers, its limit in cores (None: none), and its workers.
+
+    delay_s: how late `/` answers instead of working (0: it works). disk: does one
+    operation of so many bytes, asked for at a time of the monotonic clock; gives the
+    seconds it took, or raises OSError.
+    """
 
     name: str
     cpu_limit_cores: float | None
+    delay_s: float
     random: Random
     burners: Burners
+    disk: Callable[[int, float], float]
     cpu_pool: ThreadPoolExecutor
     disk_pool: ThreadPoolExecutor
 
@@ -52,7 +60,10 @@ class Routes:
         self._server = server
 
     async def work(self, _request: Request) -> Response:
-        """`/`: one request of CPU work."""
+        """`/`: one request of CPU work, or an answer that is late without any."""
+        if self._server.delay_s:
+            await asyncio.sleep(self._server.delay_s)
+            return JSONResponse({"server": self._server.name, "slept_ms": self._server.delay_s * 1000})
         loop = asyncio.get_running_loop()
         trace = await loop.run_in_executor(self._server.cpu_pool, one_request_of_work, self._server.random)
         return JSONResponse({"server": self._server.name, "trace": trace})
@@ -64,7 +75,8 @@ class Routes:
             return problem_response(size)
         loop = asyncio.get_running_loop()
         try:
-            taken_s = await loop.run_in_executor(self._server.disk_pool, disk.write_sync_read, size)
+            asked_s = time.monotonic()
+            taken_s = await loop.run_in_executor(self._server.disk_pool, self._server.disk, size, asked_s)
         except OSError as error:
             detail = f"the temporary file could not be written: {error}"
             return problem_response(Problem(status=507, title="Disk", detail=detail, extra={}))

@@ -19,9 +19,10 @@ class CgroupUnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A group that this process is in: its directory, and where the process was before."""
+    """A group that this process is in: its directory, its version, and where the process was before."""
 
     directory: Path
+    version: int
     before: Path
 
     def leave(self) -> None:
@@ -66,7 +67,7 @@ def enter_place(place: Place, name: str, limit_cores: float) -> Group:
         _write(directory / "cpu.cfs_period_us", str(PERIOD_US))
         _write(directory / "cpu.cfs_quota_us", str(quota_us))
     _write(directory / "cgroup.procs", str(os.getpid()))
-    return Group(directory=directory, before=Path(place.current))
+    return Group(directory=directory, version=place.version, before=Path(place.current))
 
 
 def _share_out_cpu(directory: Path) -> None:

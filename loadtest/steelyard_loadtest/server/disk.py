@@ -1,10 +1,14 @@
-"""The I/O work of one request: a temporary file, written, synced, read back and removed."""
+"""The I/O work of one request: a temporary file, written, synced and read back; and a disk that is slow."""
 
 import os
 import tempfile
 import time
+from collections.abc import Callable
 
 CHUNK_BYTES = 1024**2
+
+MOST_LATE_S = 0.1
+"""What an emulated disk catches up at most: some late sleeps, not a time in which the real one was slow."""
 
 
 def write_sync_read(size: int) -> float:
@@ -23,3 +27,39 @@ def write_sync_read(size: int) -> float:
         while file.read(CHUNK_BYTES):
             pass
     return time.monotonic() - started_s
+
+
+class SlowDisk:
+    """An emulated slow disk: one operation at a time, each of which takes it for 1/ops_per_s.
+
+    An operation is a real `write_sync_read` on this machine's disk, whatever its
+    size; the device then stays taken until its time is up. Nothing of the kernel is
+    slowed down: it is the queue for one slow device that is emulated, and where the
+    real disk is slower still, it is that slow. The queue is the caller's: a pool of
+    one thread. `clock` and `sleep` are in seconds.
+    """
+
+    def __init__(
+        self,
+        ops_per_s: float,
+        *,
+        operation: Callable[[int], float] = write_sync_read,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._takes_s = 1 / ops_per_s
+        self._operation, self._clock, self._sleep = operation, clock, sleep
+        self._free_s = clock()
+
+    def write_sync_read(self, size: int, asked_s: float) -> float:
+        """Do an operation that was asked for at asked_s; give the seconds it took. Raises OSError."""
+        started_s = self._clock()
+        # From when the device was free or asked, not from when the thread woke: on a busy machine a sleep
+        # ends some ms late, and a disk whose queue is full would do a fourth less than it says.
+        begins_s = max(self._free_s, asked_s, started_s - MOST_LATE_S)
+        self._free_s = begins_s + self._takes_s
+        self._operation(size)
+        left_s = self._free_s - self._clock()
+        if left_s > 0:
+            self._sleep(left_s)
+        return self._clock() - started_s

@@ -40,7 +40,8 @@ def hold(*, limit_cores: float | None, means: str, group: str) -> Held:
         if means == "cgroup":
             raise LimitError(f"no CPU limit by cgroup: {error}; use --limit-by process") from error
         return _hold_by_signals(limit_cores, f"{said} (no cgroup: {error})")
-    return Held(sentence=f"{said} cgroup {entered.directory}", release=entered.leave)
+    sentence = f"{said} cgroup {entered.directory} (v{entered.version})"
+    return Held(sentence=sentence, release=entered.leave)
 
 
 def _hold_by_signals(limit_cores: float, said: str) -> Held:
