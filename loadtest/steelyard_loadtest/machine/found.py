@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,8 @@ def find(nginx: str | None) -> Found:
     if wrk:
         versions["wrk"] = _first(r"(\d[\d.]*\S*) \[", _say([wrk, "-v"]))
     if siege:
-        versions["siege"] = _first(r"SIEGE (\S+)", _say([siege, "--version"]))
+        with tempfile.TemporaryDirectory() as home:  # siege leaves a template in its user's home
+            versions["siege"] = _first(r"SIEGE (\S+)", _say([siege, "--version"], {"HOME": home}))
     versions["nginx"] = _first(r"version: (\S+)", said)
     if haproxy:
         versions["HAProxy"] = _first(r"version (\S+)", _say([haproxy, "-v"]))
@@ -116,8 +118,8 @@ def _load(binary: Path, folder: Path, names: tuple[str, ...]) -> tuple[str, ...]
     return tuple(map(str, files)) if all(file.exists() for file in files) else None
 
 
-def _say(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ASK_S)
+def _say(command: list[str], more: Mapping[str, str] | None = None) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ASK_S, env=os.environ | (more or {}))
     return done.stdout + done.stderr
 
 

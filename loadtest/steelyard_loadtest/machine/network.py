@@ -64,13 +64,17 @@ def raise_files() -> int:
     return wanted
 
 
-def share_out_cpus() -> tuple[set[int], set[int]]:
-    """Give the proxy the last CPU and everything else, this process too, the rest; return both sets."""
+def divide_cpus() -> tuple[set[int], set[int]]:
+    """Return the CPU for the proxy, the last one, and those for everything else; of one CPU, twice that."""
     mine = sorted(os.sched_getaffinity(0))
-    if len(mine) < 2:
-        return set(mine), set(mine)
-    os.sched_setaffinity(0, mine[:-1])
-    return {mine[-1]}, set(mine[:-1])
+    return ({mine[-1]}, set(mine[:-1])) if len(mine) > 1 else (set(mine), set(mine))
+
+
+def share_out_cpus() -> tuple[set[int], set[int]]:
+    """Divide the CPUs and move this process, and what it starts, off the proxy's; return both sets."""
+    proxy, others = divide_cpus()
+    os.sched_setaffinity(0, others)
+    return proxy, others
 
 
 def _why_not() -> str | None:

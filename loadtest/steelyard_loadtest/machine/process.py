@@ -10,12 +10,14 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from steelyard_loadtest.machine.errors import ProgramError
-from steelyard_loadtest.machine.procfs import parse_resident, parse_schedstats
+from steelyard_loadtest.machine.procfs import parse_reaped_ticks, parse_resident, parse_schedstats
 
 START_S = 30.0
 """A proxy with 2000 servers is there within a second; Envoy on a loaded machine takes several."""
 
 STOP_S = 5.0
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Process:
@@ -71,15 +73,23 @@ class Process:
         return [int(child) for child in children.split()] or [pid]
 
     def cpu_s(self) -> float:
-        """Return the user and system time of all threads that serve."""
+        """Return the user and system time of all threads that serve, and of workers that have ended.
+
+        Of those that have ended the kernel keeps it to a hundredth of a second.
+        """
         try:
-            return parse_schedstats(
-                (task / "schedstat").read_text()
-                for pid in self.workers()
-                for task in Path(f"/proc/{pid}/task").iterdir()
-            )
+            while True:
+                reaped = self._reaped_ticks()
+                serving_s = sum(_cpu_s(pid) for pid in self.workers())
+                # A worker that ended meanwhile would be counted twice, or not at all.
+                if self._reaped_ticks() == reaped:
+                    return serving_s + reaped / TICKS_PER_S
         except OSError as error:
             raise ProgramError(f"{self.name}: its CPU time is not to be read: {error}") from None
+
+    def reload(self) -> None:
+        """Tell it to read its configuration again (SIGHUP)."""
+        self._process.send_signal(signal.SIGHUP)
 
     def resident_bytes(self) -> int:
         """Return the resident memory of the processes that serve."""
@@ -97,3 +107,17 @@ class Process:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+
+    def _reaped_ticks(self) -> int:
+        return parse_reaped_ticks(Path(f"/proc/{self._process.pid}/stat").read_text())
+
+
+def _cpu_s(pid: int) -> float:
+    texts = []
+    with contextlib.suppress(
+        FileNotFoundError, ProcessLookupError
+    ):  # a worker or a thread that has just ended
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                texts.append((task / "schedstat").read_text())
+    return parse_schedstats(texts)

@@ -17,3 +17,10 @@ def parse_resident(status: str) -> int:
     if match is None:
         raise UnreadableError("/proc/PID/status has no VmRSS")
     return int(match[1]) * 1024
+
+
+def parse_reaped_ticks(stat: str) -> int:
+    """Return the CPU time of a process's children that have ended, in clock ticks, from /proc/PID/stat."""
+    # The name in parentheses may hold anything; cutime and cstime are the 16th and 17th fields (proc(5)).
+    after_name = stat.rpartition(")")[2].split()
+    return int(after_name[13]) + int(after_name[14])
