@@ -1,0 +1,1 @@
+"""Scenarios: what is compared, on which servers, under which load."""

@@ -1,0 +1,121 @@
+"""Scenarios: ours are sound, and what is wrong in one's own is said by name."""
+
+import pytest
+from steelyard_loadtest.lab.algorithms import ALGORITHMS, BY_NAME, DEFAULT, named
+from steelyard_loadtest.lab.scenario.file import ScenarioError, parse
+from steelyard_loadtest.lab.scenario.find import FILES, ORDER, find
+from steelyard_loadtest.lab.schedule import START_S, cell_s
+
+MINE = """
+title = "T"
+what = "W"
+source = "S"
+algorithms = ["nginx-rr", "steelyard"]
+[[servers]]
+name = "a"
+cpu_cores = 0.2
+[[servers]]
+name = "b"
+weight = 3
+[load]
+generator = "open"
+levels = [50]
+seconds = 30
+[[events]]
+at_s = 20
+do = "leave"
+server = "a"
+[[events]]
+at_s = 10
+do = "burn"
+server = "b"
+for_s = 5
+[quick]
+algorithms = ["steelyard"]
+events = []
+[quick.load]
+seconds = 5
+"""
+
+
+@pytest.mark.parametrize("name", ORDER)
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_scenario_of_ours_compares_the_default_with_peers_that_adapt_and_that_do_not(
+    name: str, quick: bool
+) -> None:
+    scenario = find(name, quick=quick)
+    algorithms = [BY_NAME[algorithm] for algorithm in scenario.algorithms]
+    assert DEFAULT in scenario.algorithms
+    assert any(not algorithm.ours and not algorithm.told for algorithm in algorithms)
+    assert scenario.what
+    assert scenario.source
+    if not scenario.static:
+        assert any(algorithm.adapts and not algorithm.ours for algorithm in algorithms)
+
+
+def test_every_file_has_its_place_in_the_order() -> None:
+    assert {path.stem for path in FILES.glob("*.toml")} == set(ORDER)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_a_quick_scenario_is_planned_for_three_minutes(name: str) -> None:
+    scenario = find(name, quick=True)
+    cells = len(scenario.algorithms) * len(scenario.load.levels) * scenario.load.repeats
+    assert (
+        START_S * len(scenario.algorithms) + cells * cell_s(scenario.load) < 215
+    )  # START_S is on the safe side
+
+
+def test_the_default_has_a_short_name() -> None:
+    assert parse("mine", MINE, quick=False).algorithms == ("nginx-rr", DEFAULT)
+
+
+def test_the_quick_form_replaces_what_it_names() -> None:
+    full, quick = (parse("mine", MINE, quick=short) for short in (False, True))
+    assert (full.load.seconds, quick.load.seconds) == (30, 5)
+    assert full.load.levels == quick.load.levels
+    assert quick.algorithms == (DEFAULT,)
+    assert quick.events == ()
+    assert quick.servers == full.servers
+
+
+def test_events_stand_in_the_order_of_time() -> None:
+    assert [event.do for event in parse("mine", MINE, quick=False).events] == ["burn", "leave"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("algorithms = [", "algorithm = [", "algorithms"),
+        ('"nginx-rr"', '"nginx-best"', "no algorithm 'nginx-best'"),
+        ('["nginx-rr", "steelyard"]', '["steelyard", "steelyard-steelyard-vnswrr2"]', "stands there twice"),
+        ('name = "b"', 'name = "a"', "servers: a stands there twice"),
+        ('server = "b"', 'server = "c"', "no server 'c'"),
+        ("for_s = 5", "for_s = 25", "ends after the load"),
+        ("for_s = 5", "", "burn needs for_s"),
+        ("cpu_cores = 0.2", "cpu_cores = 0", "servers.0.cpu_cores"),
+        ("levels = [50]", "levels = []", "load.levels"),
+        ("levels = [50]", "levels = [50]\nof_capacity = true", "a part, from 0 to 1"),
+        ('generator = "open"', 'generator = "siege"\nof_capacity = true', "for the generator `open`"),
+        ('generator = "open"', 'generator = "ab"', "load.generator"),
+        ('source = "S"', 'source = "S"\nstatic = true', "no events"),
+        ("[load]", "[load", "not TOML"),
+    ],
+)
+def test_a_mistake_is_named(old: str, new: str, why: str) -> None:
+    assert old in MINE
+    with pytest.raises(ScenarioError, match=why.replace("(", "\\(")):
+        parse("mine", MINE.replace(old, new, 1), quick=False)
+
+
+def test_an_unknown_scenario_names_those_that_there_are() -> None:
+    with pytest.raises(ScenarioError, match="there are report, paper"):
+        find("reports", quick=True)
+    with pytest.raises(ScenarioError, match="cannot be read"):
+        find("/nowhere/mine.toml", quick=True)
+
+
+def test_names_and_titles_are_unique() -> None:
+    assert len({algorithm.name for algorithm in ALGORITHMS}) == len(ALGORITHMS)
+    assert len({algorithm.title for algorithm in ALGORITHMS}) == len(ALGORITHMS)
+    assert named("steelyard") is BY_NAME[DEFAULT]
