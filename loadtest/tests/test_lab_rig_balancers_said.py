@@ -1,0 +1,36 @@
+"""What the kernel and HAProxy say of a balancer that runs."""
+
+import pytest
+from steelyard_loadtest.lab.rig.haproxy_said import Row, servers
+from steelyard_loadtest.machine.errors import UnreadableError
+from steelyard_loadtest.machine.procfs import parse_reaped_ticks
+
+STATS = """\
+# pxname,svname,status,weight,agent_status,
+lab,FRONTEND,OPEN,,,
+web,server-1,UP,62,L7OK,
+web,server-2,no check,1,,
+web,BACKEND,UP,63,,
+other,server-3,MAINT,1,,
+"""
+
+
+def test_haproxy_s_servers_are_read_from_its_statistics_by_name() -> None:
+    assert servers(STATS, "web") == {
+        "server-1": Row(status="UP", weight=62, agent_status="L7OK"),
+        "server-2": Row(status="no check", weight=1, agent_status=""),
+    }
+
+
+@pytest.mark.parametrize(
+    "said", ["Permission denied", "# pxname,svname\nweb,server-1", STATS.replace("62", "?")]
+)
+def test_statistics_that_cannot_be_read_say_so(said: str) -> None:
+    with pytest.raises(UnreadableError, match="show stat"):
+        servers(said, "web")
+
+
+def test_ended_workers_time_is_read_whatever_the_program_is_called() -> None:
+    # proc(5): the 14th to 17th fields are utime, stime, cutime, cstime.
+    stat = "77 (nginx) 2 (x) S 1 77 77 0 -1 4194560 1 2 3 4 500 600 70 8 20 0 1 0 99 1 2"
+    assert parse_reaped_ticks(stat) == 78
