@@ -1,0 +1,1 @@
+"""What the five sources found, and whether it reproduced here. Pure."""
