@@ -1,0 +1,43 @@
+"""In which order cells are measured, and how long that takes. Pure."""
+
+from collections.abc import Iterator
+
+from steelyard_loadtest.lab.records import Cell
+from steelyard_loadtest.lab.scenario.model import Load, Scenario
+
+START_S = 3.0
+"""What starting and ending a balancer take, about."""
+
+AROUND_S = 2.5
+"""What starting a generator and waiting for its last answers take, about."""
+
+
+def visits(scenario: Scenario, algorithms: tuple[str, ...]) -> Iterator[tuple[str, tuple[Cell, ...]]]:
+    """Give each algorithm with its cells, once a repeat: a balancer is started once for all levels.
+
+    Every repeat begins with another algorithm, so that none always follows the same one.
+    """
+    for repeat in range(1, scenario.load.repeats + 1):
+        turn = (repeat - 1) % max(len(algorithms), 1)
+        for algorithm in algorithms[turn:] + algorithms[:turn]:
+            yield (
+                algorithm,
+                tuple(
+                    Cell(scenario=scenario.name, algorithm=algorithm, level=level, repeat=repeat)
+                    for level in scenario.load.levels
+                ),
+            )
+
+
+def cell_s(load: Load) -> float:
+    """Return about how long a cell takes."""
+    return load.warm_up_s + load.seconds + load.cool_down_s + AROUND_S
+
+
+def shown(seconds: float) -> str:
+    """Write a duration for a person."""
+    whole = max(round(seconds), 0)
+    if whole < 90:
+        return f"{whole} s"
+    minutes = round(whole / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -1,0 +1,178 @@
+"""A comparison: every scenario, every algorithm, every cell, and what came of it, also when it was ended."""
+
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steelyard_loadtest.lab import generators
+from steelyard_loadtest.lab.algorithms import BY_NAME
+from steelyard_loadtest.lab.cell import Visit, measure
+from steelyard_loadtest.lab.progress import Progress
+from steelyard_loadtest.lab.records import Cell, Measured, Missing
+from steelyard_loadtest.lab.rig import balancers
+from steelyard_loadtest.lab.rig.balancers import Balancer
+from steelyard_loadtest.lab.rig.place import Place
+from steelyard_loadtest.lab.rig.servers import Servers
+from steelyard_loadtest.lab.scenario.model import Scenario
+from steelyard_loadtest.lab.schedule import START_S, cell_s, shown, visits
+from steelyard_loadtest.lab.store import Store
+from steelyard_loadtest.machine import network
+from steelyard_loadtest.machine.errors import ProgramError, SetupError
+from steelyard_loadtest.machine.found import Found
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+DAEMON_PORTS = 5
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What there is so far; means: by scenario, how the servers' limits were held."""
+
+    measured: list[Measured] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    means: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+
+
+def run(scenarios: Sequence[Scenario], store: Store, found: Found, gathered: Gathered) -> None:
+    """Measure what the store has not got; Ctrl-C ends it early. Raises SetupError."""
+    for scenario in scenarios:
+        store.begin(scenario)
+    network.raise_files()
+    progress = _progress(scenarios, store)
+    try:
+        for scenario in scenarios:
+            _scenario(scenario, store, found, gathered, progress)
+    except KeyboardInterrupt:
+        gathered.interrupted = True
+    finally:
+        progress.clear()
+
+
+def _progress(scenarios: Sequence[Scenario], store: Store) -> Progress:
+    cells, expected_s = 0, 0.0
+    for scenario in scenarios:
+        for _, visit in visits(scenario, scenario.algorithms):
+            new = sum(store.load(cell) is None for cell in visit)
+            cells += new
+            expected_s += new * cell_s(scenario.load) + (START_S if new else 0)
+    progress = Progress(sys.stderr, cells, expected_s)
+    progress.say(f"{cells} cells to measure, about {shown(expected_s)}")
+    return progress
+
+
+def _scenario(scenario: Scenario, store: Store, found: Found, gathered: Gathered, progress: Progress) -> None:
+    here = _those_here(scenario, found, gathered, progress)
+    gathered.measured += store.all(scenario.name)
+    done = {entry.cell for entry in gathered.measured}
+    todo = []
+    for algorithm, cells in visits(scenario, here):
+        new = tuple(cell for cell in cells if cell not in done)
+        if new:
+            todo.append((algorithm, new))
+    if not todo:
+        return
+    with tempfile.TemporaryDirectory(prefix="steelyard-lab-") as folder:
+        place = _place(scenario, Path(folder), found)
+        with Servers(scenario, place) as servers:
+            gathered.means[scenario.name] = servers.means
+            progress.say(f"{scenario.name}: {len(scenario.servers)} servers are up; {servers.means}")
+            rates = _rates(scenario, servers, progress)
+            broken: dict[str, str] = {}
+            for algorithm, cells in todo:
+                if algorithm in broken:
+                    continue
+                why = _visit(scenario, algorithm, cells, place, servers, rates, store, gathered, progress)
+                if why is not None:
+                    broken[algorithm] = why
+                    gathered.missing.append(Missing(scenario=scenario.name, algorithm=algorithm, why=why))
+
+
+def _visit(
+    scenario: Scenario,
+    algorithm: str,
+    cells: Sequence[Cell],
+    place: Place,
+    servers: Servers,
+    rates: dict[float, float],
+    store: Store,
+    gathered: Gathered,
+    progress: Progress,
+) -> str | None:
+    """Measure one algorithm's cells; return why it cannot go on, or None."""
+    title = BY_NAME[algorithm].title
+    expected_s = cell_s(scenario.load) + START_S / len(cells)
+    progress.begin(f"{scenario.name}, {title}: starting")
+    try:
+        with Balancer(BY_NAME[algorithm], scenario, servers.addresses, place) as balancer:
+            visit = Visit(scenario=scenario, place=place, servers=servers, balancer=balancer, rates=rates)
+            for number, cell in enumerate(cells):
+                if number:
+                    progress.begin(f"{scenario.name}, {title}")
+                entry = measure(visit, cell)
+                store.save(entry)
+                gathered.measured.append(entry)
+                progress.end(_told(entry), expected_s)
+                time.sleep(scenario.load.cool_down_s)
+    except ProgramError as error:
+        progress.end(f"failed: {error}", expected_s)
+        return str(error)
+    return None
+
+
+def _those_here(scenario: Scenario, found: Found, gathered: Gathered, progress: Progress) -> tuple[str, ...]:
+    why = generators.why_missing(scenario.load.generator, found)
+    if why is not None:
+        raise SetupError(f"{scenario.name}: {scenario.load.generator} makes its load: {why}")
+    reasons = {name: balancers.why_missing(BY_NAME[name], found) for name in scenario.algorithms}
+    for name, reason in reasons.items():
+        if reason is not None:
+            gathered.missing.append(Missing(scenario=scenario.name, algorithm=name, why=reason))
+            progress.say(f"{scenario.name}: {BY_NAME[name].title} is not measured: {reason}")
+    return tuple(name for name, reason in reasons.items() if reason is None)
+
+
+def _rates(scenario: Scenario, servers: Servers, progress: Progress) -> dict[float, float]:
+    if not scenario.load.of_capacity:
+        return {}
+    capacity = servers.capacity_per_s(scenario.path)
+    progress.say(f"{scenario.name}: the servers can do {capacity:.0f} requests/s together")
+    return {level: max(round(level * capacity, 1), 1.0) for level in scenario.load.levels}
+
+
+def _place(scenario: Scenario, folder: Path, found: Found) -> Place:
+    ports = network.free_ports(DAEMON_PORTS + len(scenario.servers))
+    memcached, redis, balancer, api, agent_check, *servers = ports
+    return Place(
+        folder=folder,
+        checkout=CHECKOUT,
+        found=found,
+        memcached_port=memcached,
+        redis_port=redis,
+        balancer_port=balancer,
+        api_port=api,
+        agent_check_port=agent_check,
+        server_ports=tuple(servers),
+    )
+
+
+def _told(entry: Measured) -> str:
+    """Write a cell's result for the progress line."""
+    outcome = entry.outcome
+    p99 = next((point.ms for point in outcome.quantiles if point.part == 0.99), None)
+    said = f"{entry.cell.level:g}: {outcome.requests / outcome.seconds:.0f} requests/s"
+    said += "" if p99 is None else f", p99 {p99:.0f} ms"
+    return said + (f", {outcome.failures} failed" if outcome.failures else "")
+
+
+def conditions(gathered: Gathered) -> dict[str, str]:
+    """Return how limits were held, one line where all scenarios agree."""
+    if not gathered.means:
+        return {}
+    if len(set(gathered.means.values())) == 1:
+        return {"Limits": next(iter(gathered.means.values()))}
+    return {"Limits": "; ".join(f"{name}: {means}" for name, means in gathered.means.items())}

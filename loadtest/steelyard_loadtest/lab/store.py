@@ -1,0 +1,100 @@
+"""Keeps what was measured: one JSON file a cell, so that a run that was ended goes on where it was.
+
+DIR/cells/<scenario>/<algorithm>/<level>-<repeat>.json
+DIR/cells/<scenario>/settings.json         what the cells were measured with
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from steelyard_loadtest.lab.records import Cell, Measured, Observed, Outcome, Quantile
+from steelyard_loadtest.lab.scenario.model import Scenario
+from steelyard_loadtest.machine.errors import SetupError
+
+
+class Store:
+    """The cells below one folder."""
+
+    def __init__(self, out: Path) -> None:
+        self._cells = out / "cells"
+
+    def begin(self, scenario: Scenario) -> None:
+        """Note with which settings a scenario is measured.
+
+        Raises SetupError when the folder has cells that were measured with others.
+        """
+        file = self._cells / scenario.name / "settings.json"
+        settings = _settings(scenario)
+        if file.exists() and json.loads(file.read_text(encoding="utf-8")) != settings:
+            raise SetupError(
+                f"{file.parent} has figures of other settings (quick and full, or an edited scenario, do not"
+                " mix): choose another --out, or remove that folder"
+            )
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _write(file, settings)
+
+    def forget(self, scenario: Scenario) -> None:
+        """Remove the cells of the scenario's algorithms, whatever they were measured with."""
+        folder = self._cells / scenario.name
+        for algorithm in scenario.algorithms:
+            shutil.rmtree(folder / algorithm, ignore_errors=True)
+        if not any(folder.glob("*/*.json")):
+            (folder / "settings.json").unlink(missing_ok=True)
+
+    def save(self, measured: Measured) -> None:
+        """Keep a finished cell."""
+        file = self._file(measured.cell)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _write(file, asdict(measured))
+
+    def load(self, cell: Cell) -> Measured | None:
+        """Return a finished cell; None when it is still to be measured (or its file was damaged)."""
+        return _read(self._file(cell))
+
+    def all(self, scenario: str) -> list[Measured]:
+        """Return every finished cell of a scenario, also of algorithms that are not asked for now."""
+        files = sorted((self._cells / scenario).glob("*/*.json"))
+        found = [_read(file) for file in files]
+        return [entry for entry in found if entry is not None]
+
+    def _file(self, cell: Cell) -> Path:
+        return self._cells / cell.scenario / cell.algorithm / f"{cell.level:g}-{cell.repeat}.json"
+
+
+def _settings(scenario: Scenario) -> Any:  # noqa: ANN401 - as JSON has it
+    known = asdict(scenario)
+    # Another list of algorithms, more levels or more repeats only add cells; words change nothing.
+    for key in ("title", "what", "source", "algorithms"):
+        del known[key]
+    for key in ("levels", "repeats"):
+        del known["load"][key]
+    return json.loads(json.dumps(known))
+
+
+def _write(file: Path, document: object) -> None:
+    fresh = file.with_suffix(".new")
+    fresh.write_text(json.dumps(document), encoding="utf-8")
+    fresh.replace(file)
+
+
+def _read(file: Path) -> Measured | None:
+    try:
+        return _measured(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _measured(document: dict[str, Any]) -> Measured:
+    outcome = document["outcome"]
+    quantiles: Sequence[dict[str, Any]] = outcome["quantiles"]
+    return Measured(
+        cell=Cell(**document["cell"]),
+        generator=document["generator"],
+        outcome=Outcome(**outcome | {"quantiles": tuple(Quantile(**entry) for entry in quantiles)}),
+        observed=tuple(Observed(**entry) for entry in document["observed"]),
+        balancer_cpu_s=document["balancer_cpu_s"],
+    )
