@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CLUSTER := $(BIN)/steelyard-loadtest cluster
 
-.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report plot-law clean compose-up compose-down compose-test
+.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim plot-law clean compose-up compose-down compose-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ check: setup-tests lint types arch test  ## what CI runs: linters, types, archit
 lint:  ## ruff and luacheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	luacheck --quiet openresty
+	luacheck --quiet openresty loadtest
 
 types:  ## mypy, strict
 	$(BIN)/mypy
@@ -81,6 +81,11 @@ BENCH ?= --reweigh
 bench-dataplane:  ## CPU, rate and memory of a proxied request beside nginx, HAProxy, Envoy (45 min; BENCH=--quick: 6)
 	@scripts/setup --with-bench
 	@$(BIN)/steelyard-loadtest dataplane $(BENCH)
+
+sim: setup  ## the simulator's quick studies: ns-3, scale, stability (2 min)
+	@$(BIN)/steelyard-loadtest simulate ns3 --out sim-results/ns3
+	@$(BIN)/steelyard-loadtest simulate scale --quick --out sim-results/scale
+	@$(BIN)/steelyard-loadtest simulate stability --quick --out sim-results/stability
 
 report:  ## the load lab's quick set: every algorithm in seven scenarios, written to docs/benchmarks.md (20 min)
 	@scripts/setup --with-bench

@@ -4,11 +4,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from steelyard_loadtest import cluster, dataplane, demo
+from steelyard_loadtest import cluster, dataplane, demo, simulate
 from steelyard_loadtest.lab import command as compare
 
 # Each a package with add_parser(subparsers), whose parser sets `run`.
-SUBCOMMANDS = (cluster, demo, dataplane, compare)
+SUBCOMMANDS = (cluster, demo, dataplane, compare, simulate)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from steelyard_loadtest.lab.generators import failures, why_missing
 from steelyard_loadtest.lab.generators.pacer import Pacer
 from steelyard_loadtest.lab.generators.quantiles import PARTS, quantiles
-from steelyard_loadtest.lab.generators.siege_output import parse_siege
+from steelyard_loadtest.lab.generators.siege_output import parse_siege, shared_out, together
 from steelyard_loadtest.lab.generators.tally import Request, line_of, read_requests, tally
 from steelyard_loadtest.lab.generators.task import Task, parse_task
 from steelyard_loadtest.lab.generators.wrk_output import SCRIPT, parse_wrk
@@ -179,7 +179,7 @@ def said(hits: int, failed: int, problems: str = "") -> str:
 
 
 def test_siege_s_answers_and_figures_are_read() -> None:
-    outcome = parse_siege(SIEGE_ANSWERS.splitlines(), said(5, 2), length_s=9.9, cpu_s=0.88)
+    outcome = together([parse_siege(SIEGE_ANSWERS.splitlines(), said(5, 2), length_s=9.9, cpu_s=0.88)])
     assert (outcome.requests, outcome.failures, outcome.kinds) == (7, 2, {"502": 2})
     assert (outcome.seconds, outcome.concurrency) == (1.76, 4.63)
     assert (outcome.min_ms, outcome.max_ms) == (0, 1500)
@@ -196,19 +196,23 @@ TABLE_FULL = "[\x1b[1;31merror\x1b[0m] descriptor table full sock.c:119: Too man
 
 def test_siege_s_error_lines_tell_the_kinds_of_failures_without_a_status() -> None:
     problems = REFUSED * 3 + RESET + TIMED_OUT * 2 + TABLE_FULL
-    outcome = parse_siege([], said(0, 7, problems), length_s=9.9, cpu_s=0.0)
+    outcome = together([parse_siege([], said(0, 7, problems), length_s=9.9, cpu_s=0.0)])
     other = "other: descriptor table full Too many open files"
     assert outcome.kinds == {"refused": 3, "reset": 1, "timeout": 2, other: 1}
     assert (outcome.requests, outcome.mean_ms, outcome.quantiles) == (7, None, ())
 
 
 def test_failures_that_siege_does_not_explain_are_counted_all_the_same() -> None:
-    outcome = parse_siege(SIEGE_ANSWERS.splitlines(), said(5, 4, REFUSED), length_s=9.9, cpu_s=0.0)
+    outcome = together(
+        [parse_siege(SIEGE_ANSWERS.splitlines(), said(5, 4, REFUSED), length_s=9.9, cpu_s=0.0)]
+    )
     assert outcome.kinds == {"502": 2, "refused": 1, "other: siege does not say which": 1}
 
 
 def test_siege_that_warns_more_often_than_it_fails_has_no_more_failures_for_it() -> None:
-    assert parse_siege([], said(5, 1, REFUSED * 9), length_s=9.9, cpu_s=0.0).kinds == {"refused": 1}
+    assert together([parse_siege([], said(5, 1, REFUSED * 9), length_s=9.9, cpu_s=0.0)]).kinds == {
+        "refused": 1
+    }
 
 
 @pytest.mark.parametrize(
@@ -224,10 +228,28 @@ def test_siege_without_its_figures_is_unreadable(text: str, why: str) -> None:
         parse_siege([], text, length_s=9.9, cpu_s=0.0)
 
 
+def test_sieges_that_ran_together_are_one_load() -> None:
+    one = parse_siege(SIEGE_ANSWERS.splitlines(), said(5, 2), length_s=9.9, cpu_s=0.5)
+    alone, both = together([one]), together([one, one])
+    assert (both.requests, both.failures) == (2 * alone.requests, 2 * alone.failures)
+    assert both.concurrency == pytest.approx(2 * alone.concurrency)
+    assert both.seconds == alone.seconds
+    assert both.quantiles == alone.quantiles
+    assert both.generator_cpu_utilization == pytest.approx(1.0 / alone.seconds)
+
+
+@pytest.mark.parametrize(
+    ("users", "shares"),
+    [(1, [1]), (500, [500]), (501, [251, 250]), (2000, [500] * 4), (1400, [467, 467, 466])],
+)
+def test_users_are_shared_out_over_as_few_sieges_as_can_hold_them(users: int, shares: list[int]) -> None:
+    assert shared_out(users, 500) == shares
+
+
 def test_siege_that_hung_at_its_end_is_counted_by_its_lines() -> None:
     text = said(0, 0, REFUSED * 2)
     hung = text[: text.index("Transactions:")]
-    outcome = parse_siege(SIEGE_ANSWERS.splitlines(), hung, length_s=1.7, cpu_s=0.17)
+    outcome = together([parse_siege(SIEGE_ANSWERS.splitlines(), hung, length_s=1.7, cpu_s=0.17)])
     assert (outcome.seconds, outcome.requests, outcome.kinds) == (1.7, 9, {"502": 2, "refused": 2})
     assert outcome.max_ms == 1500
     assert outcome.concurrency == pytest.approx(1.53 / 1.7)

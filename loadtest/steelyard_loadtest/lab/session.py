@@ -113,7 +113,7 @@ def _visit(
             for number, cell in enumerate(cells):
                 if number:
                     progress.begin(f"{scenario.name}, {title}")
-                entry = measure(visit, cell)
+                entry = measure(visit, cell, first=number == 0)
                 store.save(entry)
                 gathered.measured.append(entry)
                 progress.end(_told(entry), expected_s)

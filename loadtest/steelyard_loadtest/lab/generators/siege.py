@@ -1,5 +1,9 @@
 """siege: a closed loop of users in threads of C, as the paper used it.
 
+Beyond some thousand users its sockets get numbers that its select() cannot hold, and it
+fails without sending (`Resource temporarily unavailable`, 4.0.7): the users are shared
+out over as many sieges as it takes.
+
 In benchmark mode a user sends the next request at once, each over a connection of
 its own (`connection = close`, siege's default). See siege_output for what its
 figures are.
@@ -16,13 +20,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from steelyard_loadtest.lab.generators.child import Child
+from steelyard_loadtest.lab.generators.children import Children
 from steelyard_loadtest.lab.generators.job import TIMEOUT_S, Job
-from steelyard_loadtest.lab.generators.siege_output import parse_siege
+from steelyard_loadtest.lab.generators.siege_output import Siege, parse_siege, shared_out, together
 from steelyard_loadtest.lab.generators.two_runs import TwoRuns
 from steelyard_loadtest.lab.records import Outcome
 
 LEAST_LIMIT = 2048
 """siege takes no more users than its `limit`, 255 by default; the paper had 2000."""
+
+MOST_USERS = 500
+"""Of one siege: half of what select() can hold, because a closing socket keeps its number for a while."""
 
 END_S = 2.0
 """siege takes a few tenths of a second to end; when it hangs nothing is lost by killing it."""
@@ -49,37 +57,44 @@ limit = {limit}
 """
 
 
-def start(job: Job) -> TwoRuns:
+def start(job: Job) -> TwoRuns[Children]:
     """Start siege with `level` users."""
-    users = round(job.level)
+    shares = shared_out(round(job.level), MOST_USERS)
     home = job.folder / "siege-home"  # it writes cookies and a template there
     home.mkdir(exist_ok=True)
     configuration = job.folder / "siegerc"
     configuration.write_text(
-        CONFIGURATION.format(timeout=round(TIMEOUT_S), failures=NEVER, limit=max(LEAST_LIMIT, users))
+        CONFIGURATION.format(timeout=round(TIMEOUT_S), failures=NEVER, limit=LEAST_LIMIT)
     )
 
     length_s = 0.0
 
-    def run(seconds: float) -> Child:
+    def run(seconds: float) -> Children:
         nonlocal length_s
         now_s = time.time()
         # It ends on a whole second of the clock.
         length_s = math.floor(now_s) + math.ceil(seconds) - now_s
+        return Children([siege(number, users, seconds) for number, users in enumerate(shares)])
+
+    def siege(number: int, users: int, seconds: float) -> Child:
         flags = ["--benchmark", f"--concurrent={users}", f"--time={math.ceil(seconds)}S"]
         return Child(
             "siege",
             ["stdbuf", "-oL", job.found.siege or "siege", f"--rc={configuration}", *flags, job.url],
-            output=job.folder / "siege.out",
-            errors=job.folder / "siege.err",
+            output=job.folder / f"siege-{number}.out",
+            errors=job.folder / f"siege-{number}.err",
             environment={"HOME": str(home), "SIEGERC": str(configuration)},
         )
 
-    def read(child: Child) -> Outcome:
-        said = child.errors.read_text(errors="replace")
-        return parse_siege(_lines(child.output), said, length_s=length_s, cpu_s=child.cpu_s)
+    def read(children: Children) -> Outcome:
+        return together([_one(child, length_s) for child in children.each])
 
     return TwoRuns(job, run=run, read=read, end_s=END_S, may_hang=True)
+
+
+def _one(child: Child, length_s: float) -> Siege:
+    said = child.errors.read_text(errors="replace")
+    return parse_siege(_lines(child.output), said, length_s=length_s, cpu_s=child.cpu_s)
 
 
 def _lines(file: Path) -> Iterator[str]:

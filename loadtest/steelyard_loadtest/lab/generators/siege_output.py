@@ -7,9 +7,12 @@ under way are counted nowhere, at most one of each user; nor are those that neve
 an answer, which siege 4.0.7 did not end at its `timeout`.
 """
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 
 from steelyard_loadtest.lab.generators.failures import REFUSED, RESET, TIMEOUT, of_status, other
@@ -29,8 +32,45 @@ LIFTED = "Lifting the server siege"
 SILENT = other("siege does not say which")
 
 
-def parse_siege(answers: Iterable[str], said: str, *, length_s: float, cpu_s: float) -> Outcome:
-    """Return the outcome of siege's standard output (`answers`, verbose) and standard error (`said`).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Siege:
+    """What one siege told: latencies of the answers that are successes, ascending, and failures by kind."""
+
+    seconds: float
+    requests: int
+    kinds: Counter[str]
+    latencies_ms: list[float]
+    concurrency: float
+    cpu_s: float
+
+
+def shared_out(users: int, most: int) -> list[int]:
+    """Share users out as evenly as can be over as few sieges of at most `most` as there can be."""
+    sieges = max(math.ceil(users / most), 1)
+    return [users // sieges + (number < users % sieges) for number in range(sieges)]
+
+
+def together(sieges: Sequence[Siege]) -> Outcome:
+    """Return the outcome of sieges that ran at the same time; there is at least one."""
+    latencies_ms = sorted(chain.from_iterable(siege.latencies_ms for siege in sieges))
+    kinds: Counter[str] = sum((siege.kinds for siege in sieges), Counter())
+    seconds = max(siege.seconds for siege in sieges)
+    return Outcome(
+        seconds=seconds,
+        requests=sum(siege.requests for siege in sieges),
+        failures=kinds.total(),
+        kinds=dict(sorted(kinds.items())),
+        mean_ms=fmean(latencies_ms) if latencies_ms else None,
+        min_ms=latencies_ms[0] if latencies_ms else None,
+        max_ms=latencies_ms[-1] if latencies_ms else None,
+        quantiles=quantiles(latencies_ms),
+        concurrency=sum(siege.concurrency for siege in sieges),
+        generator_cpu_utilization=sum(siege.cpu_s for siege in sieges) / seconds,
+    )
+
+
+def parse_siege(answers: Iterable[str], said: str, *, length_s: float, cpu_s: float) -> Siege:
+    """Read siege's standard output (`answers`, verbose) and standard error (`said`).
 
     Concurrency is as siege has it: the time that all answers took, by the length of the
     siege. length_s: how long it was if it hung before it told its figures; all that is
@@ -60,17 +100,13 @@ def parse_siege(answers: Iterable[str], said: str, *, length_s: float, cpu_s: fl
         kinds = _kinds(int(_figure(said, "Failed transactions")), statuses, problems)
         requests = int(_figure(said, "Transactions")) + kinds.total()
         concurrency = _figure(said, "Concurrency")
-    return Outcome(
+    return Siege(
         seconds=seconds,
         requests=requests,
-        failures=kinds.total(),
-        kinds=dict(sorted(kinds.items())),
-        mean_ms=fmean(latencies_ms) if latencies_ms else None,
-        min_ms=latencies_ms[0] if latencies_ms else None,
-        max_ms=latencies_ms[-1] if latencies_ms else None,
-        quantiles=quantiles(latencies_ms),
+        kinds=kinds,
+        latencies_ms=latencies_ms,
         concurrency=concurrency,
-        generator_cpu_utilization=cpu_s / seconds,
+        cpu_s=cpu_s,
     )
 
 

@@ -3,17 +3,21 @@
 import math
 import time
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from steelyard_loadtest.lab.generators.child import Child
+from steelyard_loadtest.lab.generators.children import Children
 from steelyard_loadtest.lab.generators.job import Job
 from steelyard_loadtest.lab.records import Outcome
 from steelyard_loadtest.machine.errors import ProgramError, UnreadableError
+
+Started = TypeVar("Started", bound=Child | Children)
 
 MORE_S = 60
 """The run before is asked for so much more than its time, and is killed when that is over."""
 
 
-class TwoRuns:
+class TwoRuns(Generic[Started]):
     """One program, run twice. `run` starts it for so many seconds; `read` takes its figures.
 
     It may take end_s longer than its time. may_hang: when it is killed then, what it
@@ -24,8 +28,8 @@ class TwoRuns:
         self,
         job: Job,
         *,
-        run: Callable[[float], Child],
-        read: Callable[[Child], Outcome],
+        run: Callable[[float], Started],
+        read: Callable[[Started], Outcome],
         end_s: float,
         may_hang: bool = False,
     ) -> None:

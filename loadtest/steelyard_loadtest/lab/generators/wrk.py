@@ -12,7 +12,7 @@ END_S = 15.0
 """It counts through every microsecond up to the longest latency, once for each quantile."""
 
 
-def start(job: Job) -> TwoRuns:
+def start(job: Job) -> TwoRuns[Child]:
     """Start wrk with `level` connections."""
     connections = round(job.level)
     script = job.folder / "figures.lua"
