@@ -1,0 +1,1 @@
+"""The scale study: shares, latency, bytes and CPU from 100 servers to 10,000."""
