@@ -119,7 +119,9 @@ def _load(binary: Path, folder: Path, names: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _say(command: list[str], more: Mapping[str, str] | None = None) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ASK_S, env=os.environ | (more or {}))
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=ASK_S, env=os.environ | (more or {})
+    )
     return done.stdout + done.stderr
 
 
