@@ -74,8 +74,17 @@ describe("least_conn", function()
         local list, always_b = peers("a", 1, "b", 1), figures.scripted(2, 1)
         assert.equal("b", picker_of(list, { { latency = 51 }, { latency = 10 } }, always_b):pick().id)
         assert.equal("a", picker_of(list, { { latency = 50 }, { latency = 10 } }, always_b):pick().id)
-        assert.equal("a", picker_of(list, { { latency = 51 }, { latency = 10, in_flight = 1 } }, always_b):pick().id)
         assert.equal("a", picker_of(list, { { latency = 51 }, {} }, always_b):pick().id)
+    end)
+
+    it("lets a slow peer be idle while another would answer sooner with what it has in flight", function()
+        local list, always_b = peers("a", 1, "b", 1), figures.scripted(2, 1)
+        local function rival(in_flight)
+            local rows = { { latency = 51 }, { latency = 10, in_flight = in_flight } }
+            return picker_of(list, rows, always_b):pick().id
+        end
+        assert.equal("b", rival(4)) -- 5 x 10 ms
+        assert.equal("a", rival(5))
     end)
 
     it("knows the slow one under equal load, too", function()

@@ -40,6 +40,14 @@ describe("vnswrr2", function()
         assert.equal("a", duel({ latency = 1000, in_flight = 1 }, { latency = 1, in_flight = 2 }))
     end)
 
+    it("lets a slow peer be idle while the other would answer sooner with what it has in flight", function()
+        assert.equal("b", duel({ latency = 51 }, { latency = 10, in_flight = 4 })) -- 5 x 10 ms
+        assert.equal("a", duel({ latency = 51 }, { latency = 10, in_flight = 5 }))
+        assert.equal("a", duel({ latency = 50 }, { latency = 10, in_flight = 1 })) -- not over 5 times
+        assert.equal("a", duel({ latency = 10, in_flight = 4 }, { latency = 51 }))
+        assert.equal("a", duel({ latency = 51 }, { in_flight = 1 })) -- nothing is known of b
+    end)
+
     it("avoids a peer that fails, whatever it has in flight", function()
         assert.equal("b", duel({ failing = 0.51 }, { in_flight = 1000, latency = 1000 }))
         assert.equal("a", duel({ in_flight = 1000 }, { failing = 0.51 }))

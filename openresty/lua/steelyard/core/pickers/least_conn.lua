@@ -8,12 +8,13 @@
 -- heap would not do: other workers change what is in flight, too.
 --
 -- A failing peer is only taken when all are; on a tie a much slower peer loses
--- to the one it is compared with. Pure.
+-- to the one it is compared with, and so does an idle one that would yet be late.
+-- Pure.
 
 local candidates = require "steelyard.core.pickers.candidates"
 local guard = require "steelyard.core.pickers.guard"
 
-local failing, slower = guard.failing, guard.slower
+local failing, late, slower = guard.failing, guard.late, guard.slower
 
 -- With a quarter of the peers idle, one pick in 130 looks at all; and where all
 -- are busy the draws add little to that. Never more draws than peers.
@@ -55,7 +56,7 @@ local function idle(self, first, now)
         found = choice:another()
     end
     local rival = choice:another()
-    if rival ~= found and slower(board, found, rival, now) and is_idle(board, rival, now) then
+    if rival ~= found and late(board, found, rival, now) and not failing(board, rival, now) then
         return rival
     end
     return found

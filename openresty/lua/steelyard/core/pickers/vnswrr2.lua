@@ -1,7 +1,8 @@
 --- Pick the better of two: the ring's next peer and one drawn by weight.
 --
--- The lower in_flight / weight wins. On a tie the ring's peer does, unless it
--- is much slower; so a cluster at rest is served in the ring's order. O(1).
+-- The lower in_flight / weight wins, unless it is idle and would yet be late. On
+-- a tie the ring's peer does, unless it is much slower; so a cluster at rest is
+-- served in the ring's order. O(1).
 --
 -- The weights are right in the long run; the second candidate steps around
 -- whoever is busy at this moment. And it is drawn, not "the least of all":
@@ -10,7 +11,7 @@
 local candidates = require "steelyard.core.pickers.candidates"
 local guard = require "steelyard.core.pickers.guard"
 
-local failing, slower = guard.failing, guard.slower
+local failing, late, slower = guard.failing, guard.late, guard.slower
 
 local _M = {}
 local mt = { __index = _M }
@@ -44,8 +45,10 @@ function _M:pick()
     -- in_flight / weight, times both weights: in whole numbers a tie is a tie.
     local first_load = board:in_flight(first.cell) * second.weight
     local second_load = board:in_flight(second.cell) * first.weight
-    if first_load ~= second_load then
-        return first_load < second_load and first or second
+    if first_load < second_load then
+        return late(board, first, second, now) and second or first
+    elseif second_load < first_load then
+        return late(board, second, first, now) and first or second
     end
     return slower(board, first, second, now) and second or first
 end
