@@ -47,7 +47,7 @@ check: setup-tests lint types arch test  ## what CI runs: linters, types, archit
 lint:  ## ruff and luacheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	luacheck --quiet openresty loadtest
+	luacheck --quiet openresty loadtest/steelyard_loadtest/simulate
 
 types:  ## mypy, strict
 	$(BIN)/mypy

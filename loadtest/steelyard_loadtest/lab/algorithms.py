@@ -72,7 +72,7 @@ _NGINX = (
     ),
     Algorithm(
         name="nginx-hash", title="nginx hash consistent", program="nginx",
-        method="hash $remote_addr:$remote_port consistent;",
+        method="hash $request_id consistent;",
     ),
     Algorithm(
         name="nginx-random2", title="nginx random two", program="nginx", method="random two least_conn;"

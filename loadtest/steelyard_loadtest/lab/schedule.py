@@ -8,7 +8,7 @@ from steelyard_loadtest.lab.scenario.model import Load, Scenario
 START_S = 3.0
 """What starting and ending a balancer take, about."""
 
-AROUND_S = 2.5
+AROUND_S = {"locust": 2.5, "siege": 2.5, "open": 1.0, "wrk": 0.5}
 """What starting a generator and waiting for its last answers take, about."""
 
 
@@ -31,7 +31,7 @@ def visits(scenario: Scenario, algorithms: tuple[str, ...]) -> Iterator[tuple[st
 
 def cell_s(load: Load) -> float:
     """Return about how long a cell takes."""
-    return load.warm_up_s + load.seconds + load.cool_down_s + AROUND_S
+    return load.warm_up_s + load.seconds + load.cool_down_s + AROUND_S[load.generator]
 
 
 def shown(seconds: float) -> str:

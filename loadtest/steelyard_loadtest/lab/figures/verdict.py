@@ -51,9 +51,13 @@ def verdicts(summaries: Sequence[Summary]) -> list[Verdict]:
 
 
 def is_online(name: str) -> bool:
-    """Say whether an algorithm is an online peer: a balancer, not ours, and told nothing."""
+    """Say whether an algorithm is an online peer: a balancer of requests, not ours, and told nothing.
+
+    One of TCP connections is none: it never sees a request, and cannot spread those of a kept connection.
+    """
     algorithm = BY_NAME[name]
-    return algorithm.program != "direct" and not algorithm.ours and not algorithm.told
+    balances = algorithm.program != "direct" and algorithm.mode == "http"
+    return balances and not algorithm.ours and not algorithm.told
 
 
 def _judge(scenario: str, level: float, group: Sequence[Summary]) -> Verdict:
