@@ -15,7 +15,8 @@ class Children:
 
     def ended(self) -> bool:
         """Say whether all have ended."""
-        return all([child.ended() for child in self.each])  # asks every one, or its CPU time stays unknown
+        ended = [child.ended() for child in self.each]  # every one is asked, or its CPU time stays unknown
+        return all(ended)
 
     def check(self) -> None:
         """Raise ProgramError when one has ended otherwise than well."""
