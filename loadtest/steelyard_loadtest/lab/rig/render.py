@@ -127,8 +127,13 @@ def controller(scene: Scene, template: str) -> str:
 
 
 def peer(scene: Scene, name: str) -> dict[str, object]:
-    """Return what the controller is told of a server."""
-    return {"address": scene.addresses[name], "baseline": scene.weights[name]}
+    """Return what the controller is told of a server.
+
+    The paper's law begins with its equation 5, from the capacities that the agents
+    report; a baseline would stand in its place.
+    """
+    address: dict[str, object] = {"address": scene.addresses[name]}
+    return address if scene.algorithm.law == "paper" else address | {"baseline": scene.weights[name]}
 
 
 def endpoints(scene: Scene, members: Sequence[str]) -> str:
