@@ -23,7 +23,7 @@ from steelyard_loadtest.machine.found import Found, find
 
 from conftest import PATIENCE_S, free_port
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 LOAD = Load(
     generator="wrk", levels=(1.0,), of_capacity=False, seconds=1, repeats=1, warm_up_s=0, cool_down_s=0
