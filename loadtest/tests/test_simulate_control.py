@@ -144,9 +144,10 @@ def test_the_default_law_finds_the_true_capacities_of_unequal_servers(picker: st
     result = run(replace(CASE, balancing=Balancing(law="steelyard", picker=picker)), 1)
     shares = result.ticks.weights[-10:].mean(axis=0)
     assert shares == pytest.approx([1 / 7, 2 / 7, 4 / 7], rel=0.05)
-    assert result.ticks.picks[-10:].sum(axis=0) / result.ticks.picks[-10:].sum() == pytest.approx(
-        shares, rel=0.15
-    )
+    # The second choice goes by what is in flight, and so not quite by the shares.
+    near = 0.05 if picker == "vnswrr" else 0.2
+    picks = result.ticks.picks[-10:].sum(axis=0)
+    assert picks / picks.sum() == pytest.approx(shares, rel=near)
 
 
 def test_before_the_first_table_the_baselines_are_used() -> None:
