@@ -102,5 +102,18 @@ def test_cells_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
         store.begin(replace(scenario, load=replace(scenario.load, seconds=61.0)))
 
 
+def test_measuring_again_forgets_what_is_asked_for_and_what_was_measured_otherwise(tmp_path: Path) -> None:
+    scenario, store = find("report", quick=False), Store(tmp_path)
+    store.begin(scenario)
+    for algorithm in ("nginx-rr", "nginx-wrr"):
+        store.save(measured(algorithm))
+    store.forget(replace(scenario, algorithms=("nginx-rr",)))
+    assert [entry.cell.algorithm for entry in store.all("report")] == ["nginx-wrr"]
+    other = replace(scenario, algorithms=("nginx-rr",), load=replace(scenario.load, seconds=61.0))
+    store.forget(other)
+    assert store.all("report") == []
+    store.begin(other)
+
+
 def test_durations_are_for_people() -> None:
     assert [shown(seconds) for seconds in (-1, 40, 300, 7500)] == ["0 s", "40 s", "5 min", "2 h 05 min"]

@@ -27,23 +27,22 @@ class Store:
 
         Raises SetupError when the folder has cells that were measured with others.
         """
-        file = self._cells / scenario.name / "settings.json"
-        settings = _settings(scenario)
-        if file.exists() and json.loads(file.read_text(encoding="utf-8")) != settings:
+        file = self._settings(scenario)
+        if self._differs(scenario):
             raise SetupError(
                 f"{file.parent} has figures of other settings (quick and full, or an edited scenario, do not"
-                " mix): choose another --out, or remove that folder"
+                " mix): choose another --out, or --again to have them measured again"
             )
         file.parent.mkdir(parents=True, exist_ok=True)
-        _write(file, settings)
+        _write(file, _settings(scenario))
 
     def forget(self, scenario: Scenario) -> None:
-        """Remove the cells of the scenario's algorithms, whatever they were measured with."""
+        """Remove the cells of the scenario's algorithms, and all that were measured with other settings."""
         folder = self._cells / scenario.name
         for algorithm in scenario.algorithms:
             shutil.rmtree(folder / algorithm, ignore_errors=True)
-        if not any(folder.glob("*/*.json")):
-            (folder / "settings.json").unlink(missing_ok=True)
+        if self._differs(scenario):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def save(self, measured: Measured) -> None:
         """Keep a finished cell."""
@@ -60,6 +59,18 @@ class Store:
         files = sorted((self._cells / scenario).glob("*/*.json"))
         found = [_read(file) for file in files]
         return [entry for entry in found if entry is not None]
+
+    def _differs(self, scenario: Scenario) -> bool:
+        try:
+            known = json.loads(self._settings(scenario).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return False
+        except ValueError:
+            return True
+        return bool(known != _settings(scenario))
+
+    def _settings(self, scenario: Scenario) -> Path:
+        return self._cells / scenario.name / "settings.json"
 
     def _file(self, cell: Cell) -> Path:
         return self._cells / cell.scenario / cell.algorithm / f"{cell.level:g}-{cell.repeat}.json"
