@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from steelyard_loadtest.lab import csv_files, page, session
 from steelyard_loadtest.lab.algorithms import ALGORITHMS, named
-from steelyard_loadtest.lab.conditions import conditions
+from steelyard_loadtest.lab.conditions import conditions, kept
 from steelyard_loadtest.lab.results import Results
 from steelyard_loadtest.lab.scenario.file import ScenarioError
 from steelyard_loadtest.lab.scenario.find import ORDER, find
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
         scenarios=tuple(_as_measured(scenario, gathered) for scenario in scenarios),
         measured=tuple(gathered.measured),
         missing=tuple(gathered.missing),
-        conditions=known | session.conditions(gathered),
+        conditions=kept(out, known | session.conditions(gathered), new=gathered.new > 0),
         interrupted=gathered.interrupted,
     )
     if not results.measured:

@@ -1,6 +1,7 @@
 """On what was measured: the command, the machine, the versions (I/O)."""
 
 import datetime
+import json
 import os
 import platform
 import re
@@ -12,6 +13,17 @@ from pathlib import Path
 import psutil
 
 from steelyard_loadtest.machine.found import Found
+
+
+def kept(out: Path, now: dict[str, str], *, new: bool) -> dict[str, str]:
+    """Return the conditions that the figures in `out` were measured under: those of now, if any are new."""
+    file = out / "conditions.json"
+    if not new and file.exists():
+        earlier: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+        return earlier
+    out.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(now, indent=1), encoding="utf-8")
+    return now
 
 
 def conditions(arguments: Sequence[str], found: Found, network: str) -> dict[str, str]:

@@ -35,6 +35,8 @@ class Gathered:
     measured: list[Measured] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
     means: dict[str, str] = field(default_factory=dict)
+    new: int = 0
+    """Cells that were measured now, and not by an earlier run into the same folder."""
     interrupted: bool = False
 
 
@@ -116,6 +118,7 @@ def _visit(
                 entry = measure(visit, cell, first=number == 0)
                 store.save(entry)
                 gathered.measured.append(entry)
+                gathered.new += 1
                 progress.end(_told(entry), expected_s)
                 time.sleep(scenario.load.cool_down_s)
     except ProgramError as error:

@@ -41,6 +41,9 @@ FINDINGS = (
     Finding(
         statement="The actual concurrency is highest near 1200 users, and then stays or falls slightly.",
         where="§IV.A, figure 2",
+        why="our servers queue whatever comes and refuse nothing, so that concurrency goes on rising with "
+        "the users; in the paper it stops near 1200, where its client of one core, or its servers, "
+        "were at a limit",
         checks=(
             PeakBetween(
                 curves=_curves("concurrency"), low=1200 - STEP, high=1200 + STEP, theirs="1200"
@@ -50,6 +53,10 @@ FINDINGS = (
     Finding(
         statement="After that the actual concurrency of dynlb is slightly higher than that of the others.",
         where="§IV.A, figure 2",
+        why="which of the three keeps most requests waiting changes from level to level here; dynlb as "
+        "printed adjusts by equation 8 only the servers that it takes for high or low, which shrinks "
+        "them against the others, and its loop swings above half load (docs/control-law.md; "
+        "docs/scaling.md has the map): at loads like these it is no better than fixed weights",
         checks=(
             BestAlong(
                 curves=_curves("concurrency", low=1200 + STEP), candidate="dynlb", best="highest",
@@ -67,6 +74,9 @@ FINDINGS = (
     Finding(
         statement="Below 800 users the response times of the three are not obviously different.",
         where="§IV.B, figure 3",
+        why="dynlb as printed adjusts by equation 8 only the servers that it takes for high or low, which "
+        "shrinks them against the others, and its loop swings above half load (docs/control-law.md; "
+        "docs/scaling.md has the map): at loads like these it is no better than fixed weights",
         checks=(AlikeAlong(curves=_curves("mean_ms", high=800 - STEP), theirs="not obvious"),),
         beside=(
             BestAlong(
@@ -85,6 +95,9 @@ FINDINGS = (
     Finding(
         statement="The response times of fair and dynlb are not much different.",
         where="§IV.B, figure 3",
+        why="dynlb as printed adjusts by equation 8 only the servers that it takes for high or low, which "
+        "shrinks them against the others, and its loop swings above half load (docs/control-law.md; "
+        "docs/scaling.md has the map): at loads like these it is no better than fixed weights",
         checks=(
             AlikeAlong(
                 curves=_curves("mean_ms", {"fair": NAMES["fair"], "dynlb": NAMES["dynlb"]}, low=1000),
@@ -95,6 +108,9 @@ FINDINGS = (
     Finding(
         statement="dynlb's response time is generally the lowest.",
         where="§IV.B, figure 3",
+        why="dynlb as printed adjusts by equation 8 only the servers that it takes for high or low, which "
+        "shrinks them against the others, and its loop swings above half load (docs/control-law.md; "
+        "docs/scaling.md has the map): at loads like these it is no better than fixed weights",
         checks=(
             BestAlong(
                 curves=_curves("mean_ms", low=1000), candidate="dynlb", best="lowest",
@@ -111,6 +127,8 @@ FINDINGS = (
     Finding(
         statement="Throughput rises until 1000 users and falls beyond.",
         where="§IV.C, figure 4",
+        why="our servers compute one request after the other, however many wait, and refuse none: their "
+        "throughput neither rises nor falls with the queue, and what differs between levels is noise",
         checks=(
             PeakBetween(
                 curves=_curves("requests_per_s"), low=1000 - STEP, high=1000 + STEP, theirs="1000"
@@ -120,6 +138,9 @@ FINDINGS = (
     Finding(
         statement="Above 600 users dynlb's throughput is significantly higher than that of the other two.",
         where="§IV.C, figure 4",
+        why="dynlb as printed adjusts by equation 8 only the servers that it takes for high or low, which "
+        "shrinks them against the others, and its loop swings above half load (docs/control-law.md; "
+        "docs/scaling.md has the map): at loads like these it is no better than fixed weights",
         checks=(
             BestAlong(
                 curves=_curves("requests_per_s", low=600 + STEP), candidate="dynlb", best="highest",

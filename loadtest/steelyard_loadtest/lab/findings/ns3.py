@@ -148,12 +148,13 @@ FINDINGS = (
                 published=TABLE["WRR"].mean_ms / TABLE["RingHash"].mean_ms,
             ),
         ),
-        note="there the key is random for each request; here it is the client's address and port, so each "
-        "connection has one.",
+        note="the key is random for each request, as there.",
     ),
     Finding(
         statement="The maximum is as high with PeakEWMA: it must meet the slow server to know it.",
         where="latency results",
+        why="Peak EWMA meets the slow server in the warm-up here, which is not counted; the study counts "
+        "from the first request",
         checks=(
             Alike(
                 metric="max_ms", named=tuple(map(_named, (*MEASURED_OTHERS, "PeakEWMA"))),

@@ -135,6 +135,8 @@ FINDINGS = (
     Finding(
         statement="With 16 connections a proxy comes near the rate of the server itself.",
         where="-c 16, and direct at -c 10",
+        why="there, client, proxy and server had a machine each; here wrk and the server share one of two "
+        "cores and the proxy has the other, which a second program's work on the machine slows down",
         checks=tuple(
             Alike(
                 metric="requests_per_s",
