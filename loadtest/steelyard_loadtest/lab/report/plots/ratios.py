@@ -33,7 +33,7 @@ def draw(file: Path, views: Sequence[View]) -> bool:
             _row(axes, position, verdict)
         ratios = [ratio for _, verdict in rows for ratio in _ratios(verdict)]
         log_scale(axes, "x", [min(0.5, *ratios), max(2.0, *ratios)])
-        axes.set_xlim(min(0.5, *ratios) / 1.15, max(2.0, *ratios) * 2.4)
+        axes.set_xlim(min(0.5, *ratios) / 1.15, max(2.0, *ratios) * 4)  # room for the longest name
         axes.axvline(1, color="#222222", linewidth=1)
         axes.set_yticks(range(len(rows)), [name for name, _ in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
