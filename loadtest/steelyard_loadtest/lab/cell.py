@@ -38,7 +38,9 @@ class _Watch:
 
     readings: list[tuple[Reading, ...]] = field(default_factory=list)
     cpu_at_begin_s: float | None = None
+    cpu_at_end_s: float | None = None
     begun: bool = False
+    ended: bool = False
     due: list[Event] = field(default_factory=list)
 
 
@@ -81,7 +83,7 @@ def measure(visit: Visit, cell: Cell, *, first: bool) -> Measured:
             running.began_s or 0.0,
             {server.name: server.cpu_cores for server in scenario.servers},
         ),
-        balancer_cpu_s=_cpu_s(visit.balancer, watch),
+        balancer_cpu_s=_cpu_s(watch),
     )
 
 
@@ -99,10 +101,15 @@ def _watch(visit: Visit, running: Running, watch: _Watch) -> None:
         if began_s is not None:
             if not watch.begun:
                 watch.begun, watch.cpu_at_begin_s = True, visit.balancer.cpu_s()
+            # Then, and not when the last answer is there: what a balancer does meanwhile is for no request.
+            if not watch.ended and now_s - began_s >= visit.scenario.load.seconds:
+                watch.ended, watch.cpu_at_end_s = True, visit.balancer.cpu_s()
             while watch.due and now_s - began_s >= watch.due[0].at_s:
                 members = _happen(visit, watch.due.pop(0), members)
         time.sleep(LOOK_S)
     watch.readings.append(visit.servers.read())
+    if not watch.ended:  # siege may end before its time
+        watch.cpu_at_end_s = visit.balancer.cpu_s()
 
 
 def _happen(visit: Visit, event: Event, members: Sequence[str]) -> list[str]:
@@ -117,8 +124,7 @@ def _happen(visit: Visit, event: Event, members: Sequence[str]) -> list[str]:
     return wanted
 
 
-def _cpu_s(balancer: Balancer, watch: _Watch) -> float | None:
-    now_s = balancer.cpu_s()
-    if now_s is None or watch.cpu_at_begin_s is None:
+def _cpu_s(watch: _Watch) -> float | None:
+    if watch.cpu_at_end_s is None or watch.cpu_at_begin_s is None:
         return None
-    return max(now_s - watch.cpu_at_begin_s, 0.0)
+    return max(watch.cpu_at_end_s - watch.cpu_at_begin_s, 0.0)

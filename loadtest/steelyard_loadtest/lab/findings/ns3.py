@@ -161,7 +161,6 @@ FINDINGS = (
                 published=TABLE["PeakEWMA"].max_ms / TABLE["WRR"].max_ms,
             ),
         ),
-        note="here the first seconds of each run are not counted, and the slow server may be known by then.",
     ),
     Finding(
         statement="Maglev and random are no better than the others either (mean 8.7 and 9.6 ms).",
