@@ -9,6 +9,7 @@ from steelyard_loadtest.dataplane.plot import line_styles, plot
 from steelyard_loadtest.dataplane.records import Load, Measured, Reweighed
 from steelyard_loadtest.dataplane.summary import Spread, changes, find, rows, spread
 from steelyard_loadtest.dataplane.verdict import Verdict, verdicts
+from steelyard_loadtest.marked_page import filled
 
 ORDER = ["direct", "nginx-swrr", "vnswrr", "haproxy-roundrobin"]
 
@@ -181,17 +182,17 @@ def test_the_csv_has_every_round_and_nothing_for_the_unknown(tmp_path: Path) -> 
 
 
 def test_a_report_replaces_only_what_is_between_the_marks() -> None:
-    page = f"# Head\n{files.BEGIN}\nold\n{files.END}\ntail\n"
-    filled = files.fill(page, "new\n")
-    assert filled == f"# Head\n{files.BEGIN}\n\nnew\n\n{files.END}\ntail\n"
-    assert files.fill(filled, "new\n") == filled
+    begin, end = "<!-- measured: begin -->", "<!-- measured: end -->"
+    page = filled(f"# Head\n{begin}\nold\n{end}\ntail\n", "measured", "new\n")
+    assert page == f"# Head\n{begin}\n\nnew\n\n{end}\ntail\n"
+    assert filled(page, "measured", "new\n") == page
     with pytest.raises(ValueError, match="measured: begin"):
-        files.fill("# Head\n", "new\n")
+        filled("# Head\n", "measured", "new\n")
 
 
 def test_the_documentation_s_page_has_the_marks() -> None:
     page = Path(__file__).parents[2] / "docs" / "benchmarks-dataplane.md"
-    assert "report" in files.fill(page.read_text(encoding="utf-8"), "report\n")
+    assert "report" in filled(page.read_text(encoding="utf-8"), "measured", "report\n")
 
 
 @pytest.mark.parametrize("entries", [MEASURED, MEASURED[:1]], ids=["all", "interrupted before the base"])

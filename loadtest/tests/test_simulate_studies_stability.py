@@ -8,10 +8,10 @@ import matplotlib.image
 import numpy as np
 import pytest
 from steelyard_controller import laws
+from steelyard_loadtest.marked_page import filled
 from steelyard_loadtest.simulate.model import OpenClients
 from steelyard_loadtest.simulate.run import run
 from steelyard_loadtest.simulate.studies.capacities import capacities
-from steelyard_loadtest.simulate.studies.page import filled
 from steelyard_loadtest.simulate.studies.stability.figures import (
     SETTLED,
     Figures,
@@ -154,11 +154,11 @@ def test_report_tells_margins_of_every_law() -> None:
 
 def test_report_goes_between_its_marks_only() -> None:
     page = "a\n<!-- simulate stability: begin -->\n<!-- simulate stability: end -->\nb"
-    assert filled(page, "stability", "x") == (
+    assert filled(page, "simulate stability", "x") == (
         "a\n<!-- simulate stability: begin -->\n\nx\n<!-- simulate stability: end -->\nb"
     )
     with pytest.raises(ValueError, match="simulate scale: begin"):
-        filled(page, "scale", "x")
+        filled(page, "simulate scale", "x")
 
 
 def test_maps_are_drawn_with_shares_that_stand_still_and_those_that_fly(tmp_path: Path) -> None:

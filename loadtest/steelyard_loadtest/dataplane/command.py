@@ -19,6 +19,7 @@ from steelyard_loadtest.dataplane.verdict import verdicts
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.found import Found, find
+from steelyard_loadtest.marked_page import filled
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         if found.wrk is None:
             raise SetupError("wrk is not installed; it makes the load: apt-get install wrk")
         if options.page:
-            files.fill(options.page.read_text(encoding="utf-8"), "")  # better now than in half an hour
+            filled(options.page.read_text(encoding="utf-8"), "measured", "")  # better now than then
         where = network.enter(sys.argv[1:])
         conditions = _conditions(found, where)
         with tempfile.TemporaryDirectory(prefix="steelyard-dataplane-") as folder:
@@ -137,7 +138,7 @@ def _report(options: argparse.Namespace, conditions: dict[str, str], results: se
     if options.page:
         shown = f"plots/{picture}" if picture else None
         options.page.write_text(
-            files.fill(options.page.read_text(encoding="utf-8"), report(shown)), encoding="utf-8"
+            filled(options.page.read_text(encoding="utf-8"), "measured", report(shown)), encoding="utf-8"
         )
         if picture:
             plot(options.page.parent / "plots" / picture, rows)

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from steelyard_loadtest.dataplane.records import Load, Measured, Reweighed
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-
 LOAD = ("requests", "seconds", "requests_per_s", "p50_ms", "p99_ms", "p999_ms", "max_ms",
         "non_2xx", "socket_errors")  # fmt: skip
 
@@ -36,15 +34,6 @@ def write_changes(file: Path, measured: Sequence[Reweighed]) -> None:
         for when, load in (("before", entry.before), ("after", entry.after))
     )
     _write(file, ["round", "peers", "contender", "when", *LOAD], lines)
-
-
-def fill(page: str, report: str) -> str:
-    """Put a report between the marks of a page. Raises ValueError when the page has none."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no {BEGIN} and {END} to write between")
-    return f"{before}{BEGIN}\n\n{report}\n{END}{after}"
 
 
 def _load(load: Load) -> list[float]:

@@ -9,15 +9,17 @@ from steelyard_loadtest.lab.figures.cell import figures
 from steelyard_loadtest.lab.figures.summary import summarize
 from steelyard_loadtest.lab.findings import page as findings
 from steelyard_loadtest.lab.results import Results
+from steelyard_loadtest.marked_page import filled
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+NAME = "measured"
+"""Of the marks."""
 
 PLOTS = "plots"
 
 
 def check(page: Path) -> None:
     """Look before an hour of measuring whether the page can be filled. Raises OSError, ValueError."""
-    _filled(page.read_text(encoding="utf-8"), "")
+    filled(page.read_text(encoding="utf-8"), NAME, "")
 
 
 def fill(page: Path, out: Path, results: Results, dataplane: Path) -> None:
@@ -37,7 +39,7 @@ def fill(page: Path, out: Path, results: Results, dataplane: Path) -> None:
     folder = page.parent / PLOTS / page.stem
     shutil.rmtree(folder, ignore_errors=True)  # a plot that is not made any more is not shown any more
     shutil.copytree(out / PLOTS, folder)
-    page.write_text(_filled(page.read_text(encoding="utf-8"), text), encoding="utf-8")
+    page.write_text(filled(page.read_text(encoding="utf-8"), NAME, text), encoding="utf-8")
 
 
 def inserted(report: str, plots: str) -> str:
@@ -45,11 +47,3 @@ def inserted(report: str, plots: str) -> str:
     _, _, body = report.partition("\n")
     body = re.sub(r"^(#{2,5}) ", r"#\1 ", body, flags=re.MULTILINE)
     return body.replace(f"]({PLOTS}/", f"]({plots}/").strip() + "\n"
-
-
-def _filled(page: str, text: str) -> str:
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no {BEGIN} and {END} to write between")
-    return f"{before}{BEGIN}\n\n{text}\n{END}{after}"

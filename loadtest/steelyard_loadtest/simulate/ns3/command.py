@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard_loadtest.machine.errors import SetupError
+from steelyard_loadtest.marked_page import filled
 from steelyard_loadtest.simulate.model import Balancing
 from steelyard_loadtest.simulate.ns3 import files, study, summary, table
 from steelyard_loadtest.simulate.parallel import mapped, processes
 from steelyard_loadtest.simulate.run import run as simulated
 from steelyard_loadtest.simulate.studies.arguments import at_least_1
-from steelyard_loadtest.simulate.studies.page import filled
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     ]
     try:
         if options.page is not None:
-            filled(options.page.read_text(encoding="utf-8"), "ns3", "")  # better now than when all is done
+            filled(options.page.read_text(encoding="utf-8"), "simulate ns3", "")  # better now
         runs = mapped(_one, work, jobs=processes(options.jobs), title="ns3", stream=sys.stderr)
         _report(options, runs)
     except (SetupError, OSError, ValueError) as error:
@@ -103,7 +103,7 @@ def _report(options: argparse.Namespace, runs: list[summary.Run]) -> None:
         if options.page is not None:
             page = options.page.read_text(encoding="utf-8")
             report = f"{text}\n![{ALT}](plots/ns3.png)\n"
-            options.page.write_text(filled(page, "ns3", report), encoding="utf-8")
+            options.page.write_text(filled(page, "simulate ns3", report), encoding="utf-8")
             plot(options.page.parent / "plots" / "ns3.png", rows)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard_loadtest.machine.errors import SetupError
+from steelyard_loadtest.marked_page import filled
 from steelyard_loadtest.simulate.parallel import processes
 from steelyard_loadtest.simulate.studies import arguments
-from steelyard_loadtest.simulate.studies.page import filled
 from steelyard_loadtest.simulate.studies.scale import controller_cpu, figures, grid, messages, report, volume
 from steelyard_loadtest.simulate.studies.scale.study import simulated
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     seeds = options.seeds or most_seeds
     try:
         if options.page:
-            filled(options.page.read_text(encoding="utf-8"), "scale", "")  # better now than in ten minutes
+            filled(options.page.read_text(encoding="utf-8"), "simulate scale", "")  # better now
         cells = grid.cells(sizes, balancers)
         points, speed = simulated(
             cells, seeds=seeds, first_seed=options.seed, jobs=processes(options.jobs), stream=sys.stderr
@@ -107,7 +107,7 @@ def _report(
     if options.page:
         drawn(options.page.parent / "plots" / "scale.png")
         page = options.page.read_text(encoding="utf-8")
-        options.page.write_text(filled(page, "scale", written("plots/scale.png")), encoding="utf-8")
+        options.page.write_text(filled(page, "simulate scale", written("plots/scale.png")), encoding="utf-8")
 
 
 def _listed(counts: tuple[int, ...]) -> str:

@@ -5,9 +5,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from steelyard_loadtest.machine.errors import SetupError
+from steelyard_loadtest.marked_page import filled
 from steelyard_loadtest.simulate.parallel import processes
 from steelyard_loadtest.simulate.studies import arguments
-from steelyard_loadtest.simulate.studies.page import filled
 from steelyard_loadtest.simulate.studies.stability.figures import Maps
 from steelyard_loadtest.simulate.studies.stability.grid import VARIANTS, map_cells
 from steelyard_loadtest.simulate.studies.stability.report import report, stability_csv
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         if options.page:
             filled(
-                options.page.read_text(encoding="utf-8"), "stability", ""
+                options.page.read_text(encoding="utf-8"), "simulate stability", ""
             )  # better now than in ten minutes
         maps, speed = simulated(
             map_cells(quick=options.quick),
@@ -72,4 +72,4 @@ def _report(options: argparse.Namespace, maps: Maps) -> None:
         draw(options.page.parent / "plots" / "stability.png", maps, VARIANTS)
         page = options.page.read_text(encoding="utf-8")
         text = report(maps, command, "plots/stability.png")
-        options.page.write_text(filled(page, "stability", text), encoding="utf-8")
+        options.page.write_text(filled(page, "simulate stability", text), encoding="utf-8")

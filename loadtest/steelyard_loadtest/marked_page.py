@@ -3,7 +3,7 @@
 
 def filled(page: str, name: str, report: str) -> str:
     """Return the page with the report between the marks of this name. Raises ValueError when it has none."""
-    begin, end = f"<!-- simulate {name}: begin -->", f"<!-- simulate {name}: end -->"
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, found, rest = page.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
