@@ -65,6 +65,16 @@ class Edge:
     daemon: Daemon
     socket: Path
 
+    async def listens(self) -> None:
+        """Wait for the socket: HAProxy names it after its ports are open, and listens on it later still."""
+        while True:
+            try:
+                _, writer = await asyncio.open_unix_connection(str(self.socket))
+            except (FileNotFoundError, ConnectionRefusedError):
+                await asyncio.sleep(0.02)
+            else:
+                return writer.close()
+
     async def command(self, text: str) -> str:
         """Say something to its socket and return the answer."""
         reader, writer = await asyncio.open_unix_connection(str(self.socket))
@@ -130,10 +140,9 @@ async def haproxy(folder: Path, config: str) -> AsyncIterator[Edge]:
     daemon = Daemon(["haproxy", "-db", "-f", str(path)], port, folder / "haproxy.log")
     await asyncio.to_thread(daemon.start)
     try:
-        # Its name is given to the socket after the ports are open.
-        while not socket.exists():
-            await asyncio.sleep(0.02)
-        yield Edge(daemon, socket)
+        edge = Edge(daemon, socket)
+        await edge.listens()
+        yield edge
     finally:
         daemon.kill()
 
