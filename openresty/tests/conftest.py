@@ -197,11 +197,11 @@ class Edge:
         finally:
             connection.close()
 
-    def shares(self, requests: int) -> dict[str, int]:
+    def shares(self, requests: int, path: str = "/") -> dict[str, int]:
         """Return how many of so many requests each server answered; all must succeed."""
         counts: dict[str, int] = {}
         for _ in range(requests):
-            answer = self.get()
+            answer = self.get(path)
             assert answer.status == 200, answer
             counts[answer.server] = counts.get(answer.server, 0) + 1
         return counts

@@ -50,12 +50,14 @@ def test_every_picker_serves_the_weights_at_rest(rig: Rig, workers: int, picker:
     edge.wait_for(1)
     served = edge.upstream()
     assert (served["picker"], served["picker_error"]) == (picker, None)
-    shares = edge.shares(200)
+    # So late that what a busy machine adds is no five times more, which would decide in place of the weights.
+    shares = edge.shares(200, "/?sleep_s=0.005")
     if picker == "peak_ewma":  # at rest it follows the latencies, which are alike
         assert set(shares) == {"a", "b"}
     else:
-        # One request at a time: every choice is a tie. Four rings begin anywhere in a cycle of 4.
-        assert 140 <= shares["a"] <= 160
+        # One request at a time: nearly every choice is a tie, but on a busy machine a worker may not have
+        # counted the last request's end when another one picks. By weight it is 150, evenly 100.
+        assert 120 <= shares["a"] <= 180
 
 
 def test_a_new_picker_is_used_without_a_reload(rig: Rig) -> None:
