@@ -71,10 +71,19 @@ def _forever(chosen: Chosen) -> int:
 
 
 def _wait(timeout_s: float) -> Wake:
-    came = signal.sigtimedwait((*STOP, signal.SIGHUP), timeout_s)
+    came = _signal_within(timeout_s, (*STOP, signal.SIGHUP))
     if came is None:
         return Wake.DUE
-    return Wake.RELOAD if came.si_signo == signal.SIGHUP else Wake.STOP
+    return Wake.RELOAD if came == signal.SIGHUP else Wake.STOP
+
+
+def _signal_within(timeout_s: float, wanted: tuple[signal.Signals, ...]) -> int | None:
+    came = signal.sigtimedwait(wanted, timeout_s)
+    if came is not None and came.si_signo not in wanted:
+        # A process that was stopped (SIGSTOP, a debugger) and goes on when its wait is over gets from
+        # Python 3.11 a siginfo that nobody has filled in. Whether a signal came meanwhile is asked again.
+        came = signal.sigtimedwait(wanted, 0)
+    return None if came is None else came.si_signo
 
 
 def _one(everything: Chosen) -> int:
@@ -95,7 +104,7 @@ def _one(everything: Chosen) -> int:
         clock=time.monotonic,
     )
     agent.tick()
-    if sampler.absent is not None or signal.sigtimedwait(STOP, chosen.interval_s) is not None:
+    if sampler.absent is not None or _signal_within(chosen.interval_s, STOP) is not None:
         return 1
     sent = agent.tick()
     if sent is None:

@@ -186,6 +186,20 @@ def test_samples_go_to_the_next_server_of_a_pool_while_one_is_dead(memcached: Da
         assert log.read_text().count(f"{said}{memcached.address} takes them meanwhile") == 1
 
 
+def test_an_agent_that_was_stopped_for_longer_than_an_interval_goes_on(
+    memcached: Daemon, tmp_path: Path
+) -> None:
+    with running(memcached, log=tmp_path / "log") as agent:
+        for _ in range(5):  # it may have been stopped outside of its wait
+            before = eventually(lambda: sample_in(memcached))
+            agent.send_signal(signal.SIGSTOP)
+            time.sleep(0.3)
+            agent.send_signal(signal.SIGCONT)
+            after = sample_after(sample_after(before, memcached), memcached)
+            assert not after.leaving
+            assert agent.poll() is None
+
+
 def test_sighup_takes_up_new_settings_and_goes_on_counting(memcached: Daemon, tmp_path: Path) -> None:
     file, log = tmp_path / "agent.toml", tmp_path / "log"
     file.write_text("cpu_limit = 2\n")
