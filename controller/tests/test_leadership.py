@@ -9,7 +9,7 @@ from steelyard_controller.faults import Faults
 from steelyard_controller.leading.leadership import Leadership
 from steelyard_controller.state.lease import Lease
 from steelyard_controller.state.memory_store import InMemory
-from steelyard_controller.state.store import Unavailable
+from steelyard_controller.state.store import Rejected, Unavailable
 
 LEASE_S = 3.0
 
@@ -40,6 +40,7 @@ class Fake(InMemory):
     table: Table
     away: bool = False
     unheard: bool = False
+    read_only: bool = False
     asked: list[str] = field(default_factory=list)
     volatile = False
 
@@ -61,6 +62,7 @@ class Fake(InMemory):
         held = table.held()
         if held is not None:
             return held
+        self._write()
         if table.name is None and patient:
             return None
         table.name = table.name or f"store-{table.wiped}"
@@ -75,8 +77,13 @@ class Fake(InMemory):
         await self._go("renew")
         if self.table.held() != lease:
             return False
+        self._write()
         self.table.until_s = self.table.now_s + lease_s
         return True
+
+    def _write(self) -> None:
+        if self.read_only:
+            raise Rejected("You can't write against a read only replica.")
 
     async def release(self, lease: Lease) -> None:
         await self._go("release")
@@ -156,6 +163,37 @@ def test_without_the_store_the_leader_goes_on_uncertain_and_others_do_not_begin(
     step(a)
     assert a.lease == table.held()
     assert a.certain
+
+
+def test_a_store_that_takes_no_writes_leaves_the_leader_its_term(table: Table) -> None:
+    (a, of_a), (b, of_b) = controller("a", table), controller("b", table)
+    step(a)
+    before = a.lease
+    of_a.read_only = of_b.read_only = True
+    for _ in range(20):
+        table.now_s += 1
+        step(a, b)
+    assert table.held() is None
+    assert a.lease == before
+    assert not a.certain
+    assert b.lease is None
+    of_a.read_only = of_b.read_only = False
+    step(a)
+    assert a.certain
+    assert before is not None
+    assert a.lease is not None
+    assert a.lease.term == before.term + 1
+
+
+def test_a_store_that_takes_no_writes_tells_a_leader_who_leads_in_its_place(table: Table) -> None:
+    (a, of_a), (b, _) = controller("a", table), controller("b", table)
+    step(a)
+    table.now_s += 2 * LEASE_S
+    step(b)
+    of_a.read_only = True
+    step(a)
+    assert a.lease is None
+    assert a.seen == b.lease
 
 
 def test_a_paused_leader_that_wakes_finds_that_another_one_leads(table: Table) -> None:

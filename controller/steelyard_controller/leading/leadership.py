@@ -8,7 +8,9 @@ A leader whose lease has run out unanswered (Redis away, or this process
 paused) is *uncertain*. It asks Redis before anything else; while Redis does
 not answer it goes on, because then nobody else can take the lease either,
 unless Redis is away from this machine alone: then Memcached holds a table of a
-higher term, and the loop, which looks before it publishes, ends this one.
+higher term, and the loop, which looks before it publishes, ends this one. The
+same holds for a Redis that answers and takes no writes (a replica, its disk
+full): the lease runs out there, and nobody can take it.
 
 A store that was wiped knows neither who led nor what was declared. Whoever led
 still knows, so it takes the lease at once and the others wait for it, for
@@ -118,12 +120,13 @@ class Leadership:
             # It may have been dropped while Redis was asked.
             if self.lease is lease and kept:
                 self._until_s = began_s + self._lease_s
-            elif self.lease is lease:
-                self.drop("the lease was lost")
-        if self.lease is None:
-            await self._ask(above)
+                return
+        # A lease that is not ours any more is given up once it is known who has it, or taken anew. Where it
+        # has run out and the store takes no writes, this raises: nobody else can have it then, and the leader
+        # goes on.
+        await self._ask(above, lost=lease)
 
-    async def _ask(self, above: Callable[[], Awaitable[int]]) -> None:
+    async def _ask(self, above: Callable[[], Awaitable[int]], *, lost: Lease | None) -> None:
         found = await self._store.leader()
         if found is not None and self._is_ours(found):
             # Dropped here, not yet run out there: the next term is another one.
@@ -131,6 +134,8 @@ class Leadership:
             found = None
         if found is None and self._clock() >= self._rest_until_s:
             found = await self._take(max(self._highest, await above()))
+        if lost is not None and self.lease is lost:
+            self.drop("the lease was lost")
         if found is not None:
             self._highest = max(self._highest, found.term)
         if found is not None and self.lease is None and (self.seen is None or self.seen.term != found.term):
