@@ -1,6 +1,9 @@
 """A pool of Memcached servers, as agents and nginx fill it."""
 
 import asyncio
+import contextlib
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -79,6 +82,45 @@ def test_a_dead_server_is_named_and_the_others_go_on(memcached: Daemon, second: 
     with pytest.raises(Unavailable, match="refused"):
         asyncio.run(replaced(pipeline, b"t"))
     pipeline.close()
+
+
+@contextlib.contextmanager
+def answering(garbage: bytes) -> Iterator[str]:
+    """Yield the address of something that answers this to whatever is said."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    client, _ = listener.accept()
+                except OSError:
+                    return
+                with client, contextlib.suppress(OSError):
+                    client.recv(65536)
+                    client.sendall(garbage)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"VALUE a 0 -1\r\n\r\nEND\r\n", b"VALUE\r\nEND\r\n", b"HTTP/1.1 400\r\n\r\n"]
+)
+def test_what_answers_and_is_no_memcached_is_named_and_the_others_go_on(
+    memcached: Daemon, garbage: bytes
+) -> None:
+    for key in KEYS:
+        put(memcached.address, key, b"1")
+    with answering(garbage) as other:
+        pipeline = Memcached(f"{other},{memcached.address}")
+        for _ in range(2):
+            assert asyncio.run(pipeline.get_many(KEYS)) == dict.fromkeys(KEYS, b"1")
+            assert pipeline.faults[other] is not None
+            assert pipeline.faults[memcached.address] is None
+        pipeline.close()
 
 
 def test_a_table_is_written_to_every_server(memcached: Daemon, second: Daemon) -> None:

@@ -145,7 +145,10 @@ class Memcached:
     def _answer(self, name: str, asked: Asked, ask: Callable[[str, Asked], Answer]) -> Answer | None:
         try:
             answer = ask(name, asked)
-        except (MemcacheError, OSError) as error:
+        # The last two: the client's own words for an answer that is none of Memcached's.
+        except (MemcacheError, OSError, ValueError, LookupError) as error:
+            # What else comes on that connection answers no question of ours.
+            self._clients[name].close()
             self._faults[name] = str(error) or type(error).__name__
             return None
         self._faults[name] = None

@@ -196,6 +196,9 @@ class Redis:
             raise _said(str(error), keys) from None
         except (RedisError, OSError) as error:
             raise Unavailable(str(error) or type(error).__name__) from None
+        except (ValueError, LookupError) as error:
+            # The client's own words for an answer that is none of Redis's.
+            raise Unavailable(f"what answers is no Redis: {error}") from None
 
 
 def _said(error: str, keys: Sequence[str]) -> Unavailable:
