@@ -32,7 +32,8 @@ class SampleRecord:
     `utilization` and `capacity` have one entry per indicator, in the order of
     `INDICATORS`; None is "could not be measured". Utilizations are within
     0..1, except CPU, which may exceed 1. (`boot`, `seq`) tells one sample from
-    the next; `taken_at_ms` is for people, because clocks are never compared.
+    the next; `taken_at_ms`, the sender's clock since 1970, is for people, and where values are signed tells
+    a replay of an earlier run; nobody's freshness is judged by it.
     """
 
     upstream: str

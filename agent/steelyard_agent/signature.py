@@ -10,7 +10,8 @@ strips what it cannot check would look safe and not be.
 
 A signature says who wrote a text, and neither where nor when. Where: every
 message names its upstream and its sender, and readers compare them with the
-key it lay at. When: (term, generation) and (boot, seq), see the readers.
+key it lay at. When: (term, generation), (boot, seq) and the sender's clock, by
+which readers refuse what was said before (docs/decisions/0014-replay.md).
 """
 
 import hmac

@@ -22,7 +22,7 @@ MAX_INTEGER = 2**53
 
 Reason = Literal[
     "too_large", "not_json", "not_object", "version", "missing", "type", "range", "name",
-    "unsigned", "signature", "signed",
+    "unsigned", "signature", "signed", "replayed",
 ]  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def load_object(value: bytes, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     if "v" not in document:
         raise Bad("missing", 'no "v" (the format version)')
     if document["v"] != VERSION or isinstance(document["v"], bool):
-        raise Bad("version", f"version {str(document['v'])[:40]!r}, this program reads {VERSION}")
+        raise Bad("version", f"version {_shown(document['v'])}, this program reads {VERSION}")
     return document
 
 
@@ -151,6 +151,9 @@ def mapping(document: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _shown(value: object) -> str:
+    # What the parser could just bear may be nested too deep for the encoder: its kind is enough to know.
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
     # A huge integer's repr raises in Python 3.11 (the digit limit); its size is enough to know.
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_INTEGER:
         return f"a number of {value.bit_length()} bits"

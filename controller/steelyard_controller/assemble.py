@@ -12,7 +12,8 @@ import numpy as np
 from steelyard_agent.record import INDICATORS
 
 from steelyard_controller.declared.upstream import Peer
-from steelyard_controller.pipeline.intake import Held, Intake
+from steelyard_controller.pipeline.held import Held
+from steelyard_controller.pipeline.intake import Intake
 from steelyard_controller.pipeline.traffic import TrafficReport
 from steelyard_controller.snapshot import Snapshot
 

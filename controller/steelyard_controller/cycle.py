@@ -19,7 +19,7 @@ from steelyard_controller.declared.upstream import Upstream
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.outcome import Outcome
 from steelyard_controller.pipeline import intake as intakes
-from steelyard_controller.pipeline.intake import Intake
+from steelyard_controller.pipeline.intake import Intake, Told
 from steelyard_controller.snapshot import Floats
 from steelyard_controller.state.saved import Saved
 from steelyard_controller.tabulate import tabulate
@@ -82,13 +82,22 @@ class Cycle:
     def saved(self, *, term: int) -> Saved:
         """Return what a successor needs."""
         memories = {name: laws.encode_memory(name, memory) for name, memory in self._memories.items()}
-        return Saved(term=term, generation=self.generation, memories=memories)
+        told = intakes.told(self._intake) if self._key is not None else Told()
+        told_ms = {"samples": dict(told.samples), "reports": dict(told.reports)}
+        return Saved(
+            term=term,
+            generation=self.generation,
+            memories=memories,
+            told_ms={kind: found for kind, found in told_ms.items() if found},
+        )
 
     def resume(self, saved: Saved) -> bool:
         """Take up what was remembered; False where what is remembered here is of a later tick."""
         if (saved.term, saved.generation) <= self._order:
             return False
         self.overtake(saved.generation)
+        remembered = Told(samples=saved.told_ms.get("samples", {}), reports=saved.told_ms.get("reports", {}))
+        self._intake = replace(self._intake, remembered=remembered)
         found = {law: laws.decode_memory(made, saved.memories.get(law)) for law, made in self._laws.items()}
         self._memories = {
             **self._memories,
@@ -129,7 +138,7 @@ class Cycle:
         """
         upstream = self._follow(addresses)
         before = self._intake
-        self._intake = self._took(upstream, found, now_s)
+        self._intake = self._took(upstream, found, now_s, issued_at_ms)
         snapshot = assemble(self._intake, upstream.peers, now_s=now_s, tick_s=self._tick_s)
         snapshot = replace(snapshot, pinned=self._pins(upstream), published=self._followed(upstream))
         stepped = step_all(self._laws, self._memories, snapshot)
@@ -172,7 +181,9 @@ class Cycle:
         ]
         return declared.model_copy(update={"peers": peers})
 
-    def _took(self, upstream: Upstream, found: Mapping[str, bytes] | None, now_s: float) -> Intake:
+    def _took(
+        self, upstream: Upstream, found: Mapping[str, bytes] | None, now_s: float, unix_ms: int
+    ) -> Intake:
         if found is None:
             return replace(self._intake, refusals={})
         # What is found at the first look, or after a pause, is kept, and counts as new no more: its age is
@@ -187,6 +198,7 @@ class Cycle:
             samples={peer.id: found.get(wire.sample_key(self.name, peer.id)) for peer in upstream.peers},
             reports={lb: found.get(wire.traffic_key(self.name, lb)) for lb in upstream.load_balancers},
             key=self._key,
+            unix_ms=None if self._key is None else unix_ms,
         )
 
     def _pins(self, upstream: Upstream) -> Floats:

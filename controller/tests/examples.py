@@ -26,17 +26,27 @@ def sample(
 
 
 def report(
-    lb: str = "edge-1", *, seq: int = 1, interval_s: float = 1.0, **peers: tuple[int, int, int, float | None]
+    lb: str = "edge-1",
+    *,
+    seq: int = 1,
+    boot: str = "n1",
+    sent_at_ms: int | None = None,
+    interval_s: float = 1.0,
+    **peers: tuple[int, int, int, float | None],
 ) -> bytes:
-    """Return a traffic report of upstream `web`: completed, failed, in flight and latency in ms, by peer."""
+    """Return a traffic report of upstream `web`: completed, failed, in flight and latency in ms, by peer.
+
+    Without `sent_at_ms` it is one of an earlier version.
+    """
     names = ("completed", "failed", "in_flight", "latency_ms")
     return json.dumps(
         {
             "v": 1,
             "upstream": "web",
             "lb": lb,
-            "boot": "n1",
+            "boot": boot,
             "seq": seq,
+            **({} if sent_at_ms is None else {"sent_at_ms": sent_at_ms}),
             "interval_s": interval_s,
             "peers": {peer: dict(zip(names, row, strict=True)) for peer, row in peers.items()},
         }

@@ -14,7 +14,8 @@ from steelyard_controller.declared.upstream import Peer, Upstream
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_answer import MOST, Question
 from steelyard_controller.outcome import Outcome
-from steelyard_controller.pipeline.intake import Held, Intake
+from steelyard_controller.pipeline.held import Held
+from steelyard_controller.pipeline.intake import Intake
 from steelyard_controller.pipeline.weight_table import TablePeer
 
 from .examples import sample

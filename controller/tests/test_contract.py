@@ -37,6 +37,16 @@ def test_refuses_the_examples_and_says_why(name: str, case: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("name", DECODERS)
+def test_refuses_what_is_nested_as_deep_as_can_just_be_parsed(name: str) -> None:
+    # Where that is depends on how deep in its own calls the parser is called.
+    for depth in range(900, 1000):
+        nested = "[" * depth + "]" * depth
+        for field in ('"v":%s', '"v":1,"upstream":"web","check":{"path":%s},"peers":%s,"interval_s":%s'):
+            text = "{" + field.replace("%s", nested) + "}"
+            assert isinstance(DECODERS[name](text.encode()), Refused)
+
+
+@pytest.mark.parametrize("name", DECODERS)
 def test_refuses_two_megabytes(name: str) -> None:
     decoded = DECODERS[name](b"0" * 2_000_000)
     assert isinstance(decoded, Refused)

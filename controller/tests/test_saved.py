@@ -9,6 +9,24 @@ def test_a_state_survives_the_store() -> None:
     assert decode(encode(saved)) == saved
 
 
+def test_what_clocks_told_survives_the_store_and_is_left_out_where_there_is_none() -> None:
+    told_ms = {"samples": {"server-1": 1_790_000_000_000}, "reports": {"edge-1": 5}}
+    saved = Saved(term=3, generation=118, memories={}, told_ms=told_ms)
+    assert decode(encode(saved)) == saved
+    assert b"told_ms" not in encode(Saved(term=3, generation=118, memories={}))
+
+
+@pytest.mark.parametrize(
+    "found", ["7", "[]", '{"samples":7}', '{"samples":{"a":"x","b":-1,"c":null,"d":1.5}}']
+)
+def test_what_is_damaged_of_it_costs_no_law_its_memory(found: str) -> None:
+    value = '{"v":1,"term":3,"generation":118,"memories":{"static":{}},"told_ms":' + found + "}"
+    saved = decode(value.encode())
+    assert saved is not None
+    assert saved.memories == {"static": {}}
+    assert not any(saved.told_ms.values())
+
+
 @pytest.mark.parametrize(
     "value", [b"", b"garbage", b"[]", b"{}", b'{"v":1}', b'{"v":1,"term":-1,"generation":2}', b"[" * 50_000]
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import redis as redis_client
 from prometheus_client.parser import text_string_to_metric_families
 from pymemcache.client.base import Client
 from steelyard_agent import signature, wire
@@ -194,6 +195,125 @@ def test_an_old_table_that_is_put_back_does_not_send_the_order_backwards(memcach
     pipeline.put(wire.weights_key("web"), old)
     _run(memcached, _once, unix_s=NOW_S + 100)
     assert pipeline.table().order > newest.order
+
+
+def _play(pipeline: Pipeline, boot: str, seq: int, *, at_ms: int, cpu_of_a: float) -> dict[str, bytes]:
+    """Put what agents and nginx say in one tick; return the values, for a recording."""
+    row = (100, 0, 1, 5.0)
+    values = {
+        wire.sample_key("web", peer): _sealed(
+            sample(peer, boot=boot, seq=seq, taken_at_ms=at_ms, cpu=cpu_of_a if peer == "a" else 0.3)
+        )
+        for peer in "abc"
+    }
+    values[wire.traffic_key("web", "edge-1")] = _sealed(
+        report(boot=boot, seq=seq, sent_at_ms=at_ms, a=row, b=row, c=row)
+    )
+    for name, value in values.items():
+        pipeline.put(name, value)
+    return values
+
+
+def test_recordings_of_an_earlier_run_move_nothing_and_are_shown(memcached: Daemon) -> None:
+    pipeline = Pipeline(memcached)
+    now_ms = time.time_ns() // 1_000_000
+
+    async def steps(it: Session) -> None:
+        recorded = []
+        for tick in range(1, 6):
+            recorded.append(_play(pipeline, "b1", tick, at_ms=now_ms - 3_600_000, cpu_of_a=0.9))
+            await it.tick(float(tick))
+        for tick in range(6, 12):
+            _play(pipeline, "b2", tick, at_ms=now_ms, cpu_of_a=0.3)
+            await it.tick(float(tick))
+        assert it.outcome.intake.refused == {}
+        held = it.outcome.intake
+        for tick, values in enumerate(recorded, 12):
+            for name, value in values.items():
+                pipeline.put(name, value)
+            outcome = await it.tick(float(tick))
+            assert (outcome.intake.samples, outcome.intake.reports) == (held.samples, held.reports)
+        assert outcome.intake.refused == {"replayed": 4 * 5}
+        assert set(outcome.intake.refusals) == {
+            "sample of a", "sample of b", "sample of c", "traffic report of edge-1"
+        }  # fmt: skip
+        _play(pipeline, "b2", 12, at_ms=now_ms, cpu_of_a=0.3)
+        assert (await it.tick(17.0)).intake.refusals == {}
+
+    _run(memcached, steps)
+
+
+def test_a_standby_that_takes_over_knows_from_redis_what_is_old(
+    memcached: Daemon, redis_server: Daemon
+) -> None:
+    pipeline = Pipeline(memcached)
+    now_ms = time.time_ns() // 1_000_000
+    day_ms = 86_400_000
+
+    async def run() -> None:
+        file = {"web": WEB}
+        async with session(memcached, redis_server, file=file, key=KEY) as first:
+            await first.lead()
+            recorded = _play(pipeline, "b1", 1, at_ms=now_ms - day_ms, cpu_of_a=0.9)
+            await first.tick(1.0)
+            _play(pipeline, "b2", 1, at_ms=now_ms, cpu_of_a=0.3)
+            await first.tick(2.0)
+            assert first.leadership.lease is not None
+            await first.loop.save_all(first.leadership.lease)
+        async with session(memcached, redis_server, file=file, key=KEY, id="b") as second:
+            await second.lead()
+            for name, value in recorded.items():
+                pipeline.put(name, value)
+            outcome = await second.tick(1.0)
+            assert outcome.intake.refused == {"replayed": 4}
+            assert (outcome.intake.samples, outcome.intake.reports) == ({}, {})
+            _play(pipeline, "b2", 2, at_ms=now_ms + 1000, cpu_of_a=0.3)
+            outcome = await second.tick(2.0)
+            assert set(outcome.intake.samples) == set("abc")
+            assert outcome.intake.refusals == {}
+
+    asyncio.run(run())
+
+
+def test_an_old_signed_table_and_a_wiped_redis_do_not_send_the_order_backwards(
+    memcached: Daemon, redis_server: Daemon
+) -> None:
+    pipeline = Pipeline(memcached)
+
+    async def publish(unix_s: int) -> None:
+        file = {"web": WEB}
+        async with session(memcached, redis_server, file=file, key=KEY, lease_s=0.3, unix_s=unix_s) as it:
+            await it.lead()
+            await it.tick(1.0)
+
+    asyncio.run(publish(NOW_S))
+    recorded = pipeline.get(wire.weights_key("web"))
+    assert recorded is not None
+    asyncio.run(publish(NOW_S + 3600))
+    newest = pipeline.table()
+    by_hand = redis_client.Redis(port=redis_server.port)
+    by_hand.flushall()
+    by_hand.close()
+    pipeline.put(wire.weights_key("web"), recorded)
+    asyncio.run(publish(NOW_S + 3610))
+    assert pipeline.table().term == NOW_S + 3610
+    assert pipeline.table().order > newest.order
+
+
+def test_an_old_table_that_is_put_back_under_a_leader_is_gone_after_its_next_tick(memcached: Daemon) -> None:
+    pipeline = Pipeline(memcached)
+
+    async def steps(it: Session) -> None:
+        await it.tick(1.0)
+        recorded = pipeline.get(wire.weights_key("web"))
+        assert recorded is not None
+        await it.tick(2.0)
+        newest = pipeline.table()
+        pipeline.put(wire.weights_key("web"), recorded)
+        await it.tick(3.0)
+        assert pipeline.table().order == (newest.term, newest.generation + 1)
+
+    _run(memcached, steps)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ import pytest
 from steelyard_agent.record import SampleRecord
 from steelyard_controller.assemble import assemble
 from steelyard_controller.declared.upstream import Peer
-from steelyard_controller.pipeline.intake import Held, Intake
+from steelyard_controller.pipeline.held import Held
+from steelyard_controller.pipeline.intake import Intake
 from steelyard_controller.pipeline.traffic import PeerTraffic, TrafficReport
 from steelyard_loadtest.simulate.balancer import Report
 from steelyard_loadtest.simulate.control import bootstrap_weights

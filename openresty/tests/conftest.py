@@ -266,9 +266,9 @@ class Edge:
         assert not broken, broken[:5]
 
 
-def config(http: str, workers: int) -> str:
-    """Return a whole nginx.conf around what stands in http {}."""
-    return f"""
+def config(http: str, workers: int, main: str = "") -> str:
+    """Return a whole nginx.conf around what stands in http {}; `main` stands before it."""
+    return f"""{main}
 load_module {MODULES}/ndk_http_module.so;
 load_module {MODULES}/ngx_http_lua_module.so;
 {"user root;" if os.geteuid() == 0 else ""}
@@ -337,17 +337,23 @@ class Rig:
         return backend
 
     def edge(
-        self, *, workers: int = 1, bootstrap: list[str] | None = None, options: str = "", servers: str = "}"
+        self,
+        *,
+        workers: int = 1,
+        bootstrap: list[str] | None = None,
+        options: str = "",
+        servers: str = "}",
+        main: str = "",
     ) -> Edge:
         """Start an nginx; `options` go to init_worker, `servers` follow the first server's locations."""
         listed = ", ".join(f'"{address}"' for address in bootstrap or [])
         if "upstreams" not in options:
             options += f"upstreams = {{ web = {{ bootstrap = {{{listed}}} }} }},"
-        return self.edge_of(one_upstream(self.memcached.port, options, servers), workers=workers)
+        return self.edge_of(one_upstream(self.memcached.port, options, servers), workers=workers, main=main)
 
-    def edge_of(self, http: str, *, workers: int = 1) -> Edge:
-        """Start an nginx on what stands in http {}."""
-        edge = Edge(self._folder / "nginx", config(http, workers), workers)
+    def edge_of(self, http: str, *, workers: int = 1, main: str = "") -> Edge:
+        """Start an nginx on what stands in http {}, and before it."""
+        edge = Edge(self._folder / "nginx", config(http, workers, main), workers)
         self._stop.callback(edge.stop)
         return edge
 

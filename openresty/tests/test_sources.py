@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.integration
 
 TABLE = "steelyard:1:weights:web"
 SECRET = "the key of the tests, 32 bytes.."  # noqa: S105
+NOW_MS = time.time_ns() // 1_000_000
 
 
 def table(
@@ -33,7 +35,7 @@ def table(
     named = [peer if isinstance(peer, tuple) else (peer.name, peer.address) for peer in peers]
     document = {
         "v": 1, "upstream": "web", "term": term, "generation": generation,
-        "issued_at_ms": 1_790_000_000_000, "law": "steelyard", "picker": "vnswrr", **members,
+        "issued_at_ms": NOW_MS, "law": "steelyard", "picker": "vnswrr", **members,
         "peers": [
             {"id": name, "address": address, "weight": weight, "baseline": 1, "state": "up"}
             for name, address in named

@@ -29,7 +29,8 @@ class TrafficReport:
     """One load balancer's report on one upstream.
 
     `rung` is one of RUNGS and `order` the (term, generation) of the table that it serves; None where it tells
-    none: it serves no table, or is of an earlier version.
+    none: it serves no table, or is of an earlier version. `sent_at_ms` is its own clock since 1970; None: of
+    an earlier version.
     """
 
     upstream: str
@@ -40,6 +41,7 @@ class TrafficReport:
     peers: dict[str, PeerTraffic]
     rung: str | None = None
     order: tuple[int, int] | None = None
+    sent_at_ms: int | None = None
 
 
 def decode(value: bytes) -> TrafficReport | Refused:
@@ -67,6 +69,7 @@ def decode(value: bytes) -> TrafficReport | Refused:
             peers=peers,
             rung=_rung(document),
             order=_order(document),
+            sent_at_ms=wire.integer(document, "sent_at_ms") if "sent_at_ms" in document else None,
         )
     except Bad as bad:
         return bad.refused

@@ -8,7 +8,7 @@
 --   bootstrap  no table was ever seen: the list in the configuration
 --   none       not even that
 --
--- Ages are by this machine's clock, since (term, generation) changed; clocks of two machines are
+-- Ages are by this machine's monotonic clock, since (term, generation) changed; clocks of two machines are
 -- never compared. Pure.
 
 -- Each step of the drift restarts a ring; 5 % is less than a law's own noise.

@@ -55,13 +55,15 @@ end
 
 --- The Memcached value.
 -- @param report  upstream, lb, boot, seq, interval_s, peers: id -> figures; rung (core/ladder);
---   order: { term, generation } of the table that is served, or nil
+--   order: { term, generation } of the table that is served, or nil; sent_at_ms: this machine's
+--   clock since 1970, by which the controller tells a report of long ago that is put back
 -- @param breathe called between pieces of work; may yield
 function _M.encode(report, breathe)
     local head = assert(json.encode({
         v = wire.VERSION,
         upstream = report.upstream, lb = report.lb, boot = report.boot, seq = report.seq,
-        interval_s = report.interval_s, rung = report.rung, order = report.order,
+        sent_at_ms = report.sent_at_ms, interval_s = report.interval_s,
+        rung = report.rung, order = report.order,
     }))
     return string.sub(head, 1, -2) .. ',"peers":{' .. members(report.peers, breathe or no_pause) .. "}}"
 end

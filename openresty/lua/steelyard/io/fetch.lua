@@ -4,6 +4,7 @@
 -- Runs in one worker's timer. Nothing here touches a request: a fetch that
 -- fails, and a value that is refused, leave the last table where it is.
 
+local clock = require "steelyard.io.clock"
 local controller = require "steelyard.io.controller"
 local judge = require "steelyard.io.judge"
 local memcached = require "steelyard.io.memcached"
@@ -12,6 +13,9 @@ local wire = require "steelyard.core.wire"
 
 -- No upstream can have these names.
 local FETCH, CONTROLLER = "!fetch", "!controller"
+
+-- Of fresh_s: two tables in a row are missing, and a controller can still answer before the rung is lost.
+local ASK_AFTER = 2 / 3
 
 local _M = {}
 
@@ -69,9 +73,12 @@ local function from_memcached(options, store, breathe)
 end
 
 
+--- Whether the controllers are to be asked though Memcached answers: nothing new comes from it,
+-- or what came first may be a recording that somebody put back.
 local function is_stale(options, store, upstream)
     local seen = store:seen(upstream)
-    return not seen or store:from_disk(upstream) or math.abs(ngx.now() - seen) > options.limits.fresh_s
+    return not seen or store:from_disk(upstream) or store:is_doubtful(upstream)
+           or clock.monotonic() - seen > ASK_AFTER * options.limits.fresh_s
 end
 
 
@@ -84,9 +91,12 @@ local function from_controllers(options, store, upstream, failures, breathe)
         local value, err = controller.table(server, upstream, served, options.controller_token)
         if not value then
             failures[server.name] = tostring(err)
-        elseif value ~= "" then
-            local source = { name = "controller " .. server.name, outcome = "/controller" }
-            if take(options, store, upstream, value, source, breathe) then
+        else
+            local source = {
+                name = "controller " .. server.name, outcome = "/controller", confirms = store:is_doubtful(upstream),
+            }
+            store:set_doubtful(upstream, false)
+            if value ~= "" and take(options, store, upstream, value, source, breathe) then
                 return
             end
         end

@@ -1,6 +1,6 @@
 --- Which peers are out, for all workers: marks in the shared dict.
 --
---   out/<upstream>/<id>/<kind>   a mark: "<address>\n<why>"; it ends with its TTL
+--   out/<upstream>/<id>/<kind>   a mark: "<until>\n<address>\n<why>", until by the monotonic clock
 --   fails/<upstream>/<id>/<address>   tries without an answer, within fail_timeout_s
 --   health/<upstream>            raised at each change; workers compare it
 --   health/<upstream>/<n>        the id that change n was about, for JOURNAL_S
@@ -9,12 +9,14 @@
 -- active checks, whose marks count only while a check that asks the same is in force.
 -- Marks are by id and note the address, so a peer that moves begins anew, and
 -- one that changes its place in the table keeps its mark. Each has a TTL, so
--- nothing is left of a peer that leaves, nor of checks that are no longer run.
+-- nothing is left of a peer that leaves, nor of checks that are no longer run; but
+-- TTLs count by the time of day, which may be set back, so a mark tells its end too.
 --
 -- A worker looks at no peer when nothing changed, and then only at those that
 -- the journal names and those that were out before. When it is new, or the
 -- journal was too short for it, it looks at all.
 
+local clock = require "steelyard.io.clock"
 local eject = require "steelyard.io.eject"
 
 -- In the order in which status names a peer's trouble; a check's comes first.
@@ -68,14 +70,29 @@ function _M:version(upstream)
 end
 
 
+local function packed(address, why, ttl_s)
+    return string.format("%.3f\n%s\n%s", clock.monotonic() + ttl_s, address, why)
+end
+
+
+--- The mark under a key: { address, reason, until_s }; nil when there is none, or it is over.
+local function mark_at(dict, key)
+    local until_s, address, why = string.match(dict:get(key) or "", "^([^\n]*)\n([^\n]*)\n(.*)$")
+    until_s = tonumber(until_s)
+    if until_s and until_s > clock.monotonic() then
+        return { address = address, reason = why, until_s = until_s }
+    end
+end
+
+
 --- Take a peer out for `ttl_s`; tell whether it was not out for this already.
 -- A mark that stands is left as it is.
 function _M:mark(upstream, peer, kind, why, ttl_s)
-    local key, value = mark_key(upstream, peer.id, kind), peer.address .. "\n" .. why
+    local key, value = mark_key(upstream, peer.id, kind), packed(peer.address, why, ttl_s)
     -- `add` decides between two workers, so that one of them writes the log.
     if not self.dict:add(key, value, ttl_s) then
-        local standing = self.dict:get(key)
-        if standing and string.match(standing, "^[^\n]*") == peer.address then
+        local standing = mark_at(self.dict, key)
+        if standing and standing.address == peer.address then
             return false
         end
         self.dict:set(key, value, ttl_s)
@@ -87,7 +104,11 @@ end
 
 --- Let a standing mark last `ttl_s` from now.
 function _M:prolong(upstream, peer, kind, ttl_s)
-    self.dict:expire(mark_key(upstream, peer.id, kind), ttl_s)
+    local key = mark_key(upstream, peer.id, kind)
+    local standing = mark_at(self.dict, key)
+    if standing then
+        self.dict:set(key, packed(standing.address, standing.reason, ttl_s), ttl_s)
+    end
 end
 
 
@@ -157,17 +178,14 @@ end
 
 
 --- The marks of one peer, or nil.
-local function marks_of(self, upstream, id, check_kind, now)
+local function marks_of(self, upstream, id, check_kind)
     local marks
     for i = check_kind and 0 or 1, #KINDS do
-        local kind = KINDS[i] or "check"
-        local key = mark_key(upstream, id, KINDS[i] or check_kind)
-        local value = self.dict:get(key)
-        local ttl_s = value and self.dict:ttl(key)
-        if ttl_s then
-            local address, why = string.match(value, "^([^\n]*)\n(.*)$")
+        local mark = mark_at(self.dict, mark_key(upstream, id, KINDS[i] or check_kind))
+        if mark then
+            mark.kind = KINDS[i] or "check"
             marks = marks or {}
-            marks[#marks + 1] = { kind = kind, address = address, reason = why, ends_s = now + ttl_s }
+            marks[#marks + 1] = mark
         end
     end
     return marks
@@ -175,16 +193,16 @@ end
 
 
 --- The peers that are out: id -> { kind, reason, until_s }, and when the first
--- mark ends (nil: none will). until_s is nil where a check decides.
+-- mark ends (nil: none will), both by the monotonic clock. until_s is nil where a check decides.
 -- @param check   the check that is in force (core/check_settings), or nil
 -- @param breathe called now and then; requests may be served meanwhile
-function _M:unhealthy(upstream, peers, check, now, breathe)
+function _M:unhealthy(upstream, peers, check, breathe)
     breathe = breathe or no_pause
     local version, check_kind = self:version(upstream), check and _M.check_kind(check)
     local ids = suspects(self, upstream, version, peers, check_kind, breathe)
     local marked, looked = {}, 0
     for id in pairs(ids) do
-        marked[id] = marks_of(self, upstream, id, check_kind, now)
+        marked[id] = marks_of(self, upstream, id, check_kind)
         looked = looked + 1
         if looked % BREATH_READING == 0 then
             breathe()
@@ -201,9 +219,9 @@ function _M:unhealthy(upstream, peers, check, now, breathe)
             if mark.address == peer.address then
                 out[peer.id] = out[peer.id] or {
                     kind = mark.kind, reason = mark.reason,
-                    until_s = mark.kind ~= "check" and mark.ends_s or nil,
+                    until_s = mark.kind ~= "check" and mark.until_s or nil,
                 }
-                next_change_s = math.min(next_change_s or mark.ends_s, mark.ends_s)
+                next_change_s = math.min(next_change_s or mark.until_s, mark.until_s)
             end
         end
         if i % BREATH == 0 then

@@ -88,6 +88,7 @@ local function report_of(name, worker, in_flight, now, breathe)
     dict:set("reported_at/" .. name, now)
     return {
         upstream = name, lb = options.lb, boot = _M.boot(dict), seq = dict:incr("seq/" .. name, 1, 0),
+        sent_at_ms = math.floor(now * 1000),
         interval_s = math.max(0.001, math.min(3600, math.floor((now - last) * 1000 + 0.5) / 1000)),
         rung = live.rung, order = order_of(live),
         peers = figures_of(name, live, worker, in_flight, breathe),

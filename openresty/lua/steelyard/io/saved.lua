@@ -5,7 +5,9 @@
 -- so that a reader finds the old one or the new one; there is no fsync, because
 -- what a power failure leaves is at worst refused. Files block, but only for the
 -- page cache: 1 MB takes 1 ms. So a table is saved when its peers changed, and
--- once in SAVE_S; what was skipped is saved later.
+-- once in SAVE_S; what was skipped is saved later. Where tables are signed it is
+-- saved at each generation, likewise once in SAVE_S: the file then also tells an
+-- nginx that starts which tables are old, to within SAVE_S and a fetch.
 
 -- luacheck: read globals os (rename and remove)
 

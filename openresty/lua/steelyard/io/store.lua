@@ -4,10 +4,11 @@
 --   order/<upstream>     its term.generation
 --   source/<upstream>    where it came from: `memcached host:port`, `controller URL`, `saved`
 --   version/<upstream>   raised at each change; workers compare it
---   seen/<upstream>      when the last new table arrived (this machine's clock)
+--   seen/<upstream>      when the last new table arrived, by the monotonic clock: the time of day may be stepped
 --   outcome/<upstream>   what the last fetch came to: ok, absent, or why refused
 --   refused/<upstream>/<reason>   how often; `refusal/<upstream>` the last detail
---   unsaved/<upstream>   the table on disk has other peers than this one
+--   doubtful/<upstream>  the first table of all, until a controller was asked for its own
+--   unsaved/<upstream>   the table on disk is to be replaced by this one
 --
 -- The dict outlives a reload, so a table does too. A table of 10,000 peers has
 -- 1 MB, and a new one is written beside it: 10m holds two such upstreams.
@@ -25,6 +26,7 @@ _M.REASONS = {
     "unsigned",  -- a key is set, and the value has no signature
     "signature", -- or a wrong one
     "signed",    -- it has one, and no key is set
+    "replayed",  -- signed long ago, and there is no other to compare it with
 }
 
 -- What `source` says of the table on disk.
@@ -78,7 +80,8 @@ end
 -- version also finds the new text (or an even newer one).
 -- @param order  anything with term and generation
 -- @param source where it came from
-function _M:publish(upstream, text, order, source, now)
+-- @param now_s  by the monotonic clock
+function _M:publish(upstream, text, order, source, now_s)
     local dict, before = self.dict, self:table_text(upstream)
     local ok, err = dict:set("table/" .. upstream, text)
     if not ok then
@@ -89,13 +92,13 @@ function _M:publish(upstream, text, order, source, now)
     end
     dict:set("order/" .. upstream, string.format("%.0f.%.0f", order.term, order.generation))
     dict:set("source/" .. upstream, source)
-    dict:set("seen/" .. upstream, now)
+    dict:set("seen/" .. upstream, now_s)
     dict:incr("version/" .. upstream, 1, 0)
     return true
 end
 
 
---- When the last new table arrived; nil when none ever did.
+--- When the last new table arrived, by the monotonic clock; nil when none ever did.
 function _M:seen(upstream)
     return self.dict:get("seen/" .. upstream)
 end
@@ -123,6 +126,15 @@ local function changed(dict, key, value)
         dict:set(key, value)
     end
     return news
+end
+
+
+local function flag(dict, key, is_set)
+    if is_set then
+        dict:set(key, true)
+    else
+        dict:delete(key)
+    end
 end
 
 
@@ -177,16 +189,23 @@ end
 
 --- Note whether the table on disk lacks what is served.
 function _M:set_unsaved(upstream, unsaved)
-    if unsaved then
-        self.dict:set("unsaved/" .. upstream, true)
-    else
-        self.dict:delete("unsaved/" .. upstream)
-    end
+    flag(self.dict, "unsaved/" .. upstream, unsaved)
 end
 
 
 function _M:is_unsaved(upstream)
     return self.dict:get("unsaved/" .. upstream) == true
+end
+
+
+--- Note whether the table may be an old one, since there was none to compare it with.
+function _M:set_doubtful(upstream, doubtful)
+    flag(self.dict, "doubtful/" .. upstream, doubtful)
+end
+
+
+function _M:is_doubtful(upstream)
+    return self.dict:get("doubtful/" .. upstream) == true
 end
 
 

@@ -5,6 +5,7 @@
 -- that is taken meanwhile shows in the next document, counters may be some
 -- milliseconds apart.
 
+local clock = require "steelyard.io.clock"
 local json = require "steelyard.core.json"
 local platform = require "steelyard.io.platform"
 local worker = require "steelyard.phase.worker"
@@ -25,7 +26,7 @@ local function or_null(value)
 end
 
 
-local function row_of(peer, weight, total, sick, now)
+local function row_of(peer, weight, total, sick)
     local counts = worker.totals:of(peer.address)
     return {
         id = peer.id, address = peer.address, state = peer.state,
@@ -33,7 +34,7 @@ local function row_of(peer, weight, total, sick, now)
         eligible = weight ~= nil, share = (weight or 0) / math.max(1, total),
         -- ok, or which check took it out: fails, ejected, check.
         health = sick.kind, health_reason = or_null(sick.reason),
-        out_for_s = sick.until_s and math.max(0, sick.until_s - now) or null,
+        out_for_s = sick.until_s and math.max(0, sick.until_s - clock.monotonic()) or null,
         picks = counts.picks, completed = counts.completed, failed = counts.failed,
         latency_ms = counts.completed > 0 and counts.latency_ms / counts.completed or null,
         latency_total_ms = counts.latency_ms,
@@ -42,7 +43,7 @@ local function row_of(peer, weight, total, sick, now)
 end
 
 
-local function rows_of(live, now, breathe)
+local function rows_of(live, breathe)
     local peers, unhealthy = live.table and live.table.peers or {}, live.unhealthy
     local weights, total = {}, 0
     for i, peer in ipairs(live.eligible) do
@@ -54,7 +55,7 @@ local function rows_of(live, now, breathe)
     local rows = {}
     for i = 1, #peers do
         local peer = peers[i]
-        rows[i] = row_of(peer, weights[peer.id], total, unhealthy[peer.id] or WELL, now)
+        rows[i] = row_of(peer, weights[peer.id], total, unhealthy[peer.id] or WELL)
         if i % ROWS == 0 then
             breathe()
         end
@@ -77,7 +78,7 @@ local function source_of(in_table)
 end
 
 
-local function upstream_of(live, now, breathe)
+local function upstream_of(live, breathe)
     local store, served = worker.store, live.table or {}
     local seen = store:seen(live.name)
     local refused, last_refusal, outcome = store:refusals(live.name)
@@ -93,10 +94,10 @@ local function upstream_of(live, now, breathe)
         check = check_of(live.check), check_from = live.check and source_of(served.check) or null,
         hash_key = served.hash_key or live.settings.hash_key, hash_key_from = source_of(served.hash_key),
         -- Which server the table came from, and when.
-        source = or_null(store:source(live.name)), age_s = seen and now - seen or null,
+        source = or_null(store:source(live.name)), age_s = seen and clock.monotonic() - seen or null,
         last_fetch = outcome or "none yet",
         refused = refused, last_refused = or_null(last_refusal),
-        peers = rows_of(live, now, breathe),
+        peers = rows_of(live, breathe),
     }
 end
 
@@ -106,9 +107,9 @@ return function(breathe)
     local store = worker.store
     local fetch_errors, fetch_error = store:fetch_errors()
     local controller_errors, controller_error = store:controller_errors()
-    local upstreams, now = {}, ngx.now()
+    local upstreams = {}
     for name, live in pairs(worker.upstreams) do
-        upstreams[name] = upstream_of(live, now, breathe)
+        upstreams[name] = upstream_of(live, breathe)
     end
     return {
         version = require("steelyard")._VERSION, -- not at the top: it requires this
@@ -117,6 +118,8 @@ return function(breathe)
         controller_errors = controller_errors, last_controller_error = or_null(controller_error),
         saved_error = or_null(store:saved_error()),
         report_errors = worker.dict:get("report_errors") or 0,
+        -- Of the shared dict; free are whole pages alone.
+        dict_bytes = worker.dict:capacity(), dict_free_bytes = worker.dict:free_space(),
         -- Why the workers do not see what each other has in flight.
         board_problem = or_null(worker.board_problem),
         upstreams = upstreams, workers = worker.totals:workers(),

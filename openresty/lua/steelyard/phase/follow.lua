@@ -61,17 +61,17 @@ local function follow_table(worker, live, breathe)
 end
 
 
-local function follow_health(worker, live, now, moved, breathe)
+local function follow_health(worker, live, moved, breathe)
     local version, served = worker.health:version(live.name), live.known or live.bootstrap
     local check = live:check_with(served)
     local about = check and check.about
     if not moved and version == live.health_version and about == live.health_about
-       and not (live.health_until and now >= live.health_until) then
+       and not (live.health_until and clock.monotonic() >= live.health_until) then
         return live.unhealthy
     end
     live.health_version, live.health_about = version, about
     local unhealthy
-    unhealthy, live.health_until = worker.health:unhealthy(live.name, served.peers, check, now, breathe)
+    unhealthy, live.health_until = worker.health:unhealthy(live.name, served.peers, check, breathe)
     if not peers_of.same_ids(unhealthy, live.unhealthy) then
         return unhealthy
     end
@@ -94,10 +94,10 @@ local function tell_check(worker, live, before)
 end
 
 
-local function follow_one(worker, live, now, breathe)
+local function follow_one(worker, live, breathe)
     local moved = follow_table(worker, live, breathe)
     local seen = live.known and (worker.store:seen(live.name) or 0)
-    local rung, drift = ladder.rung(seen and now - seen, #live.bootstrap.peers > 0, worker.options.limits,
+    local rung, drift = ladder.rung(seen and clock.monotonic() - seen, #live.bootstrap.peers > 0, worker.options.limits,
                                     worker.store:from_disk(live.name))
     if rung ~= live.rung and worker.store:outcome_changed("!rung/" .. live.name, rung) then
         ngx.log(ngx.NOTICE, "steelyard: upstream ", live.name, ": from rung ", live.rung, " to ", rung)
@@ -105,7 +105,7 @@ local function follow_one(worker, live, now, breathe)
     if rung == "none" then
         return
     end
-    local unhealthy = follow_health(worker, live, now, moved, breathe)
+    local unhealthy = follow_health(worker, live, moved, breathe)
     local open, failed, check = live.fail_open, live.picker_error, live.check
     local moves = live:take(live.known or live.bootstrap, rung, drift, unhealthy, breathe)
     tell_check(worker, live, check)
@@ -135,7 +135,7 @@ end
 
 --- Follow all upstreams. Yields when `sliced`, so it may not yet be done when
 -- the next tick comes: that one then leaves it alone.
-function _M.all(worker, now, sliced)
+function _M.all(worker, sliced)
     if worker.following then
         return
     end
@@ -143,7 +143,7 @@ function _M.all(worker, now, sliced)
     local breathe = sliced and clock.breather() or no_pause
     local names = worker.options.names
     for i = 1, #names do
-        local ok, err = pcall(follow_one, worker, worker.upstreams[names[i]], now, breathe)
+        local ok, err = pcall(follow_one, worker, worker.upstreams[names[i]], breathe)
         if not ok then
             ngx.log(ngx.ERR, "steelyard: upstream ", names[i], ": ", err)
         end

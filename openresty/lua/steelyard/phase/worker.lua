@@ -51,7 +51,10 @@ function _M.flush(breathe)
     for name, live in pairs(_M.upstreams) do
         serving[name] = live.table and { term = live.table.term, generation = live.table.generation } or nil
     end
-    local about = { pid = ngx.worker.pid(), slot = _M.totals.slot, serving = serving }
+    local about = {
+        pid = ngx.worker.pid(), slot = _M.totals.slot, serving = serving,
+        lua_bytes = collectgarbage("count") * 1024, -- what is garbage and not yet collected is in it
+    }
     local ok, err = pcall(_M.totals.flush, _M.totals, _M.ledger, about, breathe)
     _M.flushing = false
     if not ok then
@@ -140,7 +143,7 @@ local function on_timer(premature)
     end
     guarded(flush_if_due, ngx.now())
     guarded(jobs)
-    guarded(follow.all, _M, ngx.now(), true)
+    guarded(follow.all, _M, true)
 end
 
 
@@ -186,7 +189,7 @@ function _M.start(options)
     saved.restore(options, _M.store)
     -- Once here, so that a worker that is born late (a reload, a crash) never
     -- serves without the table that the others have.
-    follow.all(_M, ngx.now(), false)
+    follow.all(_M, false)
     _M.flush()
     assert(ngx.timer.at(0, on_timer))
     assert(ngx.timer.every(TICK_S, on_timer))

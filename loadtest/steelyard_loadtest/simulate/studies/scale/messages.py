@@ -76,6 +76,7 @@ def report(
         "lb": lb,
         "boot": "77ab01c2",
         "seq": seq,
+        "sent_at_ms": TAKEN_AT_MS,
         "interval_s": 1,
         "rung": "fresh",
         "order": [TERM, GENERATION],
