@@ -12,9 +12,11 @@ import uvicorn
 from fastapi import FastAPI
 from steelyard_agent.secret_file import SecretFileError
 
-from steelyard_controller import assembly, credentials, log_lines
+from steelyard_controller import assembly, credentials, descriptors, log_lines
 from steelyard_controller.api import app as api
+from steelyard_controller.api import connection
 from steelyard_controller.api.auth import is_loopback
+from steelyard_controller.api.door import Door, Limits
 from steelyard_controller.credentials import Credentials
 from steelyard_controller.haproxy.agent_check import AgentCheck
 from steelyard_controller.service import Service
@@ -41,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _serve(settings: Settings, known: Credentials) -> int:
-    for line in (*credentials.warnings(settings), *_remarks(settings, known)):
+    allowed = descriptors.raise_limit()
+    for line in (*credentials.warnings(settings), *_remarks(settings, known, allowed)):
         log.warning("%s", line)
     async with assembly.controller(settings, known) as service:
         try:
@@ -73,7 +76,10 @@ async def _listen(settings: Settings, known: Credentials, service: Service) -> i
             ),
             host=settings.api_host,
             port=settings.api_port,
-            log_level="warning",
+            http=connection.through(Door(Limits())),
+            ws="none",
+            # Its warnings are about what clients send, one a request: anybody could fill the log.
+            log_level="error",
             access_log=False,
             # Who asks is who holds the connection: X-Forwarded-For is anybody's word.
             proxy_headers=False,
@@ -113,9 +119,14 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _remarks(settings: Settings, known: Credentials) -> list[str]:
+def _remarks(settings: Settings, known: Credentials, descriptors_allowed: int) -> list[str]:
     """Return what a person should know of how this controller was set up."""
     remarks = []
+    if descriptors_allowed < descriptors.ENOUGH:
+        remarks.append(
+            f"{descriptors_allowed} descriptors may be open: connections to its ports could take those that "
+            f"ticks need; raise the limit (ulimit -n, LimitNOFILE) to {descriptors.ENOUGH}"
+        )
     if settings.state_url.startswith("memory://"):
         remarks.append("state is kept in memory only (--state-url memory://): a restart forgets it")
     if settings.api_host != "localhost" and not is_loopback(settings.api_host):

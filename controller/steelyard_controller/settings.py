@@ -5,6 +5,7 @@ Built once in `__main__` and passed down; nothing else reads the environment.
 
 import argparse
 import os
+import re
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
@@ -129,7 +130,9 @@ class Settings(BaseSettings):
     @classmethod
     def _is_an_http_url(cls, value: str) -> str:
         parts = urllib.parse.urlsplit(value)
-        if value and (parts.scheme not in {"http", "https"} or not parts.netloc or parts.query):
+        # A name and a password would be shown to whoever asks who leads.
+        named = "@" in parts.netloc
+        if value and (parts.scheme not in {"http", "https"} or not parts.netloc or named or parts.query):
             raise ValueError("write it as http://host:port, as other controllers reach this one")
         return value.rstrip("/")
 
@@ -174,6 +177,11 @@ def load(arguments: Sequence[str]) -> Settings:
             )
         if secret in from_file:
             raise SettingsError(f"{secret}: put it into a file of its own, and name that with {secret}_file")
+    if any(map(_shows_a_password, rest)):
+        raise SettingsError(
+            "--state-url: its password would show in process lists: put it into a file that "
+            "--state-password-file names, or the whole URL into STEELYARD_STATE_URL"
+        )
 
     class Sourced(Settings):
         @classmethod
@@ -201,6 +209,11 @@ def load(arguments: Sequence[str]) -> Settings:
             where = ".".join(str(part) for part in mistake["loc"]) or "settings"
             lines.append(f"{where}: {mistake['msg'].removeprefix('Value error, ')}")
         raise SettingsError("\n".join(lines)) from None
+
+
+def _shows_a_password(argument: str) -> bool:
+    # Not parsed: a URL that cannot be read is in process lists as well.
+    return re.search(r"(rediss?|unix)://(.*[?&]password=|[^/@]*:[^@]*@)", argument) is not None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -236,6 +236,21 @@ def test_an_agents_token_registers_and_leaves_what_a_person_set() -> None:
         assert api.delete(path, headers=bearer(AGENT)).status_code == 204
 
 
+def test_an_agents_token_cannot_move_a_server_of_the_configuration_file() -> None:
+    with serving(tokens={"admin": [ADMIN], "agent": [AGENT]}) as api:
+        path = "/v1/upstreams/web/peers/server-1"
+        before = api.get(path).json()["address"]
+        for document in ({"address": "203.0.113.66:80"}, {"address": before, "baseline": 1000}):
+            refused = api.put(path, json=document, headers=bearer(AGENT))
+            assert refused.status_code == 403
+            assert "configuration file" in refused.json()["detail"]
+        assert api.delete(path, headers=bearer(AGENT)).status_code == 403
+        # An agent there that says what the file says is not in the wrong.
+        assert api.put(path, json={"address": before}, headers=bearer(AGENT)).status_code == 200
+        assert api.get(path).json()["address"] == before
+        assert api.put(path, json={"address": "10.0.0.99:80"}, headers=bearer(ADMIN)).status_code == 200
+
+
 def test_a_remote_client_without_a_token_reads_and_writes_nothing() -> None:
     with serving(client="203.0.113.9") as api:
         assert api.get(UPSTREAM).status_code == 200

@@ -25,10 +25,30 @@ def test_a_flag_is_stronger_than_the_environment_than_the_file(
     assert (settings.api_port, settings.tick_s, settings.memcached) == (1003, 3.0, "10.0.0.9:11211")
 
 
-def test_a_redis_url_that_cannot_be_read_is_refused_without_its_password() -> None:
+def test_a_redis_url_that_cannot_be_read_is_refused_without_its_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STEELYARD_STATE_URL", "redis://:se:cret@host:notaport/0")
     with pytest.raises(SettingsError, match=r"state_url: .*cannot be read") as refused:
-        load(["--state-url", "redis://:se:cret@host:notaport/0"])
+        load([])
     assert "cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:secret@host:6379/0",
+        "rediss://user:secret@host:notaport/0",
+        "unix://:secret@/run/redis",
+        "redis://host/0?db=1&password=secret",
+    ],
+)
+def test_a_redis_password_in_a_flag_is_refused_and_not_repeated(url: str) -> None:
+    for arguments in (["--state-url", url], [f"--state-url={url}"]):
+        with pytest.raises(SettingsError, match=r"process lists.*--state-password-file") as refused:
+            load(arguments)
+        assert "secret" not in str(refused.value)
+    assert load(["--state-url", "redis://user@host:6379/0"]).state_url == "redis://user@host:6379/0"
 
 
 @pytest.mark.parametrize("secret", ["key", "admin-token", "agent-token", "read-token", "state-password"])
@@ -46,6 +66,12 @@ def test_a_secret_stands_not_in_the_file_and_comes_only_one_way(
     monkeypatch.setenv(f"STEELYARD_{secret.upper()}", "x" * 20)
     with pytest.raises(SettingsError, match=f"{secret} and {secret}_file are both set"):
         load([f"--{secret.replace('_', '-')}-file", "/nowhere"])
+
+
+def test_an_advertised_url_tells_no_password() -> None:
+    with pytest.raises(SettingsError, match=r"^advertise_url: ") as refused:
+        load(["--advertise-url", "http://user:secret@10.0.0.5:8081"])
+    assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize("url", ["ftp://10.0.0.1", "10.0.0.1:8081", "http://"])

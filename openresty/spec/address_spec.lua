@@ -39,6 +39,11 @@ describe("the status page", function()
         assert.is_true(allow.allows("127.9.9.9", {}))
         assert.is_true(allow.allows("::1", {}))
         assert.is_true(allow.allows("unix:", {}))
+        for _, client in ipairs({ "127.0.0.1", "::1", "unix:" }) do
+            assert.is_false(allow.allows(client, { "10.0.0.0/8" }, true)) -- through a proxy
+        end
+        assert.is_true(allow.allows("10.0.0.1", { "10.0.0.0/8" }, true))
+        assert.is_true(allow.allows("127.0.0.1", { "127.0.0.1" }, true))
     end)
 
     it("is for nobody else", function()

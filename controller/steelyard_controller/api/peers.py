@@ -80,7 +80,7 @@ def routes(service: Service) -> APIRouter:
         document = body.read(await request.body(), request.headers.get("content-type"))
         by_agent = request.scope.get(layers.ROLE) == "agent"
         wanted = _wanted(document, peer, by_agent=by_agent)
-        found.cycle_of(service, upstream)
+        is_of_file = peer in found.cycle_of(service, upstream).declaration.file_peers
         created = False
 
         def edit(before: Upstream | None) -> Upstream:
@@ -91,9 +91,12 @@ def routes(service: Service) -> APIRouter:
             created = known is None
             if known is None or not by_agent:
                 return with_peer(before, wanted)
-            return with_patch(
+            after = with_patch(
                 before, peer, {name: document[name] for name in ("address", "baseline") if name in document}
             )
+            if is_of_file and after != before:
+                raise _of_the_file(peer)
+            return after
 
         declared = await writing.change(
             service, upstream, edit, by=layers.who(request.scope), if_match=if_match
@@ -137,8 +140,10 @@ def routes(service: Service) -> APIRouter:
     async def delete_peer(
         request: Request, upstream: UpstreamName, peer: PeerName, if_match: IfMatch = None
     ) -> Response:
-        """Forget a server."""
-        found.cycle_of(service, upstream)
+        """Forget a server; with an agent's token, none that the configuration file declares."""
+        declared = found.cycle_of(service, upstream).declaration
+        if request.scope.get(layers.ROLE) == "agent" and peer in declared.file_peers:
+            raise _of_the_file(peer)
 
         def edit(before: Upstream | None) -> Upstream:
             if before is None:
@@ -163,6 +168,15 @@ def routes(service: Service) -> APIRouter:
         return Response(json.dumps(explanation(outcome, peer), allow_nan=False), media_type=body.JSON)
 
     return router
+
+
+def _of_the_file(peer: str) -> ProblemError:
+    # A token that lies on every server must not move the traffic of those that a person wrote down.
+    return ProblemError(
+        403,
+        f"the configuration file declares {peer}, and an agent's token cannot change that: change the file, "
+        "or send an admin token",
+    )
 
 
 def _wanted(document: dict[str, Any], peer: str, *, by_agent: bool) -> Peer:

@@ -55,14 +55,15 @@ local function within(bytes, block)
 end
 
 
---- Tell whether a client may; `extra` is a list of blocks as text.
-function _M.allows(client, extra)
+--- Tell whether a client may; `extra` is a list of blocks as text. What came through a proxy may be anybody's, though
+-- the proxy is on this machine: then `extra` alone counts.
+function _M.allows(client, extra, proxied)
     if string.find(client, "^unix:") then
-        return true -- a socket's own permissions decided already
+        return not proxied -- a socket's own permissions decided already
     end
     -- How a listener for both families names an IPv4 client.
     local bytes = bytes_of(string.match(client, "^::ffff:(%d+%.%d+%.%d+%.%d+)$") or client)
-    for _, list in ipairs({ LOOPBACK, extra }) do
+    for _, list in ipairs({ extra, not proxied and LOOPBACK or nil }) do
         for i = 1, bytes and #list or 0 do
             if within(bytes, _M.block(list[i])) then
                 return true

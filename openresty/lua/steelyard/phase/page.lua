@@ -18,14 +18,22 @@ local function refuse(status, detail)
 end
 
 
+--- Tell whether a proxy says that it passed the request on. It is believed in this alone, which takes a right and
+-- lends none.
+local function proxied()
+    return ngx.var.http_x_forwarded_for or ngx.var.http_forwarded or ngx.var.http_via
+end
+
+
 --- Refuse whom the page is not for, and what it cannot answer; tells whether it did.
 local function refused()
     local client, method = ngx.var.remote_addr, ngx.req.get_method()
     if worker.broken then
         return refuse(503, worker.broken)
     end
-    if not allow.allows(client, worker.options.allow) then
-        return refuse(403, client .. " is neither loopback nor in the option `allow` of init_worker")
+    if not allow.allows(client, worker.options.allow, proxied()) then
+        local who = proxied() and " came through a proxy, and is not" or " is neither loopback nor"
+        return refuse(403, client .. who .. " in the option `allow` of init_worker")
     end
     if method ~= "GET" and method ~= "HEAD" then
         ngx.header["Allow"] = "GET, HEAD"
@@ -52,7 +60,9 @@ return function(content_type, write)
         write(function(text)
             -- Waits for a slow reader, so no more than a piece is ever held for it. What goes to an HTTP/1.0 client
             -- is held whole by nginx, which has to count it first; flush fails there.
-            if not ngx.print(text) or (ngx.req.http_version() > 1.0 and not ngx.flush(true)) then
+            -- nginx takes HTTP/1.9 too, for which ngx_lua has no number.
+            local version = ngx.req.http_version() or 1.1
+            if not ngx.print(text) or (version > 1.0 and not ngx.flush(true)) then
                 ngx.exit(ngx.ERROR) -- who asked is gone
             end
             breathe()
