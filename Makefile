@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CLUSTER := $(BIN)/steelyard-loadtest cluster
 
-.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim plot-law clean compose-up compose-down compose-test
+.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit plot-law clean compose-up compose-down compose-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,15 @@ report:  ## the load lab's quick set: every algorithm in seven scenarios, writte
 	@scripts/setup --with-bench
 	@$(BIN)/steelyard-loadtest compare all --quick --again --out loadtest-results/quick --page docs/benchmarks.md
 
+chaos: setup-tests  ## one fault at a time under constant load, each with its bound; written to docs/resilience.md (20 min, root)
+	@$(BIN)/steelyard-loadtest chaos --out chaos-results --page docs/resilience.md
+
+soak: setup-tests  ## half an hour of load and churn: does anything grow? written to docs/resilience.md (root)
+	@$(BIN)/steelyard-loadtest soak --out soak-results --page docs/resilience.md
+
+fuzz: setup-tests  ## inputs that nobody would send, at everything that reads; written to docs/resilience.md (10 min)
+	@$(BIN)/steelyard-loadtest fuzz --out fuzz-results --page docs/resilience.md
+
 bench-agent:  ## CPU and memory of the agent by scope, beside its targets (1 min)
 	@$(BIN)/python agent/benchmarks/bench_agent.py
 
@@ -102,6 +111,9 @@ bench-cycle: setup-tests  ## CPU time of a tick with real Memcached and Redis, u
 
 bench-law:  ## time of a law's step at 10 to 10,000 peers
 	$(BIN)/python controller/benchmarks/bench_law.py
+
+audit:  ## ask the databases of known vulnerabilities about every pinned package
+	@scripts/audit
 
 plot-law:  ## the step-response plots of docs/control-law.md
 	$(BIN)/python controller/benchmarks/plot_law.py

@@ -9,6 +9,9 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
+from steelyard_loadtest.machine.errors import SetupError
 
 INSIDE = "STEELYARD_LOADTEST_NETWORK"
 """Set in the environment of the process that runs in the private network."""
@@ -22,21 +25,34 @@ NETWORK_PRIVATE = "a private network namespace"
 NETWORK_SHARED = "this machine's network"
 
 
-def enter(arguments: Sequence[str]) -> str:
+def enter(arguments: Sequence[str], *, mounts: bool = False) -> str:
     """Start this program again in a private network namespace; return the network's name when in it.
 
-    Where that is not allowed, say so and go on in the machine's own network.
+    Where that is not allowed, say so and go on in the machine's own network. mounts: private mounts as well,
+    and then there is no going on without: raises SetupError.
     """
+    namespaces = ["--net", "--mount"] if mounts else ["--net"]
     if os.environ.get(INSIDE):
-        _raise_loopback()
+        if mounts:
+            require_private()
+        raise_loopback()
         return NETWORK_PRIVATE
-    why = _why_not()
+    why = _why_not(namespaces)
     if why is not None:
+        if mounts:
+            raise SetupError(f"{why}; this makes a host of each part: run it as root, or with sudo")
         print(f"{why}; going on in this machine's network, where others may disturb", file=sys.stderr)
         return NETWORK_SHARED
-    command = ["unshare", "--net", "--", sys.executable, "-m", "steelyard_loadtest", *arguments]
+    command = ["unshare", *namespaces, "--", sys.executable, "-m", "steelyard_loadtest", *arguments]
     os.execvpe(command[0], command, os.environ | {INSIDE: "1"})  # noqa: S606
     raise AssertionError("not reached")
+
+
+def require_private() -> None:
+    """Raise SetupError when this network leads anywhere: hosts may be made in an empty one alone."""
+    # One line is the heading. That of an unused namespace has no more, that of any machine's network has.
+    if len(Path("/proc/self/net/route").read_text().splitlines()) > 1:
+        raise SetupError("hosts are made in a network of their own (as root: unshare --net --mount COMMAND)")
 
 
 def free_ports(count: int) -> list[int]:
@@ -77,19 +93,20 @@ def share_out_cpus() -> tuple[set[int], set[int]]:
     return proxy, others
 
 
-def _why_not() -> str | None:
-    if os.geteuid() != 0:
-        return "a private network namespace needs root"
-    try:
-        done = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True, check=False)
-    except OSError as error:
-        return f"no private network namespace ({error})"
-    return None if done.returncode == 0 else f"no private network namespace ({done.stderr.strip()})"
-
-
-def _raise_loopback() -> None:
+def raise_loopback() -> None:
+    """Bring the loopback interface of this network up."""
     # What `ip link set lo up` does, where there is no `ip`.
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         request = struct.pack("16sh22x", b"lo", 0)
         _, flags = struct.unpack("16sh22x", fcntl.ioctl(control, SIOCGIFFLAGS, request))
         fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", flags | IFF_UP))
+
+
+def _why_not(namespaces: Sequence[str]) -> str | None:
+    if os.geteuid() != 0:
+        return "a private network namespace needs root"
+    try:
+        done = subprocess.run(["unshare", *namespaces, "true"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        return f"no private network namespace ({error})"
+    return None if done.returncode == 0 else f"no private network namespace ({done.stderr.strip()})"

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from steelyard_loadtest.machine.errors import ProgramError
@@ -21,13 +21,28 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Process:
-    """A daemon that stays in the foreground and writes to `log`."""
+    """A daemon that stays in the foreground and writes to `log`.
 
-    def __init__(self, command: Sequence[str], log: Path, cpus: Collection[int] | None = None) -> None:
-        self.name = Path(command[0]).name
+    name: what messages call it (the program's). within: a command that runs the rest of its
+    arguments elsewhere, such as in another network. environment: instead of this program's.
+    orphan_signal: what the kernel sends it when this program has been killed; KILL also ends what
+    was stopped (SIGSTOP), and leaves its children.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        cpus: Collection[int] | None = None,
+        *,
+        name: str | None = None,
+        within: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        orphan_signal: str = "TERM",
+    ) -> None:
+        self.name = name or Path(command[0]).name
         self._log = log
-        # If this program is killed, the kernel ends what it had started.
-        wrapped = ["setpriv", "--pdeathsig", "TERM", "--"]
+        wrapped = ["setpriv", "--pdeathsig", orphan_signal, "--", *within]
         if cpus:
             wrapped += ["taskset", "--cpu-list", ",".join(map(str, sorted(cpus)))]
         with log.open("ab") as stream:
@@ -36,15 +51,26 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
+                env=environment,
                 start_new_session=True,  # Ctrl-C is for this program, which then stops them in order
             )
 
-    def wait_listening(self, port: int) -> None:
+    @property
+    def pid(self) -> int | None:
+        """Return its process id; None once it has ended."""
+        return self._process.pid if self._process.poll() is None else None
+
+    @property
+    def group(self) -> int:
+        """Return the id of the process group that it and its children are in, while one of them is left."""
+        return self._process.pid
+
+    def wait_listening(self, port: int, address: str = "127.0.0.1") -> None:
         """Wait until it takes connections. Raises ProgramError."""
         deadline = time.monotonic() + START_S
         while True:
             self.check()
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=1):
                 return
             if time.monotonic() > deadline:
                 raise ProgramError(f"{self.name} does not listen after {START_S:.0f} s: {self.last_words()}")

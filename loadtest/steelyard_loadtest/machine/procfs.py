@@ -24,3 +24,13 @@ def parse_reaped_ticks(stat: str) -> int:
     # The name in parentheses may hold anything; cutime and cstime are the 16th and 17th fields (proc(5)).
     after_name = stat.rpartition(")")[2].split()
     return int(after_name[13]) + int(after_name[14])
+
+
+def parse_group(stat: str) -> int:
+    """Return a process's process group from /proc/PID/stat."""
+    return int(stat.rpartition(")")[2].split()[2])
+
+
+def parse_state(stat: str) -> str:
+    """Return a process's state from /proc/PID/stat: R, S, D, T (stopped by a signal), Z or another letter."""
+    return stat.rpartition(")")[2].split()[0]

@@ -1,0 +1,1 @@
+"""A TCP proxy before a store, which can make its answers late."""

@@ -1,0 +1,224 @@
+"""The cluster between `with Stage(...)` and its end: every part on a host of its own (I/O)."""
+
+import contextlib
+import functools
+import subprocess
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+from steelyard_loadtest.machine.errors import ProgramError, SetupError
+from steelyard_loadtest.stage import ask, clocks, hosts, install, plan, wellness
+from steelyard_loadtest.stage.daemon import Daemon
+from steelyard_loadtest.stage.network import Network
+from steelyard_loadtest.stage.settings import Settings
+
+START_S = 60.0
+"""All is well within some 8 s; a machine that is busy may take several times that."""
+
+PAUSE_S = 0.1
+
+STATE_BYTES = 256 * 1024
+"""Of nginx's folder of saved tables: easily filled up, and a hundred times what it needs."""
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own place
+"""libfaketime leaves files there for each process that is killed: they stay in a mount of ours."""
+
+THREADS = 16
+"""Several looks at a time, each of which may have to wait for every daemon that it asks."""
+
+
+class Stage:
+    """The whole cluster; entered, all is well. Entering raises SetupError or ProgramError."""
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.settings = settings
+        self._place = install.place(folder, settings)
+        self._addresses = hosts.addresses(settings)
+        self._controllers = hosts.controllers(settings)
+        self._parts = plan.parts(settings, self._place)
+        self._daemons: dict[str, Daemon] = {}
+        self._network = Network(self._addresses)
+        self._pool = ThreadPoolExecutor(THREADS, "look")
+        self._stop = contextlib.ExitStack()
+        self.hosts = tuple(self._addresses)
+        self.names = tuple(part.name for part in self._parts)
+        """Of all daemons."""
+        self.url = f"http://{self._addresses[hosts.EDGE]}:{hosts.WEB_PORT}"
+        """The load balancer's."""
+        self.state_dir = self._place.state_dir
+        """nginx's folder of saved tables, on a disk of its own that has STATE_BYTES."""
+        self.key: bytes | None = None
+        """The shared key, when signed."""
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._pool.shutdown, wait=False, cancel_futures=True)
+            stack.enter_context(self._network)
+            install.write(self._place, self.settings)
+            if self.settings.signed:
+                self.key = install.secret(self._place.key_file).encode()
+            _mount(self.state_dir, f"size={STATE_BYTES},mode=755")
+            stack.callback(_unmount, self.state_dir)
+            if self.settings.faketime:
+                _mount(SHARED_MEMORY, "mode=1777")
+                stack.callback(_unmount, SHARED_MEMORY)
+            self._start(stack)
+            self._stop = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.close()
+
+    def host_of(self, name: str) -> str:
+        """Return the host that a daemon runs on."""
+        return self.daemon(name).host
+
+    def address(self, host: str) -> str:
+        """Return a host's IP address."""
+        return self._addresses[host]
+
+    def daemon(self, name: str) -> Daemon:
+        """Return a daemon by its name; the servers' agents are agent-1, agent-2, ..."""
+        return self._daemons[name]
+
+    def leader(self) -> str | None:
+        """Return which controller says that it leads; None when none, or more than one, does."""
+        return wellness.leader(self._readiness_of_all())
+
+    def status(self) -> dict[str, Any] | None:
+        """Return nginx's status page; None when it does not answer within a second."""
+        return ask.look(self._addresses[hosts.EDGE], hosts.WEB_PORT, "/steelyard/status")
+
+    def readiness(self, controller: str) -> dict[str, Any] | None:
+        """Return a controller's /readyz, ready or not; None when it does not answer within a second."""
+        return ask.look(self._addresses[controller], hosts.API_PORT, "/readyz")
+
+    def api(
+        self, method: str, path: str, document: object = None, controller: str | None = None
+    ) -> tuple[int, bytes]:
+        """Ask a controller, by default the leader, with the admin token; return status and body.
+
+        Raises ProgramError when it does not answer, or nobody leads.
+        """
+        name = controller or self.leader()
+        if name is None:
+            raise ProgramError(f"no controller leads: {method} {path} was not asked")
+        return ask.http_ask(
+            self._addresses[name],
+            hosts.API_PORT,
+            path,
+            method=method,
+            document=document,
+            token=self._admin_token,
+        )
+
+    def why_not_well(self) -> str | None:
+        """Say why all is not well; None when every part runs and has taken up what the others say.
+
+        Takes two seconds at the most. May be asked by several threads at a time.
+        """
+        status = self._pool.submit(self.status)
+        overviews = {name: self._pool.submit(self._overview, name) for name in self._controllers}
+        readiness = self._readiness_of_all()
+        leader = wellness.leader(readiness)
+        stopped = (daemon.why_not_running() for daemon in self._daemons.values())
+        seen = wellness.Seen(
+            stopped=tuple(line for line in stopped if line),
+            readiness=readiness,
+            overview=overviews[leader].result() if leader else None,
+            status=status.result(),
+            workers=len(self.daemon("nginx").children()),
+        )
+        return wellness.why_not_well(self.settings, seen)
+
+    def wait_well(self, patience_s: float) -> None:
+        """Return when all is well. Raises ProgramError with the reason when it takes longer."""
+        deadline = time.monotonic() + patience_s
+        while why := self.why_not_well():
+            if time.monotonic() > deadline:
+                raise ProgramError(f"not well after {patience_s:.0f} s: {why}")
+            time.sleep(PAUSE_S)
+
+    def cut(self, a: str, b: str) -> None:
+        """Let no packet pass between two hosts, silently. Raises SetupError."""
+        self._network.cut(a, b)
+
+    def mend(self, a: str, b: str) -> None:
+        """Let packets pass again; harmless where they do. Raises SetupError."""
+        self._network.mend(a, b)
+
+    def slow(self, store: str, delay_s: float | None) -> None:
+        """Let every chunk of memcached's or redis's answers be so late: 0 as ever, None not at all.
+
+        What waits when the delay changes comes by the new one. Raises ProgramError.
+        """
+        order = "hang" if delay_s is None else str(delay_s)
+        said = ask.line(self._addresses[store], hosts.CONTROL_PORT, order)
+        if said != "ok":
+            raise ProgramError(f"the proxy of {store} takes no {order!r}: {said}")
+
+    def step_clock(self, host: str, seconds: float) -> None:
+        """Set a host's clock so far from the true time; its daemons follow within a second."""
+        if not self.settings.faketime:
+            raise ValueError("clocks can be stepped on a stage with faketime alone")
+        if host not in self._addresses:
+            raise ValueError(f"{host} is none of the hosts {', '.join(self.hosts)}")
+        clocks.step(self._place, host, seconds)
+
+    def memcached_command(self, text: str | bytes) -> bytes:
+        """Give Memcached itself a command, without the newline at its end; return all that it answers.
+
+        Raises ProgramError.
+        """
+        words = text.encode() if isinstance(text, str) else text
+        return ask.memcached(self._addresses[hosts.MEMCACHED], hosts.DAEMON_PORTS[hosts.MEMCACHED], words)
+
+    def redis_command(self, *parts: str) -> bytes:
+        """Give Redis itself a command; return its answer as in RESP, an error too. Raises ProgramError."""
+        return ask.redis(self._addresses[hosts.REDIS], hosts.DAEMON_PORTS[hosts.REDIS], parts)
+
+    @functools.cached_property
+    def _admin_token(self) -> str:
+        return install.secret(self._place.admin_token_file)
+
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        stores = (hosts.MEMCACHED, hosts.REDIS)
+        proxies = [self._made(part, stack) for part in plan.proxies()]
+        self._daemons = {part.name: self._made(part, stack) for part in self._parts}
+        first = [*proxies, *(self._daemons[name] for name in stores)]
+        rest = [daemon for name, daemon in self._daemons.items() if name not in stores]
+        for group in (first, rest):
+            for daemon in group:
+                daemon.launch()
+            for daemon in group:
+                daemon.wait_listening()
+        self.wait_well(START_S)
+
+    def _made(self, part: plan.Part, stack: contextlib.ExitStack) -> Daemon:
+        log = self._place.folder / "logs" / f"{part.name}.log"
+        daemon = Daemon(part, self._addresses[part.host], self._network.on(part.host), log)
+        stack.callback(daemon.kill)
+        return daemon
+
+    def _readiness_of_all(self) -> Mapping[str, dict[str, Any] | None]:
+        return dict(zip(self._controllers, self._pool.map(self.readiness, self._controllers), strict=True))
+
+    def _overview(self, controller: str) -> dict[str, Any] | None:
+        path = f"/v1/upstreams/{self.settings.upstream}"
+        document = ask.look(self._addresses[controller], hosts.API_PORT, path, self._admin_token)
+        return document if document and "peers" in document else None
+
+
+def _mount(folder: Path, options: str) -> None:
+    command = ["mount", "-t", "tmpfs", "-o", options, "steelyard-stage", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SetupError(f"a stage needs a disk of its own at {folder}: {done.stderr.strip()}")
+
+
+def _unmount(folder: Path) -> None:
+    # Lazily: a file may still be open, and the mounts are this process's own.
+    subprocess.run(["umount", "--lazy", str(folder)], capture_output=True, check=False)
