@@ -144,6 +144,12 @@ def test_work_gives_the_trace_of_a_product_that_differs_each_time(server: Runnin
     assert first["trace"] != second["trace"]
 
 
+def test_what_a_request_to_the_work_wants_echoed_comes_back_cut_to_a_numbers_length(server: Running) -> None:
+    assert "echo" not in server.json("/")
+    assert server.json("/?echo=12345")["echo"] == "12345"
+    assert server.json(f"/?echo={'9' * 1000}")["echo"] == "9" * 64
+
+
 def test_work_costs_the_server_cpu_that_healthz_tells(server: Running) -> None:
     before = server.json("/healthz")
     for _ in range(50):

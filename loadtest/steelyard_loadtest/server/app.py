@@ -27,6 +27,7 @@ from steelyard_loadtest.server.loopback import is_local
 from steelyard_loadtest.server.matrices import one_request_of_work
 
 DISK_THREADS = 4  # they wait and do not compute; more than one, so that the disk can queue
+ECHOED = 64  # characters: a number, not a way to make the server send what one likes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +60,17 @@ class Routes:
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    async def work(self, _request: Request) -> Response:
-        """`/`: one request of CPU work, or an answer that is late without any."""
+    async def work(self, request: Request) -> Response:
+        """`/?echo=`: one request of CPU work, or an answer that is late without any; `echo` comes back."""
+        echo = request.query_params.get("echo", "")[:ECHOED]
+        echoed = {"echo": echo} if echo else {}
         if self._server.delay_s:
             await asyncio.sleep(self._server.delay_s)
-            return JSONResponse({"server": self._server.name, "slept_ms": self._server.delay_s * 1000})
+            slept_ms = self._server.delay_s * 1000
+            return JSONResponse({"server": self._server.name, "slept_ms": slept_ms, **echoed})
         loop = asyncio.get_running_loop()
         trace = await loop.run_in_executor(self._server.cpu_pool, one_request_of_work, self._server.random)
-        return JSONResponse({"server": self._server.name, "trace": trace})
+        return JSONResponse({"server": self._server.name, "trace": trace, **echoed})
 
     async def io(self, request: Request) -> Response:
         """`/io?bytes=`: write, sync and read back a temporary file."""

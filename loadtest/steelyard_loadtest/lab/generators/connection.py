@@ -11,8 +11,8 @@ from steelyard_loadtest.lab.generators.failures import RESET, of_error
 class Owner(Protocol):
     """Who opened the connection, and hears what becomes of its requests."""
 
-    def answered(self, connection: "Connection", status: int) -> None:
-        """Take the status of the request under way; the whole answer has been read."""
+    def answered(self, connection: "Connection", status: int, body: bytes) -> None:
+        """Take the answer to the request under way, all of which has been read."""
 
     def lost(self, connection: "Connection", failure: str) -> None:
         """Learn that the connection has gone, with its request if one was under way."""
@@ -25,8 +25,9 @@ class Connection(asyncio.Protocol):
     and balancers here send them; one that ends with its connection counts as reset.
     """
 
-    def __init__(self, request: bytes, owner: Owner) -> None:
-        self._request, self._owner = request, owner
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._body = b""
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._error: Exception | None = None
@@ -48,10 +49,10 @@ class Connection(asyncio.Protocol):
         """
         return self._answers > 0 and not self._answering
 
-    def send(self) -> None:
-        """Send the request, on a connection that is made."""
+    def send(self, request: bytes) -> None:
+        """Send a request, on a connection that is made."""
         if self._transport is not None:
-            self._transport.write(self._request)
+            self._transport.write(request)
 
     def close(self) -> None:
         """Close it, whatever is under way; the owner hears of it."""
@@ -71,13 +72,18 @@ class Connection(asyncio.Protocol):
             self._error = error
             self.close()
 
+    def on_body(self, data: bytes) -> None:
+        """Keep a part of the body: the parser calls it."""
+        self._body += data
+
     def on_message_complete(self) -> None:
-        """Hand over the status: the parser calls it."""
+        """Hand over the answer: the parser calls it."""
         self._answering = False
         self._answers += 1
         # Only here: the parser forgets it with the message.
         self._keeps = self._parser.should_keep_alive()
-        self._owner.answered(self, self._parser.get_status_code())
+        body, self._body = self._body, b""
+        self._owner.answered(self, self._parser.get_status_code(), body)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the owner."""

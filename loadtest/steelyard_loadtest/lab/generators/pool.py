@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from steelyard_loadtest.lab.generators.connection import Connection
-from steelyard_loadtest.lab.generators.failures import TIMEOUT, of_error, of_status
+from steelyard_loadtest.lab.generators.connection import Connection, Owner
+from steelyard_loadtest.lab.generators.failures import TIMEOUT, of_error
+from steelyard_loadtest.lab.generators.questions import Questions, Same
 from steelyard_loadtest.lab.generators.tally import Request
 
 MOST_CONNECTIONS = 8192
@@ -19,20 +20,28 @@ MOST_CONNECTIONS = 8192
 class Exchange:
     """A request that was due and has no answer yet."""
 
+    number: int
     due_s: float
     connection: Connection | None = None
 
 
 class Pool:
-    """Sends the same request again and again; `ended` hears of each when it is over."""
+    """Sends the questions, by default the URL's again and again; `ended` hears of each when it is over."""
 
-    def __init__(self, url: str, ended: Callable[[Request], None]) -> None:
+    def __init__(
+        self,
+        url: str,
+        ended: Callable[[Request], None],
+        *,
+        questions: Questions | None = None,
+        connection: Callable[[Owner], Connection] = Connection,
+    ) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 80
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        head = f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nUser-Agent: steelyard-loadtest\r\n\r\n"
-        self._request = head.encode("ascii")
-        self._ended = ended
+        self._questions = questions or Same(parts.netloc, target)
+        self._ended, self._connection = ended, connection
+        self._sent = 0
         self._loop = asyncio.get_running_loop()
         # In order of their beginning: the first waits longest, the last was idle for the shortest time.
         self._under_way: dict[Exchange, None] = {}
@@ -49,7 +58,8 @@ class Pool:
 
     def send(self, due_s: float) -> None:
         """Send a request that was due at a moment of time.monotonic's clock."""
-        exchange = Exchange(due_s=due_s)
+        exchange = Exchange(number=self._sent, due_s=due_s)
+        self._sent += 1
         self._under_way[exchange] = None
         self._send(exchange)
 
@@ -62,11 +72,11 @@ class Pool:
             if exchange.connection is not None:
                 exchange.connection.close()
 
-    def answered(self, connection: Connection, status: int) -> None:
+    def answered(self, connection: Connection, status: int, body: bytes) -> None:
         """End the connection's request, and use the connection for the next."""
         exchange = self._busy.pop(connection, None)
         if exchange is not None:
-            self._end(exchange, of_status(status))
+            self._end(exchange, self._questions.failure(exchange.number, status, body))
         self._use(connection)
 
     def lost(self, connection: Connection, failure: str) -> None:
@@ -98,7 +108,7 @@ class Pool:
     async def _connect(self, exchange: Exchange) -> None:
         try:
             _, connection = await self._loop.create_connection(
-                lambda: Connection(self._request, self), self._host, self._port
+                lambda: self._connection(self), self._host, self._port
             )
         except OSError as error:
             self._end(exchange, of_error(error))
@@ -112,7 +122,7 @@ class Pool:
     def _put_on(self, connection: Connection, exchange: Exchange) -> None:
         exchange.connection = connection
         self._busy[connection] = exchange
-        connection.send()
+        connection.send(self._questions.request(exchange.number))
 
     def _use(self, connection: Connection) -> None:
         if not connection.usable:

@@ -47,6 +47,11 @@ class Recording:
             self._lines = self._requests.open("w", buffering=BUFFER_BYTES)
         self._lines.write(line_of(request))
 
+    def flush(self) -> None:
+        """Let others read what was added so far."""
+        if self._lines is not None:
+            self._lines.flush()
+
     def end(self, cpu_s: float) -> None:
         """Close the record; cpu_s: the CPU time that the generator used in the counted part."""
         if self._lines is None:

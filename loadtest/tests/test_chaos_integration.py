@@ -1,0 +1,18 @@
+"""The chaos's short form: one fault of each kind, each within its bound."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Bounds are times, so nothing else may take the CPUs.
+pytestmark = [pytest.mark.integration, pytest.mark.alone, pytest.mark.timeout(900)]
+
+
+def test_one_fault_of_each_kind_is_survived(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "steelyard_loadtest", "chaos", "--quick", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout[-8000:]}\n{done.stderr[-2000:]}"
+    assert json.loads((tmp_path / "outcomes.json").read_text())
