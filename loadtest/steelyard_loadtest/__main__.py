@@ -4,11 +4,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from steelyard_loadtest import cluster, dataplane, demo, simulate
+from steelyard_loadtest import chaos, cluster, dataplane, demo, fuzz, simulate, soak
 from steelyard_loadtest.lab import command as compare
 
 # Each a package with add_parser(subparsers), whose parser sets `run`.
-SUBCOMMANDS = (cluster, demo, dataplane, compare, simulate)
+SUBCOMMANDS = (cluster, demo, dataplane, compare, simulate, chaos, soak, fuzz)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

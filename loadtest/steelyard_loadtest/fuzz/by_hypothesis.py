@@ -1,0 +1,66 @@
+"""Fuzz a target with hypothesis, which shrinks what it finds to the smallest such input."""
+
+import time
+from collections import Counter
+
+import hypothesis
+from hypothesis import HealthCheck, Phase, settings
+
+from steelyard_loadtest.fuzz import strategies
+from steelyard_loadtest.fuzz.model import Tally, Target, Violation, ViolationError, outcome_of
+
+METHOD = "hypothesis"
+
+# So many inputs are drawn between two looks at the clock.
+ROUND = 200
+
+# Before the clock counts: the first inputs of a process are slow, for hypothesis builds its tables.
+LEAST = 50
+
+
+def run(target: Target, *, seconds: float, seed: int) -> Tally:
+    """Try inputs for so long, at least a round of them; return what came of them."""
+    outcomes: Counter[str] = Counter()
+    deadline, rounds = time.monotonic() + seconds, 0
+    found: Violation | None = None
+    while found is None and (rounds == 0 or time.monotonic() < deadline):
+        found = _round(target, seed + rounds, outcomes, deadline)
+        rounds += 1
+    return Tally(
+        target=target.name,
+        method=METHOD,
+        about=target.about,
+        tried=outcomes.total() + (found is not None),
+        outcomes=dict(outcomes),
+        violations=() if found is None else (found,),
+    )
+
+
+def _round(target: Target, seed: int, outcomes: Counter[str], deadline: float) -> Violation | None:
+    failed: list[Violation] = []
+
+    @hypothesis.seed(seed)
+    @settings(
+        max_examples=ROUND,
+        database=None,  # the results folder keeps what is found
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @hypothesis.given(strategies.inputs(target))
+    def one(data: bytes) -> None:
+        if not failed and outcomes.total() >= LEAST and time.monotonic() > deadline:
+            return
+        try:
+            outcome = outcome_of(target, data)
+        except ViolationError as error:
+            failed.append(Violation(what=str(error), input=data))
+            raise
+        if not failed:  # what shrinking tries is not counted
+            outcomes[outcome] += 1
+
+    try:
+        one()
+    except ViolationError:
+        return failed[-1]  # the last one is the shrunk one
+    return None
