@@ -91,7 +91,7 @@ report:  ## the load lab's quick set: every algorithm in seven scenarios, writte
 	@scripts/setup --with-bench
 	@$(BIN)/steelyard-loadtest compare all --quick --again --out loadtest-results/quick --page docs/benchmarks.md
 
-chaos: setup-tests  ## one fault at a time under constant load, each with its bound; written to docs/resilience.md (20 min, root)
+chaos: setup-tests  ## one fault at a time under constant load, each with its bound; written to docs/resilience.md (15 min, root)
 	@$(BIN)/steelyard-loadtest chaos --out chaos-results --page docs/resilience.md
 
 soak: setup-tests  ## half an hour of load and churn: does anything grow? written to docs/resilience.md (root)

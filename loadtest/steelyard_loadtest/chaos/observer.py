@@ -15,6 +15,9 @@ APART = 4.0
 """Times what an answer took, until the next look: a page of 10,000 servers costs much CPU, and looks would be
 what slows requests. What does not answer costs nothing, and is looked at as ever."""
 
+AT_MOST_S = 1.0
+"""But no longer: so late is then what a look tells."""
+
 AT_ONCE = 8
 """A look at hosts that do not answer takes a few seconds; the next ones are not to wait for it."""
 
@@ -78,7 +81,7 @@ class Observer:
         status = self._stage.status()
         if status is not None:
             now_s = time.monotonic()
-            self._not_before_s = now_s + APART * (now_s - asked_s)
+            self._not_before_s = now_s + min(APART * (now_s - asked_s), AT_MOST_S)
         return status
 
 
