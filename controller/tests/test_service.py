@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -424,9 +425,9 @@ def test_memory_keeps_no_secret_of_it(memcached: Daemon) -> None:
     asyncio.run(run())
 
 
-def process(*flags: str) -> "subprocess.Popen[str]":
+def process(*flags: str, **environment: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "steelyard_controller", "--api-port", str(free_port()), *flags]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | environment)
 
 
 def test_a_newer_schema_ends_the_process_with_status_1_and_nothing_is_written(redis_server: Daemon) -> None:
@@ -442,7 +443,7 @@ def test_a_newer_schema_ends_the_process_with_status_1_and_nothing_is_written(re
 
 def test_a_wrong_password_is_one_clear_line_without_the_password(redis_server: Daemon) -> None:
     plain.Redis(port=redis_server.port).config_set("requirepass", "right")
-    ran = process("--state-url", f"redis://:wr0ng@{redis_server.address}/0")
+    ran = process(STEELYARD_STATE_URL=f"redis://:wr0ng@{redis_server.address}/0")
     assert ran.stderr is not None
     lines = []
     try:

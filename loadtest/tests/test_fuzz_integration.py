@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+# With the machine to itself: beside others it would be what makes them late.
+pytestmark = [pytest.mark.integration, pytest.mark.alone, pytest.mark.timeout(600)]
 
 
 def test_nothing_that_reads_is_broken_by_what_it_reads(tmp_path: Path) -> None:

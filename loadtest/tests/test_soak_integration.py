@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+# With the machine to itself: beside others it would be what makes them late.
+pytestmark = [pytest.mark.integration, pytest.mark.alone, pytest.mark.timeout(600)]
 
 
 def test_two_minutes_of_load_and_churn_leave_nothing_behind(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def add_parser(subparsers: "Subparsers") -> None:
         "--only", action="append", default=[], metavar="PATTERN", help="these faults; may be given again"
     )
     parser.add_argument("--list", action="store_true", help="list the faults with their bounds, then end")
-    parser.add_argument("--quick", action="store_true", help="one fault of each kind: a few minutes")
+    parser.add_argument("--quick", action="store_true", help="faults of nearly every kind: two minutes")
     parser.add_argument(
         "--out", type=Path, default=Path("chaos-results"), metavar="DIR", help="folder (default: %(default)s)"
     )

@@ -49,7 +49,7 @@ PAIRS = (
     ),
     _strangers("edge", "redis"),
     _Pair(
-        a="edge", b="server-1", quick=True,
+        a="edge", b="server-1",
         bound=bounds.tried_elsewhere(
             bounds.READ_TIMEOUT_S,
             bounds.FAIL_TIMEOUT_S + bounds.TICKS_S,

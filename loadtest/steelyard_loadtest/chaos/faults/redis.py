@@ -107,7 +107,7 @@ def faults() -> list[Fault]:
         _slow(2.0, "slow by 2 s"),
         _slow(None, "hangs"),
         Fault(
-            name="redis wiped", group=GROUP, begin=_wipe, end=nothing, lasts_s=0.0, quick=True,
+            name="redis wiped", group=GROUP, begin=_wipe, end=nothing, lasts_s=0.0,
             bound=bounds.untouched(bounds.TAKEOVER_S, "whoever led writes back what it knows"),
         ),
     ]  # fmt: skip

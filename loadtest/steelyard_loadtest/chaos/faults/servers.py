@@ -100,7 +100,7 @@ def faults() -> list[Fault]:
         ),
         Fault(
             name="all servers but one killed", group=GROUP, begin=_kill_all_but_one, end=_start,
-            lasts_s=bounds.AWAY_S, quick=True,
+            lasts_s=bounds.AWAY_S,
             bound=bounds.untouched(
                 comes_back_s,
                 "a request may try three servers, and here are three; the dead are left out for 10 s",
