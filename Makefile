@@ -36,7 +36,7 @@ unit:  ## Python tests that need no daemon
 	$(BIN)/pytest -q -n auto -m "not integration and not e2e"
 
 integration:  ## real memcached, redis and nginx on free ports
-	$(BIN)/pytest -q -n 3 -m "integration and not alone"
+	$(BIN)/pytest -q -n 2 -m "integration and not alone"
 	$(BIN)/pytest -q -m "integration and alone"
 
 e2e:  ## the whole cluster: burn a server, its share falls; stop, it returns

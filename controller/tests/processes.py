@@ -42,6 +42,14 @@ class Controller:
             assert time.monotonic() < deadline, self.log.read_text()
             time.sleep(0.02)
 
+    def wait_decided(self, path: str) -> None:
+        """Wait for the first tick of an upstream; on a busy machine that is late, and 503 until then."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (answer := httpx.get(f"{self.url}{path}", trust_env=False)).status_code == 503:
+            assert time.monotonic() < deadline, answer.text
+            time.sleep(0.02)
+        answer.raise_for_status()
+
     def stop(self) -> None:
         """Tell it to stop, and wait until it has, in order."""
         self.process.terminate()

@@ -28,7 +28,7 @@ def leading(folder: Path) -> Iterator[Controller]:
         one.wait("leader")
         httpx.put(f"{one.url}/v1/upstreams/web", json=WEB)
         httpx.put(f"{one.url}/v1/upstreams/shop", json=WEB)
-        httpx.get(f"{one.url}/v1/upstreams/shop").raise_for_status()
+        one.wait_decided("/v1/upstreams/shop")
         yield one
 
 

@@ -44,7 +44,7 @@ def pair(tmp_path: Path, memcached: Daemon, redis_server: Daemon) -> Iterator[Pa
         with controller(tmp_path, *flags) as other:
             other.wait("standby")
             httpx.put(f"{one.url}{WEB_URL}", json=WEB).raise_for_status()
-            httpx.get(f"{one.url}{WEB_URL}").raise_for_status()
+            one.wait_decided(WEB_URL)
             yield Pair(one, other)
 
 
