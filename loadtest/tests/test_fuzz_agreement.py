@@ -1,7 +1,6 @@
 """Python and Lua read a weight table alike; what differs is known, or it is a violation."""
 
 import json
-import shutil
 from typing import Any
 
 import pytest
@@ -42,7 +41,6 @@ def test_another_weight_is_a_difference() -> None:
     assert what.startswith("both take it, and read it differently")
 
 
-@pytest.mark.skipif(shutil.which("luajit") is None, reason="there is no luajit: make setup-tests")
 @pytest.mark.integration
 def test_luajit_and_python_agree_on_the_examples_and_on_what_is_known() -> None:
     with lua.Judge() as judge:
@@ -62,7 +60,6 @@ def test_luajit_and_python_agree_on_the_examples_and_on_what_is_known() -> None:
         assert agreement.known(half, ask(half), ask) == "half of a surrogate pair, where nobody looks"
 
 
-@pytest.mark.skipif(shutil.which("luajit") is None, reason="there is no luajit: make setup-tests")
 @pytest.mark.integration
 def test_the_runner_counts_what_it_tries() -> None:
     (tally,) = lua.run("address", seconds=0.05, seed=3)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.stage import ask
 
@@ -71,7 +72,7 @@ def test_a_look_is_the_document_whatever_the_status() -> None:
         lambda port: ask.line("127.0.0.1", port, "0.5"),
         lambda port: ask.memcached("127.0.0.1", port, b"version"),
         lambda port: ask.redis("127.0.0.1", port, ["PING"]),
-        lambda port: ask.http_ask("127.0.0.1", port, "/"),
+        lambda port: http_ask.ask("127.0.0.1", port, "/", timeout_s=5.0),
     ],
 )
 def test_who_hangs_up_is_named(question: Callable[[int], object]) -> None:

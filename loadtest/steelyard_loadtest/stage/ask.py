@@ -1,11 +1,11 @@
 """Short questions to the daemons of a stage, each on a connection of its own (I/O)."""
 
-import http.client
 import json
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
+from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.errors import ProgramError
 
 LOOK_S = 1.0
@@ -15,36 +15,10 @@ ORDER_S = 5.0
 """Of a change, which may take a while on a busy machine."""
 
 
-def http_ask(
-    address: str,
-    port: int,
-    path: str,
-    *,
-    method: str = "GET",
-    document: object = None,
-    token: str | None = None,
-    timeout_s: float = ORDER_S,
-) -> tuple[int, bytes]:
-    """Return the status and body of an answer; `document` is sent as JSON. Raises ProgramError."""
-    body = None if document is None else json.dumps(document)
-    headers = {"Content-Type": "application/json"} if body else {}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    connection = http.client.HTTPConnection(address, port, timeout=timeout_s)
-    try:
-        connection.request(method, path, body=body, headers=headers)
-        response = connection.getresponse()
-        return response.status, response.read()
-    except (OSError, http.client.HTTPException) as error:
-        raise ProgramError(f"{address}:{port} does not answer {method} {path}: {error}") from None
-    finally:
-        connection.close()
-
-
 def look(address: str, port: int, path: str, token: str | None = None) -> dict[str, Any] | None:
     """Return an answer that is a JSON object, whatever its status; None when there is none within LOOK_S."""
     try:
-        _, body = http_ask(address, port, path, token=token, timeout_s=LOOK_S)
+        _, body = http_ask.ask(address, port, path, token=token, timeout_s=LOOK_S)
         document = json.loads(body)
     except (ProgramError, ValueError):
         return None

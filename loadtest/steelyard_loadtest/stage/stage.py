@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
+from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.stage import ask, clocks, hosts, install, plan, wellness
 from steelyard_loadtest.stage.daemon import Daemon
@@ -106,13 +107,14 @@ class Stage:
         name = controller or self.leader()
         if name is None:
             raise ProgramError(f"no controller leads: {method} {path} was not asked")
-        return ask.http_ask(
+        return http_ask.ask(
             self._addresses[name],
             hosts.API_PORT,
             path,
             method=method,
             document=document,
             token=self._admin_token,
+            timeout_s=ask.ORDER_S,
         )
 
     def why_not_well(self) -> str | None:

@@ -1,11 +1,10 @@
 """Short questions to the daemons of a cell, each on a connection of its own (I/O). All raise ProgramError."""
 
-import http.client
-import json
 import socket
 from pathlib import Path
 
 from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.http_ask import ask
 
 TIMEOUT_S = 10.0
 """They are on this machine; one that is busy answers late."""
@@ -13,17 +12,7 @@ TIMEOUT_S = 10.0
 
 def http_ask(port: int, path: str, *, method: str = "GET", document: object = None) -> tuple[int, bytes]:
     """Return the status and body of 127.0.0.1's answer; `document` is sent as JSON."""
-    body = None if document is None else json.dumps(document)
-    headers = {"Content-Type": "application/json"} if body else {}
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
-    try:
-        connection.request(method, path, body=body, headers=headers)
-        response = connection.getresponse()
-        return response.status, response.read()
-    except (OSError, http.client.HTTPException) as error:
-        raise ProgramError(f"port {port} does not answer {method} {path}: {error}") from None
-    finally:
-        connection.close()
+    return ask("127.0.0.1", port, path, method=method, document=document, timeout_s=TIMEOUT_S)
 
 
 def order(port: int, words: str, wanted: str) -> None:
