@@ -1,9 +1,7 @@
 """The load against a server that answers well, answers another, stops halfway, or goes away."""
 
 import asyncio
-import contextlib
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +14,9 @@ from steelyard_loadtest.chaos.load.running import Load
 from steelyard_loadtest.lab.generators.connection import Connection
 from steelyard_loadtest.machine.errors import ProgramError
 
-from conftest import PATIENCE_S, free_port
+from conftest import PATIENCE_S
+
+from .answering_server import AnsweringServer
 
 pytestmark = pytest.mark.integration
 
@@ -24,7 +24,7 @@ RATE_PER_S = 100.0
 COUNTED_S = 0.5
 
 
-class Server:
+class Server(AnsweringServer):
     """Answers as the path says.
 
     /well: with the request's number. /crossed: with another's, every fifth time. /half: half a body every
@@ -32,42 +32,7 @@ class Server:
     /unread: closes with the second one unread.
     """
 
-    def __init__(self) -> None:
-        self.port = free_port()
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),))
-        self._thread.start()
-        assert self._ready.wait(PATIENCE_S)
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join()
-        self._loop.close()
-
-    async def _serve(self) -> None:
-        self._over = asyncio.Event()
-        self._open: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
-        self._ready.set()
-        await self._over.wait()
-        server.close()
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            answers = 0
-            while await self._answer(reader, writer, answers):
-                answers += 1
-        self._open.discard(task)
-        writer.close()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: int) -> bool:
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: int) -> bool:
         target = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1].decode()
         path, _, number = target.partition("?echo=")
         if path == "/taken" and answers:

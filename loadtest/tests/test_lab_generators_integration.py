@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +19,15 @@ from steelyard_loadtest.machine.found import Found, find
 
 from conftest import PATIENCE_S, free_port
 
+from .answering_server import AnsweringServer
+
 pytestmark = pytest.mark.integration
 
 GENERATORS: tuple[Generator, ...] = ("locust", "open", "siege", "wrk")
 STALL_AFTER_S, STALL_S = 1.0, 1.0
 
 
-class Server:
+class Server(AnsweringServer):
     """Answers as the path says.
 
     /fine: at once; /tenth: 503 every tenth time; /stall: after a pause, once; /hang: no more after a
@@ -34,56 +35,21 @@ class Server:
     """
 
     def __init__(self) -> None:
-        self.port = free_port()
         self.answered = 0
         self._first_s: float | None = None
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),))
-        self._thread.start()
-        assert self._ready.wait(PATIENCE_S)
+        super().__init__()
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join()
-        self._loop.close()
-
-    async def _serve(self) -> None:
-        self._over = asyncio.Event()
-        self._open: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
-        self._ready.set()
-        await self._over.wait()
-        server.close()
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
-        try:
-            answers = 0
-            while await self._answer(reader, writer, answers):
-                answers += 1
-        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            self._open.discard(task)
-            writer.close()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: int) -> bool:
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: int) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")
         path = head.split(b" ", 2)[1]
         if path == b"/close" or (path == b"/once" and answers):
             return False
         since_s = self._since_first_s()
         if path == b"/hang" and since_s >= STALL_AFTER_S:
-            await self._over.wait()
+            await self.over.wait()
         if path == b"/stall" and STALL_AFTER_S <= since_s < STALL_AFTER_S + STALL_S:
             await asyncio.sleep(STALL_AFTER_S + STALL_S - since_s)
         self.answered += 1
