@@ -8,9 +8,8 @@ memory. Neither is waited for longer than a fraction of a second a tick,
 however many upstreams there are. Deciding is done in a thread, so that a large
 upstream keeps neither the lease nor the API waiting.
 
-Tables are ordered by (term, generation). Before anything is published the
-tables that are there are looked at: one of a higher term ends this one. And
-each is put in the place of just the one that was looked at.
+Before anything is published the tables that are there are looked at: one of a
+higher term ends this loop.
 """
 
 import asyncio
@@ -19,7 +18,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from steelyard_agent import signature, wire
 from steelyard_agent.wire import Refused
 
 from steelyard_controller import turns
@@ -28,7 +26,8 @@ from steelyard_controller.declared.declaration import Declaration
 from steelyard_controller.faults import Faults
 from steelyard_controller.outcome import Outcome
 from steelyard_controller.pipeline import memcached, weight_table
-from steelyard_controller.pipeline.memcached import Memcached, Seen
+from steelyard_controller.pipeline.memcached import Memcached
+from steelyard_controller.pipeline.published import Published, Tables
 from steelyard_controller.pipeline.weight_table import WeightTable
 from steelyard_controller.state import moment
 from steelyard_controller.state.lease import Lease
@@ -36,17 +35,11 @@ from steelyard_controller.state.store import Lost, Rejected, Store, Unavailable
 
 log = logging.getLogger("steelyard.controller")
 
-# A table outlives its controller by this long, so that a new leader can read the order from it.
-TABLE_TTL_S = 86_400
-
 # What a tick waits for a slow store, all upstreams together; who is left out has another turn soon.
 KEEPING_S = 0.25
 
 # At the end there is no next tick; but whoever ended this process does not wait for ever.
 LAST_KEEPING_S = 2.0
-
-Tables = Mapping[str, Mapping[str, Seen]]
-"""What each server holds of the weight tables: server -> key -> value."""
 
 
 class Loop:
@@ -68,10 +61,10 @@ class Loop:
         self._tick_s = tick_s
         self._moments = max(1, round(history_s / tick_s))
         self._key = key
+        self._published = Published(pipeline, key=key, refused=self._refuse)
         self._faults = faults
         self._of_upstream: dict[str, Faults] = {}
         self._ticks = 0
-        self._judged: dict[tuple[str, str], tuple[bytes, int]] = {}
         self._refused: dict[str, Refused] = {}
         self._forgotten = 0
 
@@ -96,7 +89,8 @@ class Loop:
         cycles = list(self.cycles.values())
         skip: set[str] = set()
         found = await self._look([key for cycle in cycles for key in cycle.keys()], skip)  # noqa: SIM118
-        tables = await self._tables([cycle.name for cycle in cycles], skip)
+        tables = await self._published.look([cycle.name for cycle in cycles], skip)
+        self._note_servers()
         await self._refuse_higher(tables, lease)
         done_now: list[tuple[Cycle, Outcome, float]] = []
         for cycle in cycles:
@@ -126,14 +120,7 @@ class Loop:
 
     async def published(self, upstreams: Iterable[str]) -> dict[str, WeightTable]:
         """Return the latest table that Memcached holds of each upstream, where there is one."""
-        found: dict[str, WeightTable] = {}
-        for server, held in (await self._tables(sorted(upstreams), set()) or {}).items():
-            for key, seen in held.items():
-                table = await self._judge(server, key, seen.value)
-                known = None if table is None else found.get(table.upstream)
-                if table is not None and (known is None or known.order < table.order):
-                    found[table.upstream] = table
-        return found
+        return await self._published.latest(upstreams)
 
     async def save_all(self, lease: Lease) -> None:
         """Keep what was learnt of every upstream, for whoever leads next."""
@@ -167,7 +154,7 @@ class Loop:
         cycle = self.cycles.pop(upstream, None)
         if cycle is not None:
             self._forgotten = max(self._forgotten, cycle.generation)
-        self._judged = {at: seen for at, seen in self._judged.items() if at[1] != wire.weights_key(upstream)}
+        self._published.forget(upstream)
         self._of_upstream.pop(upstream, None)
 
     def faults_of(self, upstream: str) -> Faults:
@@ -183,69 +170,32 @@ class Loop:
             return await self._pipeline.get_many(keys, skip) if keys else {}
         except memcached.Unavailable:
             return None
-        finally:
-            self._note_servers()
-
-    async def _tables(self, upstreams: Sequence[str], skip: set[str]) -> Tables:
-        try:
-            return await self._pipeline.seen([wire.weights_key(upstream) for upstream in upstreams], skip)
-        except memcached.Unavailable:
-            return {}
-        finally:
-            self._note_servers()
 
     async def _refuse_higher(self, tables: Tables, lease: Lease) -> None:
-        for server, held in tables.items():
-            for key, seen in held.items():
-                before = self._judged.get((server, key))
-                if before is not None and before[0] == seen.value:
-                    term = before[1]
-                else:
-                    table = await self._judge(server, key, seen.value)
-                    term = 0 if table is None else table.term
-                if term > lease.term:
-                    raise Lost(f"Memcached holds a table of term {term}")
+        """Raise `Lost` when one of these tables is of a higher term: somebody else has led since."""
+        found = await self._published.highest_term(tables)
+        if found > lease.term:
+            raise Lost(f"Memcached holds a table of term {found}")
 
-    async def _judge(self, server: str, key: str, value: bytes) -> WeightTable | None:
-        """Return a published table; None, and say so once, where it cannot be believed."""
-        table = await asyncio.to_thread(signature.read, self._key, value, weight_table.decode)
-        upstream = key.removeprefix(wire.weights_key(""))
-        if not isinstance(table, Refused) and table.upstream != upstream:
-            table = Refused("name", f"the key holds the table of {table.upstream}")
-        again = self._judged.get((server, key), (None, 0))[0] == value
-        if not isinstance(table, Refused):
-            self._judged[server, key] = (value, table.term)
-            return table
-        self._judged[server, key] = (value, 0)
-        if not again:
-            if upstream in self.cycles:
-                self.cycles[upstream].refuse(table)
-            else:
-                self._refused[upstream] = table
-            log.warning(
-                "%s: the published weight table is %s; its order is not taken up", upstream, table,
-                extra={"event": "refused", "upstream": upstream},
-            )  # fmt: skip
-        return None
+    def _refuse(self, upstream: str, refused: Refused) -> None:
+        """Count a published table that is not believed, with its upstream or until that begins."""
+        if upstream in self.cycles:
+            self.cycles[upstream].refuse(refused)
+        else:
+            self._refused[upstream] = refused
 
     async def _publish(
         self, table: WeightTable, tables: Tables, certain: Callable[[], bool], skip: set[str]
     ) -> None:
-        faults, key = self.faults_of(table.upstream), wire.weights_key(table.upstream)
+        faults = self.faults_of(table.upstream)
         try:
-            value = await asyncio.to_thread(self._value, table)
-            await self._pipeline.replace(key, value, tables, ttl_s=TABLE_TTL_S, allowed=certain, skip=skip)
+            await self._published.publish(table, tables, certain=certain, skip=skip)
         except (memcached.Unavailable, weight_table.TableTooLarge) as error:
             faults.note("publishing", str(error))
         else:
             faults.note("publishing", None)
-            self._judged.update({(server, key): (value, table.term) for server in tables})
         finally:
             self._note_servers()
-
-    def _value(self, table: WeightTable) -> bytes:
-        text = weight_table.encode(table)
-        return text if self._key is None else signature.sign(self._key, text)
 
     async def _keep(self, outcomes: Sequence[tuple[Cycle, Outcome]], lease: Lease) -> dict[str, float]:
         """Keep what is due, and return the CPU seconds that it took, by upstream."""
