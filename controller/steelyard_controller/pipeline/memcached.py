@@ -99,11 +99,12 @@ class Memcached:
         ttl_s: int,
         allowed: Callable[[], bool] = lambda: True,
         skip: set[str] | None = None,
-    ) -> None:
+    ) -> frozenset[str]:
         """Put a value in the place of what was `seen`, on every server that was, for `ttl_s` seconds.
 
-        Raises `Unavailable` when none takes it. `allowed` is asked right before each server is written
-        to; raises `Forbidden` when it says no.
+        Returns the servers that hold something else by now, and keep it; raises `Unavailable` when none
+        answers. `allowed` is asked right before each server is written to; raises `Forbidden` when it
+        says no.
         """
         skip = set() if skip is None else skip
         asked = {name: held.get(key) for name, held in seen.items()}
@@ -113,8 +114,10 @@ class Memcached:
                 raise Forbidden
             return self._put(name, key, value, before, ttl_s)
 
-        if not any((await self._each(asked, put, skip)).values()):
-            raise Unavailable(self._said() or "another controller wrote at the same moment")
+        taken = await self._each(asked, put, skip)
+        if not taken:
+            raise Unavailable(self._said())
+        return frozenset(name for name, is_taken in taken.items() if not is_taken)
 
     def close(self) -> None:
         """Close the connections."""

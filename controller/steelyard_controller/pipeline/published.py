@@ -7,6 +7,8 @@ after the look.
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from steelyard_agent import signature, wire
@@ -21,6 +23,14 @@ log = logging.getLogger("steelyard.controller")
 # A table outlives its controller by this long, so that a new leader can read the order from it.
 TABLE_TTL_S = 86_400
 
+# Who writes false tables without a pause is said once a minute for each reason: the log is not a stranger's
+# to fill.
+COMPLAIN_EVERY_S = 60.0
+
+# Between a look and the write lies a tick, or at a second try a millisecond: who gets in between
+# so often writes without a pause.
+TRIES = 3
+
 Tables = Mapping[str, Mapping[str, Seen]]
 """What each server holds of the weight tables: server -> key -> value."""
 
@@ -28,7 +38,7 @@ Tables = Mapping[str, Mapping[str, Seen]]
 class Published:
     """What was published, as this controller found and left it.
 
-    With a `key` only signed tables are believed; `refused` is told of each that is not, once.
+    With a `key` only signed tables are believed; `refused` is told of each that is not.
     """
 
     def __init__(
@@ -38,6 +48,7 @@ class Published:
         self._key = key
         self._refused = refused
         self._judged: dict[tuple[str, str], tuple[bytes, int]] = {}
+        self._complained_s: dict[tuple[str, str], float] = {}
 
     async def look(self, upstreams: Sequence[str], skip: set[str]) -> Tables:
         """Return the tables of these upstreams as they stand there; nothing where no server answers."""
@@ -73,22 +84,35 @@ class Published:
     async def publish(
         self, table: WeightTable, tables: Tables, *, certain: Callable[[], bool], skip: set[str]
     ) -> None:
-        """Put a table in the place of what was looked at.
+        """Put a table in the place of what was looked at, or of what came after it and is of no higher term.
 
-        Raises `memcached.Unavailable`, `memcached.Forbidden`, `TableTooLarge`.
+        Raises `memcached.Unavailable` where a server that answered does not hold it then, and
+        `memcached.Forbidden`, `TableTooLarge`.
         """
         key = wire.weights_key(table.upstream)
         value = await asyncio.to_thread(self._value, table)
-        await self._pipeline.replace(key, value, tables, ttl_s=TABLE_TTL_S, allowed=certain, skip=skip)
-        self._judged.update({(server, key): (value, table.term) for server in tables})
+        for _ in range(TRIES):
+            changed = await self._pipeline.replace(
+                key, value, tables, ttl_s=TABLE_TTL_S, allowed=certain, skip=skip
+            )
+            self._judged.update({(server, key): (value, table.term) for server in {*tables} - changed})
+            if not changed:
+                return
+            found = await self.look([table.upstream], skip)
+            tables = {server: held for server, held in found.items() if server in changed}
+            if await self.highest_term(tables) > table.term:
+                raise memcached.Unavailable("another controller leads by now, and has written its own table")
+        servers = ", ".join(sorted(changed))
+        raise memcached.Unavailable(f"somebody else writes the table again and again ({servers})")
 
     def forget(self, upstream: str) -> None:
         """Drop what is known of an upstream's tables."""
         key = wire.weights_key(upstream)
         self._judged = {at: seen for at, seen in self._judged.items() if at[1] != key}
+        self._complained_s = {at: s for at, s in self._complained_s.items() if at[0] != upstream}
 
     async def _judge(self, server: str, key: str, value: bytes) -> WeightTable | None:
-        """Return a published table; None, and say so once, where it cannot be believed."""
+        """Return a published table; None, and say so, where it cannot be believed."""
         table = await asyncio.to_thread(signature.read, self._key, value, weight_table.decode)
         upstream = key.removeprefix(wire.weights_key(""))
         if not isinstance(table, Refused) and table.upstream != upstream:
@@ -100,11 +124,18 @@ class Published:
         self._judged[server, key] = (value, 0)
         if not again:
             self._refused(upstream, table)
-            log.warning(
-                "%s: the published weight table is %s; its order is not taken up", upstream, table,
-                extra={"event": "refused", "upstream": upstream},
-            )  # fmt: skip
+            self._complain(upstream, table)
         return None
+
+    def _complain(self, upstream: str, refused: Refused) -> None:
+        at, now_s = (upstream, refused.reason), time.monotonic()
+        if now_s - self._complained_s.get(at, -math.inf) < COMPLAIN_EVERY_S:
+            return
+        self._complained_s[at] = now_s
+        log.warning(
+            "%s: the published weight table is %s; its order is not taken up", upstream, refused,
+            extra={"event": "refused", "upstream": upstream},
+        )  # fmt: skip
 
     def _value(self, table: WeightTable) -> bytes:
         text = weight_table.encode(table)
