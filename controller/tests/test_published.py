@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from pymemcache.client.base import Client
 from steelyard_agent import signature, wire
 from steelyard_agent.wire import Refused
 from steelyard_controller.pipeline import weight_table
-from steelyard_controller.pipeline.memcached import Memcached, Seen, Unavailable
+from steelyard_controller.pipeline.memcached import Memcached, Unavailable
 from steelyard_controller.pipeline.published import TRIES, Published
 from steelyard_controller.pipeline.weight_table import TablePeer, WeightTable
 
@@ -44,20 +45,11 @@ class Meddled(Memcached):
         self._times = times
         self.writes = 0
 
-    async def replace(
-        self,
-        key: str,
-        value: bytes,
-        seen: Mapping[str, Mapping[str, Seen]],
-        *,
-        ttl_s: int,
-        allowed: Callable[[], bool] = lambda: True,
-        skip: set[str] | None = None,
-    ) -> frozenset[str]:
+    async def replace(self, key: str, *args: Any, **options: Any) -> frozenset[str]:
         self.writes += 1
         if self.writes <= self._times:
             self._other.set(key, self._value(self.writes), noreply=False)
-        return await super().replace(key, value, seen, ttl_s=ttl_s, allowed=allowed, skip=skip)
+        return await super().replace(key, *args, **options)
 
     def held(self) -> bytes | None:
         value: bytes | None = self._other.get(AT)

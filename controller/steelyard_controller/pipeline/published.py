@@ -1,8 +1,8 @@
 """The weight tables that Memcached holds: looked at, judged, replaced.
 
 I/O around `weight_table`. Tables are ordered by (term, generation). A table is
-put in the place of just the one that was looked at, never over one that came
-after the look.
+put in the place of just the one that was looked at; what came after the look
+is looked at first.
 """
 
 import asyncio

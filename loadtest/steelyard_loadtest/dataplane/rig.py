@@ -1,7 +1,6 @@
 """What all measurements share: the servers, a Memcached, ports, CPUs, and a proxy at a time."""
 
 import contextlib
-import http.client
 import json
 import os
 import subprocess
@@ -15,7 +14,7 @@ from steelyard_loadtest.dataplane.contenders import Contender
 from steelyard_loadtest.dataplane.peers import UPSTREAM, cycle, peers
 from steelyard_loadtest.dataplane.publish import Publisher
 from steelyard_loadtest.dataplane.records import Load
-from steelyard_loadtest.machine import network
+from steelyard_loadtest.machine import http_ask, network
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.found import Found
 from steelyard_loadtest.machine.process import Process
@@ -194,15 +193,7 @@ class Rig:
         return self._scripts[think_ms]
 
     def _get(self, path: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            return response.status, response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise ProgramError(f"it does not answer: {error}") from None
-        finally:
-            connection.close()
+        return http_ask.ask("127.0.0.1", self._port, path, timeout_s=10)
 
 
 def _template(name: str) -> str:
