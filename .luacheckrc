@@ -6,8 +6,12 @@ max_line_length = 120
 not_globals = { "io", "os", "print", "debug" }
 
 local GLUE = { std = "ngx_lua", read_globals = { "io" } }
+local SPEC = { std = "+busted", read_globals = { "io", "os", "print", "debug" } }
 
-files["openresty/lua/steelyard/io"] = GLUE
-files["openresty/lua/steelyard/phase"] = GLUE
-files["openresty/spec"] = { std = "+busted", read_globals = { "io", "os", "print" } }
+files["openresty/steelyard/lib/steelyard/io"] = GLUE
+files["openresty/steelyard/lib/steelyard/phase"] = GLUE
+files["openresty/steelyard/lib/steelyard.lua"] = GLUE
+files["openresty/steelyard/lib/steelyard/stream.lua"] = GLUE
+files["openresty/lua-resty-vnswrr/spec"] = SPEC
+files["openresty/steelyard/spec"] = SPEC
 files["openresty/benchmarks"] = { read_globals = { "io" } }

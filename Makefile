@@ -36,18 +36,22 @@ unit:  ## Python tests that need no daemon
 	$(BIN)/pytest -q -n auto -m "not integration and not e2e"
 
 integration:  ## real memcached, redis and nginx on free ports
-	$(BIN)/pytest -q -n 2 -m "integration and not alone"
-	$(BIN)/pytest -q -m "integration and alone"
+	$(BIN)/pytest -q -n 4 --dist worksteal -m "integration and not long and not alone"
+	$(BIN)/pytest -q -n 3 -m "integration and long"
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "integration and alone"
 
 e2e:  ## the whole cluster: burn a server, its share falls; stop, it returns
-	$(BIN)/pytest -q -m e2e
+	$(BIN)/pytest -q -n 2 --dist loadfile -m e2e
 
-check: setup-tests lint types arch test  ## what CI runs: linters, types, architecture, tests
+check: setup-tests  ## what CI runs: linters, types, architecture, tests
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types arch spec unit
+	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory e2e
 
 lint:  ## ruff and luacheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	luacheck --quiet openresty loadtest/steelyard_loadtest/simulate
+	luacheck --quiet openresty simulator/steelyard_simulator
 
 types:  ## mypy, strict
 	$(BIN)/mypy
@@ -82,10 +86,12 @@ bench-dataplane:  ## CPU, rate and memory of a proxied request beside nginx, HAP
 	@scripts/setup --with-bench
 	@$(BIN)/steelyard-loadtest dataplane $(BENCH)
 
-sim: setup  ## the simulator's quick studies: ns-3, scale, stability (2 min)
+sim:  ## the simulator's quick studies: ns-3, scale, stability, evidence (4 min)
+	@scripts/setup --with-simulator
 	@$(BIN)/steelyard-loadtest simulate ns3 --out sim-results/ns3
 	@$(BIN)/steelyard-loadtest simulate scale --quick --out sim-results/scale
 	@$(BIN)/steelyard-loadtest simulate stability --quick --out sim-results/stability
+	@$(BIN)/steelyard-loadtest simulate evidence --quick --out sim-results/evidence
 
 report:  ## the load lab's quick set: every algorithm in seven scenarios, written to docs/benchmarks.md (20 min)
 	@scripts/setup --with-bench

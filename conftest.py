@@ -3,8 +3,10 @@
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,27 +15,54 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from testing import nginx_under_test
+
 # Tests assert no wall-clock time, and this machine may be a busy one.
 settings.register_profile("steelyard", deadline=None)
 settings.load_profile("steelyard")
 
+# Tests start Python some thousand times. Where an image has told it to keep no compiled code, each start
+# would compile all that it imports again: more CPU time than everything else that these processes do.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and programs inherit that: the tests of
+# what Ctrl-C does would wait for it in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Long enough for a loaded machine; a daemon is usually there within 50 ms.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
+
+
+def pytest_configure() -> None:
+    """Put what is tested on PATH: before the tests are collected, since some ask nginx what it can do."""
+    # Debian keeps nginx where only root's PATH looks.
+    os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], "/usr/local/sbin", "/usr/sbin"])
+    named = os.environ.get(nginx_under_test.VARIABLE)
+    if named:
+        try:
+            nginx_under_test.put_on_path(named)
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _sbin_on_path() -> None:
-    # Debian keeps nginx where only root's PATH looks.
-    os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], "/usr/local/sbin", "/usr/sbin"])
+def _state_home_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    # A controller without an admin token keeps one of its own there.
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
 def free_port(count: int = 1) -> int:
     """Return the first of `count` consecutive TCP ports of 127.0.0.1 that nothing used a moment ago.
 
-    They lie below the range that outgoing connections take theirs from, so none is taken meanwhile.
+    They lie below the range that outgoing connections take theirs from, so none is taken meanwhile. Each of
+    pytest's workers has a part of its own: what one test stops and starts again is given to no other.
     """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    part = 12_000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     for _ in range(1000):
-        first = random.randrange(20_000, 32_000)
+        first = 20_000 + worker * part + random.randrange(part - count)
         try:
             for port in range(first, first + count):
                 with socket.socket() as probe:
@@ -70,6 +99,7 @@ class Daemon:
                 return
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > deadline:
+                    self.kill()
                     raise RuntimeError(f"{self.command[0]} did not start:\n{self.log.read_text()}") from None
                 time.sleep(0.02)
 

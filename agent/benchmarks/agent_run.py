@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from steelyard_agent import record
-from steelyard_agent.record import SampleRecord
-from steelyard_agent.wire import Refused
+from steelyard_protocol import sample_reader, sample_record
+from steelyard_protocol.sample_record import SampleRecord
+from steelyard_protocol.wire import Refused
 
 
 def begin(
@@ -34,7 +34,7 @@ def printed(agent: "subprocess.Popen[str]") -> str:
 
 def sample(agent: "subprocess.Popen[str]") -> SampleRecord:
     """Wait for the agent's end; return its sample."""
-    decoded = record.decode(printed(agent).encode())
+    decoded = sample_reader.decode(printed(agent).encode())
     if isinstance(decoded, Refused):
         raise RuntimeError(f"the agent printed what no controller takes: {decoded}")
     return decoded
@@ -42,7 +42,7 @@ def sample(agent: "subprocess.Popen[str]") -> SampleRecord:
 
 def column(taken: SampleRecord, indicator: str) -> float | None:
     """Return one of a sample's utilizations."""
-    return taken.utilization[record.INDICATORS.index(indicator)]
+    return taken.utilization[sample_record.INDICATORS.index(indicator)]
 
 
 def utilization(agent: "subprocess.Popen[str]", indicator: str) -> float | None:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import psutil
 from pymemcache.client.base import Client
+from steelyard_protocol import wire
 
 TARGET_CPU = 0.005
 """Of one core, at an interval of 1 s."""
@@ -185,7 +186,7 @@ def cpu_s(pid: int) -> float:
 
 def seq(client: Client, number: int) -> int:
     """Return the number of the newest sample of an agent."""
-    value = client.get(f"steelyard:1:sample:web:p{number}")
+    value = client.get(wire.sample_key("web", f"p{number}"))
     if value is None:
         sys.exit(f"agent {number} sends nothing: it has ended, or this machine is too busy")
     return int(value.partition(b'"seq":')[2].partition(b",")[0])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks import agent_run, cgroups, known_work, networks, stress
 from benchmarks.truth_table import Row
-from steelyard_agent.record import SampleRecord
+from steelyard_protocol.sample_record import SampleRecord
 
 # Thirty of the kernel's quota periods: stress-ng keeps its load to a point over that.
 CPU_INTERVAL_S = 3.0

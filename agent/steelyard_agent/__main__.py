@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import random
 import secrets
 import signal
 import socket
@@ -11,23 +10,20 @@ import sys
 import time
 from pathlib import Path
 
+from steelyard_protocol import memcached_writer, sample_record, secret_file
+from steelyard_protocol.memcached_writer import MemcachedWriter
+from steelyard_protocol.secret_file import SecretFileError
+
 from steelyard_agent import (
-    exchange,
-    explain,
-    key_file,
-    record,
-    register_values,
-    secret_file,
+    evidence_table,
     service,
     settings,
-    store,
 )
 from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.evidence import Evidence
 from steelyard_agent.loop import Wake, run
-from steelyard_agent.pool import Pool
-from steelyard_agent.secret_file import SecretFileError
-from steelyard_agent.service import Chosen, Service
+from steelyard_agent.registration import controller_client, register_flags
+from steelyard_agent.service import LoadedSettings, Service
 from steelyard_agent.settings import SettingsError
 
 STOP = (signal.SIGTERM, signal.SIGINT)
@@ -39,32 +35,32 @@ def main() -> int:
     0; 1 when --once or --explain found nothing to sample; 2 when a setting is wrong.
     """
     try:
-        chosen = _choose()
+        loaded = _load()
         # Blocked, they wait for sigtimedwait: no handler runs in the middle of a sample, none is missed.
         # Before the first thread is made, because threads inherit it.
         signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP, signal.SIGHUP))
         logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
-        service.set_log_level(chosen.settings)
-        one = chosen.settings.once or chosen.settings.explain
-        return _one(chosen) if one else _forever(chosen)
+        service.set_log_level(loaded.settings)
+        one = loaded.settings.once or loaded.settings.explain
+        return _print_one(loaded) if one else _run_until_signal(loaded)
     except (SettingsError, SecretFileError) as error:
         print(f"steelyard-agent: {error}", file=sys.stderr)
         return 2
 
 
-def _choose() -> Chosen:
+def _load() -> LoadedSettings:
     found = settings.load(sys.argv[1:], os.environ, hostname=socket.gethostname(), read=Path.read_bytes)
-    key = found.key if found.key_file is None else key_file.read(found.key_file)
+    key = secret_file.key(found.key_file, found.key)
     token = None if found.register is None else found.register.token
     if found.register is not None and found.register.token_file is not None:
-        token = secret_file.read(found.register.token_file, "token", register_values.token)
-    return Chosen(settings=found, key=key, token=token)
+        token = secret_file.read(found.register.token_file, "token", register_flags.token)
+    return LoadedSettings(settings=found, key=key, token=token)
 
 
-def _forever(chosen: Chosen) -> int:
-    running = Service(_choose)
-    agent = running.start(chosen)
-    run(agent, clock=time.monotonic, random=random.random, wait=_wait, reload=running.reload)
+def _run_until_signal(loaded: LoadedSettings) -> int:
+    running = Service(_load)
+    agent = running.start(loaded)
+    run(agent, clock=time.monotonic, wall_clock=time.time, wait=_wait, reload=running.reload)
     running.close()
     logging.getLogger("steelyard_agent").info("stopped by a signal, after a last sample that says so")
     return 0
@@ -86,20 +82,20 @@ def _signal_within(timeout_s: float, wanted: tuple[signal.Signals, ...]) -> int 
     return None if came is None else came.si_signo
 
 
-def _one(everything: Chosen) -> int:
+def _print_one(loaded: LoadedSettings) -> int:
     """Print one sample, as what would be sent or as what it is made of."""
-    chosen = everything.settings
-    made = service.reader(chosen, extras=chosen.explain)
-    sampler = Sampler(made.read, chosen.limits)
+    chosen = loaded.settings
+    reader = service.reader(chosen, extras=chosen.explain)
+    sampler = Sampler(reader.read, chosen.limits)
     agent = Agent(
         sampler,
-        Pool([]),
+        MemcachedWriter([]),
         upstream=chosen.upstream,
         peer=chosen.peer,
-        scope=made.scope,
+        scope=reader.scope,
         boot=secrets.token_hex(8),
         interval_s=chosen.interval_s,
-        stale_s=store.ttl_s(chosen.interval_s),
+        stale_s=memcached_writer.ttl_s(chosen.interval_s),
         wall_clock=time.time,
         clock=time.monotonic,
     )
@@ -110,22 +106,22 @@ def _one(everything: Chosen) -> int:
     if sent is None:
         return 1
     if chosen.explain:
-        print(explain.render([made.detection, *agent.last.evidence, *_registered(everything)]))
+        print(evidence_table.render([reader.detection, *agent.last.evidence, *_register_evidence(loaded)]))
     else:
-        print(json.dumps(json.loads(record.encode(sent)), indent=2))
+        print(json.dumps(json.loads(sample_record.encode(sent)), indent=2))
     return 0
 
 
-def _registered(chosen: Chosen) -> list[Evidence]:
+def _register_evidence(loaded: LoadedSettings) -> list[Evidence]:
     """Return how this server would be declared."""
-    wanted, registering = service.registration(chosen.settings), chosen.settings.register
-    if wanted is None or registering is None:
+    wanted, register = service.registration(loaded.settings), loaded.settings.register
+    if wanted is None or register is None:
         return []
     try:
-        source_ip = exchange.source_ip(registering.urls[0])
+        source_ip = controller_client.source_ip(register.urls[0])
     except (OSError, UnicodeError):
-        source_ip = register_values.AUTO
-    return [wanted.evidence(registering.urls, source_ip, with_token=chosen.token is not None)]
+        source_ip = register_flags.AUTO
+    return [wanted.evidence(register.urls, source_ip, with_token=loaded.token is not None)]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""One tick: read, sample, send, show. When it is due is `loop`'s affair.
+"""One tick: read, sample, send, show. `loop` decides when.
 
-I/O comes in as arguments: the reader, the pool, the places that show a status,
+I/O comes in as arguments: the reader, the pool, the outputs that show a status,
 the clocks. The last good reading is kept here; all else is in the modules it calls.
 """
 
@@ -8,19 +8,23 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from steelyard_agent import record, sample, signature, wire
-from steelyard_agent.reading import Absent, CgroupReading, ProcessReading, Reading
-from steelyard_agent.record import SampleRecord
+from steelyard_protocol import sample_record, signature, wire
+from steelyard_protocol.sample_record import SampleRecord
+
+from steelyard_agent import sample
+from steelyard_agent.metrics import Status, StatusOutput
 from steelyard_agent.sample import Indicators, Sample
-from steelyard_agent.status import Shows, Status
+from steelyard_agent.scopes.cgroup import CgroupReading
+from steelyard_agent.scopes.process import ProcessReading
+from steelyard_agent.scopes.reading import Absent, Reading, sample_between
 
 log = logging.getLogger(__name__)
 
 Reader = Callable[[], Reading | Absent]
 
 
-class Puts(Protocol):
-    """Where records go, such as `pool.Pool`."""
+class RecordPool(Protocol):
+    """Where records are sent, such as `memcached_writer.MemcachedWriter`."""
 
     @property
     def reachable(self) -> dict[str, bool]:
@@ -55,7 +59,7 @@ class Sampler:
         elif isinstance(now, CgroupReading) and self._absent is not None:
             log.info("watching %s", now.name)
         before, self._before, self._absent = self._before, now, None
-        return sample.take(before, now, self._limits) if before is not None else None
+        return sample_between(before, now, self._limits) if before is not None else None
 
     @property
     def absent(self) -> Absent | None:
@@ -80,7 +84,7 @@ class Agent:
     def __init__(
         self,
         sampler: Sampler,
-        pool: Puts,
+        pool: RecordPool,
         *,
         upstream: str,
         peer: str,
@@ -92,7 +96,7 @@ class Agent:
         clock: Callable[[], float],
         seq: int = 0,
         key: bytes | None = None,
-        places: Sequence[Shows] = (),
+        outputs: Sequence[StatusOutput] = (),
         registered: Callable[[], bool | None] = lambda: None,
     ) -> None:
         self.interval_s = interval_s
@@ -107,12 +111,17 @@ class Agent:
         self._wall_clock = wall_clock
         self._clock = clock
         self._key = key
-        self._places = places
+        self._outputs = outputs
         self._registered = registered
         # What is sent by an agent that leaves before it measured anything.
         self.last = Sample(interval_s=interval_s, utilization=sample.NOTHING, capacity=sample.NOTHING)
         self._delivered = 0
         self._dropped = 0
+
+    @property
+    def name(self) -> str:
+        """Return what tells this agent from all others: the server that it samples."""
+        return f"{self._upstream}/{self._peer}"
 
     def tick(self) -> SampleRecord | None:
         """Take a sample, send it and show it; return what was sent, None when there was nothing to."""
@@ -120,7 +129,7 @@ class Agent:
         if taken is not None:
             self.last = taken
         sent = self._send(taken) if taken is not None else None
-        if self._places:
+        if self._outputs:
             status = Status(
                 at_s=self._clock(),
                 stale_s=self._stale_s,
@@ -130,8 +139,8 @@ class Agent:
                 reachable=self._pool.reachable,
                 registered=self._registered(),
             )
-            for place in self._places:
-                place.show(status)
+            for output in self._outputs:
+                output.show(status)
         return sent
 
     def leave(self) -> SampleRecord:
@@ -152,7 +161,7 @@ class Agent:
             scope=self._scope,
             leaving=leaving,
         )
-        text = record.encode(sent)
+        text = sample_record.encode(sent)
         log.debug("%s", text.decode())
         value = text if self._key is None else signature.sign(self._key, text)
         if self._pool.put(wire.sample_key(self._upstream, self._peer), value):

@@ -1,13 +1,16 @@
 """Evidence: what a figure was made of, so that a person can check it against `top`.
 
-Pure data. A sample's utilizations *are* the values of its evidence, so that
-what is explained cannot differ from what is sent:
+Pure. A sample's utilizations *are* the values of its evidence, so that what is
+explained cannot differ from what is sent:
 
     value = numerator / denominator, clipped to what the wire accepts
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+# A CPU figure above this comes from a broken reader; the wire format refuses it.
+MAX_CPU_UTILIZATION = 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,13 @@ class Evidence:
     note: str = ""
 
 
+def rate(before: float | None, after: float | None, interval_s: float) -> float | None:
+    """Return the growth of a counter per second; None when it is unknown or went backwards."""
+    if before is None or after is None or after < before:
+        return None
+    return (after - before) / interval_s
+
+
 def share(
     indicator: str,
     amount: float | None,
@@ -56,8 +66,8 @@ def share(
     )
 
 
-def nothing(indicator: str, why: str, sources: Sequence[str | None] = ()) -> Evidence:
-    """Return the evidence of a figure that there is not."""
+def unmeasured(indicator: str, why: str, sources: Sequence[str | None] = ()) -> Evidence:
+    """Return the evidence of a figure that could not be measured."""
     return Evidence(
         indicator=indicator, value=None, sources=tuple(source for source in sources if source), note=why
     )

@@ -1,4 +1,4 @@
-"""The command line. Pure: what each flag means is in `flag_values`, what is chosen in `settings`."""
+"""The command line. Pure: what each flag means is in `setting_values`, what is chosen in `settings`."""
 
 import argparse
 from collections.abc import Sequence
@@ -44,21 +44,21 @@ SWITCHES = (
     ("deregister", "with --register: at SIGTERM, take the declaration back"),
     ("verbose", "log every sample"),
 )
-"""Flags without one, which are settings too."""
+"""Flags without a value; they are settings too."""
 
 COMMANDS = (
     ("once", "print one sample as JSON, send nothing, exit"),
     ("explain", "print where every figure of one sample comes from, send nothing, exit"),
 )
-"""Flags that say what to do; a file cannot."""
+"""Flags that print one sample instead of running; a file cannot ask for that."""
 
 CONFIG = ("config", "FILE", "the TOML file; without one there is none")
 
 TARGETS = ("pid", "pid-file", "listen-port", "unit")
-"""The flags that name a process; one of them does."""
+"""The flags that name a process; the process scope takes exactly one."""
 
 REGISTERING = ("address", "baseline", "deregister")
-"""The flags that make no sense without --register. The controller too reads the token's variables."""
+"""The flags that need --register. Not --token-file: its variable may be set for the controller."""
 
 
 class FlagError(Exception):

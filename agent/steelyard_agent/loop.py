@@ -1,10 +1,27 @@
-"""The loop: tick, wait, tick, until a signal. The clock, the waiting and randomness come in as arguments."""
+"""The loop: tick, wait, tick, until a signal; and when ticks are due.
+
+Pure: the clocks and the waiting come in as arguments.
+
+    tick n + 1 is due one interval after tick n was, or so many as it took longer, as
+    `clock_phase` aims it: at whole multiples of the interval on the wall clock
+
+whatever the ticks before it took: the schedule does not drift. All agents and
+nginx aim at the same instant, so that a sample and the traffic report of its
+window are there together, and the controller, which ticks just after, need not
+wait for either; the few milliseconds of each agent's own keep a thousand of
+them from writing in the same one.
+"""
 
 from collections.abc import Callable
 from enum import Enum
+from math import ceil
 
-from steelyard_agent import schedule
+from steelyard_protocol import clock_phase
+
 from steelyard_agent.agent import Agent
+
+# In intervals. A sample over less would be noise: a tick that is nearer is left out.
+SHORTEST = 0.5
 
 
 class Wake(Enum):
@@ -19,7 +36,7 @@ def run(
     agent: Agent,
     *,
     clock: Callable[[], float],
-    random: Callable[[], float],
+    wall_clock: Callable[[], float],
     wait: Callable[[float], Wake],
     reload: Callable[[Agent], Agent],
 ) -> None:
@@ -29,7 +46,7 @@ def run(
     own schedule, or the same one, which does not miss a tick.
     """
     while True:
-        successor = _until_replaced(agent, clock=clock, random=random, wait=wait, reload=reload)
+        successor = _until_replaced(agent, clock=clock, wall_clock=wall_clock, wait=wait, reload=reload)
         if successor is None:
             agent.leave()
             return
@@ -40,19 +57,27 @@ def _until_replaced(
     agent: Agent,
     *,
     clock: Callable[[], float],
-    random: Callable[[], float],
+    wall_clock: Callable[[], float],
     wait: Callable[[float], Wake],
     reload: Callable[[Agent], Agent],
 ) -> Agent | None:
     interval_s = agent.interval_s
-    start_s = clock() + schedule.phase(random()) * interval_s
+    instant_s = clock_phase.spread_s(agent.name, interval_s)
     agent.tick()
-    tick = 0
+    last_s, pull = clock(), clock_phase.ANYWHERE
     due_s: float | None = None
     while True:
         if due_s is None:
-            tick = schedule.following(tick, (clock() - start_s) / interval_s)
-            due_s = start_s + schedule.due(tick, random()) * interval_s
+            now_s = clock()
+            due_s = last_s = clock_phase.aimed(
+                last_s + next_tick(0, (now_s - last_s) / interval_s) * interval_s,
+                now_s=now_s,
+                wall_s=wall_clock(),
+                interval_s=interval_s,
+                instant_s=instant_s,
+                pull=pull,
+            )
+            pull = clock_phase.PULL
         match wait(max(0.0, due_s - clock())):
             case Wake.STOP:
                 return None
@@ -63,3 +88,8 @@ def _until_replaced(
             case Wake.DUE:
                 agent.tick()
                 due_s = None
+
+
+def next_tick(tick: int, elapsed: float) -> int:
+    """Return the number of the tick after `tick`, `elapsed` intervals after tick 0 was due."""
+    return max(tick, ceil(elapsed - SHORTEST)) + 1

@@ -9,8 +9,8 @@ import logging
 import os
 from pathlib import Path
 
-from steelyard_agent import orca
-from steelyard_agent.status import Status
+from steelyard_agent import metrics
+from steelyard_agent.metrics import Status
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class OrcaFile:
 
     def show(self, status: Status) -> None:
         """Write the sample's value, or remove the file when there is none."""
-        value = None if status.record is None else orca.value(status.record)
+        value = None if status.record is None else metrics.orca(status.record)
         try:
             if value is None:
                 self._path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""Builds the agent from its settings, and again when they change. Nothing is decided here.
+"""Builds the agent's parts from its settings, and again when the settings change.
 
-What holds something that only one can hold (a port) is kept over a reload
-where its setting is the same; all else is made anew, and the old is closed
-once the new is there, so that a mistake in the settings leaves the old agent as it was.
+At a reload the HTTP server is kept if its address is the same, because a port can
+have only one listener. All other parts are built anew, and the old ones are closed
+once the new ones exist, so that a mistake in the settings leaves the old agent as it was.
 """
 
 import logging
@@ -12,25 +12,26 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from steelyard_agent import flag_values, readers, secret_file, store
+from steelyard_protocol import memcached_writer, secret_file, setting_values
+from steelyard_protocol.memcached_client import MemcachedClient
+from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
+from steelyard_protocol.secret_file import SecretFileError
+
 from steelyard_agent.agent import Agent, Sampler
-from steelyard_agent.endpoint import Endpoint
-from steelyard_agent.exchange import Exchange
+from steelyard_agent.http_server import HttpServer
 from steelyard_agent.orca_file import OrcaFile
-from steelyard_agent.pool import Pool
-from steelyard_agent.readers import Made
-from steelyard_agent.readings.target import Target
-from steelyard_agent.registrar import Registrar
-from steelyard_agent.registration import Registration
-from steelyard_agent.secret_file import SecretFileError
+from steelyard_agent.readers.process_finder import Target
+from steelyard_agent.readers.scope import ScopeReader, make_reader
+from steelyard_agent.registration.controller_client import ControllerClient
+from steelyard_agent.registration.register_loop import RegisterLoop
+from steelyard_agent.registration.register_request import Registration
 from steelyard_agent.settings import Settings, SettingsError
-from steelyard_agent.store import Store
 
 log = logging.getLogger("steelyard_agent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class LoadedSettings:
     """The settings, and the key and the controller's token that they name."""
 
     settings: Settings
@@ -40,12 +41,12 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    chosen: Chosen
+    loaded: LoadedSettings
     agent: Agent
-    pool: Pool
-    endpoint: Endpoint | None
+    pool: MemcachedWriter
+    http_server: HttpServer | None
     orca_file: OrcaFile | None
-    registrar: Registrar | None
+    register_loop: RegisterLoop | None
 
 
 # One DELETE at each controller; a service's manager kills after 10 s.
@@ -59,12 +60,12 @@ def set_log_level(settings: Settings) -> None:
     logging.getLogger().setLevel(level)
 
 
-def reader(settings: Settings, *, extras: bool = False) -> Made:
+def reader(settings: Settings, *, extras: bool = False) -> ScopeReader:
     """Return the reader that the settings ask for."""
     target = Target(
         pid=settings.pid, pid_file=settings.pid_file, port=settings.listen_port, unit=settings.unit
     )
-    return readers.make(
+    return make_reader(
         settings.scope,
         target=target if settings.scope == "process" else None,
         count_io=settings.limits.io is not None,
@@ -73,18 +74,18 @@ def reader(settings: Settings, *, extras: bool = False) -> Made:
 
 
 class Service:
-    """The running agent's parts; `choose` reads the settings again, and raises `SettingsError`."""
+    """The running agent's parts; `load` reads the settings again, and raises `SettingsError`."""
 
-    def __init__(self, choose: Callable[[], Chosen]) -> None:
-        self._choose = choose
+    def __init__(self, load: Callable[[], LoadedSettings]) -> None:
+        self._load = load
         self._boot = secrets.token_hex(8)
         self._parts: _Parts | None = None
 
-    def start(self, chosen: Chosen) -> Agent:
+    def start(self, loaded: LoadedSettings) -> Agent:
         """Return the first agent; raise `SettingsError`."""
-        self._parts = self._built(chosen, None)
-        if self._parts.registrar is not None:
-            self._parts.registrar.start()
+        self._parts = self._built(loaded, None)
+        if self._parts.register_loop is not None:
+            self._parts.register_loop.start()
         return self._parts.agent
 
     def reload(self, agent: Agent) -> Agent:
@@ -92,26 +93,26 @@ class Service:
         old = self._parts
         assert old is not None  # noqa: S101
         try:
-            chosen = self._choose()
-            if chosen == old.chosen:
+            loaded = self._load()
+            if loaded == old.loaded:
                 log.info("the settings were read again: nothing has changed")
-                if old.registrar is not None:
-                    old.registrar.again()
+                if old.register_loop is not None:
+                    old.register_loop.register_now()
                 return agent
-            new = self._built(chosen, old)
+            new = self._built(loaded, old)
         except (SettingsError, SecretFileError) as error:
             log.error("the settings were read again and are not taken up: %s; the old ones stay", error)
             return agent
-        was, now = old.chosen.settings, chosen.settings
+        was, now = old.loaded.settings, loaded.settings
         renamed = (was.upstream, was.peer) != (now.upstream, now.peer)
         if renamed:
             agent.leave()
         set_log_level(now)
         _close(old, keep=new)
-        if old.registrar is not None:
-            old.registrar.stop(withdraw=renamed and _deregisters(was))
-        if new.registrar is not None:
-            new.registrar.start()
+        if old.register_loop is not None:
+            old.register_loop.stop(withdraw=renamed and _deregisters(was))
+        if new.register_loop is not None:
+            new.register_loop.start()
         self._parts = new
         return new.agent
 
@@ -119,54 +120,54 @@ class Service:
         """Close connections, stop answering, remove what was shown, and take back what was declared."""
         if self._parts is not None:
             _close(self._parts, keep=None)
-            registrar = self._parts.registrar
-            if registrar is not None:
-                withdraw = _deregisters(self._parts.chosen.settings)
-                registrar.stop(withdraw=withdraw)
+            register_loop = self._parts.register_loop
+            if register_loop is not None:
+                withdraw = _deregisters(self._parts.loaded.settings)
+                register_loop.stop(withdraw=withdraw)
                 if withdraw:
-                    registrar.join(LONGEST_WITHDRAWAL_S)
+                    register_loop.join(LONGEST_WITHDRAWAL_S)
 
-    def _built(self, chosen: Chosen, old: _Parts | None) -> _Parts:
-        settings = chosen.settings
-        made = reader(settings)
-        endpoint = _endpoint(settings, old)
+    def _built(self, loaded: LoadedSettings, old: _Parts | None) -> _Parts:
+        settings = loaded.settings
+        scope_reader = reader(settings)
+        http_server = _http_server(settings, old)
         orca_file = None if settings.orca_file is None else OrcaFile(settings.orca_file)
         pool = _pool(settings)
-        registrar = _registrar(chosen)
+        register_loop = _register_loop(loaded)
         agent = Agent(
-            Sampler(made.read, settings.limits),
+            Sampler(scope_reader.read, settings.limits),
             pool,
             upstream=settings.upstream,
             peer=settings.peer,
-            scope=made.scope,
+            scope=scope_reader.scope,
             boot=self._boot,
             seq=old.agent.seq if old is not None else 0,
             interval_s=settings.interval_s,
-            stale_s=store.ttl_s(settings.interval_s),
+            stale_s=memcached_writer.ttl_s(settings.interval_s),
             wall_clock=time.time,
             clock=time.monotonic,
-            key=chosen.key,
-            places=[place for place in (endpoint, orca_file) if place is not None],
-            registered=lambda: None if registrar is None else registrar.registered,
+            key=loaded.key,
+            outputs=[output for output in (http_server, orca_file) if output is not None],
+            registered=lambda: None if register_loop is None else register_loop.registered,
         )
-        _announce(chosen, made)
+        _announce(loaded, scope_reader.scope)
         return _Parts(
-            chosen=chosen,
+            loaded=loaded,
             agent=agent,
             pool=pool,
-            endpoint=endpoint,
+            http_server=http_server,
             orca_file=orca_file,
-            registrar=registrar,
+            register_loop=register_loop,
         )
 
 
-def _pool(settings: Settings) -> Pool:
-    return Pool(
+def _pool(settings: Settings) -> MemcachedWriter:
+    put_s = memcached_writer.put_s(settings.interval_s, len(settings.memcached))
+    return MemcachedWriter(
         [
-            Store(
-                address,
-                ttl_s=store.ttl_s(settings.interval_s),
-                put_s=store.put_s(settings.interval_s, len(settings.memcached)),
+            MemcachedServer(
+                MemcachedClient(address, timeout_s=put_s),
+                ttl_s=memcached_writer.ttl_s(settings.interval_s),
                 clock=time.monotonic,
                 random=random.random,
             )
@@ -176,7 +177,7 @@ def _pool(settings: Settings) -> Pool:
 
 
 def registration(settings: Settings) -> Registration | None:
-    """Return what controllers are told, if they are."""
+    """Return the registration that the settings ask for; None without --register."""
     if settings.register is None:
         return None
     return Registration(
@@ -187,51 +188,49 @@ def registration(settings: Settings) -> Registration | None:
     )
 
 
-def _registrar(chosen: Chosen) -> Registrar | None:
-    wanted, registering = registration(chosen.settings), chosen.settings.register
-    if wanted is None or registering is None:
+def _register_loop(loaded: LoadedSettings) -> RegisterLoop | None:
+    wanted, register = registration(loaded.settings), loaded.settings.register
+    if wanted is None or register is None:
         return None
-    return Registrar(wanted, registering.urls, Exchange(chosen.token), random=random.random)
+    return RegisterLoop(wanted, register.urls, ControllerClient(loaded.token), random=random.random)
 
 
 def _deregisters(settings: Settings) -> bool:
     return settings.register is not None and settings.register.deregister
 
 
-def _endpoint(settings: Settings, old: _Parts | None) -> Endpoint | None:
+def _http_server(settings: Settings, old: _Parts | None) -> HttpServer | None:
     address = settings.orca_address
     if address is None:
         return None
-    if old is not None and old.endpoint is not None and old.chosen.settings.orca_address == address:
-        return old.endpoint
+    if old is not None and old.http_server is not None and old.loaded.settings.orca_address == address:
+        return old.http_server
     try:
-        return Endpoint(address)
+        return HttpServer(address)
     except (OSError, UnicodeError) as error:
         # Python's own words end with "(while attempting to bind ...)".
         why = str(error.strerror if isinstance(error, OSError) else error).partition(" (")[0]
-        raise SettingsError(f"--orca: {flag_values.shown(address)} cannot be listened on: {why}") from None
+        raise SettingsError(f"--orca: {setting_values.shown(address)} cannot be listened on: {why}") from None
 
 
-def _announce(chosen: Chosen, made: Made) -> None:
-    settings = chosen.settings
+def _announce(loaded: LoadedSettings, scope: str) -> None:
+    settings = loaded.settings
     log.info(
         "sampling %s/%s (scope %s) every %g s, to Memcached at %s, %s",
-        settings.upstream, settings.peer, made.scope, settings.interval_s,
-        ", ".join(flag_values.shown(address) for address in settings.memcached),
-        "unsigned" if chosen.key is None else "signed",
+        settings.upstream, settings.peer, scope, settings.interval_s,
+        ", ".join(setting_values.shown(address) for address in settings.memcached),
+        "unsigned" if loaded.key is None else "signed",
     )  # fmt: skip
     token_file = None if settings.register is None else settings.register.token_file
-    for path, what in ((settings.key_file, "key"), (token_file, "token")):
-        unsafe = None if path is None else secret_file.warning(path, what)
-        if unsafe is not None:
-            log.warning("%s", unsafe)
+    for unsafe in secret_file.warnings([(settings.key_file, "key"), (token_file, "token")]):
+        log.warning("%s", unsafe)
 
 
 def _close(old: _Parts, *, keep: _Parts | None) -> None:
     old.pool.close()
-    if old.endpoint is not None and (keep is None or keep.endpoint is not old.endpoint):
-        old.endpoint.close()
+    if old.http_server is not None and (keep is None or keep.http_server is not old.http_server):
+        old.http_server.close()
     if old.orca_file is not None and (
-        keep is None or keep.chosen.settings.orca_file != old.chosen.settings.orca_file
+        keep is None or keep.loaded.settings.orca_file != old.loaded.settings.orca_file
     ):
         old.orca_file.close()

@@ -1,4 +1,4 @@
-"""What an operator sets: flags, then environment, then TOML file, then defaults.
+"""The agent's settings: from flags, else the environment, else the TOML file, else defaults.
 
 Pure: the command line, the environment and the means to read a file come in
 as arguments; `__main__` builds the settings and passes them down.
@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from steelyard_agent import flag_values, flags, register_values, signature, toml_file, wire
-from steelyard_agent.flag_values import Address, Scope
-from steelyard_agent.register_values import Registering
+from steelyard_protocol import setting_values, signature, wire
+from steelyard_protocol.setting_values import Address
+
+from steelyard_agent import flags, scope_values, toml_file
+from steelyard_agent.registration import register_flags
+from steelyard_agent.registration.register_flags import RegisterSettings
 from steelyard_agent.sample import Indicators
+from steelyard_agent.scope_values import Scope
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -47,7 +51,7 @@ class Settings:
     unit: str | None = None
     orca_file: Path | None = None
     orca_address: Address | None = None
-    register: Registering | None = None
+    register: RegisterSettings | None = None
     once: bool = False
     explain: bool = False
     verbose: bool = False
@@ -93,24 +97,26 @@ def load(
             raise SettingsError(f"{found.place} is {_shown(found.text)!r}: {error}") from None
 
     nowhere: tuple[Path | None, Address | None] = (None, None)
-    orca_file, orca_address = value("orca", nowhere, flag_values.orca)
+    orca_file, orca_address = value("orca", nowhere, scope_values.orca)
     settings = Settings(
-        upstream=value("upstream", "web", flag_values.name),
-        peer=value("peer", hostname, flag_values.name),
-        memcached=value("memcached", (("127.0.0.1", flag_values.MEMCACHED_PORT),), flag_values.servers),
-        interval_s=value("interval", 1.0, flag_values.number("seconds", 0.1, 60.0)),
-        scope=value("scope", "auto", flag_values.scope),
+        upstream=value("upstream", "web", setting_values.name),
+        peer=value("peer", hostname, setting_values.name),
+        memcached=value("memcached", (("127.0.0.1", setting_values.MEMCACHED_PORT),), setting_values.servers),
+        interval_s=value("interval", 1.0, setting_values.number("seconds", 0.1, 60.0)),
+        scope=value("scope", "auto", scope_values.scope),
         limits=_limits(value),
-        pid=value("pid", None, flag_values.pid),
+        pid=value("pid", None, scope_values.pid),
         pid_file=value("pid-file", None, Path),
-        listen_port=value("listen-port", None, flag_values.port),
-        unit=value("unit", None, flag_values.unit),
+        listen_port=value("listen-port", None, setting_values.port),
+        unit=value("unit", None, scope_values.unit),
         orca_file=orca_file,
         orca_address=orca_address,
-        register=_registering(value, [flag for flag in flags.REGISTERING if flag in given], environment),
-        once=value("once", False, flag_values.switch),
-        explain=value("explain", False, flag_values.switch),
-        verbose=value("verbose", False, flag_values.switch),
+        register=_register_settings(
+            value, [flag for flag in flags.REGISTERING if flag in given], environment
+        ),
+        once=value("once", False, setting_values.switch),
+        explain=value("explain", False, setting_values.switch),
+        verbose=value("verbose", False, setting_values.switch),
         key=_key(environment),
         key_file=value("key-file", None, Path),
     )
@@ -118,7 +124,7 @@ def load(
 
 
 def _limits(value: _Value) -> Indicators:
-    number = flag_values.number
+    number = setting_values.number
     return Indicators(
         cpu=value("cpu-limit", None, number("cores, such as 0.5,", 0.001, 1e5)),
         mem=value("mem-limit", None, number("bytes, such as 2147483648,", 1.0, 1e15)),
@@ -127,15 +133,17 @@ def _limits(value: _Value) -> Indicators:
     )
 
 
-def _registering(value: "_Value", named: Sequence[str], environment: Mapping[str, str]) -> Registering | None:
-    urls = value("register", (), register_values.urls)
-    deregister = value("deregister", False, flag_values.switch)
+def _register_settings(
+    value: _Value, named: Sequence[str], environment: Mapping[str, str]
+) -> RegisterSettings | None:
+    urls = value("register", (), register_flags.urls)
+    deregister = value("deregister", False, setting_values.switch)
     needless = [flag for flag in named if flag != "deregister" or deregister]
     if not urls:
         if needless:
             raise SettingsError(f"--{needless[0]} is for a server that registers itself: add --register URL")
         return None
-    address = value("address", None, register_values.service_address)
+    address = value("address", None, register_flags.service_address)
     if address is None:
         raise SettingsError(
             "--register needs --address: auto:PORT, or HOST:PORT as nginx reaches this server"
@@ -145,10 +153,10 @@ def _registering(value: "_Value", named: Sequence[str], environment: Mapping[str
         raise SettingsError(
             f"{TOKEN_VARIABLE} and --token-file ({TOKEN_VARIABLE}_FILE) are both set: leave one out"
         )
-    return Registering(
+    return RegisterSettings(
         urls=urls,
         address=address,
-        baseline=value("baseline", None, flag_values.number("a weight, such as 1,", 1e-6, 1e6)),
+        baseline=value("baseline", None, setting_values.number("a weight, such as 1,", 1e-6, 1e6)),
         token=token,
         token_file=token_file,
         deregister=deregister,
@@ -171,7 +179,7 @@ def _collected(
             given[flag] = _Given(text, f"--{flag}", 2)
         elif variable:
             given[flag] = _Given(variable, f"{_variable(flag)} (--{flag})", 1)
-    # A process that is named on the command line is not a second one beside the file's.
+    # A process that is named on the command line replaces the one in the file.
     targets = [given[flag].strength for flag in flags.TARGETS if flag in given]
     return {
         flag: setting
@@ -191,21 +199,20 @@ def _in_file(path: Path, read: Callable[[Path], bytes]) -> dict[str, str]:
 
 
 def _key(environment: Mapping[str, str]) -> bytes | None:
-    # An empty one is not "none": a secret that failed to arrive would turn signing off in silence.
     if KEY_VARIABLE not in environment:
         return None
     try:
-        return signature.key_of(environment[KEY_VARIABLE].encode("utf-8", "surrogateescape"))
+        return signature.key_of_variable(environment[KEY_VARIABLE])
     except ValueError as error:
         raise SettingsError(f"{KEY_VARIABLE}: {error}") from None
 
 
 def _token(environment: Mapping[str, str]) -> str | None:
-    # Unlike an empty key it opens nothing: the controller refuses who has none.
+    # Unlike an empty key an empty token is safe: the controller refuses an agent without one.
     if not environment.get(TOKEN_VARIABLE):
         return None
     try:
-        return register_values.token(environment[TOKEN_VARIABLE].encode("utf-8", "surrogateescape"))
+        return register_flags.token(environment[TOKEN_VARIABLE].encode("utf-8", "surrogateescape"))
     except ValueError as error:
         raise SettingsError(f"{TOKEN_VARIABLE}: {error}") from None
 
@@ -230,7 +237,7 @@ def _checked(settings: Settings, named: Sequence[str]) -> Settings:
 
 
 def _shown(text: str) -> str:
-    # Somebody's password in a URL.
+    # A URL may hold a password.
     return re.sub(r"//[^/]*@", "//…@", text)
 
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from steelyard_agent import record
-from steelyard_agent.record import SampleRecord
+from steelyard_protocol import sample_reader
+from steelyard_protocol.sample_record import SampleRecord
 
 pytestmark = pytest.mark.integration
 
@@ -25,7 +25,7 @@ def test_once_prints_one_sample_and_needs_no_memcached() -> None:
     printed = subprocess.run(
         [*command, "--memcached", "127.0.0.1:1"], capture_output=True, check=True, text=True
     )
-    assert isinstance(record.decode(printed.stdout.encode()), SampleRecord)
+    assert isinstance(sample_reader.decode(printed.stdout.encode()), SampleRecord)
     assert json.dumps(json.loads(printed.stdout), indent=2) + "\n" == printed.stdout
     assert printed.stderr == ""
 

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import pytest
 from pymemcache.client.base import Client
-from steelyard_agent import record, rendezvous, signature
-from steelyard_agent.record import SampleRecord
+from steelyard_protocol import rendezvous, sample_reader, signature
+from steelyard_protocol.sample_record import SampleRecord
 
 from conftest import Daemon, free_port
 
@@ -40,7 +40,7 @@ def sample_in(memcached: Daemon) -> SampleRecord | None:
     value = value_in(memcached)
     if value is None:
         return None
-    decoded = record.decode(value)
+    decoded = sample_reader.decode(value)
     assert isinstance(decoded, SampleRecord), decoded
     return decoded
 
@@ -168,7 +168,7 @@ def test_with_a_key_file_samples_are_signed_and_an_open_file_is_warned_of(
     key.chmod(mode)
     with running(memcached, "--key-file", str(key), log=log):
         value = eventually(lambda: value_in(memcached))
-        assert isinstance(signature.read(b"k" * 32, value, record.decode), SampleRecord)
+        assert isinstance(signature.read(b"k" * 32, value, sample_reader.decode), SampleRecord)
     warned = f"every user of this machine can read the key in {key}: chmod o-r {key}" in log.read_text()
     assert warned == (mode == 0o644)
 

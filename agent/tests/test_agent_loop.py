@@ -5,12 +5,14 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import pytest
-from steelyard_agent import record, signature
 from steelyard_agent.agent import Agent, Sampler
-from steelyard_agent.reading import Absent, HostReading, ProcessCounters, ProcessReading, Reading
-from steelyard_agent.record import SampleRecord
+from steelyard_agent.metrics import Status
 from steelyard_agent.sample import NOTHING
-from steelyard_agent.status import Status
+from steelyard_agent.scopes.host import HostReading
+from steelyard_agent.scopes.process import ProcessCounters, ProcessReading
+from steelyard_agent.scopes.reading import Absent, Reading
+from steelyard_protocol import sample_reader, sample_record, signature
+from steelyard_protocol.sample_record import SampleRecord
 
 GONE = Absent("process 7 is not running")
 
@@ -47,7 +49,7 @@ class Shelf:
         return {"a:1": self.takes}
 
     def put(self, key: str, value: bytes) -> bool:
-        decoded = record.decode(value)
+        decoded = sample_reader.decode(value)
         assert isinstance(decoded, SampleRecord)
         assert key == f"steelyard:1:sample:{decoded.upstream}:{decoded.peer}"
         self.records.append(decoded)
@@ -55,7 +57,7 @@ class Shelf:
 
 
 class Window:
-    """A place that keeps every status it is to show."""
+    """An output that keeps every status it is to show."""
 
     def __init__(self) -> None:
         self.shown: list[Status] = []
@@ -68,7 +70,7 @@ class Window:
 
 
 def agent_on(
-    readings: list[Reading | Absent], shelf: Shelf, places: Sequence[Window] = (), seq: int = 0
+    readings: list[Reading | Absent], shelf: Shelf, outputs: Sequence[Window] = (), seq: int = 0
 ) -> Agent:
     source: Iterator[Reading | Absent] = iter(readings)
     return Agent(
@@ -83,7 +85,7 @@ def agent_on(
         wall_clock=lambda: 1790000000.5,
         clock=lambda: 77.0,
         seq=seq,
-        places=places,
+        outputs=outputs,
     )
 
 
@@ -162,7 +164,7 @@ def test_with_a_key_every_value_is_signed() -> None:
     )
     agent.tick()
     sent = [agent.tick(), agent.leave()]
-    assert [signature.read(b"k" * 32, value, record.decode) for value in values] == sent
+    assert [signature.read(b"k" * 32, value, sample_reader.decode) for value in values] == sent
 
 
 def test_a_process_that_is_absent_sends_nothing_and_is_picked_up_again(
@@ -221,4 +223,4 @@ def test_leaving_after_the_process_has_ended_repeats_the_last_figures() -> None:
 def test_leaving_before_anything_was_measured_still_says_so() -> None:
     last = agent_on([GONE], Shelf()).leave()
     assert (last.seq, last.leaving, last.utilization) == (1, True, (None, None, None, None))
-    assert isinstance(record.decode(record.encode(last)), SampleRecord)
+    assert isinstance(sample_reader.decode(sample_record.encode(last)), SampleRecord)

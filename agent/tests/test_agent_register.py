@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 import pytest
 from pymemcache.client.base import Client
-from steelyard_agent import register_values
-from steelyard_agent.exchange import Answer, Exchange, NoAnswer
+from steelyard_agent.registration import register_flags
+from steelyard_agent.registration.controller_client import Answer, ControllerClient, NoAnswer
 
 from conftest import Daemon, free_port
 
@@ -119,7 +119,7 @@ def ask(url: str, *, token: str | None = None, timeout_s: float = PATIENT_S) -> 
     def body(source_ip: str) -> bytes:
         return json.dumps({"from": source_ip}).encode()
 
-    return Exchange(token, timeout_s=timeout_s)(register_values.urls(url)[0], "PUT", PEER, body)
+    return ControllerClient(token, timeout_s=timeout_s)(register_flags.urls(url)[0], "PUT", PEER, body)
 
 
 @contextmanager
@@ -168,8 +168,8 @@ def test_a_request_has_its_token_and_knows_where_it_comes_from() -> None:
         assert found == Answer(status=201, body=b'{"id":"server-1"}', source_ip="127.0.0.1")
         document = {"from": "127.0.0.1"}
         assert controller.asked == [Asked("PUT", f"/steelyard{PEER}", "Bearer t0ken", document, "agent")]
-        url = register_values.urls(controller.url)[0]
-        assert Exchange(None)(url, "DELETE", PEER) == found
+        url = register_flags.urls(controller.url)[0]
+        assert ControllerClient(None)(url, "DELETE", PEER) == found
         assert controller.asked[1] == Asked("DELETE", PEER, None, None)
 
 

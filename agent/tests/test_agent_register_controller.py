@@ -59,7 +59,7 @@ def ask(controller: Daemon, method: str = "GET", peer: str = "", **fields: objec
         data=json.dumps(fields).encode() if fields else None,
         method=method,
         headers={"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
-        | ({"Authorization": f"Bearer {TOKENS['STEELYARD_ADMIN_TOKEN']}"} if method != "GET" else {}),
+        | ({"Authorization": f"Bearer {admin_token()}"} if method != "GET" else {}),
     )
     try:
         with urllib.request.urlopen(request, timeout=PATIENT_S) as answer:  # noqa: S310
@@ -78,6 +78,12 @@ def declared(controller: Daemon) -> list[dict[str, Any]] | None:
     return None if found is None else list(found["peers"])
 
 
+def admin_token() -> str:
+    """Return the controller's admin token: the one that it was given, or that it made itself."""
+    made = Path(os.environ["XDG_STATE_HOME"]) / "steelyard/admin_token"
+    return os.environ.get("STEELYARD_ADMIN_TOKEN") or (made.read_text().strip() if made.exists() else "")
+
+
 @contextmanager
 def agent_of(
     controller: Daemon, memcached: Daemon, folder: Path, *flags: str, **environment: str
@@ -88,7 +94,8 @@ def agent_of(
         "--register", f"http://{controller.address}", *flags,
     ]  # fmt: skip
     with (folder / "agent.log").open("ab") as log:
-        agent = subprocess.Popen(command, stderr=log, env={**os.environ, **environment})
+        known = {"STEELYARD_AGENT_TOKEN": admin_token(), **os.environ, **environment}
+        agent = subprocess.Popen(command, stderr=log, env=known)
         try:
             yield agent
         finally:
@@ -163,5 +170,5 @@ def test_a_refusal_is_told_in_the_controllers_words(
     with agent_of(controller, memcached, tmp_path, STEELYARD_AGENT_TOKEN=wrong):
         eventually(lambda: "does not register it: it answers 401: " in log.read_text() or None)
     assert wrong not in log.read_text()
-    with agent_of(controller, memcached, tmp_path, "--upstream", "api"):
+    with agent_of(controller, memcached, tmp_path, "--upstream", "api", STEELYARD_AGENT_TOKEN=""):
         eventually(lambda: "it answers 401: " in log.read_text().partition("401")[2] or None)

@@ -2,54 +2,40 @@
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_agent import record, schedule
 from steelyard_agent.agent import Agent, Sampler
-from steelyard_agent.loop import Wake, run
-from steelyard_agent.reading import HostReading
-from steelyard_agent.record import SampleRecord
+from steelyard_agent.loop import Wake, next_tick, run
 from steelyard_agent.sample import NOTHING
-from steelyard_agent.schedule import following
+from steelyard_agent.scopes.host import HostReading
+from steelyard_protocol import clock_phase, sample_reader
+from steelyard_protocol.sample_record import SampleRecord
 
 
 def test_ticks_come_in_order() -> None:
-    assert following(0, 0.2) == 1
-    assert following(1, 1.3) == 2
+    assert next_tick(0, 0.2) == 1
+    assert next_tick(1, 1.3) == 2
 
 
 def test_missed_ticks_are_skipped() -> None:
-    assert following(3, 5.2) == 6
+    assert next_tick(3, 5.2) == 6
 
 
 def test_a_tick_that_is_nearer_than_half_an_interval_is_skipped() -> None:
-    assert following(3, 3.5) == 4
-    assert following(3, 3.6) == 5
+    assert next_tick(3, 3.5) == 4
+    assert next_tick(3, 3.6) == 5
 
 
 def test_a_wait_that_ended_early_does_not_repeat_a_tick() -> None:
-    assert following(3, 2.9999) == 4
+    assert next_tick(3, 2.9999) == 4
 
 
-@given(st.integers(0, 10**6), st.floats(0, 10**6), st.floats(0, 1))
-def test_the_next_tick_is_a_later_one_and_half_an_interval_off(
-    tick: int, elapsed: float, random: float
-) -> None:
-    found = following(tick, elapsed)
+@given(st.integers(0, 10**6), st.floats(0, 10**6))
+def test_the_next_tick_is_a_later_one_and_half_an_interval_off(tick: int, elapsed: float) -> None:
+    found = next_tick(tick, elapsed)
     assert found > tick
-    assert schedule.due(found, random) >= elapsed + 0.5 - schedule.JITTER - 1e-6
-
-
-@given(st.floats(0, 1, exclude_max=True), st.floats(0, 1, exclude_max=True))
-def test_the_first_tick_is_due_within_half_to_one_and_a_half_intervals(one: float, other: float) -> None:
-    due = schedule.due(following(0, -schedule.phase(one)), other) + schedule.phase(one)
-    assert 0.449 < due < 1.551
-
-
-def test_phases_spread_agents_over_the_whole_interval() -> None:
-    phases = [schedule.phase(n / 1000) for n in range(1000)]
-    assert (min(phases), max(phases)) == (-0.5, 0.499)
-    assert len(set(phases)) == 1000
+    assert found >= elapsed + 0.5 - 1e-6
 
 
 class Clock:
@@ -85,7 +71,7 @@ class Shelf:
         return {}
 
     def put(self, key: str, value: bytes) -> bool:  # noqa: ARG002 (a pool's signature)
-        decoded = record.decode(value)
+        decoded = sample_reader.decode(value)
         assert isinstance(decoded, SampleRecord)
         self.records.append(decoded)
         return True
@@ -113,9 +99,9 @@ def ticking(clock: Clock, works_s: list[float], shelf: Shelf, *, interval_s: flo
     )
 
 
-def middle() -> float:
-    """Return the random number that gives neither phase nor jitter."""
-    return 0.5
+def in_phase(clock: Clock, interval_s: float = 1.0) -> Callable[[], float]:
+    """Return a wall clock by which this agent is in phase from the start."""
+    return lambda: clock.now_s + clock_phase.spread_s("web/server-1", interval_s)
 
 
 def never(agent: Agent) -> Agent:
@@ -125,7 +111,7 @@ def never(agent: Agent) -> Agent:
 def test_slow_ticks_do_not_make_the_schedule_drift() -> None:
     clock, shelf = Clock(), Shelf()
     agent = ticking(clock, [0.25, 0.5, 0.0, 0.125, 0.0], shelf)
-    run(agent, clock=clock, random=middle, wait=clock.until(4), reload=never)
+    run(agent, clock=clock, wall_clock=in_phase(clock), wait=clock.until(4), reload=never)
     assert clock.waits == [0.75, 0.5, 1.0, 0.875]
     assert [sent.leaving for sent in shelf.records] == [False, False, False, True]
 
@@ -133,24 +119,51 @@ def test_slow_ticks_do_not_make_the_schedule_drift() -> None:
 def test_a_tick_that_takes_several_intervals_skips_them() -> None:
     clock, shelf = Clock(), Shelf()
     agent = ticking(clock, [0.0, 3.25, 0.0, 0.0], shelf)
-    run(agent, clock=clock, random=middle, wait=clock.until(3), reload=never)
+    run(agent, clock=clock, wall_clock=in_phase(clock), wait=clock.until(3), reload=never)
     assert clock.waits == [1.0, 0.75, 1.0]
     assert [sent.interval_s for sent in shelf.records] == [1.0, 4.0, 1.0]
 
 
-def test_jitter_does_not_add_up_and_the_phase_stays() -> None:
+def test_the_second_tick_is_at_a_whole_interval_of_the_wall_clock_and_so_are_all_after_it() -> None:
     clock, shelf = Clock(), Shelf()
-    numbers = iter([0.75, *[1.0, 0.0] * 50, 0.5, 0.5])  # the phase, then jitter to and fro
-    agent = ticking(clock, [0.0] * 102, shelf, interval_s=2.0)
-    run(agent, clock=clock, random=numbers.__next__, wait=clock.until(101), reload=never)
-    assert clock.now_s == 1000.0 + 2.0 * (101 + 0.25)
-    assert {sent.interval_s for sent in shelf.records[1:100]} == {1.8, 2.2}
+    agent = ticking(clock, [0.0] * 5, shelf, interval_s=2.0)
+    behind_s = 0.75  # by the wall clock, 2 s after the last whole interval less that
+    run(
+        agent,
+        clock=clock,
+        wall_clock=lambda: in_phase(clock, 2.0)() - behind_s,
+        wait=clock.until(4),
+        reload=never,
+    )
+    assert clock.waits == [2.75, 2.0, 2.0, 2.0]
+
+
+def test_a_clock_that_is_stepped_moves_the_phase_by_a_twentieth_of_each_interval() -> None:
+    clock, shelf = Clock(), Shelf()
+    agent = ticking(clock, [0.0] * 9, shelf)
+    wall = in_phase(clock)
+    stepped_s = -3600.125
+    run(
+        agent,
+        clock=clock,
+        wall_clock=lambda: wall() + (stepped_s if clock.now_s > 1001.5 else 0.0),
+        wait=clock.until(8),
+        reload=never,
+    )
+    assert clock.waits == pytest.approx([1.0, 1.0, 1.05, 1.05, 1.025, 1.0, 1.0, 1.0])
+    assert [sent.interval_s for sent in shelf.records] == pytest.approx(clock.waits, abs=1e-6)
 
 
 def test_a_reload_that_changes_nothing_misses_no_tick() -> None:
     clock, shelf = Clock(), Shelf()
     agent = ticking(clock, [0.0] * 4, shelf)
-    run(agent, clock=clock, random=middle, wait=clock.until(4, reload_at=2), reload=lambda same: same)
+    run(
+        agent,
+        clock=clock,
+        wall_clock=in_phase(clock),
+        wait=clock.until(4, reload_at=2),
+        reload=lambda same: same,
+    )
     assert clock.waits == [1.0, 1.0, 0.75, 1.0]
     assert [sent.interval_s for sent in shelf.records] == [1.0, 1.0, 1.0]
 
@@ -159,7 +172,13 @@ def test_a_reload_goes_on_with_the_new_agents_interval() -> None:
     clock, old, new = Clock(), Shelf(), Shelf()
     successor = ticking(clock, [0.0] * 4, new, interval_s=2.0)
     agent = ticking(clock, [0.0] * 2, old)
-    run(agent, clock=clock, random=middle, wait=clock.until(4, reload_at=2), reload=lambda _old: successor)
-    assert clock.waits == [1.0, 1.0, 2.0, 2.0]
+    run(
+        agent,
+        clock=clock,
+        wall_clock=in_phase(clock),
+        wait=clock.until(4, reload_at=2),
+        reload=lambda _old: successor,
+    )
+    assert clock.waits == [1.0, 1.0, 2.75, 2.0]  # to the second whole interval, and on by one
     assert [sent.leaving for sent in old.records] == [False]
-    assert [(sent.interval_s, sent.leaving) for sent in new.records] == [(2.0, False), (2.0, True)]
+    assert [(sent.interval_s, sent.leaving) for sent in new.records] == [(2.75, False), (2.0, True)]

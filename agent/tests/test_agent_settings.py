@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from steelyard_agent import register_values, settings
-from steelyard_agent.register_values import Registering, Url
+from steelyard_agent import settings
+from steelyard_agent.registration import register_flags
+from steelyard_agent.registration.register_flags import RegisterSettings, Url
 from steelyard_agent.sample import NOTHING, Indicators
 from steelyard_agent.settings import Settings, SettingsError
 
@@ -70,7 +71,7 @@ def test_every_flag_is_read() -> None:
         pid_file=Path("/run/x.pid"),
         orca_file=Path("/run/x.orca"),
         orca_address=("127.0.0.1", 9811),
-        register=Registering(
+        register=RegisterSettings(
             urls=(Url("http", "a", 8081), Url("https", "b", 443, "/x")),
             address=("10.0.0.11", 80),
             baseline=2.5,
@@ -115,7 +116,7 @@ def test_every_setting_can_stand_in_the_file() -> None:
         unit="nginx.service",
         orca_file=Path("/run/x.orca"),
         orca_address=("::1", 9811),
-        register=Registering(
+        register=RegisterSettings(
             urls=(Url("http", "a", 8081), Url("https", "::1", 443)),
             address=("auto", 8080),
             baseline=2.0,
@@ -335,7 +336,7 @@ def test_a_token_comes_from_the_environment_or_a_file_and_is_never_shown() -> No
     assert chosen.token == "secret-token"  # noqa: S105
     assert "secret" not in repr(chosen)
     chosen = load(*line, **{f"{TOKEN}_FILE": "/run/token"}).register
-    assert chosen == Registering(
+    assert chosen == RegisterSettings(
         urls=(Url("http", "a", 80),), address=("auto", 80), token_file=Path("/run/token")
     )
     with pytest.raises(SettingsError, match="unrecognized arguments: --token"):
@@ -354,13 +355,13 @@ def test_a_token_alone_registers_nothing() -> None:
 
 
 def test_a_file_of_several_tokens_gives_the_first() -> None:
-    assert register_values.token(b"\n  new-token \nold-token\n") == "new-token"
+    assert register_flags.token(b"\n  new-token \nold-token\n") == "new-token"
     for nothing in (b"", b"\n\n", b"two words", b"a\x00b"):
         with pytest.raises(ValueError, match="a token is"):
-            register_values.token(nothing)
+            register_flags.token(nothing)
 
 
 def test_a_url_is_shown_as_it_was_given() -> None:
     given = "http://a:8081,https://[::1]:443,http://10.0.0.1:80/steelyard"
-    assert ",".join(str(url) for url in register_values.urls(given)) == given
-    assert register_values.urls("http://a, http://a:80/") == (Url("http", "a", 80),)
+    assert ",".join(str(url) for url in register_flags.urls(given)) == given
+    assert register_flags.urls("http://a, http://a:80/") == (Url("http", "a", 80),)

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from steelyard_agent import readers, sample
 from steelyard_agent.evidence import Evidence
-from steelyard_agent.reading import Absent, CgroupReading, Throttling
-from steelyard_agent.readings.cgroup import LIMITS_AGE_S, CgroupReader
+from steelyard_agent.readers.cgroup import LIMITS_AGE_S, CgroupReader
+from steelyard_agent.readers.scope import make_reader
 from steelyard_agent.sample import NOTHING, Indicators, Sample
+from steelyard_agent.scopes.cgroup import CgroupReading, Throttling
+from steelyard_agent.scopes.reading import Absent, sample_between
 
 Plant = Callable[..., Path]
 
@@ -37,7 +38,7 @@ def taken(root: Path, between: Callable[[], None], limits: Indicators = NOTHING)
     after = reader()
     assert isinstance(before, CgroupReading)
     assert isinstance(after, CgroupReading)
-    found = sample.take(before, after, limits)
+    found = sample_between(before, after, limits)
     assert found is not None
     return found
 
@@ -236,7 +237,7 @@ def test_a_group_that_was_made_again_is_no_sample(plant: Plant) -> None:
     app.mkdir()
     for file in app.with_name("old").iterdir():
         (app / file.name).write_text(file.read_text())
-    assert sample.take(before, read(root), NOTHING) is None
+    assert sample_between(before, read(root), NOTHING) is None
 
 
 @pytest.mark.parametrize(
@@ -256,17 +257,77 @@ def test_a_missing_or_garbled_file_costs_its_column_only(
     assert {name for name, value in measured.items() if value is None} == {column}
 
 
-def test_a_limit_that_changes_is_seen_at_the_next_look(plant: Plant) -> None:
-    root = plant("machine", "v2-container")
-    now_s = [0.0]
-    reader = CgroupReader(root=root, clock=lambda: now_s[0])
-    quotas = []
-    for now_s[0] in (0.0, 1.0, LIMITS_AGE_S):
-        reading = reader()
+class Watched:
+    """A reader whose clock is set by the test."""
+
+    def __init__(self, root: Path) -> None:
+        self.now_s = 100.0
+        self._read = CgroupReader(root=root, clock=lambda: self.now_s)
+
+    def at(self, now_s: float) -> CgroupReading:
+        self.now_s = now_s
+        reading = self._read()
         assert isinstance(reading, CgroupReading)
-        quotas.append(reading.cpu[0].quota_cores)
-        (root / GROUP / "cpu.max").write_text("50000 100000\n")
-    assert quotas == [1.5, 1.5, 0.5]
+        return reading
+
+
+def test_a_v2_quota_that_changes_is_in_the_next_samples_capacity_and_utilization(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+    reader = Watched(root)
+    before = reader.at(100.0)
+    changed(root / GROUP / "cpu.stat", "usage_usec 5000000", "usage_usec 5300000")
+    (root / GROUP / "cpu.max").write_text("50000 100000\n")
+    found = sample_between(before, reader.at(101.0), NOTHING)
+    assert found is not None
+    assert found.capacity.cpu == 0.5
+    assert found.utilization.cpu == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "cores"),
+    [("quota", "25000", 0.25), ("quota", "-1", 2), ("period", "200000", 0.25)],
+    ids=["cut", "taken away", "over another period"],
+)
+def test_a_v1_quota_that_changes_is_in_the_next_samples_capacity_and_utilization(
+    plant: Plant, file: str, text: str, cores: float
+) -> None:
+    root = plant("machine", "v1-container")
+    reader = Watched(root)
+    before = reader.at(100.0)
+    changed(root / GROUP / "cpu,cpuacct/cpuacct.usage", "5000000000", "5100000000")
+    (root / GROUP / f"cpu,cpuacct/cpu.cfs_{file}_us").write_text(f"{text}\n")
+    found = sample_between(before, reader.at(101.0), NOTHING)
+    assert found is not None
+    assert found.capacity.cpu == cores
+    assert found.utilization.cpu == pytest.approx(0.1 / cores)
+
+
+def test_a_first_quota_is_seen_at_the_next_sample(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+    (root / GROUP / "cpu.max").write_text("max 100000\n")
+    reader = Watched(root)
+    assert reader.at(100.0).cpu[0].quota_cores is None
+    (root / GROUP / "cpu.max").write_text("50000 100000\n")
+    assert reader.at(101.0).cpu[0].quota_cores == 0.5
+
+
+def test_the_tightest_quota_is_read_with_each_sample_also_where_it_is_set_above(plant: Plant) -> None:
+    root = plant("machine", "v2-nested")
+    pod = root / GROUP / "kubepods.slice/pod1.slice"
+    reader = Watched(root)
+    assert [level.quota_cores for level in reader.at(100.0).cpu] == [3.0, 1.0]
+    (pod / "cpu.max").write_text("50000 100000\n")
+    assert [level.quota_cores for level in reader.at(101.0).cpu] == [3.0, 0.5]
+
+
+def test_a_limit_that_did_not_hold_the_group_is_looked_for_now_and_then(plant: Plant) -> None:
+    root = plant("machine", "v2-nested")
+    app = root / GROUP / "kubepods.slice/pod1.slice/app.scope"
+    reader = Watched(root)
+    reader.at(100.0)
+    (app / "cpu.max").write_text("50000 100000\n")
+    assert reader.at(101.0).cpu[0].quota_cores == 3.0
+    assert reader.at(100.0 + LIMITS_AGE_S).cpu[0].quota_cores == 0.5
 
 
 def test_where_v1_counts_time_in_another_group_than_it_limits_cpu_is_null(plant: Plant) -> None:
@@ -282,6 +343,6 @@ def test_where_v1_counts_time_in_another_group_than_it_limits_cpu_is_null(plant:
 
 
 def test_without_groups_there_is_nothing_to_read(plant: Plant) -> None:
-    reading = readers.make("cgroup", root=plant("machine")).read()
+    reading = make_reader("cgroup", root=plant("machine")).read()
     assert isinstance(reading, Absent)
     assert "cannot be found" in reading.why

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from steelyard_agent import sample
-from steelyard_agent.reading import HostReading, MemoryGauge, NicCounters
-from steelyard_agent.readings.columns import Columns
-from steelyard_agent.readings.hardware import HARDWARE_AGE_S
-from steelyard_agent.readings.host import HostReader
+from steelyard_agent.readers.files import ColumnReader
+from steelyard_agent.readers.hardware import HARDWARE_AGE_S
+from steelyard_agent.readers.host import HostReader
 from steelyard_agent.sample import NOTHING, Sample
+from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters
+from steelyard_agent.scopes.host import HostReading
+from steelyard_agent.scopes.reading import sample_between
 
 Plant = Callable[..., Path]
 
@@ -27,7 +28,7 @@ def failing() -> int:
 
 def test_a_failing_reader_is_none_and_says_so_once_each_way(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    columns = Columns()
+    columns = ColumnReader()
     assert [columns.read("io", failing), columns.read("io", failing)] == [None, None]
     assert [columns.read("io", lambda: 1), columns.read("io", lambda: 2)] == [1, 2]
     assert [entry.getMessage() for entry in caplog.records] == [
@@ -126,7 +127,7 @@ def test_a_disk_that_is_plugged_in_counts_after_the_next_look(plant: Plant, agai
 
 def sampled(reader: HostReader) -> tuple[Sample | None, HostReading]:
     before, after = reader(), reader()
-    return sample.take(before, after, NOTHING), after
+    return sample_between(before, after, NOTHING), after
 
 
 def ticking(step_s: float) -> list[float]:
@@ -146,7 +147,7 @@ def test_devices_that_come_and_go_between_readings_leave_the_others_figures(plan
     before = reader()
     plant("machine", "disks", "nics")
     (root / "proc/diskstats").write_text("   8       0 sda 1 0 8 1 1 0 4 5 0 2000 150 0 0 0 0 0 0\n")
-    taken = sample.take(before, reader(), NOTHING)
+    taken = sample_between(before, reader(), NOTHING)
     assert taken is not None
     assert taken.utilization.io == 0.5
     assert taken.utilization.net == 0.0
@@ -161,7 +162,7 @@ def test_a_counter_that_wraps_is_null_for_one_interval(plant: Plant) -> None:
     for busy in busy_ms:
         (root / "proc/diskstats").write_text(f"8 0 sda 1 0 8 1 1 0 4 5 0 {busy} 150 0 0 0 0 0 0\n")
         readings.append(reader())
-    shares = [sample.take(a, b, NOTHING) for a, b in pairwise(readings)]
+    shares = [sample_between(a, b, NOTHING) for a, b in pairwise(readings)]
     assert [one.utilization.io if one else None for one in shares] == [None, pytest.approx(0.3)]
     assert [one.utilization.cpu if one else None for one in shares] == [0.0, 0.0]
 

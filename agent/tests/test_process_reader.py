@@ -10,11 +10,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from steelyard_agent import process_tree, sample
-from steelyard_agent.reading import Absent, ProcessReading
-from steelyard_agent.readings.process import STALE_S, ProcessReader
-from steelyard_agent.readings.target import Target
+from steelyard_agent.readers.process import STALE_S, ProcessReader
+from steelyard_agent.readers.process_finder import Target
 from steelyard_agent.sample import Indicators
+from steelyard_agent.scopes.process import ProcessReading, cpu_spent_s, io_calls
+from steelyard_agent.scopes.reading import Absent, sample_between
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -70,6 +70,32 @@ def test_the_tree_is_the_process_and_its_descendants(tmp_path: Path, listed: boo
         12: 12,
         13: 13,
     }
+
+
+def test_the_tightest_quota_on_its_groups_is_read_each_time(tmp_path: Path) -> None:
+    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[])
+    reader = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=no_clock)
+
+    def quota() -> float | None:
+        reading = reader()
+        assert isinstance(reading, ProcessReading)
+        return reading.quota_cores
+
+    assert quota() is None  # a kernel without control groups
+    group = tmp_path / "sys/fs/cgroup/web"
+    (group / "app").mkdir(parents=True)
+    (tmp_path / "proc" / "self").mkdir()
+    (tmp_path / "proc" / "self" / "mountinfo").write_text(
+        "30 1 0:26 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw\n"
+    )
+    (tmp_path / "proc" / "10" / "cgroup").write_text("0::/web/app\n")
+    (group / "cpu.max").write_text("20000 100000\n")
+    (group / "app" / "cpu.max").write_text("max 100000\n")
+    assert quota() == 0.2
+    (group / "app" / "cpu.max").write_text("3000 20000\n")
+    assert quota() == 0.15
+    (tmp_path / "proc" / "10" / "cgroup").write_text("0::/../elsewhere\n")  # another container's
+    assert quota() is None
 
 
 def test_a_child_that_ends_while_the_tree_is_read_is_left_out(tmp_path: Path) -> None:
@@ -215,11 +241,11 @@ def test_a_real_childs_time_is_counted_once_whether_it_stays_or_ends(burner: "su
         after = read()
         assert isinstance(before, ProcessReading)
         assert isinstance(after, ProcessReading)
-        taken = sample.take(before, after, Indicators(cpu=0.5))
+        taken = sample_between(before, after, Indicators(cpu=0.5))
         assert taken is not None
         assert taken.utilization.cpu is not None
         assert taken.utilization.cpu * 0.5 * taken.interval_s == pytest.approx(burnt, abs=ROUNDING_S)
-        assert (process_tree.io_calls(before, after) or 0) > 0
+        assert (io_calls(before, after) or 0) > 0
         before = after
     child = psutil.Process(burner.pid).children()[0]
     child.kill()
@@ -228,7 +254,7 @@ def test_a_real_childs_time_is_counted_once_whether_it_stays_or_ends(burner: "su
     after = read()
     assert isinstance(before, ProcessReading)
     assert isinstance(after, ProcessReading)
-    assert process_tree.cpu_spent_s(before, after) == pytest.approx(0.0, abs=ROUNDING_S)
+    assert cpu_spent_s(before, after) == pytest.approx(0.0, abs=ROUNDING_S)
 
 
 def test_a_process_of_many_threads_has_the_same_tree(tmp_path: Path) -> None:

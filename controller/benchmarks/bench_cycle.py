@@ -1,12 +1,14 @@
 """CPU time of the controller's ticks with a real Memcached: all that a tick does, at several sizes.
 
-    .venv/bin/python controller/benchmarks/bench_cycle.py [--ticks 5] [--redis]
+    .venv/bin/python controller/benchmarks/bench_cycle.py [--ticks 5] [--redis] [--sizes 1000x10] [--nginx]
 
-Every sample and report is new at every tick, which is the most there is to do.
+Every sample and report is new at every tick, which is the most there is to do. With --nginx also what an
+nginx without requests costs that serves these upstreams.
 """
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import shutil
@@ -19,23 +21,28 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+import idle_nginx
 from pymemcache.client.base import Client
-from steelyard_agent import record, wire
-from steelyard_agent.record import SampleRecord
-from steelyard_controller.declared.declaration import Declaration
-from steelyard_controller.declared.upstream import Peer, Upstream
+from steelyard_controller.__main__ import COLLECT_AFTER
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.faults import Faults
-from steelyard_controller.loop import Loop
-from steelyard_controller.outcome import Outcome
-from steelyard_controller.overview import overview
-from steelyard_controller.pipeline.memcached import Memcached
-from steelyard_controller.state.lease import Lease
-from steelyard_controller.state.memory_store import InMemory
-from steelyard_controller.state.redis_store import Redis
-from steelyard_controller.state.store import Store
+from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.store.interface import Store
+from steelyard_controller.store.lease import Lease
+from steelyard_controller.store.memory_store import MemoryStore
+from steelyard_controller.store.redis_store import RedisStore
+from steelyard_controller.tick.outcome import Outcome
+from steelyard_controller.tick.overview import overview
+from steelyard_controller.tick.tick_loop import TickLoop
+from steelyard_protocol import sample_record, wire
+from steelyard_protocol.memcached_pool import MemcachedPool
+from steelyard_protocol.sample_record import SampleRecord
 
-# Upstreams times peers; the last two are the targets of issue 6: under a second of CPU.
-SIZES = ((1, 3), (1, 100), (1, 1000), (100, 100), (1, 10_000))
+# Upstreams, servers of each, load balancers.
+SIZES = (
+    (1, 3, 1), (1, 100, 1), (1, 1000, 1), (1, 1000, 64), (100, 100, 1), (1, 10_000, 1), (1, 10_000, 16),
+)  # fmt: skip
 
 
 def main() -> int:
@@ -43,40 +50,59 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="CPU time of a tick, beside its parts.")
     parser.add_argument("--ticks", type=int, default=5, help="measured ticks a size (after one to warm up)")
     parser.add_argument("--redis", action="store_true", help="keep state in a real Redis, not in memory")
+    parser.add_argument(
+        "--sizes", nargs="+", type=_size, default=SIZES, help="upstreams x servers: 1000x10, 1x1000x64"
+    )
+    parser.add_argument("--nginx", action="store_true", help="measure an idle nginx beside it")
     options = parser.parse_args()
-    print(f"{'upstreams':>9} {'servers':>8} {'CPU ms a tick':>14} {'us a server':>12} {'elapsed ms':>11}")
-    for upstreams, peers in SIZES:
+    gc.set_threshold(*COLLECT_AFTER)
+    print(
+        f"{'upstreams':>9} {'servers':>8} {'balancers':>9} {'CPU ms a tick':>14} {'us a server':>12}"
+        f" {'elapsed ms':>11}"
+    )
+    for upstreams, peers, balancers in options.sizes:
         with ExitStack() as daemons:
             memcached_port = daemons.enter_context(_daemon("memcached", "-U", "0", "-m", "256", *_nobody()))
-            store: Store = InMemory()
+            store: Store = MemoryStore()
             if options.redis:
                 redis_port = daemons.enter_context(_daemon("redis-server", "--save", ""))
-                store = Redis(f"redis://127.0.0.1:{redis_port}/0")
-            used = asyncio.run(_measure(upstreams, peers, options.ticks, memcached_port, store))
+                store = RedisStore(f"redis://127.0.0.1:{redis_port}/0")
+            used = asyncio.run(_measure((upstreams, peers, balancers), options.ticks, memcached_port, store))
+            if options.nginx:
+                print(idle_nginx.measure(upstreams, memcached_port, options.ticks), file=sys.stderr)
         cpu_ms, elapsed_ms = (1000 * statistics.median(column) for column in zip(*used, strict=True))
         count = upstreams * peers
         print(
-            f"{upstreams:>9} {count:>8} {cpu_ms:>14.1f} {1000 * cpu_ms / count:>12.1f} {elapsed_ms:>11.1f}",
+            f"{upstreams:>9} {count:>8} {balancers:>9} {cpu_ms:>14.1f} {1000 * cpu_ms / count:>12.1f}"
+            f" {elapsed_ms:>11.1f}",
             flush=True,
         )
     return 0
 
 
+def _size(text: str) -> tuple[int, int, int]:
+    upstreams, peers, balancers = map(int, f"{text}x1".split("x")[:3])
+    return upstreams, peers, balancers
+
+
 async def _measure(
-    upstreams: int, peers: int, ticks: int, memcached_port: int, store: Store
+    size: tuple[int, int, int], ticks: int, memcached_port: int, store: Store
 ) -> list[tuple[float, float]]:
-    pipeline = Memcached(f"127.0.0.1:{memcached_port}")
-    loop = Loop(pipeline=pipeline, store=store, tick_s=1.0, history_s=900, key=None, faults=Faults())
+    upstreams, peers, balancers = size
+    pipeline = MemcachedPool(f"127.0.0.1:{memcached_port}")
+    loop = TickLoop(
+        pipeline=pipeline, store=store, tick_s=1.0, history_s=900, keys=Keyring(), faults=Faults()
+    )
     draft = Lease(holder="bench", boot="1", url="", term=1)
     lease = await store.acquire(draft, lease_s=600, above=0, patient=False) or draft
     names = [f"upstream-{number}" for number in range(upstreams)]
     for name in names:
-        loop.add(name, Declaration(upstream=_upstream(peers)))
+        loop.add(name, Declaration(upstream=_upstream(peers, balancers)))
     # Nothing is kept of what is not declared.
     await store.declare(lease, {name: loop.cycles[name].declaration for name in names})
     used = []
     for tick in range(ticks + 1):
-        _fill(memcached_port, names, peers, tick)
+        _fill(memcached_port, loop, names, tick)
         began = time.process_time(), time.monotonic()
         await loop.tick(float(tick), lease=lease, certain=lambda: True, addresses={})
         used.append((time.process_time() - began[0], time.monotonic() - began[1]))
@@ -89,43 +115,46 @@ async def _measure(
     return used[1:]
 
 
-def _checked(loop: Loop, name: str, peers: int) -> Outcome:
+def _checked(loop: TickLoop, name: str, peers: int) -> Outcome:
     """Return an upstream's outcome; a tick that did not do all its work is no measurement."""
     outcome = loop.cycles[name].outcome
-    if outcome is None or outcome.degraded or len(outcome.intake.samples) != peers:
+    if outcome is None or outcome.degraded or len(outcome.inbox.samples) != peers:
         sys.exit(f"bench_cycle: the tick of {name} was not whole: {outcome and outcome.degraded}")
     return outcome
 
 
-def _upstream(peers: int) -> Upstream:
+def _upstream(peers: int, balancers: int) -> Upstream:
     return Upstream(
         peers=[
             Peer(id=f"server-{number}", address=f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:80")
             for number in range(1, peers + 1)
-        ]
+        ],
+        load_balancers=[f"edge-{number}" for number in range(1, balancers + 1)],
     )
 
 
-def _fill(port: int, names: list[str], peers: int, tick: int) -> None:
+def _fill(port: int, loop: TickLoop, names: list[str], tick: int) -> None:
     client = Client(("127.0.0.1", port), no_delay=True)
     for name in names:
-        ids = [f"server-{number}" for number in range(1, peers + 1)]
+        upstream = loop.cycles[name].declaration.upstream
+        ids = sorted(peer.id for peer in upstream.peers)
         client.set_many(
             {wire.sample_key(name, peer): _sample(name, peer, tick) for peer in ids}, noreply=True
         )
-        rows = {
-            peer: {"completed": 100 + row % 7, "failed": 0, "in_flight": 2, "latency_ms": 4.1}
-            for row, peer in enumerate(ids)
-        }
-        report = {"v": 1, "upstream": name, "lb": "edge-1", "boot": "b", "seq": tick, "interval_s": 1.0}
-        report["peers"] = rows
-        client.set(wire.traffic_key(name, "edge-1"), json.dumps(report).encode(), noreply=False)
+        count = len(ids)
+        for lb in upstream.load_balancers:
+            report = {
+                "v": 2, "upstream": name, "lb": lb, "boot": "b", "seq": tick, "interval_s": 1.0, "ids": ids,
+                "completed": [100 + row % 7 for row in range(count)], "failed": [0] * count,
+                "in_flight": [2] * count, "latency_ms": [4.1] * count,
+            }  # fmt: skip
+            client.set(wire.traffic_key(name, lb), json.dumps(report).encode(), noreply=False)
     client.close()
 
 
 def _sample(upstream: str, peer: str, tick: int) -> bytes:
     cpu = 0.2 + (hash(peer) % 60) / 100
-    return record.encode(
+    return sample_record.encode(
         SampleRecord(
             upstream=upstream, peer=peer, boot="b", seq=tick, taken_at_ms=1_790_000_000_000, interval_s=1.0,
             utilization=(cpu, 0.02, 0.01, 0.4), capacity=(2.0, 125e6, None, 2.0**31), scope="cgroup",

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 from steelyard_controller import laws
-from steelyard_controller.snapshot import Snapshot
+from steelyard_controller.laws.snapshot import Snapshot
 
 SIZES = (10, 100, 1_000, 10_000)
 TARGET_MS = 50.0

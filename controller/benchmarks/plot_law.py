@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from steelyard_controller import laws
-from steelyard_controller.decision import Decision
+from steelyard_controller.laws.decision import Decision
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fluid import Servers, decisions

@@ -1,8 +1,12 @@
-"""The controller's process: settings, the service, the REST API, HAProxy's agent-check, a clean end."""
+"""The controller's process: reads the settings, runs the service, the REST API and the agent-check."""
 
 import asyncio
 import contextlib
+import gc
+import ipaddress
 import logging
+import os
+import resource
 import signal
 import socket
 import sys
@@ -10,20 +14,27 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import uvicorn
 from fastapi import FastAPI
-from steelyard_agent.secret_file import SecretFileError
+from steelyard_protocol.secret_file import SecretFileError
 
-from steelyard_controller import assembly, credentials, descriptors, log_lines
+from steelyard_controller import credentials, log_format, wiring
 from steelyard_controller.api import app as api
-from steelyard_controller.api import connection
-from steelyard_controller.api.auth import is_loopback
-from steelyard_controller.api.door import Door, Limits
+from steelyard_controller.api import connection_limits
+from steelyard_controller.api.connection_limits import ConnectionLimiter, ConnectionLimits
 from steelyard_controller.credentials import Credentials
 from steelyard_controller.haproxy.agent_check import AgentCheck
 from steelyard_controller.service import Service
 from steelyard_controller.settings import Settings, SettingsError, load
-from steelyard_controller.state.saved import Newer
+from steelyard_controller.store.saved_state import NewerVersion
 
 log = logging.getLogger("steelyard.controller")
+
+# The API's 1000 connections, as many of the agent-check's, streams to a leader, and room for Redis and
+# Memcached: clients that fill the ports must not keep a tick from its own connections.
+ENOUGH_DESCRIPTORS = 4096
+
+# A tick makes ten objects a server, most of which last until the next one. To look through them after every
+# 700, as Python does, takes 5 to 10 % of a tick and finds nothing.
+COLLECT_AFTER = (50_000, 20, 20)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in str(error).splitlines():
             print(f"steelyard-controller: {line}", file=sys.stderr)
         return 2
-    log_lines.install(settings.log_level, settings.log_format)
+    log_format.install(settings.log_level, settings.log_format)
+    gc.set_threshold(*COLLECT_AFTER)
     try:
         return asyncio.run(_serve(settings, known))
     except KeyboardInterrupt:
@@ -43,14 +55,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _serve(settings: Settings, known: Credentials) -> int:
-    allowed = descriptors.raise_limit()
-    for line in (*credentials.warnings(settings), *_remarks(settings, known, allowed)):
+    allowed = _raise_descriptor_limit()
+    for line in (*credentials.warnings(settings), *_warnings(settings, known, allowed)):
         log.warning("%s", line)
-    async with assembly.controller(settings, known) as service:
+    async with wiring.controller(settings, known) as service:
         try:
             await service.open()
-            return await _listen(settings, known, service)
-        except Newer as error:
+            status = await _listen(settings, known, service)
+            if service.is_abandoned:
+                # A thread that hangs would keep the interpreter from ending.
+                logging.shutdown()
+                os._exit(1)
+            return status
+        except NewerVersion as error:
             log.error("%s", error)
             return 1
 
@@ -63,25 +80,25 @@ async def _listen(settings: Settings, known: Credentials, service: Service) -> i
         except OSError as error:
             log.error("HAProxy's agent-check: %s; choose another --agent-check-port", error)
             return 1
-        where = f"{assembly.in_url(settings.agent_check_host)}:{settings.agent_check_port}"
+        where = f"{wiring.in_url(settings.agent_check_host)}:{settings.agent_check_port}"
         log.info("HAProxy's agent-check on %s", where, extra={"event": "listening"})
     server = _Server(
         uvicorn.Config(
             api.create(
                 service,
-                lifespan=_running(service),
-                key=known.key,
+                lifespan=_running(service, ended=lambda: server.fail()),
+                keys=known.keys,
                 access=known.access,
                 max_body_bytes=settings.max_body_bytes,
             ),
             host=settings.api_host,
             port=settings.api_port,
-            http=connection.through(Door(Limits())),
+            http=connection_limits.protocol_limited_by(ConnectionLimiter(ConnectionLimits())),
             ws="none",
-            # Its warnings are about what clients send, one a request: anybody could fill the log.
+            # Its warnings are about what clients send, one a request: any client could fill the log.
             log_level="error",
             access_log=False,
-            # Who asks is who holds the connection: X-Forwarded-For is anybody's word.
+            # The client is the other end of the connection: anybody can send X-Forwarded-For.
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=2,
@@ -89,21 +106,34 @@ async def _listen(settings: Settings, known: Credentials, service: Service) -> i
     )
     log.info(
         "the page and the REST API on http://%s:%d",
-        assembly.in_url(settings.api_host),
+        wiring.in_url(settings.api_host),
         settings.api_port,
         extra={"event": "listening"},
     )
+    if known.generated_file is not None and known.not_generated is None:
+        log.info(
+            "a change needs the token in %s, as no --admin-token-file is given: `steelyard` finds it there, "
+            "and `steelyard page` prints the page's link with it",
+            known.generated_file,
+            extra={"event": "token"},
+        )
     await server.serve()
     await haproxy.stop()
-    return 0 if server.started else 1
+    return 0 if server.started and not server.failed else 1
 
 
 class _Server(uvicorn.Server):
-    """A server that ends its open streams when it stops, because it waits for every connection."""
+    """A uvicorn server that ends the open streams when it stops, because it waits for every connection."""
+
+    failed = False
+
+    def fail(self) -> None:
+        """Stop, because what it serves has ended."""
+        self.failed = self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at SIGTERM and SIGINT; uvicorn's own raises them again after a clean end, which hides it."""
+        """Stop at SIGTERM and SIGINT; uvicorn's own handler raises them again and spoils the exit status."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -114,33 +144,60 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop."""
+        """End the open streams, then stop."""
         self.config.app.state.streams.end()  # type: ignore[union-attr]
         await super().shutdown(sockets)
 
 
-def _remarks(settings: Settings, known: Credentials, descriptors_allowed: int) -> list[str]:
-    """Return what a person should know of how this controller was set up."""
+def _warnings(settings: Settings, known: Credentials, descriptors_allowed: int) -> list[str]:
+    """Return warnings about the configuration: open to everybody, state in memory only, few descriptors."""
     remarks = []
-    if descriptors_allowed < descriptors.ENOUGH:
+    if descriptors_allowed < ENOUGH_DESCRIPTORS:
         remarks.append(
             f"{descriptors_allowed} descriptors may be open: connections to its ports could take those that "
-            f"ticks need; raise the limit (ulimit -n, LimitNOFILE) to {descriptors.ENOUGH}"
+            f"ticks need; raise the limit (ulimit -n, LimitNOFILE) to {ENOUGH_DESCRIPTORS}"
         )
     if settings.state_url.startswith("memory://"):
         remarks.append("state is kept in memory only (--state-url memory://): a restart forgets it")
-    if settings.api_host != "localhost" and not is_loopback(settings.api_host):
-        if not known.access.has("read"):
-            remarks.append("everybody who reaches the API may read it: set --read-token-file to change that")
-        if not known.access.has("admin"):
-            remarks.append("only this machine may change anything: set --admin-token-file to change that")
+    if known.not_generated is not None:
+        remarks.append(
+            "nobody may change anything: no --admin-token-file is given, and the controller cannot keep a "
+            f"token of its own: {known.not_generated}"
+        )
+    if not _is_loopback(settings.api_host) and not known.access.has("read"):
+        remarks.append("everybody who reaches the API may read it: set --read-token-file to change that")
     return remarks
 
 
-def _running(service: Service) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _raise_descriptor_limit() -> int:
+    """Raise the soft limit of open descriptors as far as is needed and allowed; return what it is now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < ENOUGH_DESCRIPTORS:
+        soft = ENOUGH_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(ENOUGH_DESCRIPTORS, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return ENOUGH_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+
+
+def _running(
+    service: Service, *, ended: Callable[[], None]
+) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
+    async def run() -> None:
+        try:
+            await service.run()
+        except Exception:
+            # An API that answers, and behind it nothing that ticks or seeks the lease, is down.
+            log.critical("the controller ends by a fault that nobody foresaw", exc_info=True)
+            ended()
+
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        running = asyncio.create_task(service.run(), name="service")
+        running = asyncio.create_task(run(), name="service")
         yield
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -1,78 +1,110 @@
-"""The secrets that the settings name: the shared key, the tokens, the store's password. I/O only.
+"""Read the secrets that the settings name: the shared key, the tokens, the store's password. I/O only.
 
-Each comes from a file or from the environment; the settings see to it that it is not both.
+Each comes from a file or from the environment; settings refuse both at once. Without an admin token the
+controller has one that it made itself.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pydantic import SecretStr
-from steelyard_agent import key_file, secret_file
+from steelyard_protocol import secret_file
+from steelyard_protocol.secret_file import SecretFileError
 
-from steelyard_controller.api import token_files
-from steelyard_controller.api.tokens import Access, BadToken, access, checked
+from steelyard_controller import generated_token
+from steelyard_controller.api.tokens import Access, BadToken, access, checked, tokens_of
+from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.settings import Settings, SettingsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What this controller knows others by, and is known by."""
+    """The API's tokens, the key shared with agents and load balancers, and the store's passwords.
+
+    `generated_file` has the admin token where none is configured; without, `not_generated` says why not.
+    """
 
     access: Access
-    key: bytes | None = field(default=None, repr=False)
+    generated_file: Path | None = None
+    not_generated: str | None = None
+    keys: Keyring = field(default_factory=Keyring)
     state_password: str | None = field(default=None, repr=False)
+    sentinel_password: str | None = field(default=None, repr=False)
 
 
 def read(settings: Settings) -> Credentials:
     """Return the secrets; raise `SettingsError`, `SecretFileError`."""
+    admin = _tokens("admin_token", settings.admin_token_file, settings.admin_token)
+    file: Path | None = None
+    generated = not_generated = None
+    if not admin:
+        try:
+            file = generated_token.path(os.environ)
+            generated = checked(generated_token.read_or_make(file))
+        except BadToken as error:
+            not_generated = f"{file}: {error}"
+        except (OSError, SecretFileError) as error:
+            # Without it nobody can change anything, and ticks go on.
+            not_generated = str(error)
+    key = secret_file.key(settings.key_file, settings.key_of_environment())
+    if key is None and settings.derived_keys != "off":
+        raise SettingsError(
+            "derived_keys: there is no shared key to derive them from: set --key-file, or leave it out"
+        )
     return Credentials(
-        key=settings.key_of_environment() if settings.key_file is None else key_file.read(settings.key_file),
+        keys=Keyring(shared=key, derived=settings.derived_keys),
         access=access(
-            admin=_tokens("admin_token", settings.admin_token_file, settings.admin_token),
+            admin=admin,
             agent=_tokens("agent_token", settings.agent_token_file, settings.agent_token),
             read=_tokens("read_token", settings.read_token_file, settings.read_token),
-            hosts=[urlsplit(settings.advertise_url).hostname or ""],
+            generated=generated,
+            key=None if settings.derived_keys == "off" else key,
         ),
-        state_password=_password(settings.state_password_file, settings.state_password),
+        generated_file=file,
+        not_generated=not_generated,
+        state_password=_password("state_password", settings.state_password_file, settings.state_password),
+        sentinel_password=_password(
+            "sentinel_password", settings.sentinel_password_file, settings.sentinel_password
+        ),
     )
 
 
 def warnings(settings: Settings) -> Iterator[str]:
-    """Return what is wrong with who may read the files."""
-    files = {
-        "key": [settings.key_file],
-        "token": [settings.admin_token_file, settings.agent_token_file, settings.read_token_file],
-        "password": [settings.state_password_file],
-    }
-    for what, paths in files.items():
-        for path in paths:
-            unsafe = None if path is None else secret_file.warning(path, what)
-            if unsafe is not None:
-                yield unsafe
+    """Yield what is wrong with who may read the files."""
+    return secret_file.warnings(
+        [
+            (settings.key_file, "key"),
+            (settings.admin_token_file, "token"),
+            (settings.agent_token_file, "token"),
+            (settings.read_token_file, "token"),
+            (settings.state_password_file, "password"),
+            (settings.sentinel_password_file, "password"),
+        ]
+    )
 
 
 def _tokens(name: str, file: Path | None, secret: SecretStr | None) -> tuple[str, ...]:
     if file is not None:
-        return token_files.read(file)
+        return secret_file.read(file, "token", tokens_of)
     try:
         return () if secret is None else (checked(secret.get_secret_value()),)
     except BadToken as error:
         raise SettingsError(f"{name}: {error}") from None
 
 
-def _password(file: Path | None, secret: SecretStr | None) -> str | None:
+def _password(name: str, file: Path | None, secret: SecretStr | None) -> str | None:
     if file is not None:
         return secret_file.read(file, "password", _password_of)
     if secret is not None and not secret.get_secret_value():
-        raise SettingsError("state_password: it is empty; leave it out where Redis wants none")
+        raise SettingsError(f"{name}: it is empty; leave it out where none is wanted")
     return None if secret is None else secret.get_secret_value()
 
 
 def _password_of(text: bytes) -> str:
     password = text.decode("utf-8").removesuffix("\n").removesuffix("\r")
     if not password:
-        # An empty one is not "none": Redis would say that it wants one, and nobody why.
+        # An empty file is not "no password": Redis would ask for one, and nobody would see why.
         raise ValueError("it is empty")
     return password

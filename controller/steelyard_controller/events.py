@@ -1,4 +1,4 @@
-"""Who listens to what happens: a queue each, bounded, so that a listener who is away costs nothing."""
+"""The controller's events and their subscribers, each with a bounded queue: a slow one costs little."""
 
 import asyncio
 import contextlib
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-# Half a minute of ticks of one upstream; whoever is further behind gets the newest ones.
+# Half a minute of ticks of one upstream; a subscriber that is further behind loses the oldest ones.
 MOST_WAITING = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened: its kind, its upstream (None: the whole controller), its JSON."""
+    """An event: its kind, its upstream (None: the whole controller), its document as JSON."""
 
     kind: Literal["tick", "change", "role"]
     upstream: str | None
@@ -20,17 +20,17 @@ class Event:
 
 
 class Listeners:
-    """Queues of events; all in one event loop."""
+    """The subscribers' queues; all in one event loop."""
 
     def __init__(self) -> None:
         self._queues: dict[asyncio.Queue[Event], str | None] = {}
 
     def any_for(self, upstream: str) -> bool:
-        """Tell whether anybody listens to an upstream."""
+        """Tell whether an upstream has a subscriber."""
         return any(wanted in (None, upstream) for wanted in self._queues.values())
 
-    def tell(self, event: Event) -> None:
-        """Put an event into the queue of everybody whom it concerns; a full queue loses its oldest."""
+    def publish(self, event: Event) -> None:
+        """Put an event into the queue of each subscriber of its upstream; a full queue loses its oldest."""
         for queue, wanted in self._queues.items():
             if event.upstream is None or wanted in (None, event.upstream):
                 if queue.full():

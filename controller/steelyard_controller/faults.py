@@ -1,4 +1,4 @@
-"""What does not work now: each fault is logged when it begins and when it ends, and shown meanwhile."""
+"""The current faults, by part: each is logged when it begins and when it ends, and shown in between."""
 
 import logging
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ log = logging.getLogger("steelyard.controller")
 
 
 class Faults:
-    """The faults of one thing, by the part that has them."""
+    """The faults of the controller, or of one upstream (`of`), by the part that has them."""
 
     def __init__(self, of: str | None = None) -> None:
         self._of = {} if of is None else {"upstream": of}
@@ -16,7 +16,7 @@ class Faults:
 
     @property
     def now(self) -> Mapping[str, str]:
-        """Return what is wrong, by part."""
+        """Return the current faults by part."""
         return self._faults
 
     def lines(self) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ class Faults:
         return tuple(f"{part}: {fault}" for part, fault in self._faults.items())
 
     def note(self, part: str, fault: str | None) -> None:
-        """Note a part's fault, or with None that it works."""
+        """Set a part's fault, or with None that it works."""
         about = {**self._of, "part": part}
         if fault is None:
             if self._faults.pop(part, None) is not None:

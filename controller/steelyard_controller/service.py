@@ -1,8 +1,8 @@
-"""The controller: leadership, the loop, what is declared, and who listens. All that the API sees.
+"""The controller as the API sees it: its role, its upstreams, changes of declarations, and events.
 
-I/O by its parts. Every change goes through `change`: one at a time, kept by
-the store under the lease before anything follows it, so that what was
-answered with success outlives this process, and what was not changed nothing.
+I/O by its parts. Every change goes through `change`: one at a time, and stored
+under the lease before the tick loop follows it. So a change that was answered
+with success outlives this process, and one that was not has changed nothing.
 """
 
 import asyncio
@@ -13,29 +13,31 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from steelyard_controller import turns
-from steelyard_controller.cycle import Cycle
-from steelyard_controller.declared import declaration as declarations
-from steelyard_controller.declared.declaration import Declaration, Unknown
-from steelyard_controller.declared.publishable import refuse_unpublishable
-from steelyard_controller.declared.upstream import Upstream
+from steelyard_controller.declarations import declaration as declarations
+from steelyard_controller.declarations.declaration import Declaration, Unknown
+from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.events import Event, Listeners
 from steelyard_controller.faults import Faults
-from steelyard_controller.leading.leadership import Leadership
-from steelyard_controller.leading.reign import Addresses, Reign
-from steelyard_controller.leading.taking_up import TakingUp
-from steelyard_controller.loop import Loop
-from steelyard_controller.overview import overview
-from steelyard_controller.state import moment
-from steelyard_controller.state.lease import Lease
-from steelyard_controller.state.store import Lost, Store, Unavailable
+from steelyard_controller.leader.election import Election
+from steelyard_controller.leader.leader_loop import Addresses, LeaderLoop
+from steelyard_controller.leader.takeover import Takeover
+from steelyard_controller.store.interface import LeaseLost, Store, Unavailable
+from steelyard_controller.store.lease import Lease
+from steelyard_controller.tick import history_moment, tick_schedule
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.overview import overview
+from steelyard_controller.tick.table_builder import refuse_unpublishable
+from steelyard_controller.tick.tick_loop import TickLoop
 
 log = logging.getLogger("steelyard.controller")
 
 Role = Literal["leader", "standby", "waiting"]
-"""`waiting`: neither leads nor knows who does, because the store is away or the lease just ended."""
+"""`waiting`: neither leads nor knows the leader, because the store is away or the lease has just ended."""
 
-# The most that one answer about the past holds; a plot has fewer pixels.
+# A stuck tick may go on; after this many times what counts as stuck nobody should wait for it.
+DEAD_AFTER = 3
+
+# The most moments in one answer about the history; a plot has fewer pixels.
 MOST_MOMENTS = 2000
 
 
@@ -48,12 +50,12 @@ class NotLeading(Exception):
     """Another controller leads, or none; only the leader can do this."""
 
 
-class NotKept(Exception):
-    """The store did not keep the change, so nothing has changed; the message says why."""
+class NotStored(Exception):
+    """The store did not take the change, so nothing has changed; the message says why."""
 
 
 class Conflict(Exception):
-    """The declaration has another revision than the one that was to be changed."""
+    """The declaration has another revision than the change expects."""
 
 
 class Service:
@@ -63,8 +65,8 @@ class Service:
         self,
         *,
         id: str,
-        loop: Loop,
-        leadership: Leadership,
+        loop: TickLoop,
+        election: Election,
         store: Store,
         faults: Faults,
         file: Mapping[str, Upstream],
@@ -79,23 +81,23 @@ class Service:
         self.started_s = time.monotonic()
         self.listeners = Listeners()
         self._loop = loop
-        self._leadership = leadership
+        self._election = election
         self._store = store
         self._faults = faults
         self._file = file
-        self._reign = Reign(
+        self._leader_loop = LeaderLoop(
             loop=loop,
-            leadership=leadership,
-            taking_up=TakingUp(loop=loop, store=store, file=file),
+            election=election,
+            takeover=Takeover(loop=loop, store=store, file=file),
             faults=faults,
             tick_s=tick_s,
             lease_s=lease_s,
             addresses=addresses,
-            on_tick=self._tell_tick,
-            on_step=self._seen_who_leads,
+            on_tick=self._publish_tick,
+            on_step=self._after_election_step,
         )
-        self._doubtful: set[str] = set()
-        self._told: tuple[Role, Lease | None] | None = None
+        self._unconfirmed: set[str] = set()
+        self._published_role: tuple[Role, Lease | None] | None = None
 
     @property
     def views(self) -> Mapping[str, Cycle]:
@@ -104,20 +106,35 @@ class Service:
 
     @property
     def role(self) -> Role:
-        """Return what this controller is now."""
-        if self._reign.led is not None:
+        """Return this controller's role."""
+        if self._leader_loop.led is not None:
             return "leader"
-        return "standby" if self._leadership.seen is not None else "waiting"
+        return "standby" if self._election.seen is not None else "waiting"
 
     @property
     def term(self) -> int | None:
         """Return the term under which this controller leads."""
-        return None if self._reign.led is None else self._reign.led.term
+        return None if self._leader_loop.led is None else self._leader_loop.led.term
 
     @property
     def leader(self) -> Lease | None:
-        """Return who leads, as last seen."""
-        return self._leadership.seen
+        """Return the leader's lease, as last seen."""
+        return self._election.seen
+
+    @property
+    def stuck_s(self) -> float:
+        """Return for how long the running tick has made no progress, where that is too long; else 0."""
+        return self._leader_loop.stuck_s
+
+    @property
+    def is_dead(self) -> bool:
+        """Tell whether a tick has been stuck for so long that only a restart will mend it."""
+        return self.stuck_s > DEAD_AFTER * self._leader_loop.stuck_after_s
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Tell whether `run` ended without its last tick, a thread of which may never end."""
+        return self._leader_loop.is_abandoned
 
     @property
     def volatile(self) -> bool:
@@ -152,21 +169,21 @@ class Service:
         revision: int | None = None,
         by: str = "",
     ) -> Declaration | None:
-        """Change what is declared of an upstream, and return it as it is kept; None: it is gone.
+        """Change the declaration of an upstream, and return it as stored; None: the upstream is deleted.
 
-        `edit` gets the upstream as declared, None where there is none, and returns what it is to be, None
-        to delete it. Nothing has changed when this raises: what `edit` raises, `Conflict` where the
-        declaration is not of `revision`, `NotLeading`, `NotKept`, ValueError for what cannot be published.
-        `by` says in the log who asked for it.
+        `edit` gets the declared upstream, None where there is none, and returns the changed one, None to
+        delete it. When this raises nothing has changed: whatever `edit` raises, `Conflict` where the
+        declaration is not of `revision`, `NotLeading`, `NotStored`, ValueError for what cannot be published.
+        `by` names the requester in the log.
         """
-        # Shielded: a client that goes away must not leave the store and this memory at odds.
+        # Shielded: a client that disconnects must not leave the store and this process's memory at odds.
         return await asyncio.shield(self._changed(name, edit, revision, by))
 
     async def _changed(
         self, name: str, edit: Callable[[Upstream | None], Upstream | None], revision: int | None, by: str
     ) -> Declaration | None:
-        async with self._reign.changing:
-            lease = self._reign.led
+        async with self._leader_loop.changing:
+            lease = self._leader_loop.led
             if lease is None:
                 raise NotLeading
             cycle = self.views.get(name)
@@ -195,76 +212,77 @@ class Service:
                 self._loop.follow(name, after)
             said = declarations.differences(before.upstream if before else None, upstream)
             log.info("%s: %s", name, said, extra={"event": "declared", "upstream": name, "by": by})
-            self._tell_change(name, after, said)
+            self._publish_change(name, after, said)
             return after
 
     async def history(self, name: str, *, seconds: float, step_s: float) -> list[bytes]:
-        """Return moments as JSON, oldest first; raise `NotKept` while the store is away."""
+        """Return history moments as JSON, oldest first; raise `NotStored` while the store is away."""
         try:
             found = await self._store.history(name, seconds=seconds, most=MOST_MOMENTS)
         except Unavailable as error:
-            raise NotKept(str(error)) from None
-        return moment.thinned(found, step_s=step_s)
+            raise NotStored(str(error)) from None
+        # Up to 8 MB of JSON are looked at: that takes a tenth of a second, in which nobody else waits.
+        return await asyncio.to_thread(history_moment.thinned, found, step_s=step_s)
 
     async def open(self) -> None:
-        """Check the store's schema; raise `Newer`. A store that is away is waited for."""
+        """Check the store's schema; raise `NewerVersion`. A store that is away is noted as a fault."""
         try:
             await self._store.open()
         except Unavailable as error:
             self._faults.note("state", str(error))
 
     async def run(self) -> None:
-        """Lead or stand by until cancelled; then give the lease back."""
-        await self._reign.run()
+        """Lead or stand by until cancelled; then release the lease. Raises what nobody foresaw."""
+        await self._leader_loop.run()
 
-    async def _seen_who_leads(self) -> None:
-        self._tell_role()
-        await self._settle_doubts()
+    async def _after_election_step(self) -> None:
+        self._publish_role()
+        await self._write_unconfirmed()
 
     async def _keep(self, lease: Lease, name: str, after: Declaration | None) -> None:
         try:
             await self._store.declare(lease, {name: after})
         except Unavailable as error:
-            # The store may have done it and not been heard: it is told again what holds when it is back.
-            self._doubtful.add(name)
-            raise NotKept(f"the state store is away: {error}") from None
-        except Lost as error:
-            raise NotKept(str(error)) from None
+            # The store may have taken it although no answer came: write what holds again when it is back.
+            self._unconfirmed.add(name)
+            raise NotStored(f"the state store is away: {error}") from None
+        except LeaseLost as error:
+            raise NotStored(str(error)) from None
 
-    async def _settle_doubts(self) -> None:
-        if not self._doubtful or self._reign.led is None or not self._leadership.certain:
+    async def _write_unconfirmed(self) -> None:
+        if not self._unconfirmed or self._leader_loop.led is None or not self._election.certain:
             return
-        async with self._reign.changing:
+        async with self._leader_loop.changing:
             views = self.views
-            true = {name: views[name].declaration if name in views else None for name in self._doubtful}
-            with contextlib.suppress(Unavailable, Lost):
-                await self._store.declare(self._reign.led, true)
-                self._doubtful.clear()
+            true = {name: views[name].declaration if name in views else None for name in self._unconfirmed}
+            with contextlib.suppress(Unavailable, LeaseLost):
+                await self._store.declare(self._leader_loop.led, true)
+                self._unconfirmed.clear()
 
-    async def _tell_tick(self, cycle: Cycle) -> None:
+    async def _publish_tick(self, cycle: Cycle) -> None:
         outcome, declared = cycle.outcome, cycle.declaration
         if outcome is None or not self.listeners.any_for(cycle.name):
             return
-        apart = turns.telling_period(len(outcome.table.peers))
-        if turns.is_turn(outcome.table.generation, 0, apart):
+        apart = tick_schedule.event_period(len(outcome.table.peers))
+        if tick_schedule.is_turn(outcome.table.generation, 0, apart):
             # Of 10,000 servers this takes most of a second.
             data = await asyncio.to_thread(lambda: _json(overview(outcome, declared)))
-            self.listeners.tell(Event("tick", cycle.name, data))
+            self.listeners.publish(Event("tick", cycle.name, data))
 
-    def _tell_change(self, name: str, after: Declaration | None, what: str) -> None:
+    def _publish_change(self, name: str, after: Declaration | None, what: str) -> None:
         revision = None if after is None else after.revision
         document = {"upstream": name, "revision": revision, "what": what}
-        self.listeners.tell(Event("change", name, _json(document)))
+        self.listeners.publish(Event("change", name, _json(document)))
 
-    def _tell_role(self) -> None:
+    def _publish_role(self) -> None:
         now = (self.role, self.leader)
-        if now != self._told:
-            self._told = now
-            self.listeners.tell(Event("role", None, _json(self.document())))
+        if now != self._published_role:
+            self._published_role = now
+            self.listeners.publish(Event("role", None, _json(self.document())))
 
     @contextlib.contextmanager
     def subscribe(self, upstream: str | None = None) -> Iterator[asyncio.Queue[Event]]:
-        """Yield a queue of what happens, of one upstream or of all."""
+        """Yield a queue of the events of one upstream or of all; the first one is the role."""
         with self.listeners.subscribe(upstream) as queue:
             queue.put_nowait(Event("role", None, _json(self.document())))
             yield queue

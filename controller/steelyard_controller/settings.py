@@ -1,4 +1,4 @@
-"""What an operator sets: flags, then environment (STEELYARD_...), then a YAML file, then defaults.
+"""The controller's settings: flags, then environment (STEELYARD_...), then a YAML file, then defaults.
 
 Built once in `__main__` and passed down; nothing else reads the environment.
 """
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-import redis.connection
 import yaml
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
@@ -23,9 +22,11 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
-from steelyard_agent import flag_values, signature
+from steelyard_protocol import setting_values, signature
 
-from steelyard_controller.declared.upstream import Name, Upstream
+from steelyard_controller.declarations.upstream import Name, Upstream
+from steelyard_controller.messages.keyring import DerivedKeys
+from steelyard_controller.store import redis_url
 
 
 class Settings(BaseSettings):
@@ -40,7 +41,8 @@ class Settings(BaseSettings):
     memcached: str = Field(default="127.0.0.1:11211", description="Memcached, host:port,...")
     state_url: str = Field(
         default="redis://127.0.0.1:6379/0",
-        description="redis://, rediss://, unix:// or memory:// (nothing outlives a restart)",
+        description="redis://, rediss://, unix://, redis+sentinel://, redis+cluster:// or memory:// "
+        "(nothing outlives a restart)",
     )
     id: str = Field(
         default="",
@@ -77,11 +79,22 @@ class Settings(BaseSettings):
     key_file: Path | None = Field(
         default=None, description="file that holds the shared key: all that is read must be signed with it"
     )
+    derived_keys: DerivedKeys = Field(
+        default="off",
+        description="keys and tokens of one sender alone (`steelyard keys`): off, accept beside the shared "
+        "key, or require",
+    )
     state_password_file: Path | None = Field(
         default=None, description="file that holds Redis's password, where the URL has none"
     )
     state_password: CliSuppress[SecretStr | None] = Field(
         default=None, description="STEELYARD_STATE_PASSWORD only"
+    )
+    sentinel_password_file: Path | None = Field(
+        default=None, description="file that holds the Sentinels' password, where they have one"
+    )
+    sentinel_password: CliSuppress[SecretStr | None] = Field(
+        default=None, description="STEELYARD_SENTINEL_PASSWORD only"
     )
     key: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_KEY only")
     admin_token: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_ADMIN_TOKEN only")
@@ -95,23 +108,13 @@ class Settings(BaseSettings):
     @field_validator("state_url")
     @classmethod
     def _is_known_url(cls, value: str) -> str:
-        if value.split("://")[0] not in {"redis", "rediss", "unix", "memory"} or "://" not in value:
-            raise ValueError("write it as redis://host:port/0, rediss://…, unix:///path or memory://")
         if not value.startswith("memory://"):
-            try:
-                redis.connection.parse_url(value)  # type: ignore[no-untyped-call]
-            except ValueError:
-                # Its own message may show a part of a password.
-                raise ValueError(
-                    "its host, port, database or options cannot be read: write it as redis://host:6379/0, "
-                    "with what is special in a password as %XX"
-                ) from None
+            redis_url.parse(value)
         return value
 
     @field_validator("key")
     @classmethod
     def _is_long_enough(cls, value: SecretStr | None) -> SecretStr | None:
-        # An empty one is not "none": a secret that failed to arrive would let everything in.
         _key(value)
         return value
 
@@ -119,7 +122,7 @@ class Settings(BaseSettings):
     @classmethod
     def _are_hosts_and_ports(cls, value: str) -> str:
         try:
-            flag_values.servers(value)
+            setting_values.servers(value)
         except ValueError:
             raise ValueError(
                 "write it as host:port, for instance 127.0.0.1:11211, with commas between several"
@@ -130,7 +133,7 @@ class Settings(BaseSettings):
     @classmethod
     def _is_an_http_url(cls, value: str) -> str:
         parts = urllib.parse.urlsplit(value)
-        # A name and a password would be shown to whoever asks who leads.
+        # A user name and password would be shown to everybody who asks who leads.
         named = "@" in parts.netloc
         if value and (parts.scheme not in {"http", "https"} or not parts.netloc or named or parts.query):
             raise ValueError("write it as http://host:port, as other controllers reach this one")
@@ -149,14 +152,11 @@ class Settings(BaseSettings):
 
 
 def _key(secret: SecretStr | None) -> bytes | None:
-    # surrogateescape: the bytes that the environment holds, as the other readers of a key see them.
-    if secret is None:
-        return None
-    return signature.key_of(secret.get_secret_value().encode("utf-8", "surrogateescape"))
+    return None if secret is None else signature.key_of_variable(secret.get_secret_value())
 
 
-SECRETS = ("key", "admin_token", "agent_token", "read_token", "state_password")
-"""What comes by the environment or a file of its own, never by a flag or the YAML file."""
+SECRETS = ("key", "admin_token", "agent_token", "read_token", "state_password", "sentinel_password")
+"""The settings that come from the environment or a file of their own, never from a flag or the YAML file."""
 
 
 class SettingsError(Exception):
@@ -199,7 +199,14 @@ def load(arguments: Sequence[str]) -> Settings:
                 cli_parse_args=list(rest),
                 root_parser=_parser(),
             )
-            return flags, EnvSettingsSource(settings_cls), InitSettingsSource(settings_cls, from_file)
+            environment = EnvSettingsSource(settings_cls)
+            # Kubernetes sets STEELYARD_API_PORT=tcp://10.0.0.1:8081 for a Service called steelyard-api.
+            environment.env_vars = {
+                name: value
+                for name, value in environment.env_vars.items()
+                if not (name.endswith("_port") and (value or "").startswith(("tcp://", "udp://")))
+            }
+            return flags, environment, InitSettingsSource(settings_cls, from_file)
 
     try:
         return Sourced()
@@ -213,7 +220,8 @@ def load(arguments: Sequence[str]) -> Settings:
 
 def _shows_a_password(argument: str) -> bool:
     # Not parsed: a URL that cannot be read is in process lists as well.
-    return re.search(r"(rediss?|unix)://(.*[?&]password=|[^/@]*:[^@]*@)", argument) is not None
+    schemes = r"(rediss?|unix|sentinel|cluster)://"
+    return re.search(rf"{schemes}(.*[?&](sentinel_)?password=|[^/@]*:[^@]*@)", argument) is not None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -17,15 +17,14 @@ from typing import Any, TypeVar
 
 import pytest
 from pymemcache.client.base import Client
-from steelyard_agent import wire
-from steelyard_agent.wire import weights_key
-from steelyard_controller.pipeline import weight_table
-from steelyard_controller.pipeline.weight_table import WeightTable
+from steelyard_protocol import weight_table, wire
+from steelyard_protocol.weight_table import WeightTable
+from steelyard_protocol.wire import weights_key
 
 from conftest import PATIENCE_S, Daemon, free_port
 
 from .examples import report, sample
-from .proxies import Proxy, Recorder, Writes
+from .proxies import Proxy, Recorder, Write, Writes
 
 T = TypeVar("T")
 
@@ -175,3 +174,35 @@ def cluster(memcached: Daemon, redis: Daemon, folder: Path) -> Iterator[Cluster]
     """Yield a cluster without controllers; all that it started ends with the block."""
     with ExitStack() as stack:
         yield Cluster(memcached, redis, folder, stack)
+
+
+def has_one_writer(writes: list[Write]) -> None:
+    """Fail unless the order of the tables only rises, and each term is one controller's."""
+    orders = [write.order for write in writes]
+    assert orders == sorted(set(orders))
+    assert len({(write.table.term, write.writer) for write in writes}) == len({w.table.term for w in writes})
+
+
+def shares(write: Write) -> list[float]:
+    """Return the shares of the servers in a table."""
+    total = sum(peer.weight for peer in write.table.peers)
+    return [peer.weight / total for peer in write.table.peers]
+
+
+def moved(writes: list[Write]) -> float:
+    """Return the furthest that a share is from what it was in the table before the first, relatively."""
+    before = shares(writes[0])
+    return max(
+        abs(share / old - 1) for write in writes for share, old in zip(shares(write), before, strict=True)
+    )
+
+
+def learnt(them: Cluster, leader: Controller) -> None:
+    """Wait until the weights have followed the load and stand."""
+
+    def stands() -> bool:
+        recent = them.writes.stored[-15:]
+        return len(recent) == 15 and shares(recent[-1])[0] < 0.2 and moved(recent) < 0.02
+
+    eventually(stands, "learning")
+    assert them.writes.stored[-1].writer == leader.id

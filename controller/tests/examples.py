@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from steelyard_agent import record
-from steelyard_agent.record import SampleRecord
+from steelyard_protocol import sample_record
+from steelyard_protocol.sample_record import SampleRecord
 
 
 def sample(
@@ -22,7 +22,7 @@ def sample(
         "capacity": (2.0, 1.0, 1.0, 1.0),
         "scope": "host",
     }
-    return record.encode(SampleRecord(**{**fields, **changes}))
+    return sample_record.encode(SampleRecord(**{**fields, **changes}))
 
 
 def report(
@@ -32,13 +32,15 @@ def report(
     boot: str = "n1",
     sent_at_ms: int | None = None,
     interval_s: float = 1.0,
-    **peers: tuple[int, int, int, float | None],
+    **peers: tuple[Any, ...],
 ) -> bytes:
     """Return a traffic report of upstream `web`: completed, failed, in flight and latency in ms, by peer.
 
+    The latency is the mean and, where there is a fifth figure, the median; a sixth is the peer's own load.
+
     Without `sent_at_ms` it is one of an earlier version.
     """
-    names = ("completed", "failed", "in_flight", "latency_ms")
+    names = ("completed", "failed", "in_flight", "latency_ms", "latency_p50_ms", "load")
     return json.dumps(
         {
             "v": 1,
@@ -48,6 +50,6 @@ def report(
             "seq": seq,
             **({} if sent_at_ms is None else {"sent_at_ms": sent_at_ms}),
             "interval_s": interval_s,
-            "peers": {peer: dict(zip(names, row, strict=True)) for peer, row in peers.items()},
+            "peers": {peer: dict(zip(names, row, strict=False)) for peer, row in peers.items()},
         }
     ).encode()

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from steelyard_controller.decision import Decision
 from steelyard_controller.laws import Law
-from steelyard_controller.snapshot import Floats, Snapshot
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.snapshot import Floats, Snapshot
 
 # What cpu does, the others do less, as on a server whose work is computing.
 OTHER_INDICATORS = np.array([0.3, 0.05, 0.1])
@@ -39,26 +39,29 @@ class Servers:
     """k servers and their queues.
 
     failing    the part of requests that fail at once, unserved
+    taken      the part of each server that a neighbour uses, whatever is sent there
     others     what net, io and mem are, as parts of cpu
     """
 
     capacity: Floats
     failing: Floats = field(default_factory=lambda: np.empty(0))
+    taken: Floats = field(default_factory=lambda: np.empty(0))
     queue: Floats = field(default_factory=lambda: np.empty(0))
     others: Floats = field(default_factory=OTHER_INDICATORS.copy)
 
     def __post_init__(self) -> None:
         k = len(self.capacity)
         self.failing = np.zeros(k) if self.failing.size == 0 else self.failing
+        self.taken = np.zeros(k) if self.taken.size == 0 else self.taken
         self.queue = np.zeros(k) if self.queue.size == 0 else self.queue
 
     def serve(self, arriving: Floats) -> Window:
         """Take one tick's requests."""
         failed = arriving * self.failing
         waiting = self.queue + arriving - failed
-        done = np.minimum(waiting, self.capacity)
+        done = np.minimum(waiting, self.capacity * (1.0 - self.taken))
         self.queue = waiting - done
-        busy = done / self.capacity
+        busy = done / self.capacity + self.taken
         in_flight = self.queue + busy
         return Window(
             utilization=np.column_stack((busy, *(busy * part for part in self.others))),

@@ -19,12 +19,13 @@ import httpx
 import redis
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from steelyard_agent import wire
-from steelyard_controller.cycle import Cycle
-from steelyard_controller.declared.declaration import Declaration, with_patch
-from steelyard_controller.declared.upstream import Upstream
-from steelyard_controller.outcome import shares
-from steelyard_controller.state import moment, saved
+from steelyard_controller.declarations.declaration import Declaration, with_patch
+from steelyard_controller.declarations.upstream import Upstream
+from steelyard_controller.store import saved_state
+from steelyard_controller.tick import history_moment
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import shares
+from steelyard_protocol import wire
 
 from conftest import Daemon, free_port
 
@@ -154,8 +155,8 @@ def _past(port: int, world: World) -> None:
         outcome, _ = cycle.advance(found, now_s=float(second), term=term, issued_at_ms=at_ms, addresses={})
         cycle.outcome = outcome
         share = {peer.id: part for peer, part in zip(outcome.table.peers, shares(outcome.table), strict=True)}
-        client.xadd(HISTORY, {"m": moment.encode(outcome)}, id=f"{at_ms}-0")
-    client.set("steelyard:1:state:web", saved.encode(cycle.saved(term=term)))
+        client.xadd(HISTORY, {"m": history_moment.encode(outcome)}, id=f"{at_ms}-0")
+    client.set("steelyard:1:state:web", saved_state.encode(cycle.saved(term=term)))
     client.close()
 
 

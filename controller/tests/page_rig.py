@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 import httpx
 from pymemcache.client.base import Client
 from pymemcache.exceptions import MemcacheError
-from steelyard_agent import wire
-from steelyard_controller import outcome
-from steelyard_controller.pipeline import weight_table
-from steelyard_controller.pipeline.weight_table import WeightTable
+from steelyard_controller.tick import outcome
+from steelyard_protocol import weight_table, wire
+from steelyard_protocol.weight_table import WeightTable
 
 from .page_world import World
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from steelyard_agent import signature
-from steelyard_controller.pipeline import weight_table
-from steelyard_controller.pipeline.weight_table import WeightTable
+from steelyard_protocol import signature, weight_table
+from steelyard_protocol.weight_table import WeightTable
 
 _STORING = re.compile(rb"(?:set|add|replace|cas) (\S+) \d+ -?\d+ (\d+)(?: \d+)?(?: noreply)?\r\n")
 

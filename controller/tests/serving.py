@@ -3,21 +3,22 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from steelyard_controller.api.app import create
 from steelyard_controller.api.tokens import access
-from steelyard_controller.declared.upstream import Upstream
+from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.faults import Faults
-from steelyard_controller.leading.leadership import Leadership
-from steelyard_controller.loop import Loop
-from steelyard_controller.pipeline.memcached import Memcached
+from steelyard_controller.leader.election import Election
+from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
-from steelyard_controller.state.memory_store import InMemory
-from steelyard_controller.state.store import Store
+from steelyard_controller.store.interface import Store
+from steelyard_controller.store.memory_store import MemoryStore
+from steelyard_controller.tick.tick_loop import TickLoop
+from steelyard_protocol.memcached_pool import MemcachedPool
 
 ADMIN = "admin-token-of-the-tests"
 AGENT = "agent-token-of-the-tests"
@@ -35,17 +36,19 @@ WEB: dict[str, Any] = {
     ],
 }
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def service_of(*, store: Store | None = None, id: str = "one", memcached: str = NO_MEMCACHED) -> Service:
     """Return a service that runs nothing yet."""
-    faults, store = Faults(), InMemory() if store is None else store
-    pipeline = Memcached(memcached)
+    faults, store = Faults(), MemoryStore() if store is None else store
+    pipeline = MemcachedPool(memcached)
     return Service(
         id=id,
-        loop=Loop(pipeline=pipeline, store=store, tick_s=0.05, history_s=60, key=None, faults=faults),
-        leadership=Leadership(
+        loop=TickLoop(
+            pipeline=pipeline, store=store, tick_s=0.05, history_s=60, keys=Keyring(), faults=faults
+        ),
+        election=Election(
             store,
             holder=id,
             boot="boot",
@@ -70,13 +73,18 @@ def serving(
     service: Service | None = None,
     client: str = "127.0.0.1",
     base_url: str = "http://127.0.0.1:8081",
-    tokens: dict[str, list[str]] | None = None,
+    tokens: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[TestClient]:
-    """Yield a client of a running controller that leads and has had its first tick."""
+    """Yield a client of a running controller that leads and has had its first tick.
+
+    Without `tokens` the controller has one that it made itself, and the client sends it.
+    """
     service = service_of() if service is None else service
-    app = create(service, lifespan=_running(service), access=access(**(tokens or {})), **options)
-    with TestClient(app, base_url=base_url, client=(client, 50_000)) as api:
+    known = access(generated=ADMIN) if tokens is None else access(**tokens)
+    app = create(service, lifespan=_running(service), access=known, **options)
+    headers = bearer(ADMIN) if tokens is None else {}
+    with TestClient(app, base_url=base_url, client=(client, 50_000), headers=headers) as api:
         wait_until(lambda: api.get("/readyz").status_code == 200)
         yield api
 

@@ -6,16 +6,17 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
-from steelyard_controller.declared.upstream import Upstream
+from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.faults import Faults
-from steelyard_controller.leading.leadership import Leadership
-from steelyard_controller.leading.taking_up import TakingUp
-from steelyard_controller.loop import Loop
-from steelyard_controller.outcome import Outcome
-from steelyard_controller.pipeline.memcached import Memcached
+from steelyard_controller.leader.election import Election
+from steelyard_controller.leader.takeover import Takeover
+from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
-from steelyard_controller.state.redis_store import Redis
-from steelyard_controller.state.store import Store
+from steelyard_controller.store.interface import Store
+from steelyard_controller.store.redis_store import RedisStore
+from steelyard_controller.tick.outcome import Outcome
+from steelyard_controller.tick.tick_loop import TickLoop
+from steelyard_protocol.memcached_pool import MemcachedPool
 
 from conftest import PATIENCE_S, Daemon
 
@@ -25,10 +26,10 @@ class Session:
     """The parts of a service, for a test that calls them one by one."""
 
     service: Service
-    loop: Loop
-    leadership: Leadership
+    loop: TickLoop
+    election: Election
     store: Store
-    taking_up: TakingUp
+    takeover: Takeover
 
     @property
     def outcome(self) -> Outcome:
@@ -40,15 +41,15 @@ class Session:
     async def lead(self) -> None:
         """Take the lease and what is known."""
         async with asyncio.timeout(PATIENCE_S):
-            await self.leadership.step(self.taking_up.highest_term)
-            while self.leadership.lease is None:
+            await self.election.step(self.takeover.highest_term)
+            while self.election.lease is None:
                 await asyncio.sleep(0.05)
-                await self.leadership.step(self.taking_up.highest_term)
-        await self.taking_up.begin(self.leadership.lease)
+                await self.election.step(self.takeover.highest_term)
+        await self.takeover.begin(self.election.lease)
 
     async def tick(self, now_s: float) -> Outcome:
         """Do one tick."""
-        lease = self.leadership.lease
+        lease = self.election.lease
         assert lease is not None
         await self.loop.tick(now_s, lease=lease, certain=lambda: True, addresses={})
         return self.outcome
@@ -60,6 +61,7 @@ async def session(
     redis: Daemon | None,
     *,
     file: Mapping[str, Upstream],
+    servers: str | None = None,
     store: Store | None = None,
     url: str | None = None,
     key: bytes | None = None,
@@ -68,22 +70,28 @@ async def session(
     tick_s: float = 1.0,
     lease_s: float = 3.0,
 ) -> AsyncIterator[Session]:
-    """Yield a service that does nothing yet, and close its connections; the lease runs out by itself."""
-    pipeline = Memcached(memcached.address)
-    kept = store or Redis(url or f"redis://{redis.address}/0")  # type: ignore[union-attr]
+    """Yield a service that does nothing yet; release its lease and close its connections at the end.
+
+    A step that outlasts `lease_s` fails as LeaseLost: leave it a second of a busy machine.
+    `servers` are the Memcached servers, where they are not `memcached` alone.
+    """
+    pipeline = MemcachedPool(servers or memcached.address)
+    kept = store or RedisStore(url or f"redis://{redis.address}/0")  # type: ignore[union-attr]
     faults = Faults()
-    leadership = Leadership(
+    election = Election(
         kept, holder=id, boot="1", url=f"http://{id}", lease_s=lease_s, clock=time.monotonic,
         unix=(lambda: unix_s) if unix_s is not None else time.time, faults=faults,
     )  # fmt: skip
-    loop = Loop(pipeline=pipeline, store=kept, tick_s=tick_s, history_s=60, key=key, faults=faults)
+    loop = TickLoop(
+        pipeline=pipeline, store=kept, tick_s=tick_s, history_s=60, keys=Keyring(shared=key), faults=faults
+    )
     service = Service(
-        id=id, loop=loop, leadership=leadership, store=kept, faults=faults, file=file, tick_s=tick_s,
+        id=id, loop=loop, election=election, store=kept, faults=faults, file=file, tick_s=tick_s,
         lease_s=lease_s, version="0",
     )  # fmt: skip
     try:
-        yield Session(service, loop, leadership, kept, TakingUp(loop=loop, store=kept, file=file))
+        yield Session(service, loop, election, kept, Takeover(loop=loop, store=kept, file=file))
     finally:
-        await leadership.release()
+        await election.release()
         pipeline.close()
         await kept.close()

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from steelyard_controller.decision import Decision
 from steelyard_controller.laws import Law, Memory
-from steelyard_controller.snapshot import Floats, Snapshot
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.snapshot import Floats, Snapshot
 
 GOLDEN = Path(__file__).parent / "golden"
 

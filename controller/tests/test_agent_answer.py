@@ -6,17 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_agent import record
-from steelyard_agent.record import SampleRecord
-from steelyard_controller.cycle import Cycle
-from steelyard_controller.declared.declaration import Declaration
-from steelyard_controller.declared.upstream import Peer, Upstream
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_answer import MOST, Question
-from steelyard_controller.outcome import Outcome
-from steelyard_controller.pipeline.held import Held
-from steelyard_controller.pipeline.intake import Intake
-from steelyard_controller.pipeline.weight_table import TablePeer
+from steelyard_controller.messages.inbox import Inbox, Received
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import Outcome
+from steelyard_protocol import sample_reader
+from steelyard_protocol.sample_record import SampleRecord
+from steelyard_protocol.weight_table import TablePeer
 
 from .examples import sample
 
@@ -36,12 +35,12 @@ def _at(now_s: float, weights: list[int], samples: dict[str, dict[str, Any]], **
         TablePeer(id=peer.id, address=peer.address, weight=weight, baseline=1, state=peer.state)
         for peer, weight in zip(outcome.table.peers, weights, strict=True)
     )
-    held = {peer: Held(_sample(peer, **changes), arrived_s=1.0) for peer, changes in samples.items()}
-    return replace(outcome, table=replace(outcome.table, peers=rows), intake=Intake(samples=held))
+    held = {peer: Received(_sample(peer, **changes), arrived_s=1.0) for peer, changes in samples.items()}
+    return replace(outcome, table=replace(outcome.table, peers=rows), inbox=Inbox(samples=held))
 
 
 def _sample(peer: str, **changes: Any) -> SampleRecord:
-    found = record.decode(sample(peer, **changes))
+    found = sample_reader.decode(sample(peer, **changes))
     assert isinstance(found, SampleRecord)
     return found
 

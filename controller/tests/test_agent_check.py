@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import pytest
-from steelyard_controller.cycle import Cycle
-from steelyard_controller.declared.declaration import Declaration
-from steelyard_controller.declared.upstream import Peer, Upstream
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.haproxy.agent_check import LONGEST_LINE, AgentCheck
+from steelyard_controller.tick.cycle import Cycle
 
 from conftest import PATIENCE_S, free_port
 

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 import yaml
 from pymemcache.client.base import Client
-from steelyard_agent import wire
+from steelyard_protocol import wire
 
 from conftest import PATIENCE_S, Daemon, free_port
 
 from .edge import Edge, Web, documented, haproxy, replaced, running
 from .examples import sample
+from .processes import own_token
 
 pytestmark = pytest.mark.integration
 
@@ -27,7 +28,7 @@ PEERS = ("server-1", "server-2", "server-3")
 
 def _request(method: str, url: str, body: object = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    headers = {"Content-Type": "application/merge-patch+json"} if data else {}
+    headers = {"Content-Type": "application/merge-patch+json", **own_token()} if data else {}
     request = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
         return json.load(answer)

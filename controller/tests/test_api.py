@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
-from steelyard_agent import signature
-from steelyard_controller.api import layers, models
+from steelyard_controller.api import middleware, models
 from steelyard_controller.api.app import create
-from steelyard_controller.api.tokens import Access
-from steelyard_controller.declared.upstream import Upstream
-from steelyard_controller.pipeline import weight_table
+from steelyard_controller.api.tokens import access
+from steelyard_controller.declarations.upstream import Upstream
+from steelyard_controller.messages.keyring import Keyring
+from steelyard_protocol import signature, weight_table
 
-from .serving import WEB, service_of, serving, wait_until
+from testing.hostile_servers import dripping
+
+from .serving import ADMIN, WEB, service_of, serving, wait_until
 
 UPSTREAM = "/v1/upstreams/web"
 PEER = "/v1/upstreams/web/peers/server-1"
@@ -78,6 +80,14 @@ def test_the_overview_has_the_shadows_the_shares_and_the_revision(api: TestClien
     assert document["load_balancers"] == {"edge-1": None}
 
 
+def test_a_servers_row_is_that_of_the_overview(api: TestClient) -> None:
+    row = next(row for row in api.get(UPSTREAM).json()["peers"] if row["id"] == PEER.rpartition("/")[2])
+    live = api.get(PEER).json()["live"]
+    assert {name: live[name] for name in row if not name.endswith("age_s")} == {
+        name: row[name] for name in row if not name.endswith("age_s")
+    }
+
+
 def test_weights_are_the_published_table(api: TestClient) -> None:
     answer = api.get(f"{UPSTREAM}/weights")
     table = weight_table.decode(answer.content)
@@ -106,7 +116,7 @@ def test_a_weight_table_that_has_not_changed_is_304(api: TestClient) -> None:
 
 
 def test_with_a_key_the_signature_of_the_bodys_bytes_is_in_a_header() -> None:
-    with serving(key=b"k" * 32) as api:
+    with serving(keys=Keyring(shared=b"k" * 32)) as api:
         answer = api.get(f"{UPSTREAM}/weights")
     value = f"{answer.headers['steelyard-signature']}.".encode() + answer.content
     assert signature.open_value(b"k" * 32, value) == answer.content
@@ -270,6 +280,15 @@ def test_a_wrong_method_is_told_the_right_ones(api: TestClient) -> None:
         ({"parameters": {"H": 7}}, "document", "give 0 to 0.99"),
         ({"parameters": {"H": True}}, "parameters.H", "is not a number"),
         ({"check": {"path": "healthz"}}, "check.path", "begin it with /"),
+        ({"check": {}}, "check", "grpc_service"),
+        ({"check": {"path": "/", "grpc_service": ""}}, "check", "leave one of them out"),
+        ({"check": {"path": "/", "tls": 1}}, "check.tls", "neither true nor false"),
+        ({"check": {"path": "/", "tls": True}}, "check", "tls_server_name is missing"),
+        ({"check": {"path": "/", "tls": True, "host": "10.0.0.1:443"}}, "check", "host is none"),
+        ({"check": {"path": "/", "tls": True, "tls_server_name": "a:1"}}, "check.tls_server_name", "no host"),
+        ({"check": {"path": "/", "tls_verify": False}}, "check", "have no effect"),
+        ({"check": {"grpc_service": "", "tls": True}}, "check", "a port without TLS"),
+        ({"check": {"path": "/", "tsl": True}}, "check.tsl", "did you mean tls?"),
         ({"check": {"path": "/", "rise": 1.5}}, "check.rise", "whole number"),
         ({"check": {"path": "/", "statuses": []}}, "check.statuses", "at least 1"),
         ({"hash_key": "ip"}, "hash_key", "header:NAME"),
@@ -363,8 +382,9 @@ def test_a_body_that_never_comes_is_408() -> None:
     async def unreached(*_: Any) -> None:
         raise AssertionError("the body was not there")
 
-    app = layers.Guarded(layers.Limited(unreached, 1024, body_s=0.001), Access())
-    headers = [(b"content-length", b"2"), (b"host", b"localhost")]
+    known = access(admin=[ADMIN])
+    app = middleware.Authorization(middleware.BodyLimit(unreached, 1024, body_s=0.001), known)
+    headers = [(b"content-length", b"2"), (b"authorization", f"Bearer {ADMIN}".encode())]
     scope = {"type": "http", "method": "PUT", "path": UPSTREAM, "headers": headers, "client": ("::1", 1)}
     asyncio.run(app(scope, never, send))
     assert sent[0]["status"] == 408
@@ -425,6 +445,17 @@ def test_ready_says_what_is_degraded_and_that_nothing_outlives_a_restart(api: Te
     assert (document["status"], document["role"]) == ("degraded", "leader")
     assert document["state"] == "memory: nothing outlives a restart"
     assert any("memcached" in line for line in document["upstreams"]["web"])
+
+
+@pytest.mark.integration
+def test_where_the_only_memcached_drips_ticks_go_on_and_ready_says_so() -> None:
+    with dripping() as server, serving(service=service_of(memcached=server.address)) as api:
+        first = api.get(f"{UPSTREAM}/weights").json()["generation"]
+        wait_until(lambda: api.get(f"{UPSTREAM}/weights").json()["generation"] >= first + 2)
+        document = api.get("/readyz").json()
+        assert document["status"] == "degraded"
+        assert f"memcached {server.address}: timed out" in document["degraded"]
+        assert server.is_dripping
 
 
 def test_a_new_upstream_does_not_make_a_leader_unready(own: TestClient) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from steelyard_controller.api import events
+from steelyard_controller.api import routes_events
 from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.streams import MOST, Ended, Streams
 
-from .processes import Controller, Listener, controller
+from .processes import Controller, Listener, controller, own_token
 from .serving import NO_MEMCACHED, WEB, wait_until
 
 
@@ -26,8 +26,8 @@ def leader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
 def leading(folder: Path) -> Iterator[Controller]:
     with controller(folder, "--state-url", "memory://", "--memcached", NO_MEMCACHED) as one:
         one.wait("leader")
-        httpx.put(f"{one.url}/v1/upstreams/web", json=WEB)
-        httpx.put(f"{one.url}/v1/upstreams/shop", json=WEB)
+        httpx.put(f"{one.url}/v1/upstreams/web", json=WEB, headers=own_token())
+        httpx.put(f"{one.url}/v1/upstreams/shop", json=WEB, headers=own_token())
         one.wait_decided("/v1/upstreams/shop")
         yield one
 
@@ -49,8 +49,9 @@ def test_the_role_comes_first_then_each_upstream_as_it_is_then_each_tick(leader:
 def test_a_change_is_told_and_only_the_upstream_that_was_asked_for(leader: Controller) -> None:
     heard = Listener(leader.url, "/v1/events?upstream=web")
     wait_until(lambda: "tick" in heard.kinds())
-    httpx.patch(f"{leader.url}/v1/upstreams/shop/peers/server-1", json={"state": "drain"})
-    httpx.patch(f"{leader.url}/v1/upstreams/web/peers/server-1", json={"state": "drain"})
+    for upstream in ("shop", "web"):
+        peer = f"{leader.url}/v1/upstreams/{upstream}/peers/server-1"
+        httpx.patch(peer, json={"state": "drain"}, headers=own_token())
     wait_until(lambda: "change" in heard.kinds())
     assert json.loads(heard.of("change")[0]) == {
         "upstream": "web", "revision": 2, "what": "server-1: state up -> drain"
@@ -72,7 +73,7 @@ def test_open_streams_do_not_keep_a_controller_from_stopping(tmp_path: Path) -> 
 def test_a_client_that_is_gone_costs_nothing(leader: Controller) -> None:
     for _ in range(3):
         with httpx.stream("GET", f"{leader.url}/v1/events") as answer:
-            assert answer.headers["content-type"].startswith(events.MEDIA_TYPE)
+            assert answer.headers["content-type"].startswith(routes_events.MEDIA_TYPE)
             next(answer.iter_raw())
     assert httpx.get(f"{leader.url}/healthz").status_code == 200
     assert "Traceback" not in leader.log.read_text()

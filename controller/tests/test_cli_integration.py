@@ -17,14 +17,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx
 import pytest
 from pymemcache.client.base import Client
-from steelyard_agent import wire
 from steelyard_controller.cli import main
+from steelyard_protocol import wire
 
 from conftest import PATIENCE_S, Daemon, free_port
 
 from .examples import report, sample
+from .processes import own_token
 
 pytestmark = pytest.mark.integration
 
@@ -151,7 +153,7 @@ def test_an_operators_day(memcached: Daemon, tmp_path: Path, steelyard: Callable
         assert [row["name"] for row in run("upstreams", "--json").document["upstreams"]] == ["web"]
         assert run("upstreams").out.splitlines()[1].split() == ["web", "static", "vnswrr2", "3", "1", "ok"]
         table = run("weights", "web", "--json").document
-        assert [peer["weight"] for peer in table["peers"]] == [1, 1, 2]
+        assert [peer["weight"] for peer in table["peers"]] == [250, 250, 500]
         assert [line.split()[3] for line in run("weights").out.splitlines()[2:]] == ["25.0", "25.0", "50.0"]
         assert run("explain", "c").out.splitlines()[0] == "web/c"
         explained = run("explain", "web", "c", "--json").document
@@ -213,6 +215,48 @@ def test_an_operators_day(memcached: Daemon, tmp_path: Path, steelyard: Callable
         too_much = run("pin", "c", "60")
         assert too_much.status == 6
         assert "the pins sum to 120 %" in too_much.err
+
+
+@contextlib.contextmanager
+def unheard(target: str) -> Iterator[str]:
+    """Yield the URL of a way to the controller at `target` on which the answer to a PUT is lost."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer = httpx.get(target + self.path)
+            self.send_response(answer.status_code)
+            self.send_header("ETag", answer.headers["ETag"])
+            self.send_header("Content-Length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        def do_PUT(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            passed_on = {name: self.headers[name] for name in ("Content-Type", "If-Match", "Authorization")}
+            httpx.put(target + self.path, content=body, headers=passed_on).raise_for_status()
+            self.close_connection = True
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_change_that_was_done_unheard_is_no_conflict_at_the_next_controller(
+    memcached: Daemon, tmp_path: Path, steelyard: Callable[..., Ran]
+) -> None:
+    file = tmp_path / "wanted.yaml"
+    with running(memcached, tmp_path) as controller, unheard(controller.url) as lossy:
+        file.write_text("upstreams: {web: {picker: least_conn}}")
+        ran = steelyard("--url", f"{lossy},{controller.url}", "apply", str(file))
+        assert (ran.status, ran.out) == (0, "web: picker vnswrr2 -> least_conn\n"), ran.err
+        assert steelyard("--url", controller.url, "apply", str(file)).out == "web: nothing to do\n"
 
 
 def test_apply_declares_what_the_file_says_and_leaves_the_rest(
@@ -306,7 +350,7 @@ def test_a_pipe_gets_a_line_for_each_tick(
         ran = steelyard("--url", controller.url, "watch", "--count", "2")
         assert ran.status == 0
         first, second = ran.out.splitlines()
-        assert first.endswith(": a 1 25.0%, b 1 25.0%, c 2 50.0%")
+        assert first.endswith(": a 250 25.0%, b 250 25.0%, c 500 50.0%")
         assert first.startswith("web ")
         assert first != second
         ran = steelyard("--url", controller.url, "watch", "web", "--count", "2", "--json")
@@ -357,8 +401,7 @@ def test_watch_ends_with_its_upstream(
     with running(memcached, tmp_path, declared="{}\n") as controller:
         assert steelyard("--url", controller.url, "apply", str(file)).status == 0
         with watching(controller, log) as process:
-            request = urllib.request.Request(f"{controller.url}/v1/upstreams/web", method="DELETE")  # noqa: S310
-            urllib.request.urlopen(request, timeout=5).close()  # noqa: S310
+            httpx.delete(f"{controller.url}/v1/upstreams/web", headers=own_token()).raise_for_status()
             assert process.wait(timeout=PATIENCE_S) == 5
     assert log.read_text().splitlines()[-1] == "steelyard: upstream web has been deleted"
 

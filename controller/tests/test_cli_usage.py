@@ -9,20 +9,41 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from steelyard_controller import laws
-from steelyard_controller.cli import main, options, problems
-from steelyard_controller.cli.exits import MEANINGS, Exit, UsageError
+from steelyard_controller import generated_token, laws
+from steelyard_controller.cli import connection_flags, error_answers, main
+from steelyard_controller.cli.api_client import Controllers
+from steelyard_controller.cli.exit_status import MEANINGS, Exit, UsageError
 
 
-def connection(*arguments: str, **environment: str) -> options.Connection:
+def connection(*arguments: str, **environment: str) -> connection_flags.Connection:
     parser = argparse.ArgumentParser()
-    options.add(parser)
-    return options.connection(parser.parse_args(arguments), environment)
+    connection_flags.add(parser)
+    return connection_flags.connection(parser.parse_args(arguments), environment)
 
 
 def test_the_default_is_the_controller_on_this_machine() -> None:
     found = connection()
     assert (found.urls, found.token, found.token_file) == (("http://127.0.0.1:8081",), None, None)
+
+
+def test_the_token_that_a_controller_here_made_goes_to_this_machine_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("STEELYARD_TOKEN", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    here, elsewhere = "http://127.0.0.1:8081", "http://ctl.example:8081"
+    with Controllers(connection("--url", here)) as controllers:
+        assert controllers.token_for(here) is None
+        made = generated_token.read_or_make(generated_token.path({"XDG_STATE_HOME": str(tmp_path)}))
+        for url in (here, "http://localhost", "http://[::1]:8081"):
+            assert controllers.token_for(url) == made
+        assert controllers.token_for(elsewhere) is None
+    assert main(["page"]) == 0
+    assert capsys.readouterr().out == f"{here}/#token={made}\n"
+    assert main(["page", "--url", elsewhere]) == 0
+    assert capsys.readouterr().out == f"{elsewhere}/\n"
+    with Controllers(connection("--url", elsewhere, **{"STEELYARD_TOKEN": "given"})) as controllers:
+        assert controllers.token_for(elsewhere) == controllers.token_for(here) == "given"
 
 
 def test_flags_are_stronger_than_the_environment() -> None:
@@ -71,7 +92,7 @@ def test_a_secret_in_a_url_is_refused_and_not_repeated() -> None:
 
 
 def test_of_several_tokens_in_a_file_the_first_is_used() -> None:
-    assert options.as_token("\n first-token \nsecond\n", "t") == "first-token"
+    assert connection_flags.as_token("\n first-token \nsecond\n", "t") == "first-token"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +153,7 @@ def problem(status: int, **members: Any) -> bytes:
     [(401, 4), (403, 4), (404, 5), (409, 6), (412, 6), (422, 6), (500, 6), (502, 3), (503, 3)],
 )
 def test_every_error_answer_has_its_exit_status(status: int, exit_status: int) -> None:
-    failure = problems.failure("http://a", status, problem(status, detail="why"))
+    failure = error_answers.failure("http://a", status, problem(status, detail="why"))
     assert failure.status == exit_status
     assert "why" in str(failure)
 
@@ -140,12 +161,12 @@ def test_every_error_answer_has_its_exit_status(status: int, exit_status: int) -
 def test_the_mistakes_of_a_document_are_said_once_each() -> None:
     detail = "pin: 120 is too much"
     errors = [{"field": "pin", "message": "120 is too much"}, {"field": "state", "message": "no such"}]
-    failure = problems.failure("http://a", 422, problem(422, detail=detail, errors=errors))
+    failure = error_answers.failure("http://a", 422, problem(422, detail=detail, errors=errors))
     assert str(failure) == "pin: 120 is too much; state: no such"
 
 
 def test_a_missing_token_says_how_to_give_one() -> None:
-    failure = problems.failure("http://a", 401, problem(401, detail="a token is needed"))
+    failure = error_answers.failure("http://a", 401, problem(401, detail="a token is needed"))
     assert str(failure) == ("http://a: a token is needed; give a token with --token-file or STEELYARD_TOKEN")
 
 
@@ -168,6 +189,52 @@ def test_the_page_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
     for command in commands:
         assert f"`steelyard {command}" in page
+
+
+DERIVED = json.loads((Path(__file__).parents[2] / "docs/contract/derived-keys.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        (("agent", "web/server-1"), DERIVED["keys"]["agent web/server-1"]),
+        (("lb", "edge-1"), DERIVED["load_balancer"]["key"]),
+        (("token", "web/server-1"), DERIVED["token"]["token"]),
+    ],
+)
+def test_keys_prints_what_the_examples_say(
+    arguments: tuple[str, str], printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    file = tmp_path / "key"
+    file.write_text(f"{DERIVED['shared']}\n")
+    assert main(["keys", *arguments, "--key-file", str(file)]) == 0
+    assert capsys.readouterr().out == f"{printed}\n"
+    monkeypatch.setenv("STEELYARD_KEY", DERIVED["shared"])
+    assert main(["keys", *arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["value"] == printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "said"),
+    [
+        (("agent", "server-1"), DERIVED["shared"], "write it as UPSTREAM/SERVER"),
+        (("token", "web/-"), DERIVED["shared"], "cannot be the name of a server"),
+        (("lb", "a/b"), DERIVED["shared"], "cannot be the name of a load balancer"),
+        (("lb", "edge-1"), None, "name its file with --key-file"),
+        (("lb", "edge-1"), "short", "a key has at least 16 bytes"),
+        (("lb", "edge-2"), DERIVED["load_balancer"]["key"], "no other can be derived"),
+    ],
+)
+def test_keys_refuses_what_gives_no_key(
+    arguments: tuple[str, str], key: str | None, said: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.delenv("STEELYARD_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("STEELYARD_KEY", key)
+    assert main(["keys", *arguments]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_an_unknown_command_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,10 +6,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller.cli import documents, figures
-from steelyard_controller.cli.look import Look
-from steelyard_controller.cli.table import Cell, Column, table
-from steelyard_controller.cli.views import change, explain, history, peers, status, watch, weights
+from steelyard_controller.cli import api_documents
+from steelyard_controller.cli.terminal import numbers
+from steelyard_controller.cli.terminal.style import Look
+from steelyard_controller.cli.terminal.text_table import Cell, Column, table
+from steelyard_controller.cli.views import (
+    live_table,
+    peer_change,
+    peer_table,
+    service_status,
+    share_history,
+    weight_explanation,
+)
 
 from .cli_documents import live, overview, row, service, unknown
 
@@ -21,12 +29,12 @@ def text(lines: list[str]) -> str:
     return "\n".join(lines)
 
 
-def of(document: dict[str, Any]) -> documents.Overview:
-    return documents.Overview.model_validate(document)
+def of(document: dict[str, Any]) -> api_documents.Overview:
+    return api_documents.Overview.model_validate(document)
 
 
 def test_an_upstream_at_full_width() -> None:
-    assert text(status.of_overview(of(overview()), PIPED)) == (
+    assert text(service_status.of_overview(of(overview()), PIPED)) == (
         "web  law steelyard, picker vnswrr2, revision 4, table 3.118, H 0.3, L 0.4\n"
         "PEER      STATE  WEIGHT  SHARE %                PIN %  SCORE  CPU %  NET %  IO %  MEM %  DONE/tick"
         "  FAILED/tick  IN FLIGHT  LATENCY ms  SAMPLE s  BASELINE  ADDRESS\n"
@@ -44,7 +52,7 @@ def test_an_upstream_at_full_width() -> None:
 
 
 def test_a_narrow_terminal_gets_fewer_columns() -> None:
-    assert text(peers.of_overview(of(overview()), Look(width=60))) == (
+    assert text(peer_table.of_overview(of(overview()), Look(width=60))) == (
         "PEER      STATE  WEIGHT  SHARE %  PIN %  CPU %  SAMPLE s\n"
         "server-1  up        267     26.7            42       0.8\n"
         "server-2  up        733     73.3   73.3      -         -\n"
@@ -53,7 +61,7 @@ def test_a_narrow_terminal_gets_fewer_columns() -> None:
 
 
 def test_a_very_narrow_terminal_gets_shorter_names() -> None:
-    assert text(peers.of_overview(of(overview()), Look(width=30))) == (
+    assert text(peer_table.of_overview(of(overview()), Look(width=30))) == (
         "PEER    STATE  WEIGHT  SHARE %\n"
         "serve…  up        267     26.7\n"
         "serve…  up        733     73.3\n"
@@ -62,9 +70,9 @@ def test_a_very_narrow_terminal_gets_shorter_names() -> None:
 
 
 def test_a_column_that_says_nothing_of_anybody_is_left_out() -> None:
-    without = peers.of_overview(of(overview(live(), live("server-2"))), PIPED)
+    without = peer_table.of_overview(of(overview(live(), live("server-2"))), PIPED)
     assert "PIN %" not in without[0]
-    assert "PIN %" in peers.of_overview(of(overview(live(pin=5.0))), PIPED)[0]
+    assert "PIN %" in peer_table.of_overview(of(overview(live(pin=5.0))), PIPED)[0]
 
 
 @given(
@@ -87,26 +95,26 @@ def test_no_line_is_wider_than_the_terminal(width: int, rows: list[dict[str, Any
     document = of(overview(*rows, degraded=["memcached 127.0.0.1:11211: connection refused"], alert=True))
     look = Look(width=width, colour=colour)
     lines = [
-        *status.of_overview(document, look),
-        *status.of_service(documents.Service.model_validate(service()), look),
-        *status.of_upstreams([documents.Row.model_validate(row())], look),
-        *watch.screen(document, ["server-1: state up -> drain"], look, 24),
+        *service_status.of_overview(document, look),
+        *service_status.of_service(api_documents.Service.model_validate(service()), look),
+        *service_status.of_upstreams([api_documents.Row.model_validate(row())], look),
+        *live_table.screen(document, ["server-1: state up -> drain"], look, 24),
     ]
     assert max(len(ANSI.sub("", line)) for line in lines) <= width
 
 
 def test_no_colour_no_escape() -> None:
     document = of(overview(alert=True, degraded=["x"], refused={"now": {"a": "b"}, "count": {}}))
-    assert "\x1b" not in text(status.of_overview(document, Look(width=200)))
-    coloured = text(status.of_overview(document, Look(width=200, colour=True)))
+    assert "\x1b" not in text(service_status.of_overview(document, Look(width=200)))
+    coloured = text(service_status.of_overview(document, Look(width=200, colour=True)))
     assert "\x1b[" in coloured
-    assert ANSI.sub("", coloured) == text(status.of_overview(document, Look(width=200)))
+    assert ANSI.sub("", coloured) == text(service_status.of_overview(document, Look(width=200)))
 
 
 def test_what_somebody_wrote_cannot_steer_the_terminal() -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\r\n\u202e"
     document = of(overview(refused={"now": {f"sample of {evil}": evil}, "count": {}}, degraded=[evil]))
-    shown = text(status.of_overview(document, PIPED))
+    shown = text(service_status.of_overview(document, PIPED))
     assert shown.splitlines()[-2:] == [
         "refused: sample of \ufffd]0;owned\ufffd\ufffd[2J\ufffd\ufffd\ufffd: "
         "\ufffd]0;owned\ufffd\ufffd[2J\ufffd\ufffd\ufffd",
@@ -123,7 +131,7 @@ def test_high_load_and_what_is_wrong_are_said() -> None:
             degraded=["memcached 127.0.0.1:11211: connection refused"],
         )
     )
-    lines = status.of_overview(document, Look(width=200, colour=True))
+    lines = service_status.of_overview(document, Look(width=200, colour=True))
     assert "\x1b[1;31m  high load\x1b[0m" in lines[0]
     assert "\x1b[1;31m 0.20\x1b[0m" in lines[2]
     assert "\x1b[33m    12.0\x1b[0m" in lines[2]
@@ -147,7 +155,9 @@ def test_high_load_and_what_is_wrong_are_said() -> None:
     ],
 )
 def test_the_controller_says_what_it_is(changes: dict[str, Any], said: str) -> None:
-    assert status.of_service(documents.Service.model_validate(service(**changes)), PIPED) == [said]
+    assert service_status.of_service(api_documents.Service.model_validate(service(**changes)), PIPED) == [
+        said
+    ]
 
 
 @pytest.mark.parametrize(
@@ -165,13 +175,15 @@ def test_the_controller_says_what_it_is(changes: dict[str, Any], said: str) -> N
 def test_well_is_led_ready_and_not_degraded(
     changes: dict[str, Any], rows: list[dict[str, Any]], well: bool
 ) -> None:
-    found = [documents.Row.model_validate(each) for each in rows]
-    assert status.well(documents.Service.model_validate(service(**changes)), found) is well
+    found = [api_documents.Row.model_validate(each) for each in rows]
+    assert service_status.well(api_documents.Service.model_validate(service(**changes)), found) is well
 
 
 def test_the_upstreams_in_a_table() -> None:
     rows = [row(), row("api", ready=False), row("shop", degraded=["state: away", "publishing: too large"])]
-    assert text(status.of_upstreams([documents.Row.model_validate(each) for each in rows], PIPED)) == (
+    assert text(
+        service_status.of_upstreams([api_documents.Row.model_validate(each) for each in rows], PIPED)
+    ) == (
         "UPSTREAM  LAW        PICKER   PEERS  REVISION  STATUS\n"
         "web       steelyard  vnswrr2      3         4  ok\n"
         "api       steelyard  vnswrr2      3         4  not ready: no tick yet\n"
@@ -180,7 +192,7 @@ def test_the_upstreams_in_a_table() -> None:
 
 
 def test_no_upstream_says_how_to_declare_one() -> None:
-    assert "steelyard apply FILE" in text(status.of_upstreams([], PIPED))
+    assert "steelyard apply FILE" in text(service_status.of_upstreams([], PIPED))
 
 
 TABLE: dict[str, Any] = {
@@ -194,8 +206,8 @@ TABLE: dict[str, Any] = {
 
 
 def test_a_weight_table_with_bars_relative_to_the_largest_share() -> None:
-    found = documents.Table.model_validate(TABLE)
-    assert text(weights.of_table(found, Look(ascii_only=True))) == (
+    found = api_documents.Table.model_validate(TABLE)
+    assert text(peer_table.of_table(found, Look(ascii_only=True))) == (
         "web  table 3.118, law static, picker swrr\n"
         "PEER  STATE   WEIGHT  SHARE %                BASELINE  ADDRESS\n"
         "a     up           3     75.0  ############         3  10.0.0.1:80\n"
@@ -206,12 +218,16 @@ def test_a_weight_table_with_bars_relative_to_the_largest_share() -> None:
 
 def test_backups_have_the_shares_while_nobody_is_up() -> None:
     rows = [{**each, "state": "down" if each["state"] == "up" else "backup"} for each in TABLE["peers"]]
-    assert peers.shares_of(documents.Table.model_validate({**TABLE, "peers": rows})) == [0.0, 0.0, 1.0]
-    assert peers.shares_of(documents.Table.model_validate({**TABLE, "peers": []})) == []
+    assert peer_table.shares_of(api_documents.Table.model_validate({**TABLE, "peers": rows})) == [
+        0.0,
+        0.0,
+        1.0,
+    ]
+    assert peer_table.shares_of(api_documents.Table.model_validate({**TABLE, "peers": []})) == []
 
 
-def explanation(**changes: Any) -> documents.Explanation:
-    return documents.Explanation.model_validate(
+def explanation(**changes: Any) -> api_documents.Explanation:
+    return api_documents.Explanation.model_validate(
         {
             "id": "server-1", "law": "steelyard", "weight": 267.3, "weight_before": 270.1, "published": 89,
             "baseline": 333.3, "score": 0.6217, "capacity_estimate": 410.4, "alert": False,
@@ -225,7 +241,7 @@ def explanation(**changes: Any) -> documents.Explanation:
 
 
 def test_an_explanation_begins_with_the_sentence() -> None:
-    assert text(explain.of_explanation("web", explanation(), PIPED)) == (
+    assert text(weight_explanation.of_explanation("web", explanation(), PIPED)) == (
         "web/server-1\n"
         "267 because it does 410 requests per busy second\n"
         "\n"
@@ -250,12 +266,12 @@ def test_an_explanation_begins_with_the_sentence() -> None:
 
 
 def test_a_sentence_is_broken_between_words() -> None:
-    lines = explain.of_explanation("web", explanation(), Look(width=30))
+    lines = weight_explanation.of_explanation("web", explanation(), Look(width=30))
     assert lines[1:3] == ["267 because it does 410", "requests per busy second"]
 
 
-def declared(**changes: Any) -> documents.Declared:
-    return documents.Declared.model_validate({"id": "server-1", "address": "10.0.0.11:80", **changes})
+def declared(**changes: Any) -> api_documents.Declared:
+    return api_documents.Declared.model_validate({"id": "server-1", "address": "10.0.0.11:80", **changes})
 
 
 @pytest.mark.parametrize(
@@ -269,27 +285,27 @@ def declared(**changes: Any) -> documents.Declared:
     ],
 )
 def test_a_change_says_before_and_after(before: dict[str, Any], after: dict[str, Any], said: str) -> None:
-    assert change.of_change("web", declared(**before), declared(**after), PIPED) == said
+    assert peer_change.of_change("web", declared(**before), declared(**after), PIPED) == said
 
 
 def test_shares_before_and_after_of_those_that_moved() -> None:
     before = of(overview(live("a", share=0.5), live("b", share=0.3), live("c", share=0.2)))
     after = of(overview(live("a", share=0.0), live("b", share=0.8), live("c", share=0.2), live("d", share=0)))
-    assert text(change.of_shares(before, after, PIPED)) == (
+    assert text(peer_change.of_shares(before, after, PIPED)) == (
         "PEER  SHARE % BEFORE  AFTER  CHANGE\n"
         "a               50.0    0.0   -50.0\n"
         "b               30.0   80.0   +50.0\n"
         "d                  -    0.0       -"
     )
-    assert change.of_shares(before, before, PIPED) == ["no share has moved"]
+    assert peer_change.of_shares(before, before, PIPED) == ["no share has moved"]
 
 
 def test_draining_the_last_one_is_said() -> None:
-    assert change.alone(of(overview()), PIPED) == []
-    assert change.alone(of(overview(live(state="drain"), live("b", state="backup"))), PIPED) == [
+    assert peer_change.alone(of(overview()), PIPED) == []
+    assert peer_change.alone(of(overview(live(state="drain"), live("b", state="backup"))), PIPED) == [
         "no server of web is up: its backups serve now"
     ]
-    (line,) = change.alone(of(overview(live(state="drain"))), PIPED)
+    (line,) = peer_change.alone(of(overview(live(state="drain"))), PIPED)
     assert line == "no server of web is up: requests get a 502 until one is"
 
 
@@ -298,20 +314,20 @@ def test_history_draws_each_course() -> None:
         {"at_ms": 1000 * at, "ids": ["a", "b"], "weight": [1, 1], "share": [at / 8, 1 - at / 8]}
         for at in range(9)
     ]
-    found = documents.History.model_validate({"upstream": "web", "moments": moments})
-    assert text(history.of_history(found, PIPED)) == (
+    found = api_documents.History.model_validate({"upstream": "web", "moments": moments})
+    assert text(share_history.of_history(found, PIPED)) == (
         "web  9 moments of the last 8 s\n"
         "PEER  SHARE % NOW  LEAST   MOST  COURSE\n"
         "a           100.0    0.0  100.0  ▁▂▃▄▅▅▆▇█\n"
         "b             0.0    0.0  100.0  █▇▆▅▅▄▃▂▁"
     )
-    empty = documents.History(upstream="web", moments=[])
-    assert history.of_history(empty, PIPED) == ["web: nothing is remembered yet"]
+    empty = api_documents.History(upstream="web", moments=[])
+    assert share_history.of_history(empty, PIPED) == ["web: nothing is remembered yet"]
 
 
 def test_the_screen_is_never_higher_than_the_terminal() -> None:
     document = of(overview(*(live(f"server-{n}") for n in range(100)), degraded=["state: away"]))
-    lines = watch.screen(document, ["changed: server-1: state up -> drain"], Look(width=80), 24)
+    lines = live_table.screen(document, ["changed: server-1: state up -> drain"], Look(width=80), 24)
     assert len(lines) == 24
     assert lines[16:] == [
         "86 more servers: enlarge the window, or `steelyard status`",
@@ -323,13 +339,16 @@ def test_the_screen_is_never_higher_than_the_terminal() -> None:
         "changed: server-1: state up -> drain",
         "q or ctrl-C ends",
     ]
-    assert len(watch.screen(document, ["a", "b", "c"], Look(width=80), 2)) == 2
-    assert watch.screen(None, [], Look(width=80), 24) == ["waiting for the first tick", "q or ctrl-C ends"]
+    assert len(live_table.screen(document, ["a", "b", "c"], Look(width=80), 2)) == 2
+    assert live_table.screen(None, [], Look(width=80), 24) == [
+        "waiting for the first tick",
+        "q or ctrl-C ends",
+    ]
 
 
 def test_a_line_for_a_pipe() -> None:
     document = of(overview(live(), unknown("server-2", state="drain", share=0.0), alert=True))
-    assert watch.line(document) == "web 3.118 alert: server-1 267 26.7%, server-2 267 0.0% drain"
+    assert live_table.line(document) == "web 3.118 alert: server-1 267 26.7%, server-2 267 0.0% drain"
 
 
 @pytest.mark.parametrize(
@@ -346,7 +365,7 @@ def test_a_line_for_a_pipe() -> None:
     ],
 )
 def test_figures_have_the_digits_that_tell_something(value: float | None, shown: str) -> None:
-    assert figures.figure(value) == shown
+    assert numbers.figure(value) == shown
 
 
 @pytest.mark.parametrize(
@@ -354,22 +373,22 @@ def test_figures_have_the_digits_that_tell_something(value: float | None, shown:
     [(0.9, "0 s"), (61, "1 min 1 s"), (3600, "1 h"), (7512, "2 h 5 min"), (90_000, "1 d 1 h")],
 )
 def test_spans_have_two_units(seconds: float, shown: str) -> None:
-    assert figures.span(seconds) == shown
+    assert numbers.span(seconds) == shown
 
 
 def test_a_bar_shows_even_the_smallest_share() -> None:
-    assert figures.bar(0.0, 8, ascii_only=False) == ""
-    assert figures.bar(1e-9, 8, ascii_only=False) == "▏"
-    assert figures.bar(0.5, 8, ascii_only=False) == "████"
-    assert figures.bar(7.0, 8, ascii_only=False) == "█" * 8
-    assert figures.bar(1e-9, 8, ascii_only=True) == "#"
+    assert numbers.bar(0.0, 8, ascii_only=False) == ""
+    assert numbers.bar(1e-9, 8, ascii_only=False) == "▏"
+    assert numbers.bar(0.5, 8, ascii_only=False) == "████"
+    assert numbers.bar(7.0, 8, ascii_only=False) == "█" * 8
+    assert numbers.bar(1e-9, 8, ascii_only=True) == "#"
 
 
 def test_a_course_with_gaps_and_one_of_nothing() -> None:
-    assert figures.sparkline([None, 1.0, 0.0], 40, ascii_only=False) == " █▁"
-    assert figures.sparkline([0.0, 0.0], 40, ascii_only=True) == "__"
-    assert figures.sparkline([], 40, ascii_only=False) == ""
-    assert len(figures.sparkline([1.0] * 1000, 40, ascii_only=False)) == 40
+    assert numbers.sparkline([None, 1.0, 0.0], 40, ascii_only=False) == " █▁"
+    assert numbers.sparkline([0.0, 0.0], 40, ascii_only=True) == "__"
+    assert numbers.sparkline([], 40, ascii_only=False) == ""
+    assert len(numbers.sparkline([1.0] * 1000, 40, ascii_only=False)) == 40
 
 
 def test_the_least_important_column_goes_first() -> None:

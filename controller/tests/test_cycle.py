@@ -1,10 +1,12 @@
 """What one upstream's cycle takes up from the store, and what it knows better."""
 
-from steelyard_controller.cycle import Cycle
-from steelyard_controller.declared.declaration import Declaration
-from steelyard_controller.declared.upstream import Peer, Upstream
-from steelyard_controller.outcome import shares
-from steelyard_controller.state.saved import Saved
+from dataclasses import replace
+
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.store.saved_state import SavedState
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import shares
 
 from .examples import report, sample
 
@@ -41,6 +43,16 @@ def test_a_successor_begins_with_the_weights_of_the_one_before() -> None:
     assert other.generation == one.generation + 1
 
 
+def test_a_memory_of_the_laws_first_edition_is_forgotten_and_named() -> None:
+    one, other = cycle(), cycle()
+    busy(one, range(1, 20))
+    saved = one.saved(term=3)
+    old = {law: {**memory, "version": 1} for law, memory in saved.memories.items() if law == "steelyard"}
+    assert other.resume(replace(saved, memories={**saved.memories, **old}))
+    assert other.forgotten == ("steelyard",)
+    assert other.generation == one.generation
+
+
 def test_what_the_store_kept_of_an_earlier_tick_is_not_taken_up() -> None:
     one = cycle()
     busy(one, range(1, 5))
@@ -71,7 +83,7 @@ def test_generations_only_rise() -> None:
 
 def test_a_damaged_memory_begins_anew_in_order() -> None:
     one = cycle()
-    assert one.resume(Saved(term=3, generation=17, memories={"steelyard": {"law": "garbage"}}))
+    assert one.resume(SavedState(term=3, generation=17, memories={"steelyard": {"law": "garbage"}}))
     assert one.remembered == ()
     assert busy(one, range(1, 2)) == [0.5, 0.5]
     assert one.generation == 18

@@ -7,14 +7,18 @@ from collections.abc import Awaitable, Callable
 
 import numpy as np
 import pytest
+import redis as plain
 from pymemcache.client.base import Client
-from steelyard_agent import wire
-from steelyard_controller.declared.upstream import Blend, Peer, Upstream
-from steelyard_controller.pipeline import weight_table
-from steelyard_controller.pipeline.weight_table import WeightTable
-from steelyard_controller.state.store import Lost
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import Blend, Peer, Upstream
+from steelyard_controller.dns.peer_addresses import PeerAddresses
+from steelyard_controller.dns.resolver import Resolver
+from steelyard_controller.store.interface import LeaseLost
+from steelyard_protocol import weight_table, wire
+from steelyard_protocol.weight_table import WeightTable
 
-from conftest import Daemon
+from conftest import PATIENCE_S, Daemon
+from testing.hostile_servers import dripping
 
 from .examples import report, sample
 from .session import Session, session
@@ -31,11 +35,12 @@ def _run(
     steps: Callable[[Session], Awaitable[None]],
     *,
     lease_s: float = 3.0,
+    servers: str | None = None,
     **changes: object,
 ) -> None:
     async def run() -> None:
         file = {"web": WEB.model_copy(update=changes)}
-        async with session(memcached, redis, file=file, unix_s=NOW_S, lease_s=lease_s) as it:
+        async with session(memcached, redis, file=file, servers=servers, unix_s=NOW_S, lease_s=lease_s) as it:
             await it.lead()
             await steps(it)
 
@@ -110,7 +115,7 @@ def test_garbage_moves_no_weight_and_is_told_once(
             await it.tick(float(tick))
         after = [peer.weight for peer in _published(memcached).peers]
         assert before == after
-        assert it.outcome.intake.refused == {"not_json": 9, "too_large": 3}
+        assert it.outcome.inbox.refused == {"not_json": 9, "too_large": 3}
 
     _run(memcached, redis_server, steps)
     assert len([line for line in caplog.messages if "refused" in line]) == 6
@@ -142,7 +147,7 @@ def test_a_wiped_redis_does_not_send_the_order_backwards(memcached: Daemon, redi
     redis_server.kill()
     redis_server.start()
     # The tables tell that somebody led: he is waited for.
-    _run(memcached, redis_server, once, lease_s=0.5)
+    _run(memcached, redis_server, once, lease_s=1.5)
     assert _published(memcached).order > before.order
 
 
@@ -184,7 +189,7 @@ def test_without_redis_the_loop_goes_on_and_says_so(memcached: Daemon, redis_ser
         await it.tick(1.0)
         redis_server.kill()
         outcome = await it.tick(2.0)
-        assert [fault.split(":")[0] for fault in outcome.degraded] == ["state"]
+        assert [fault.split(":")[0] for fault in outcome.degraded] == ["saving"]
         assert _published(memcached).generation == 2
         redis_server.start()
         await it.lead()
@@ -206,12 +211,29 @@ def test_without_memcached_the_loop_goes_on_and_refills_it(memcached: Daemon, re
     _run(memcached, redis_server, steps)
 
 
+def test_where_one_memcached_of_two_drips_the_samples_of_the_other_are_used(
+    memcached: Daemon, redis_server: Daemon
+) -> None:
+    async def steps(it: Session) -> None:
+        for tick in range(1, 12):
+            await _busy_tick(it, memcached, tick, cpu_of_a=0.9)
+            assert set(it.outcome.inbox.samples) == set("abc")
+            assert it.outcome.degraded == (f"memcached {hostile.address}: timed out",)
+
+    with dripping() as hostile:
+        _run(memcached, redis_server, steps, servers=f"{hostile.address},{memcached.address}", lease_s=60.0)
+        assert hostile.is_dripping
+    a, b, c = (peer.weight for peer in _published(memcached).peers)
+    assert a * 2 < b
+    assert abs(b - c) <= 1
+
+
 def test_what_is_found_after_a_pause_is_kept_but_teaches_nothing(
     memcached: Daemon, redis_server: Daemon
 ) -> None:
     async def steps(it: Session) -> None:
         await _busy_tick(it, memcached, 1, cpu_of_a=0.9)
-        assert set(it.outcome.intake.samples) == set("abc")
+        assert set(it.outcome.inbox.samples) == set("abc")
         assert math.isnan(it.outcome.snapshot.completed[0])
         await _busy_tick(it, memcached, 2, cpu_of_a=0.9)
         assert it.outcome.snapshot.completed.tolist() == [100, 100, 100]
@@ -247,7 +269,7 @@ def test_a_table_of_a_higher_term_ends_this_one_before_anything_is_written(
     async def steps(it: Session) -> None:
         await it.tick(1.0)
         _put(memcached, wire.weights_key("web"), weight_table.encode(other))
-        with pytest.raises(Lost, match=f"Memcached holds a table of term {NOW_S + 5}"):
+        with pytest.raises(LeaseLost, match=f"Memcached holds a table of term {NOW_S + 5}"):
             await it.tick(2.0)
         assert _published(memcached) == other
 
@@ -267,3 +289,71 @@ def test_an_upstream_that_is_declared_again_goes_on_above_its_last_generation(
         assert _published(memcached).order == (NOW_S, 4)
 
     _run(memcached, redis_server, steps)
+
+
+def test_an_upstream_whose_tick_fails_stops_no_other_and_goes_on_when_it_can(
+    memcached: Daemon, redis_server: Daemon, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def steps(it: Session) -> None:
+        it.loop.add("api", Declaration(upstream=WEB))
+        await it.tick(1.0)
+        web, api = it.loop.cycles["web"], it.loop.cycles["api"]
+        monkeypatch.setattr(web, "advance", lambda *_, **__: 1 / 0)
+        for tick in (2.0, 3.0):
+            await it.tick(tick)
+        assert (web.generation, api.generation, web.failures, api.failures) == (1, 3, 2, 0)
+        assert _published(memcached).generation == 1  # the last table holds
+        assert [line for line in it.outcome.degraded if line.startswith("tick: it fails (ZeroDivisionError")]
+        assert api.outcome is not None
+        assert api.outcome.degraded == ()
+        assert [record.message for record in caplog.records if record.exc_info] == ["web: a tick failed"]
+        monkeypatch.undo()
+        assert (await it.tick(4.0)).degraded == ()
+        assert web.generation == 2
+
+    _run(memcached, redis_server, steps)
+
+
+@pytest.mark.parametrize("kept_by", ["memcached", "redis"])
+def test_a_new_leader_without_dns_keeps_the_addresses_that_its_predecessor_had(
+    memcached: Daemon, redis_server: Daemon, kept_by: str
+) -> None:
+    named = Upstream(peers=[Peer(id="a", address="alpha.test:80"), Peer(id="b", address="beta.test:81")])
+    resolved = {"web": {"a": "10.0.0.1:80", "b": "10.0.0.2:81"}}
+
+    async def away(_: str) -> list[str]:
+        raise OSError("the resolver is away")
+
+    async def run() -> None:
+        async with session(memcached, redis_server, file={"web": named}, unix_s=NOW_S) as first:
+            await first.lead()
+            lease = first.election.lease
+            assert lease is not None
+            for tick in (1.0, 2.0):
+                await first.loop.tick(tick, lease=lease, certain=lambda: True, addresses=resolved)
+        if kept_by == "redis":
+            client = Client(("127.0.0.1", memcached.port))
+            client.flush_all(noreply=False)
+            client.close()
+        else:
+            plain.Redis(port=redis_server.port).delete("steelyard:1:state:web")
+        async with session(memcached, redis_server, file={"web": named}, unix_s=NOW_S, id="b") as second:
+            await second.lead()
+            cycles = second.loop.cycles
+            found = PeerAddresses(
+                Resolver(away), faults_of=second.loop.faults_of, clock=asyncio.get_running_loop().time
+            )
+            async with asyncio.timeout(PATIENCE_S):
+                while "name beta.test" not in second.loop.faults_of("web").now:
+                    assert await found.addresses(cycles) == resolved
+                    await asyncio.sleep(0)
+            lease = second.election.lease
+            assert lease is not None
+            await second.loop.tick(
+                3.0, lease=lease, certain=lambda: True, addresses=await found.addresses(cycles)
+            )
+            await found.close()
+            assert [peer.address for peer in _published(memcached).peers] == ["10.0.0.1:80", "10.0.0.2:81"]
+            assert "10.0.0.1 is kept" in second.loop.faults_of("web").now["name alpha.test"]
+
+    asyncio.run(run())

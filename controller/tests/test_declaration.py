@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from steelyard_controller.declared.declaration import (
+from steelyard_controller.declarations.declaration import (
     Declaration,
     Unknown,
     decode,
@@ -15,7 +15,7 @@ from steelyard_controller.declared.declaration import (
     with_peer,
     without_peer,
 )
-from steelyard_controller.declared.upstream import Blend, Check, Peer, Upstream
+from steelyard_controller.declarations.upstream import Blend, Check, Peer, Upstream
 
 A = Peer(id="a", address="10.0.0.1:80")
 B = Peer(id="b", address="10.0.0.2:80", baseline=2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller.equations import (
+from steelyard_controller.laws.equations import (
     adjusted_weights,
     entropy_weights,
     hardware_shares,

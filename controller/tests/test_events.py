@@ -11,9 +11,9 @@ def drained(queue: object) -> list[bytes]:
 def test_a_listener_gets_what_concerns_his_upstream_and_the_whole_controller() -> None:
     listeners = Listeners()
     with listeners.subscribe("web") as web, listeners.subscribe(None) as everything:
-        listeners.tell(Event("tick", "web", b"1"))
-        listeners.tell(Event("tick", "api", b"2"))
-        listeners.tell(Event("role", None, b"3"))
+        listeners.publish(Event("tick", "web", b"1"))
+        listeners.publish(Event("tick", "api", b"2"))
+        listeners.publish(Event("role", None, b"3"))
         assert (drained(web), drained(everything)) == ([b"1", b"3"], [b"1", b"2", b"3"])
         assert listeners.any_for("api")
     assert not listeners.any_for("web")
@@ -23,5 +23,5 @@ def test_a_slow_listener_loses_the_oldest_and_keeps_nobody_waiting() -> None:
     listeners = Listeners()
     with listeners.subscribe("web") as slow:
         for number in range(MOST_WAITING + 5):
-            listeners.tell(Event("tick", "web", b"%d" % number))
+            listeners.publish(Event("tick", "web", b"%d" % number))
         assert drained(slow) == [b"%d" % number for number in range(5, MOST_WAITING + 5)]

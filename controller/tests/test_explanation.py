@@ -4,8 +4,8 @@ import json
 
 import pytest
 from steelyard_controller import laws
-from steelyard_controller.explanation import explain
-from steelyard_controller.snapshot import Snapshot
+from steelyard_controller.laws.explanation import explain
+from steelyard_controller.laws.snapshot import Snapshot
 
 from .snapshots import snapshot, steps
 
@@ -52,14 +52,14 @@ def test_the_weight_before_is_the_last_answer() -> None:
 def test_capacity_baseline_and_prior() -> None:
     # 100 requests at 0.5 busy, a third of S each.
     assert sentence("steelyard", *[snapshot()] * WARM) == (
-        "333 because it does 200 requests per busy second (baseline 333: prior 0.4 %)"
+        "334 because it does 200 requests per busy second (baseline 333: prior 0.4 %)"
     )
 
 
 def test_a_backlog() -> None:
     text = sentence("steelyard", *[snapshot(cpu=0.9)] * WARM, snapshot(cpu=0.9, in_flight=(100, 1, 1)))
     assert text == (
-        "267 because it does 111 requests per busy second (baseline 333: prior 0.4 %), "
+        "268 because it does 111 requests per busy second (baseline 333: prior 0.4 %), "
         "20 % taken off for a backlog of 0.6 s above the mean"
     )
 
@@ -79,8 +79,15 @@ def test_slowness_and_failures() -> None:
 
 
 def test_a_step_in_speed() -> None:
-    text = sentence("steelyard", *[snapshot()] * WARM, snapshot(cpu=(1.0, 0.5, 0.5)))
+    slower = snapshot(cpu=(1.0, 0.5, 0.5), latency_s=(0.5, 0.01, 0.01))
+    text = sentence("steelyard", *[snapshot()] * WARM, slower)
     assert text.endswith("its speed has just changed, so what was known before is forgotten")
+
+
+def test_what_is_not_ours() -> None:
+    neighbour = snapshot(cpu=(0.45, 0.5, 0.5), completed=(10, 100, 100))
+    text = sentence("steelyard", *[snapshot()] * WARM, neighbour)
+    assert "while something else takes 32 % of it" in text
 
 
 def test_no_sample_yet() -> None:
@@ -96,7 +103,7 @@ def test_a_sample_that_is_missing_now() -> None:
 def test_no_traffic() -> None:
     idle = snapshot(cpu=0.0, completed=0, in_flight=0, latency_s=None)
     assert sentence("steelyard", *[idle] * WARM) == (
-        "333 because it has had no work lately that shows what it can do: on its baseline 333"
+        "334 because it has had no work lately that shows what it can do: on its baseline 333"
     )
 
 
@@ -133,7 +140,7 @@ def test_leaving_pinned_and_out_of_service_read_the_same_under_every_law(law: st
 def test_raised_to_the_least_there_is() -> None:
     text = sentence("static", snapshot(baseline=(1, 1e6, 1e6)))
     assert text == (
-        "0 because that is its baseline, which the law static keeps, raised to 1, the least there is"
+        "1 because that is its baseline, which the law static keeps, raised to 1, the least there is"
     )
 
 
@@ -152,10 +159,10 @@ def test_paper_high_low_between_and_calm() -> None:
         "its 56 % of all scores times its baseline 333, scaled so that all weights sum to 1000"
     )
     assert sentence("paper", snapshot()) == (
-        "333 because no score is at most H = 0.3: it returns to its baseline 333"
+        "334 because no score is at most H = 0.3: it returns to its baseline 333"
     )
     assert sentence("paper", snapshot(cpu=(None, 0.5, 0.5))) == (
-        "333 because there is no sample of it to judge: its baseline is 333"
+        "334 because there is no sample of it to judge: its baseline is 333"
     )
 
 

@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 import pytest
 from steelyard_controller import laws
-from steelyard_controller.decision import Decision
-from steelyard_controller.snapshot import Floats
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.snapshot import Floats
 
 from .fluid import Servers, decisions
 from .snapshots import snapshot
@@ -28,8 +28,8 @@ OVERSHOOT = 0.10
 PEAK_TO_PEAK = 0.05
 
 # What the weight of the slowed server goes below its target, in parts of the step, while its
-# backlog is worked off (steps 6 and 7); at load 0.4 there is none. Measured; see docs/control-law.md.
-UNDERSHOOT = {0.4: 0.0, 0.6: 0.60, 0.75: 0.84, 0.9: 0.92}
+# backlog is worked off (step 6); at load 0.4 there is none. Measured; see docs/control-law.md.
+UNDERSHOOT = {0.4: 0.0, 0.6: 0.03, 0.75: 0.454, 0.9: 0.656}
 
 every_case = pytest.mark.parametrize(
     ("load", "late"), [(load, late) for load in LOADS for late in LATE], ids=str
@@ -38,14 +38,14 @@ every_case = pytest.mark.parametrize(
 
 @cache
 def response(
-    load: float, late: tuple[int, int], law: str = "steelyard", **parameters: float
+    load: float, late: tuple[int, int], law: str = "steelyard", mended: int = MENDED, **parameters: float
 ) -> Sequence[Decision]:
     """Return the decisions while server 0 of four loses half its capacity, and gets it back."""
 
     def event(tick: int, servers: Servers) -> None:
         if tick == BREAKS:
             servers.capacity = np.array([200.0, 400.0, 400.0, 400.0])
-        if tick == MENDED:
+        if tick == mended:
             servers.capacity = np.full(4, 400.0)
 
     samples, reports = late
@@ -93,6 +93,34 @@ def test_a_gain_settles_within_10_ticks(load: float, late: tuple[int, int], what
 
 
 @every_case
+@pytest.mark.parametrize("lasted", [20, 40])
+def test_a_server_that_is_soon_whole_again_is_believed(
+    load: float, late: tuple[int, int], lasted: int
+) -> None:
+    share = shares(response(load, late, mended=BREAKS + lasted), "weights")
+    # Within five ticks it has four fifths of what it is due, whatever its loss has taught.
+    assert (share[BREAKS + lasted + 5 + max(late) :] > 0.8 * 0.25).all()
+
+
+@pytest.mark.parametrize(("load", "at_least"), [(0.5, 0.35), (0.7, 0.6), (0.85, 0.75)])
+def test_a_neighbour_with_a_fixed_appetite_does_not_starve_its_server(load: float, at_least: float) -> None:
+    # It takes half of server 0, whatever is sent there, for three minutes.
+    servers = Servers(capacity=np.full(4, 400.0))
+
+    def event(tick: int, now: Servers) -> None:
+        if tick in (60, 240):
+            now.taken = np.array([0.5 if tick == 60 else 0.0, 0, 0, 0])
+
+    run = decisions(
+        laws.create("steelyard"), servers, ticks=260, demand=lambda _tick: load * 1400.0, event=event
+    )
+    share = shares(list(run), "weights")
+    assert share[70:240].min() > at_least / 7
+    assert share[240:].max() <= 1.1 / 4
+    assert share[245:].min() > 0.8 / 4
+
+
+@every_case
 def test_the_estimate_does_not_overshoot(load: float, late: tuple[int, int]) -> None:
     share = shares(response(load, late), "estimates")
     assert overshoot(share[BREAKS:MENDED], 1 / 4, 1 / 7) <= OVERSHOOT
@@ -117,27 +145,18 @@ def test_below_its_target_the_weight_is_only_while_a_backlog_is_worked_off(
     assert undershoot.max() <= UNDERSHOOT[load] + 0.005
     backlog_s = np.array([each.columns["backlog_s"][0] - each.columns["mean_backlog_s"][0] for each in run])
     assert (backlog_s[undershoot > OVERSHOOT] > 0.03).all()
-    # And nothing but the two factors for it: without them the weight is the estimate.
+    # And nothing but the factors for it: without them the weight is the estimate.
     taken_off = np.array([(each.columns["drain"] * each.columns["slow"]).tolist() for each in run])
     weights = np.array([each.weights for each in run]) / taken_off
     assert overshoot(weights[:, 0] / weights.sum(axis=1), 1 / 4, 1 / 7) <= OVERSHOOT
 
 
-@pytest.mark.parametrize(
-    ("load", "late", "measured"),
-    [
-        *((0.6, 0, 0.00), (0.6, 1, 0.03), (0.6, 2, 0.05)),
-        *((0.75, 0, 0.09), (0.75, 1, 0.22), (0.75, 2, 0.35)),
-        *((0.9, 0, 0.19), (0.9, 1, 0.42), (0.9, 2, 0.65)),
-    ],
-)
-def test_most_of_the_undershoot_is_the_slowness_guard_taking_a_fresh_queue_for_a_fault(
-    load: float, late: int, measured: float
-) -> None:
-    # With kappa = 1000 the guard is as good as off, and what is left is the drain.
-    share = shares(response(load, (late, late), kappa=1000.0), "weights")[BREAKS:MENDED]
-    assert overshoot(share, 1 / 4, 1 / 7) == pytest.approx(measured, abs=0.006)
-    assert settling(share, 1 / 7) <= SETTLED
+@every_case
+def test_the_slowness_guard_takes_no_fresh_queue_for_a_fault(load: float, late: tuple[int, int]) -> None:
+    # It judges by the load of the window or of the last five seconds, whichever is more.
+    if late[0] <= late[1]:
+        slow = [each.columns["slow"][0] for each in response(load, late)[BREAKS:MENDED]]
+        assert min(slow) > 0.99
 
 
 @every_case
@@ -238,7 +257,7 @@ def test_200_random_ticks_keep_every_invariant() -> None:
             assert decision.weights.sum() == pytest.approx(decision.total)
             assert decision.weights.min() > 0
             assert decision.published.min() >= 1
-            assert decision.published.sum() * decision.divisor == decision.total
+            assert decision.published.sum() == decision.total
             assert decision.entropy_weights.sum() == pytest.approx(1)
             assert laws.decode_memory(law, laws.encode_memory(name, memories[name])) is not None
 

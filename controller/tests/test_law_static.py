@@ -10,7 +10,7 @@ def test_weights_are_the_operators_baselines_whatever_happens() -> None:
     storm = snapshot(cpu=(1.0, 0.1, 0.5), failed=(90, 0, 0), in_flight=(900, 0, 0), baseline=(1, 2, 7))
     _, decision = steps(STATIC, [storm] * 20)
     assert decision.weights == pytest.approx([100, 200, 700], rel=1e-12)
-    assert decision.published.tolist() == [1, 2, 7]
+    assert decision.published.tolist() == [100, 200, 700]
 
 
 def test_without_baselines_the_hardware_decides() -> None:

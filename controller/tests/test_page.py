@@ -18,17 +18,19 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 from pymemcache.client.base import Client
-from steelyard_agent import wire
+from steelyard_controller import cli
+from steelyard_protocol import wire
 
 from conftest import Daemon, free_port
 
 from .page_rig import Feeder, wait_for
 from .page_world import FIVE, World
+from .processes import LOCAL, own_token
 
 pytestmark = pytest.mark.integration
 
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
 TICK_S = 0.2
 ADMIN = "a-token-of-the-administrators"
 READ = "a-token-of-those-who-look"
@@ -48,7 +50,7 @@ class Site:
 
     def api(self, path: str, **more: Any) -> Any:
         """Return what the API answers."""
-        return httpx.get(self.url + path, **more).json()
+        return LOCAL.get(self.url + path, **more).json()
 
     def declared(self, peer: str) -> Any:
         """Return a peer as declared."""
@@ -106,7 +108,7 @@ def start(memcached: Daemon, tmp_path: Path, built: None) -> Iterator[Start]:  #
         started.append(controller)
         if feed:
             started.append(Feeder(memcached.port, {"web": site.world}, every_s=TICK_S).__enter__())
-        wait_for(lambda: httpx.get(site.url + "/readyz").status_code == 200, "the first tick")
+        wait_for(lambda: LOCAL.get(site.url + "/readyz").status_code == 200, "the first tick")
         return site
 
     yield starting
@@ -162,6 +164,12 @@ def look(browser: Browser) -> Iterator[Look]:
     assert problems == []
 
 
+def give_token(page: Page) -> None:
+    """Let a page have the token from its start, as a tab has it that was opened by the link."""
+    token = own_token()["Authorization"].removeprefix("Bearer ")
+    page.add_init_script(f"sessionStorage.setItem('steelyard-token', '{token}')")
+
+
 def _row(page: Page, peer: str) -> Any:
     return page.locator(f'tbody[data-peer="{peer}"]')
 
@@ -195,9 +203,14 @@ def test_a_value_changes_without_a_reload(start: Start, look: Look) -> None:
     assert page.evaluate("window.sameAsBefore") is True
 
 
-def test_a_server_is_drained_and_restored(start: Start, look: Look) -> None:
+def test_a_server_is_drained_and_restored_by_who_has_the_link(
+    start: Start, look: Look, capsys: pytest.CaptureFixture[str]
+) -> None:
     site = start()
-    page = look(site)
+    assert cli.main(["page", "--url", site.url]) == 0
+    link = capsys.readouterr().out.strip()
+    page = look(site, link.removeprefix(site.url))
+    expect(page).to_have_url(f"{site.url}/#/")
     _row(page, "server-1").get_by_role("button", name="Drain").click()
     expect(page.locator("#ask")).to_contain_text("4 other servers")
     page.locator("#ask").get_by_role("button", name="Drain").click()
@@ -221,7 +234,7 @@ def test_a_drain_that_is_not_confirmed_does_nothing(start: Start, look: Look) ->
 @pytest.mark.parametrize("place", ['tbody[data-peer="server-2"]', "#panel"])
 def test_what_was_done_can_be_undone(start: Start, look: Look, place: str) -> None:
     site = start()
-    page = look(site, "/#/web/server-2" if place == "#panel" else "/")
+    page = look(site, "/#/web/server-2" if place == "#panel" else "/", before=give_token)
     page.locator(place).get_by_role("button", name="Drain").click()
     page.locator("#ask").get_by_role("button", name="Drain").click()
     expect(page.locator("#toast")).to_contain_text("server-2 is draining")
@@ -234,14 +247,15 @@ def test_what_somebody_else_does_is_told(start: Start, look: Look) -> None:
     site = start()
     page = look(site)
     expect(page.locator("#connection")).to_have_text("Live")
-    httpx.patch(f"{site.url}/v1/upstreams/web/peers/server-5", json={"state": "drain"}).raise_for_status()
+    drain = f"{site.url}/v1/upstreams/web/peers/server-5"
+    httpx.patch(drain, json={"state": "drain"}, headers=own_token()).raise_for_status()
     expect(page.locator("#toast")).to_have_text("web: server-5: state up -> drain")
     expect(_row(page, "server-5").locator(".badge")).to_have_text("draining")
 
 
 def test_a_weight_is_pinned_and_unpinned(start: Start, look: Look) -> None:
     site = start()
-    page = look(site)
+    page = look(site, before=give_token)
     _row(page, "server-3").get_by_role("button", name="Pin").click()
     page.get_by_label("Percent of the upstream's weight").fill("100")
     page.locator("#ask").get_by_role("button", name="Pin").click()
@@ -266,7 +280,7 @@ def test_a_link_leads_to_the_reason_of_a_weight(start: Start, look: Look) -> Non
     expect(panel).to_contain_text("paper:")
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
-    assert page.url == f"{site.url}/#/web"
+    expect(page).to_have_url(f"{site.url}/#/web")
 
 
 def test_the_reason_is_reached_by_the_keyboard_and_the_focus_returns(start: Start, look: Look) -> None:
@@ -419,7 +433,8 @@ def test_an_upstream_that_is_declared_meanwhile_appears(start: Start, look: Look
     site = start({})
     page = look(site)
     expect(page.locator("#empty")).to_be_visible()
-    httpx.put(f"{site.url}/v1/upstreams/shop", json={"peers": [{"id": "a", "address": "10.0.9.1:80"}]})
+    shop = {"peers": [{"id": "a", "address": "10.0.9.1:80"}]}
+    httpx.put(f"{site.url}/v1/upstreams/shop", json=shop, headers=own_token()).raise_for_status()
     expect(page.locator("#one-title")).to_have_text("shop")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from steelyard_controller.api import page, problems
+from steelyard_controller.api import page_files, problems
 from steelyard_controller.api.problems import ProblemError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ def static(tmp_path: Path) -> Path:
 
 def _client(static: Path) -> TestClient:
     app = FastAPI(docs_url=None)
-    page.install(app, static)
+    page_files.install(app, static)
     app.add_exception_handler(ProblemError, lambda _, error: problems.answer(error))
     return TestClient(app)
 

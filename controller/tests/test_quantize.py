@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller.quantize import quantize, reduce_by_gcd
-from steelyard_controller.snapshot import Ints
+from steelyard_controller.laws.quantize import quantize
 
 from .snapshots import golden
 
@@ -59,18 +58,3 @@ def test_ten_thousand_peers_one_of_which_pays_for_all_the_others() -> None:
     published = quantize(weights, 20_000)
     assert published[77] == 10_001
     assert (np.delete(published, 77) == 1).all()
-
-
-def test_smallest_terms() -> None:
-    published, divisor = reduce_by_gcd(np.array([250, 500, 250]))
-    assert (published.tolist(), divisor) == ([1, 2, 1], 250)
-
-
-def test_coprime_weights_stay() -> None:
-    published, divisor = reduce_by_gcd(np.array([3, 4]))
-    assert (published.tolist(), divisor) == ([3, 4], 1)
-
-
-def test_smallest_terms_of_nobody() -> None:
-    nobody: Ints = np.empty(0, dtype=np.int64)
-    assert reduce_by_gcd(nobody)[1] == 1

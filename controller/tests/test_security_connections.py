@@ -15,8 +15,8 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
-from steelyard_controller.api import connection
-from steelyard_controller.api.door import Door, Limits
+from steelyard_controller.api import connection_limits
+from steelyard_controller.api.connection_limits import ConnectionLimiter, ConnectionLimits
 
 from .processes import Controller, controller
 
@@ -40,21 +40,21 @@ async def _begun(request: Request) -> AsyncIterator[bytes]:
 
 
 @contextlib.asynccontextmanager
-async def listening(**limits: float) -> AsyncIterator[tuple[int, Door]]:
-    """Yield the port of a server behind a door of small limits, and the door."""
-    door = Door(Limits(**limits))  # type: ignore[arg-type]
+async def listening(**limits: float) -> AsyncIterator[tuple[int, ConnectionLimiter]]:
+    """Yield the port of a server with small connection limits, and the limiter."""
+    limiter = ConnectionLimiter(ConnectionLimits(**limits))  # type: ignore[arg-type]
     app = Starlette(routes=[Route("/", _answer, methods=["GET", "POST"])])
     server = uvicorn.Server(
         uvicorn.Config(
-            app, host="127.0.0.1", port=0, http=connection.through(door), ws="none", log_config=None,
-            timeout_graceful_shutdown=1,
+            app, host="127.0.0.1", port=0, http=connection_limits.protocol_limited_by(limiter), ws="none",
+            log_config=None, timeout_graceful_shutdown=1,
         )
     )  # fmt: skip
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.01)
     try:
-        yield server.servers[0].sockets[0].getsockname()[1], door
+        yield server.servers[0].sockets[0].getsockname()[1], limiter
     finally:
         server.should_exit = True
         await serving
@@ -83,12 +83,12 @@ async def closed(reader: asyncio.StreamReader) -> bool:
 @pytest.mark.parametrize("said", [b"", b"G", GET[:-2], b"POST / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 5000])
 def test_who_does_not_finish_the_head_is_let_go(said: bytes) -> None:
     async def scenario() -> None:
-        async with listening(head_s=0.2) as (port, door):
+        async with listening(head_s=0.2) as (port, limiter):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(said)
             assert await closed(reader)
             writer.close()
-            while door.count:
+            while limiter.count:
                 await asyncio.sleep(0.01)
 
     asyncio.run(scenario())
@@ -150,15 +150,15 @@ def test_who_does_not_read_the_answer_is_let_go_and_who_reads_slowly_is_not() ->
         return reader, writer
 
     async def scenario() -> None:
-        async with listening(unread_s=0.4) as (port, door):
+        async with listening(unread_s=0.4) as (port, limiter):
             _, silent = await request(port)
             reader, slow = await request(port)
             got = 0
             while got < LARGE:
                 got += len(await reader.read(2**20))
-                await asyncio.sleep(0.01 if door.count == 1 else 0.05)
+                await asyncio.sleep(0.01 if limiter.count == 1 else 0.05)
             # The silent one began before, and is gone; the slow one has it all.
-            assert door.count == 1
+            assert limiter.count == 1
             silent.close()
             slow.close()
 
@@ -172,7 +172,7 @@ def test_a_request_that_breaks_in_its_body_is_refused_without_a_traceback(
     head = f"POST /{query} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
 
     async def scenario() -> bytes:
-        async with listening() as (port, door):
+        async with listening() as (port, limiter):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(head)
             if query:
@@ -182,7 +182,7 @@ def test_a_request_that_breaks_in_its_body_is_refused_without_a_traceback(
             with contextlib.suppress(ConnectionError):
                 answer = await reader.read()
             writer.close()
-            while door.count:
+            while limiter.count:
                 await asyncio.sleep(0.01)
             return answer
 
@@ -194,38 +194,38 @@ def test_a_request_that_breaks_in_its_body_is_refused_without_a_traceback(
 
 def test_one_client_cannot_take_every_connection() -> None:
     async def scenario() -> None:
-        async with listening(connections=8, of_one_client=5) as (port, door):
+        async with listening(connections=8, of_one_client=5) as (port, limiter):
             held = [
                 await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
                 for _ in range(7)
             ]
-            while door.count != 5:
+            while limiter.count != 5:
                 await asyncio.sleep(0.01)
             assert await ask(port, "127.0.0.2") == b""
             assert (await ask(port, "127.0.0.3")).startswith(b"HTTP/1.1 200")
             for _, writer in held:
                 writer.close()
-            while door.count:
+            while limiter.count:
                 await asyncio.sleep(0.01)
             assert (await ask(port, "127.0.0.2")).startswith(b"HTTP/1.1 200")
 
     asyncio.run(scenario())
 
 
-def test_a_full_door_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_connections_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     now_s = 0.0
-    door = Door(Limits(connections=2, of_one_client=1), lambda: now_s)
+    limiter = ConnectionLimiter(ConnectionLimits(connections=2, of_one_client=1), lambda: now_s)
     with caplog.at_level(logging.WARNING):
-        assert door.enter("a")
-        assert not door.enter("a")
-        assert door.enter("b")
-        assert not any(door.enter("c") for _ in range(100))
+        assert limiter.admit("a")
+        assert not limiter.admit("a")
+        assert limiter.admit("b")
+        assert not any(limiter.admit("c") for _ in range(100))
         assert len(caplog.messages) == 1
         now_s = 61.0
-        assert not door.enter("c")
+        assert not limiter.admit("c")
         assert len(caplog.messages) == 2
-    door.leave("a")
-    assert door.enter("c")
+    limiter.release("a")
+    assert limiter.admit("c")
 
 
 @pytest.fixture

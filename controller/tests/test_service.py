@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 import redis as plain
 from pymemcache.client.base import Client
-from steelyard_agent import wire
-from steelyard_controller.declared import declaration as declarations
-from steelyard_controller.declared.declaration import (
+from steelyard_controller.declarations import declaration as declarations
+from steelyard_controller.declarations.declaration import (
     Declaration,
     Unknown,
     with_patch,
     with_peer,
     without_peer,
 )
-from steelyard_controller.declared.upstream import Peer, Upstream
-from steelyard_controller.service import Conflict, NotKept, NotLeading, Service
-from steelyard_controller.state.memory_store import InMemory
+from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.service import Conflict, NotLeading, NotStored, Service
+from steelyard_controller.store.memory_store import MemoryStore
+from steelyard_protocol import wire
 
 from conftest import PATIENCE_S, Daemon, free_port
 
@@ -235,9 +235,9 @@ def test_without_redis_nothing_is_changed_and_ticks_go_on(memcached: Daemon, red
         await service.change("api", lambda _: API)
         before = held(service)
         redis_server.kill()
-        with pytest.raises(NotKept, match="the state store is away"):
+        with pytest.raises(NotStored, match="the state store is away"):
             await service.change("web", edit("a", **DRAIN))
-        with pytest.raises(NotKept):
+        with pytest.raises(NotStored):
             await service.change("api", lambda _: None)
         assert held(service) == before
         done = service.views["web"].generation
@@ -262,15 +262,15 @@ def test_a_change_that_redis_did_unheard_is_undone(memcached: Daemon, redis_serv
     async def steps(service: Service) -> None:
         before = held(service)
         proxy.hang()
-        with pytest.raises(NotKept):
+        with pytest.raises(NotStored):
             await service.change("web", edit("a", **DRAIN))
-        with pytest.raises(NotKept):
+        with pytest.raises(NotStored):
             await service.change("new", lambda _: API)
         assert held(service) == before
         proxy.mend()
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                with contextlib.suppress(NotKept):
+                with contextlib.suppress(NotStored):
                     await service.change("web", edit("b", **DRAIN))
                     break
         await until(lambda: stored(redis_server) == held(service))
@@ -336,7 +336,7 @@ def test_a_state_of_a_newer_version_is_left_there_and_the_lease_to_others(
     hand.set("steelyard:1:state:web", '{"v":2}')
 
     async def run() -> None:
-        async with running(memcached, redis_server, lease_s=0.5) as service:
+        async with running(memcached, redis_server, lease_s=1.5) as service:
             await until(lambda: any(line.startswith("leading:") for line in service.degraded))
             assert "run the newer controller" in " ".join(service.degraded)
             assert service.role == "waiting"
@@ -359,7 +359,7 @@ def test_a_damaged_history_stops_nothing(memcached: Daemon, redis_server: Daemon
         )
         assert "steelyard:1:history:web" in service.views["web"].outcome.degraded[0]  # type: ignore[union-attr]
         await until(lambda: hand.exists("steelyard:1:state:web"))
-        with pytest.raises(NotKept):
+        with pytest.raises(NotStored):
             await service.history("web", seconds=60, step_s=1)
         hand.delete("steelyard:1:history:web")
         await until(lambda: hand.exists("steelyard:1:history:web"))
@@ -418,7 +418,7 @@ def test_listeners_hear_of_ticks_changes_and_roles(memcached: Daemon, redis_serv
 
 def test_memory_keeps_no_secret_of_it(memcached: Daemon) -> None:
     async def run() -> None:
-        async with running(memcached, memcached, store=InMemory()) as service:
+        async with running(memcached, memcached, store=MemoryStore()) as service:
             await until(lambda: service.views and service.views["web"].outcome is not None)
             assert (service.volatile, service.document()["state"], service.role) == (True, "memory", "leader")
 

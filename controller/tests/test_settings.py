@@ -25,6 +25,15 @@ def test_a_flag_is_stronger_than_the_environment_than_the_file(
     assert (settings.api_port, settings.tick_s, settings.memcached) == (1003, 3.0, "10.0.0.9:11211")
 
 
+def test_what_kubernetes_sets_for_a_service_called_steelyard_api_is_no_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STEELYARD_API_PORT", "tcp://10.0.0.1:8081")
+    assert load([]).api_port == 8081
+    monkeypatch.setenv("STEELYARD_API_PORT", "9081")
+    assert load([]).api_port == 9081
+
+
 def test_a_redis_url_that_cannot_be_read_is_refused_without_its_password(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -41,6 +50,9 @@ def test_a_redis_url_that_cannot_be_read_is_refused_without_its_password(
         "rediss://user:secret@host:notaport/0",
         "unix://:secret@/run/redis",
         "redis://host/0?db=1&password=secret",
+        "redis+sentinel://:secret@host/main",
+        "rediss+sentinel://host/main?sentinel_password=secret",
+        "redis+cluster://:secret@host",
     ],
 )
 def test_a_redis_password_in_a_flag_is_refused_and_not_repeated(url: str) -> None:
@@ -51,13 +63,17 @@ def test_a_redis_password_in_a_flag_is_refused_and_not_repeated(url: str) -> Non
     assert load(["--state-url", "redis://user@host:6379/0"]).state_url == "redis://user@host:6379/0"
 
 
-@pytest.mark.parametrize("secret", ["key", "admin-token", "agent-token", "read-token", "state-password"])
+@pytest.mark.parametrize(
+    "secret", ["key", "admin-token", "agent-token", "read-token", "state-password", "sentinel-password"]
+)
 def test_a_secret_is_no_flag(secret: str) -> None:
     with pytest.raises(SettingsError, match=f"--{secret}: flags show in process lists"):
         load([f"--{secret}", "x" * 20])
 
 
-@pytest.mark.parametrize("secret", ["key", "admin_token", "agent_token", "read_token", "state_password"])
+@pytest.mark.parametrize(
+    "secret", ["key", "admin_token", "agent_token", "read_token", "state_password", "sentinel_password"]
+)
 def test_a_secret_stands_not_in_the_file_and_comes_only_one_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:

@@ -17,12 +17,11 @@ import pytest
 import redis as redis_client
 from prometheus_client.parser import text_string_to_metric_families
 from pymemcache.client.base import Client
-from steelyard_agent import signature, wire
-from steelyard_controller.declared.upstream import Peer, Upstream
-from steelyard_controller.pipeline import weight_table
-from steelyard_controller.pipeline.weight_table import WeightTable
-from steelyard_controller.state.memory_store import InMemory
-from steelyard_controller.state.store import Store
+from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.store.interface import Store
+from steelyard_controller.store.memory_store import MemoryStore
+from steelyard_protocol import derived_keys, signature, weight_table, wire
+from steelyard_protocol.weight_table import WeightTable
 
 from conftest import PATIENCE_S, Daemon, free_port
 
@@ -83,7 +82,7 @@ def _run(
     unix_s: int = NOW_S,
 ) -> None:
     async def run() -> None:
-        kept = store or InMemory()
+        kept = store or MemoryStore()
         async with session(memcached, None, file={"web": WEB}, store=kept, key=key, unix_s=unix_s) as it:
             await it.lead()
             await steps(it)
@@ -102,7 +101,7 @@ def test_signed_samples_move_the_weights_and_the_table_is_signed(memcached: Daem
         for tick in range(1, 12):
             pipeline.put_tick(tick, cpu_of_a=0.9, seal=_sealed)
             await it.tick(float(tick))
-        assert it.outcome.intake.refused == {}
+        assert it.outcome.inbox.refused == {}
 
     _run(memcached, steps)
     a, b, _ = (peer.weight for peer in pipeline.table().peers)
@@ -127,8 +126,8 @@ def test_forged_samples_and_reports_move_nothing_and_are_counted(
         for tick in range(1, 12):
             pipeline.put_tick(tick, cpu_of_a=0.9, seal=forge)
             await it.tick(float(tick))
-        assert it.outcome.intake.refused == {reason: 4 * 11}
-        assert {refusal.reason for refusal in it.outcome.intake.refusals.values()} == {reason}
+        assert it.outcome.inbox.refused == {reason: 4 * 11}
+        assert {refusal.reason for refusal in it.outcome.inbox.refusals.values()} == {reason}
 
     _run(memcached, steps)
     assert [peer.weight for peer in pipeline.table().peers] == [334, 333, 333]
@@ -140,7 +139,7 @@ def test_a_controller_without_a_key_refuses_signed_values(memcached: Daemon) -> 
     async def steps(it: Session) -> None:
         pipeline.put_tick(1, cpu_of_a=0.9, seal=_sealed)
         outcome = await it.tick(1.0)
-        assert outcome.intake.refused == {"signed": 4}
+        assert outcome.inbox.refused == {"signed": 4}
 
     _run(memcached, steps, key=None)
 
@@ -157,7 +156,7 @@ def test_a_restart_takes_the_order_from_the_signed_table(memcached: Daemon) -> N
 def test_a_forged_table_does_not_choose_the_order(
     memcached: Daemon, caplog: pytest.LogCaptureFixture, seal: Callable[[bytes], bytes]
 ) -> None:
-    pipeline, store = Pipeline(memcached), InMemory()
+    pipeline, store = Pipeline(memcached), MemoryStore()
     _run(memcached, _once, store=store)
     order = pipeline.table().order
     forged = WeightTable(
@@ -167,7 +166,7 @@ def test_a_forged_table_does_not_choose_the_order(
 
     async def steps(it: Session) -> None:
         outcome = await it.tick(1.0)
-        assert sum(outcome.intake.refused.values()) == 1
+        assert sum(outcome.inbox.refused.values()) == 1
 
     _run(memcached, steps, store=store)
     assert pipeline.table().order == (order[0] + 1, order[1] + 1)
@@ -226,19 +225,19 @@ def test_recordings_of_an_earlier_run_move_nothing_and_are_shown(memcached: Daem
         for tick in range(6, 12):
             _play(pipeline, "b2", tick, at_ms=now_ms, cpu_of_a=0.3)
             await it.tick(float(tick))
-        assert it.outcome.intake.refused == {}
-        held = it.outcome.intake
+        assert it.outcome.inbox.refused == {}
+        held = it.outcome.inbox
         for tick, values in enumerate(recorded, 12):
             for name, value in values.items():
                 pipeline.put(name, value)
             outcome = await it.tick(float(tick))
-            assert (outcome.intake.samples, outcome.intake.reports) == (held.samples, held.reports)
-        assert outcome.intake.refused == {"replayed": 4 * 5}
-        assert set(outcome.intake.refusals) == {
+            assert (outcome.inbox.samples, outcome.inbox.reports) == (held.samples, held.reports)
+        assert outcome.inbox.refused == {"replayed": 4 * 5}
+        assert set(outcome.inbox.refusals) == {
             "sample of a", "sample of b", "sample of c", "traffic report of edge-1"
         }  # fmt: skip
         _play(pipeline, "b2", 12, at_ms=now_ms, cpu_of_a=0.3)
-        assert (await it.tick(17.0)).intake.refusals == {}
+        assert (await it.tick(17.0)).inbox.refusals == {}
 
     _run(memcached, steps)
 
@@ -258,19 +257,19 @@ def test_a_standby_that_takes_over_knows_from_redis_what_is_old(
             await first.tick(1.0)
             _play(pipeline, "b2", 1, at_ms=now_ms, cpu_of_a=0.3)
             await first.tick(2.0)
-            assert first.leadership.lease is not None
-            await first.loop.save_all(first.leadership.lease)
+            assert first.election.lease is not None
+            await first.loop.save_last(first.election.lease)
         async with session(memcached, redis_server, file=file, key=KEY, id="b") as second:
             await second.lead()
             for name, value in recorded.items():
                 pipeline.put(name, value)
             outcome = await second.tick(1.0)
-            assert outcome.intake.refused == {"replayed": 4}
-            assert (outcome.intake.samples, outcome.intake.reports) == ({}, {})
+            assert outcome.inbox.refused == {"replayed": 4}
+            assert (outcome.inbox.samples, outcome.inbox.reports) == ({}, {})
             _play(pipeline, "b2", 2, at_ms=now_ms + 1000, cpu_of_a=0.3)
             outcome = await second.tick(2.0)
-            assert set(outcome.intake.samples) == set("abc")
-            assert outcome.intake.refusals == {}
+            assert set(outcome.inbox.samples) == set("abc")
+            assert outcome.inbox.refusals == {}
 
     asyncio.run(run())
 
@@ -282,7 +281,7 @@ def test_an_old_signed_table_and_a_wiped_redis_do_not_send_the_order_backwards(
 
     async def publish(unix_s: int) -> None:
         file = {"web": WEB}
-        async with session(memcached, redis_server, file=file, key=KEY, lease_s=0.3, unix_s=unix_s) as it:
+        async with session(memcached, redis_server, file=file, key=KEY, lease_s=1.5, unix_s=unix_s) as it:
             await it.lead()
             await it.tick(1.0)
 
@@ -401,6 +400,53 @@ def test_a_real_agent_and_controller_share_a_key_and_a_forger_is_shown(
     assert {each.labels["reason"] for each in families["steelyard_refused"].samples} == {"unsigned"}
     for written in tmp_path.glob("*.log"):
         assert KEY.decode() not in written.read_text()
+
+
+def test_a_server_that_is_taken_over_speaks_for_itself_alone(memcached: Daemon, tmp_path: Path) -> None:
+    port, pipeline, log = free_port(), Pipeline(memcached), tmp_path / "controller.log"
+    config = tmp_path / "steelyard.yaml"
+    config.write_text("upstreams: {web: {law: static, peers: []}}\n")
+    controller = [
+        "steelyard_controller", "--config", str(config), "--memcached", memcached.address, "--tick-s", "0.1",
+        "--state-url", "memory://", "--api-port", str(port), "--derived-keys", "require",
+    ]  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    key = {name: derived_keys.derive(KEY, f"agent web/{name}").decode() for name in "ab"}
+    token = {name: derived_keys.token(KEY, "web", name) for name in "ab"}
+
+    def agent(peer: str, *, holds: str) -> Any:
+        command = [
+            "steelyard_agent", "--memcached", memcached.address, "--interval", "0.1", "--peer", peer,
+            "--scope", "host", "--register", url, "--address", "10.0.0.1:80",
+        ]  # fmt: skip
+        given = {"STEELYARD_AGENT_KEY": key[holds], "STEELYARD_AGENT_TOKEN": token[holds]}
+        return _running(command, tmp_path / f"{peer}-{holds}.log", **given)
+
+    def peers() -> dict[str, Any]:
+        body, _ = _fetched(f"{url}/v1/upstreams/web") or (b'{"peers": []}', None)
+        return {peer["id"]: peer for peer in json.loads(body)["peers"]}
+
+    with _running(controller, log, STEELYARD_KEY=KEY.decode()):
+        with agent("a", holds="a"), agent("b", holds="b"):
+            _eventually(lambda: all(peers().get(name, {}).get("utilization") for name in "ab") or None, log)
+        # What a holds makes no sample of b's, registers no c, and signs no table.
+        with agent("b", holds="a"):
+            forged = "sample of b refused (signature): it is not signed with its own key"
+            _eventually(lambda: forged in log.read_text() or None, log)
+            said = "may register and remove a of web alone"
+            _eventually(lambda: said in (tmp_path / "b-a.log").read_text() or None, log)
+        with agent("c", holds="a"):
+            _eventually(lambda: said in (tmp_path / "c-a.log").read_text() or None, log)
+        assert set(peers()) == {"a", "b"}
+        value = pipeline.get(wire.weights_key("web"))
+        assert value is not None
+        opened = {
+            name for name, each in (("a", key["a"].encode()), ("tables", derived_keys.derive(KEY, "tables")))
+            if isinstance(signature.read(each, value, weight_table.decode), WeightTable)
+        }  # fmt: skip
+        assert opened == {"tables"}
+    for written in tmp_path.glob("*.log"):
+        assert not any(secret in written.read_text() for secret in (*key.values(), *token.values()))
 
 
 def test_a_wrong_key_file_is_one_line_and_exits_2(tmp_path: Path) -> None:

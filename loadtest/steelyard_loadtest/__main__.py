@@ -1,22 +1,49 @@
-"""`steelyard-loadtest`: one subcommand a package, each of which adds itself."""
+"""`steelyard-loadtest`: one subcommand a package, each of which adds itself.
+
+The simulator and the resilience tests are distributions of their own; they add theirs by the entry point
+`steelyard_loadtest.commands` where they are installed.
+"""
 
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 
-from steelyard_loadtest import chaos, cluster, dataplane, demo, fuzz, simulate, soak
-from steelyard_loadtest.lab import command as compare
+from steelyard_loadtest import dataplane
+from steelyard_loadtest.cluster import command as cluster
+from steelyard_loadtest.compare import command as compare
+from steelyard_loadtest.demo import command as demo
 
-# Each a package with add_parser(subparsers), whose parser sets `run`.
-SUBCOMMANDS = (cluster, demo, dataplane, compare, simulate, chaos, soak, fuzz)
+# Each has add_parser(subparsers), whose parser sets `run`.
+SUBCOMMANDS = (cluster, demo, dataplane, compare)
+
+ENTRY_POINTS = "steelyard_loadtest.commands"
+
+# The commands of the other distributions, in the order of the help text.
+ELSEWHERE = {
+    "simulate": "steelyard-simulator",
+    "chaos": "steelyard-resilience",
+    "soak": "steelyard-resilience",
+    "fuzz": "steelyard-resilience",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the subcommand and give the exit status; 2 for a wrong command line."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    installed = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
     parser = argparse.ArgumentParser(prog="steelyard-loadtest", description="Local cluster, load and plots.")
+    if arguments and arguments[0] in ELSEWHERE.keys() - installed.keys():
+        parser.error(
+            f"{arguments[0]} is a command of {ELSEWHERE[arguments[0]]}, which is not installed: "
+            "run `scripts/setup --with-tests`"
+        )
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for subcommand in SUBCOMMANDS:
         subcommand.add_parser(subparsers)
+    for name in ELSEWHERE:
+        if name in installed:
+            installed[name].load()(subparsers)
     options = parser.parse_args(arguments)
     status: int = options.run(options)
     return status

@@ -14,8 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from steelyard_loadtest.cluster.ports import holder
-from steelyard_loadtest.cluster.supervise import Supervisor
+from steelyard_loadtest.cluster.supervise import Supervisor, holder
 
 from conftest import free_port
 

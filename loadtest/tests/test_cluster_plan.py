@@ -9,7 +9,8 @@ import pytest
 import steelyard_loadtest.cluster
 import yaml
 from steelyard_loadtest.__main__ import main
-from steelyard_loadtest.cluster.plan import Cluster, Component, Server, components, files
+from steelyard_loadtest.cluster.parts import Part, agent, redis, server
+from steelyard_loadtest.cluster.plan import Cluster, Server, components, files
 
 FOLDER = Path(steelyard_loadtest.cluster.__file__).with_name("templates")
 TEMPLATES = {path.name: path.read_text() for path in FOLDER.iterdir()}
@@ -74,7 +75,7 @@ def test_what_others_need_starts_before_them() -> None:
 def test_each_agent_watches_the_server_of_its_number_by_the_pid_file_that_it_writes() -> None:
     parts = {part.name: part for part in components(PLAIN)}
 
-    def value(part: Component, flag: str) -> str:
+    def value(part: Part, flag: str) -> str:
         return part.command[part.command.index(flag) + 1]
 
     for number in (1, 2, 3):
@@ -129,6 +130,25 @@ def test_paths_with_spaces_are_one_argument_in_a_command() -> None:
     assert '"/home/a b/my run/logs/nginx.log"' in command
     assert '"/home/a b/my run/server-1.pid"' in program(SPACED, "server-1")["command"]
     assert '"' not in program(PLAIN, "nginx")["command"]
+
+
+def test_a_flag_without_a_value_is_left_out_and_its_name_has_dashes() -> None:
+    part = server("server-1", 8101, pid_file=Path("/run/pid"), cpu_limit=0.15, delay_ms=None)
+    assert part.command[3:] == (
+        *("--name", "server-1", "--port", "8101", "--pid-file", "/run/pid", "--cpu-limit", "0.15"),
+    )
+
+
+def test_an_agent_without_a_process_to_watch_watches_the_host() -> None:
+    command = agent("server-1", memcached="127.0.0.1:11211").command
+    assert command[command.index("--scope") + 1] == "host"
+    assert "--pid-file" not in command
+
+
+def test_a_redis_that_others_reach_is_told_so_and_keeps_what_it_is_told_where_asked() -> None:
+    command = redis(6379, Path("/r"), listen="0.0.0.0", keep=True).command  # noqa: S104
+    assert command[command.index("--protected-mode") + 1] == "no"
+    assert command[command.index("--appendonly") + 1] == "yes"
 
 
 def test_a_user_is_named_only_for_root() -> None:

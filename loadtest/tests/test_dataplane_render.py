@@ -4,41 +4,58 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from steelyard_loadtest.dataplane import arguments, render
-from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS
-from steelyard_loadtest.dataplane.peers import peers
-from steelyard_loadtest.dataplane.render import Scene
+from steelyard_loadtest.cluster import nginx
+from steelyard_loadtest.compare.generators.wrk_output import script
+from steelyard_loadtest.compare.rig import render
+from steelyard_loadtest.compare.rig.place import Place
+from steelyard_loadtest.compare.rig.render import Scene
+from steelyard_loadtest.dataplane import command
+from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS, peers
+from steelyard_loadtest.dataplane.rig import TUNING
+from steelyard_loadtest.machine.programs import FAIR, LUA, VNSWRR, Found
+from steelyard_loadtest.templates import read_folder, render_named
 
-TEMPLATES = Path(render.__file__).with_name("templates")
+TEMPLATES = read_folder(nginx.TEMPLATES)
 PLAIN = "\nupstream web {\n    keepalive 67;\n}\n"
 SHARDED = "\nupstream web_00 {\n}\n\nupstream web_01 {\n}\n"
-SCENE = Scene(
-    folder=Path("/folder"),
-    lua_dir=Path("/lua"),
-    port=20001,
-    backend_port=20002,
-    memcached_port=20003,
-    peers=peers(3, 20002),
-    connections=64,
-    files=65536,
-    backend_workers=1,
-    root=True,
-    load_modules=("/modules/lua.so",),
-    upstream=PLAIN,
-)
+SERVERS = peers(3, 20002)
+FOUND = Found(
+    wrk=None, siege=None, nginx="nginx", backend_nginx="nginx", memcached=None, haproxy=None, envoy=None,
+    modules=dict.fromkeys(((), LUA, FAIR, VNSWRR), ("/modules/lua.so",)), versions={},
+)  # fmt: skip
 
 
-def text(name: str, scene: Scene = SCENE) -> str:
-    contender = BY_NAME[name]
-    template = (TEMPLATES / render.TEMPLATES[contender.program]).read_text(encoding="utf-8")
-    return render.configuration(contender, scene, template)
+def scene(name: str, **changes: object) -> Scene:
+    made = Scene(
+        algorithm=BY_NAME[name],
+        place=Place(
+            folder=Path("/folder"),
+            checkout=Path("/checkout"),
+            found=FOUND,
+            memcached_port=20003,
+            balancer_port=20001,
+        ),
+        addresses={peer.id: peer.address for peer in SERVERS},
+        weights={peer.id: peer.weight for peer in SERVERS},
+        files=65536,
+        root=True,
+        clients=64,
+        **TUNING,
+    )
+    given: dict[str, Any] = {"upstream": PLAIN} | changes
+    return replace(made, **given)
 
 
-def lines(name: str, scene: Scene = SCENE) -> list[str]:
-    return [line.strip() for line in text(name, scene).splitlines()]
+def text(name: str, **changes: object) -> str:
+    return render.configuration(scene(name, **changes), [peer.id for peer in SERVERS], TEMPLATES)
+
+
+def lines(name: str, **changes: object) -> list[str]:
+    return [line.strip() for line in text(name, **changes).splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +80,7 @@ def test_nginx_has_every_server_its_weight_and_a_pool_for_all() -> None:
 
 
 def test_only_root_names_a_user() -> None:
-    assert "user root;" not in lines("nginx-swrr", replace(SCENE, root=False))
+    assert "user root;" not in lines("nginx-swrr", root=False)
 
 
 def test_fair_gets_the_shared_memory_that_2000_servers_need() -> None:
@@ -71,16 +88,23 @@ def test_fair_gets_the_shared_memory_that_2000_servers_need() -> None:
     assert "upstream_fair_shm_size" not in text("nginx-swrr")
 
 
+def test_lua_alone_is_two_phases_and_every_server_in_its_turn() -> None:
+    found = lines("nginx-lua")
+    assert 'servers[3] = { "127.1.0.3", 20002 }' in found
+    assert found.index("balancer_by_lua_block { next_server() }") < found.index("keepalive 67;")
+    assert "log_by_lua_block { }" in found
+
+
 def test_ours_has_the_generator_s_blocks_and_goes_to_the_one() -> None:
     found = text("vnswrr")
     assert PLAIN in found
     assert "proxy_pass http://web;" in found
     assert "shards" not in found
-    assert 'memcached = {"127.0.0.1:20003"}' in found
+    assert 'memcached = { "127.0.0.1:20003" }' in found
 
 
 def test_ours_with_shards_chooses_the_block_by_the_server() -> None:
-    found = text("vnswrr", replace(SCENE, upstream=SHARDED))
+    found = text("vnswrr", upstream=SHARDED)
     assert render.shards(SHARDED) == 2
     assert "web = { bootstrap = {}, shards = 2 }" in found
     assert 'set_by_lua_block $steelyard_web { return require("steelyard").shard("web") }' in found
@@ -105,32 +129,33 @@ def test_envoy_s_file_is_yaml_with_every_server_and_its_method() -> None:
 
 
 def test_the_servers_answer_loopback_only() -> None:
-    found = render.backend(SCENE, (TEMPLATES / "backend.conf").read_text(encoding="utf-8"))
+    listen = ["0.0.0.0:20002 reuseport backlog=4096"]
+    values = {"nginx": scene("direct").nginx, "listen": listen, "title": ""}
+    found = render_named(TEMPLATES, "answering.conf", values)
     assert "listen 0.0.0.0:20002 reuseport" in found
     assert found.index("allow 127.0.0.0/8;") < found.index("deny all;")
     assert "%" not in found
 
 
 def test_thinking_users_wait_so_long_on_average_and_print_the_same_figures() -> None:
-    figures = (TEMPLATES / "figures.lua").read_text(encoding="utf-8")
-    script = render.think_script((TEMPLATES / "think.lua").read_text(encoding="utf-8"), figures, 5)
-    assert "return math.random(0, 10)" in script
-    assert script.endswith(f"{figures}\n")
+    figures, thinking = script(), script(5)
+    assert "return math.random(0, 10)" in thinking
+    assert thinking.endswith(f"\n{figures}")
     assert "function delay" not in figures
 
 
 def test_flags_take_lists_and_say_what_they_want() -> None:
-    assert arguments.peer_counts("2000,3,3") == (3, 2000)
-    assert [contender.name for contender in arguments.contenders("vnswrr, swrr")] == ["nginx-swrr", "vnswrr"]
-    assert arguments.rounds("0") == 0
+    assert command.peer_counts("2000,3,3") == (3, 2000)
+    assert [contender.name for contender in command.contenders("vnswrr, swrr")] == ["nginx-swrr", "vnswrr"]
+    assert command.rounds("0") == 0
     for take, wrong in (
-        (arguments.peer_counts, "0"),
-        (arguments.peer_counts, "3,x"),
-        (arguments.peer_counts, "10001"),
-        (arguments.seconds, "0"),
-        (arguments.connections, "1.5"),
-        (arguments.rounds, "-1"),
-        (arguments.contenders, "nobody"),
+        (command.peer_counts, "0"),
+        (command.peer_counts, "3,x"),
+        (command.peer_counts, "10001"),
+        (command.seconds, "0"),
+        (command.connections, "1.5"),
+        (command.rounds, "-1"),
+        (command.contenders, "nobody"),
     ):
         with pytest.raises(argparse.ArgumentTypeError, match=r"from|none of"):
             take(wrong)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from steelyard_loadtest.demo import reach
-from steelyard_loadtest.demo.rate import Cost
-from steelyard_loadtest.demo.reach import ClusterError
+from steelyard_loadtest.demo.records import Cost
+from steelyard_loadtest.machine.errors import ProgramError
 
 from conftest import free_port
 
-pytestmark = [pytest.mark.integration, pytest.mark.alone]
+pytestmark = pytest.mark.integration
 
 # What each path answers: a status and a document; a list is gone through, its last answer stays.
 Answers = dict[str, list[tuple[int, object]]]
@@ -161,7 +161,7 @@ def test_servers_are_the_controller_s_peers(stand_in: StandInFor) -> None:
 
 def test_a_burn_that_is_refused_is_an_error_and_a_stop_that_is_refused_is_not(stand_in: StandInFor) -> None:
     server = stand_in({"/burn": [(403, {})], "/burn?seconds=30&workers=2": [(403, {})]})
-    with pytest.raises(ClusterError, match="the server to burn answers 403"):
+    with pytest.raises(ProgramError, match="the server to burn answers 403"):
         reach.burn(server.url, seconds=30, workers=2)
     reach.stop_burning(server.url)
     reach.stop_burning(f"http://127.0.0.1:{free_port()}")

@@ -9,10 +9,12 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
-from steelyard_loadtest.demo import files
-from steelyard_loadtest.demo.aggregate import thirds
-from steelyard_loadtest.demo.plot import BURNED, numbers, observations, plot, server_styles
-from steelyard_loadtest.demo.records import Observed, Phase, Sent
+from steelyard_loadtest.compare.generators.tally import Request
+from steelyard_loadtest.demo.demo_report import csv_of, summary, thirds
+from steelyard_loadtest.demo.plot import BURNED, observations, plot, server_styles
+from steelyard_loadtest.demo.records import Observed, Phase
+from steelyard_loadtest.reporting.plot_style import gaps
+from steelyard_loadtest.reporting.result_files import write_json
 
 SERVERS = ("server-1", "server-2", "server-3")
 STEELYARD = Phase(
@@ -22,10 +24,10 @@ STEELYARD = Phase(
     measured_s=9.0,
     burn=(3.0, 6.0),
     sent=tuple(
-        Sent(
-            t_s=number / 20,
+        Request(
+            due_s=number / 20,
             latency_ms=2.0 + number % 7,
-            status=502 if number % 50 == 49 else 200,
+            failure="502" if number % 50 == 49 else "",
             server=SERVERS[number % 3],
         )
         for number in range(180)
@@ -51,7 +53,12 @@ def bare(phase: Phase) -> Phase:
         (bare(STEELYARD), EQUAL),
         (replace(STEELYARD, measured_s=2.5, burn=None),),
         (replace(STEELYARD, measured_s=0.5, burn=None),),
-        (replace(STEELYARD, sent=tuple(replace(entry, status=0, server="") for entry in STEELYARD.sent)),),
+        (
+            replace(
+                STEELYARD,
+                sent=tuple(replace(entry, failure="timeout", server="") for entry in STEELYARD.sent),
+            ),
+        ),
     ],
     ids=["both", "the first is empty", "interrupted early", "interrupted at once", "all failed"],
 )
@@ -81,7 +88,7 @@ def test_more_servers_than_colours_all_have_a_style() -> None:
 
 
 def test_the_unknown_is_a_gap() -> None:
-    drawn = numbers([1.0, None, 2.0])
+    drawn = gaps([0.0, 1.0, 2.0], [1.0, None, 2.0])[1]
     assert (drawn[0], math.isnan(drawn[1]), drawn[2]) == (1.0, True, 2.0)
 
 
@@ -90,18 +97,17 @@ def test_a_hole_between_observations_is_a_gap_and_one_late_observation_is_not() 
         Observed(t_s=t_s, server="server-1", weight_share=t_s / 10, cpu_utilization=None)
         for t_s in (0.0, 1.0, 2.2, 6.0)
     ]
-    times, values = observations(observed, "server-1", lambda entry: entry.weight_share)
+    line = observations(observed, "server-1", lambda entry: entry.weight_share)
+    times, values = gaps(line.x, line.y, line.gap)
     assert times == [0.0, 1.0, 2.2, 2.2, 6.0]
     assert values[:3] == [0.0, 0.1, pytest.approx(0.22)]
     assert math.isnan(values[3])
-    assert observations(observed, "server-2", lambda entry: entry.weight_share) == ([], [])
+    nothing = observations(observed, "server-2", lambda entry: entry.weight_share)
+    assert (nothing.x, nothing.y) == ([], [])
 
 
-def test_the_csv_has_one_value_a_row_and_nothing_for_the_unknown(tmp_path: Path) -> None:
-    file = tmp_path / "demo.csv"
-    files.write_csv(file, [STEELYARD, bare(EQUAL)], SERVERS)
-    with file.open(newline="") as lines:
-        rows = list(csv.DictReader(lines))
+def test_the_csv_has_one_value_a_row_and_nothing_for_the_unknown() -> None:
+    rows = list(csv.DictReader(csv_of([STEELYARD, bare(EQUAL)], SERVERS).splitlines()))
     assert list(rows[0]) == ["phase", "t_s", "metric", "server", "value", "unit"]
     assert {row["phase"] for row in rows} == {"steelyard", "equal"}
     requests = [float(row["value"]) for row in rows if row["metric"] == "requests"]
@@ -115,12 +121,8 @@ def test_the_csv_has_one_value_a_row_and_nothing_for_the_unknown(tmp_path: Path)
 def test_the_summary_holds_conditions_burn_and_thirds_and_is_plain_json(tmp_path: Path) -> None:
     file = tmp_path / "demo.json"
     phases = (STEELYARD, bare(EQUAL))
-    files.write_summary(
-        file,
-        conditions={"rate_per_s": 20},
-        phases=phases,
-        thirds={phase.name: thirds(phase, SERVERS) for phase in phases},
-    )
+    third = {phase.name: thirds(phase, SERVERS) for phase in phases}
+    write_json(file, summary({"rate_per_s": 20}, phases, third))
     document = json.loads(file.read_text(), parse_constant=pytest.fail)
     assert document["rate_per_s"] == 20
     steelyard, equal = document["phases"]

@@ -1,37 +1,69 @@
-"""What the demo reads: locust's lines and the controller's weights, whole, broken or absent."""
+"""What the demo reads: locust's requests and the controller's weights, whole, broken or absent."""
+
+from pathlib import Path
 
 import pytest
-from steelyard_loadtest.demo.records import Observed, Sent, parse_sent, parse_weights
+from steelyard_loadtest.compare.generators.recording import REQUESTS, Recording
+from steelyard_loadtest.compare.generators.tally import Request, of_status
+from steelyard_loadtest.demo.demo_report import requests_csv
+from steelyard_loadtest.demo.records import Observed, parse_weights, sent_within
 
 
-def test_requests_are_read_in_the_order_of_sending_with_times_since_the_beginning() -> None:
-    lines = ["101.5,20.000,200,server-2", "100.5,1500.000,200,server-1"]
-    assert parse_sent(lines, 100.0) == (
-        Sent(t_s=0.5, latency_ms=1500.0, status=200, server="server-1"),
-        Sent(t_s=1.5, latency_ms=20.0, status=200, server="server-2"),
-    )
+def request(due_s: float, latency_ms: float = 1.0, server: str = "server-1", failure: str = "") -> Request:
+    return Request(due_s=due_s, latency_ms=latency_ms, failure=failure, server=server)
+
+
+def test_requests_are_in_the_order_of_sending_with_times_since_the_beginning() -> None:
+    requests = [request(101.5, 20.0, "server-2"), request(100.5, 1500.0)]
+    assert sent_within(requests, 100.0, 9.0) == (request(0.5, 1500.0), request(1.5, 20.0, "server-2"))
 
 
 def test_what_was_sent_before_the_beginning_is_warm_up_and_left_out() -> None:
-    assert [entry.t_s for entry in parse_sent(["99.9,1,200,a", "100.0,1,200,a"], 100.0)] == [0.0]
+    assert [one.due_s for one in sent_within([request(99.9), request(100.0)], 100.0, 9.0)] == [0.0]
+
+
+def test_what_was_sent_after_the_end_is_left_out() -> None:
+    assert [one.due_s for one in sent_within([request(102.9), request(103.0)], 100.0, 3.0)] == [
+        pytest.approx(2.9)
+    ]
 
 
 @pytest.mark.parametrize(
-    "cut", ["", "101", "101.2,3", "101.2,3.1,20", "101.2,3.1,,", "101.2,x,200,a", "a,b,c,d,e"]
+    "cut", ["", "101", "101.2,3", "101.2,3.1,a", "101.2,3.1,a,50", "101.2,x,a,", "a,b,c,d,e"]
 )
-def test_a_line_that_was_cut_off_is_left_out_and_the_others_are_kept(cut: str) -> None:
-    assert len(parse_sent(["100.5,1.0,200,a", cut], 100.0)) == 1
+def test_a_line_that_was_cut_off_is_left_out_and_the_others_are_kept(cut: str, tmp_path: Path) -> None:
+    (tmp_path / REQUESTS).write_text(f"100.5,1.000,a,\n{cut}")
+    assert Recording(tmp_path).read() == [request(100.5, server="a")]
 
 
-def test_no_lines_no_requests() -> None:
-    assert parse_sent([], 0.0) == ()
+def test_no_lines_no_requests(tmp_path: Path) -> None:
+    assert Recording(tmp_path).read() == []
+    (tmp_path / REQUESTS).write_text("")
+    assert Recording(tmp_path).read() == []
+
+
+def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
+    recording = Recording(tmp_path)
+    for written in (request(1.0), request(2.0, failure="502")):
+        with (tmp_path / REQUESTS).open("a") as lines:
+            lines.write(f"{written.due_s},{written.latency_ms},{written.server},{written.failure}\n")
+        assert recording.read() == [written]
 
 
 @pytest.mark.parametrize(
-    ("status", "failed"), [(200, False), (204, False), (302, False), (0, True), (404, True), (502, True)]
+    ("status", "failed"), [(200, False), (204, False), (302, False), (404, True), (502, True)]
 )
-def test_no_answer_or_one_that_is_no_success_is_a_failure(status: int, failed: bool) -> None:
-    assert Sent(t_s=0, latency_ms=1, status=status, server="").failed is failed
+def test_an_answer_that_is_no_success_is_a_failure(status: int, failed: bool) -> None:
+    assert bool(of_status(status)) is failed
+
+
+def test_the_file_of_requests_has_a_status_which_is_0_without_an_answer() -> None:
+    requests = [request(1.23456, 2.5), request(2.0, 3.0, "", "timeout"), request(3.0, 4.0, "b", "502")]
+    assert requests_csv(requests).splitlines() == [
+        "1.2346,2.500,200,server-1",
+        "2.0000,3.000,0,",
+        "3.0000,4.000,502,b",
+    ]
 
 
 def test_weights_are_read_as_parts_of_all_weights() -> None:

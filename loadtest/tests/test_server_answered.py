@@ -1,12 +1,22 @@
-"""The count of answers in a file, and what is counted."""
+"""The count of answers in a file, what is counted, and the load report that an answer carries."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
-from steelyard_loadtest.server.answered import COUNT_BYTES, Answered, Count
-from steelyard_loadtest.server.load_report import LoadReport
+from steelyard_agent import metrics
+from steelyard_loadtest.server.answered import (
+    COUNT_BYTES,
+    FIELDS,
+    HEADER,
+    READ_EVERY_S,
+    Answered,
+    Count,
+    LoadReport,
+    with_rate,
+)
+from steelyard_protocol.sample_record import INDICATORS, SampleRecord
 
 
 async def application(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -83,3 +93,151 @@ def test_an_answer_to_a_load_carries_the_report_beside_its_own_headers(
     headers = ask(Answered(application, count, LoadReport(file, count.value)), path)[0]["headers"]
     report = [(b"endpoint-load-metrics", b"TEXT cpu_utilization=0.5")] if carries else []
     assert headers == [(b"x-own", b"1"), *report]
+
+
+VALUE = "TEXT cpu_utilization=0.42"
+
+
+class Load:
+    """A clock and a count that the test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 50.0
+        self.answered = 0
+
+    def after(self, seconds: float, requests: int = 0) -> None:
+        self.now_s += seconds
+        self.answered += requests
+
+
+@pytest.fixture
+def load() -> Load:
+    return Load()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "orca"
+
+
+@pytest.fixture
+def report(file: Path, load: Load) -> LoadReport:
+    return LoadReport(file, lambda: load.answered, lambda: load.now_s)
+
+
+def value(report: LoadReport) -> str | None:
+    header = report.header()
+    return None if header is None else header[1].decode()
+
+
+def test_without_a_file_there_is_no_header(report: LoadReport) -> None:
+    assert report.header() is None
+
+
+@pytest.mark.parametrize("text", [b"", b"half a val", b"\xff\xfe"])
+def test_a_file_that_holds_something_else_gives_no_header(
+    report: LoadReport, file: Path, text: bytes
+) -> None:
+    file.write_bytes(text)
+    assert report.header() is None
+
+
+def test_the_first_answer_has_no_rate_yet(report: LoadReport, file: Path) -> None:
+    file.write_text(VALUE)
+    assert report.header() == (b"endpoint-load-metrics", VALUE.encode())
+
+
+def test_the_rate_is_that_of_the_last_second(report: LoadReport, file: Path, load: Load) -> None:
+    file.write_text(VALUE)
+    value(report)
+    for _ in range(8):
+        load.after(0.25, 100)
+        value(report)
+    for _ in range(4):
+        load.after(0.25, 10)
+        last = value(report)
+    assert last == f"{VALUE},rps_fractional=40.000"
+
+
+def test_after_a_pause_the_rate_is_that_of_the_pause(report: LoadReport, file: Path, load: Load) -> None:
+    file.write_text(VALUE)
+    value(report)
+    load.after(0.25, 100)
+    value(report)
+    load.after(10.0, 1)
+    assert value(report) == f"{VALUE},rps_fractional=0.100"
+
+
+def test_the_file_is_read_again_only_after_a_quarter_of_a_second(
+    report: LoadReport, file: Path, load: Load
+) -> None:
+    file.write_text(VALUE)
+    first = value(report)
+    file.write_text("TEXT cpu_utilization=0.9")
+    load.after(READ_EVERY_S * 0.9, 50)
+    assert value(report) == first
+    load.after(READ_EVERY_S * 0.2)
+    assert "cpu_utilization=0.9," in (value(report) or "")
+
+
+def test_a_file_that_went_takes_the_header_with_it(report: LoadReport, file: Path, load: Load) -> None:
+    file.write_text(VALUE)
+    assert value(report)
+    file.unlink()
+    load.after(READ_EVERY_S)
+    assert report.header() is None
+
+
+def agent_value(**utilization: float) -> str:
+    record = SampleRecord(
+        upstream="web",
+        peer="server-1",
+        boot="5f0c",
+        seq=1,
+        taken_at_ms=1_790_000_000_000,
+        interval_s=1.0,
+        utilization=tuple(utilization.get(name) for name in INDICATORS),
+        capacity=(2.0, None, None, None),
+        scope="process",
+    )
+    value = metrics.orca(record)
+    assert value is not None
+    return value
+
+
+def test_header_and_fields_are_the_agent_s() -> None:
+    assert metrics.ORCA_HEADER == HEADER
+    assert set(metrics.ORCA_FIELDS.values()) == set(FIELDS)
+
+
+def test_the_rate_is_added_to_what_the_agent_wrote() -> None:
+    written = f"{agent_value(cpu=0.42, io=0.1)}\n"
+    assert with_rate(written, 118.5) == (
+        "TEXT cpu_utilization=0.42,named_metrics.io=0.1,rps_fractional=118.500"
+    )
+
+
+@pytest.mark.parametrize("cpu", [0.0, 1e-9, 0.333333333, 1.0, 7.25])
+def test_every_figure_of_an_agent_is_passed_on(cpu: float) -> None:
+    value = agent_value(cpu=cpu, mem=1.0, net=0.5, io=0.0)
+    assert with_rate(value, None) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "TEXT ",
+        "cpu_utilization=0.4",
+        "TEXT cpu_utilization=",
+        "TEXT cpu_utilization=nan",
+        "TEXT cpu_utilization=-1",
+        "TEXT cpu_utilization=1e3",
+        "TEXT application_utilization=0.4",
+        "TEXT cpu_utilization=0.4,",
+        "TEXT cpu_utilization=0.4\r\nX-Other: 1",
+        'JSON {"cpu_utilization": 0.4}',
+    ],
+)
+def test_what_is_not_an_agent_s_value_is_no_report(text: str) -> None:
+    assert with_rate(text, 10.0) is None

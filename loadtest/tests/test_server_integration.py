@@ -15,11 +15,11 @@ from typing import Any
 
 import psutil
 import pytest
-from steelyard_loadtest.server.disk import MOST_LATE_S
+from steelyard_loadtest.server.work import MOST_LATE_S
 
 from conftest import PATIENCE_S, free_port
 
-pytestmark = [pytest.mark.integration, pytest.mark.alone]
+pytestmark = pytest.mark.integration
 
 MODULE = [sys.executable, "-m", "steelyard_loadtest.server"]
 LIMIT_CORES = 0.2
@@ -264,6 +264,7 @@ def test_burners_and_throttle_end_when_the_server_is_killed(start: Start) -> Non
     assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []
 
 
+@pytest.mark.alone
 def test_signals_hold_the_server_and_its_burners_to_the_limit_together(start: Start) -> None:
     server = start("--cpu-limit", str(LIMIT_CORES), "--limit-by", "process")
     assert "CPU limited to 0.2 cores by stop and continue signals" in server.log.read_text()
@@ -271,6 +272,7 @@ def test_signals_hold_the_server_and_its_burners_to_the_limit_together(start: St
     assert server.json("/healthz")["cpu_limit_cores"] == LIMIT_CORES
 
 
+@pytest.mark.alone
 def test_a_cgroup_holds_the_server_and_its_burners_or_its_absence_is_told_in_a_line(tmp_path: Path) -> None:
     server = Running(tmp_path, "--cpu-limit", str(LIMIT_CORES), "--limit-by", "cgroup")
     try:

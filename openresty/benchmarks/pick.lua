@@ -8,7 +8,8 @@
 -- clock whenever `breathe` is called; so does this program. Its clock is the
 -- process's CPU time: another process on the same core is not counted.
 
-package.path = arg[0]:match("^(.*)benchmarks/[^/]*$") .. "lua/?.lua;" .. package.path
+local root = arg[0]:match("^(.*)benchmarks/[^/]*$")
+package.path = root .. "lua-resty-vnswrr/lib/?.lua;" .. root .. "steelyard/lib/?.lua;" .. package.path
 
 local ffi = require "ffi"
 local vnswrr = require "resty.vnswrr"
@@ -46,7 +47,7 @@ local function peers_of(n)
     local peers = {}
     for i = 1, n do
         local id = ("server-%05d"):format(i)
-        peers[i] = { id = id, address = id, weight = math.random(5, 35), baseline = 20, state = "up", cell = i }
+        peers[i] = { id = id, address = id, weight = math.random(5, 35), baseline = 20, state = "up", cell = i - 1 }
     end
     return peers
 end
@@ -156,21 +157,25 @@ end
 
 local function bench_pickers(n)
     local found, pickers = pcall(require, "steelyard.core.pickers")
-    local board_found, board = pcall(require, "steelyard.core.board")
-    if not (found and board_found) then
-        return say("no pickers to measure: %s", tostring(found and board or pickers))
+    local stats_found, peer_stats = pcall(require, "steelyard.core.peer_stats")
+    if not (found and stats_found) then
+        return say("no pickers to measure: %s", tostring(found and peer_stats or pickers))
     end
     say("pickers at %d peers with 0 to 3 requests in flight, ns a pick():", n)
     local peers, clock = peers_of(n), 0
-    local figures = board.new(board.local_memory(n), 1, n, 0)
+    local stats = peer_stats.new(peer_stats.local_memory(n), 1, n, 0)
+    stats:keep_levels()
     for _, peer in ipairs(peers) do
-        figures:observe(peer.cell, math.random(1, 20), true, clock)
+        local latency_ms = math.random(1, 20)
+        for sample = 0, 7 do -- believed from the second on, at each level
+            stats:observe(peer.cell, latency_ms, true, clock, math.floor(sample / 2))
+        end
         for _ = 1, math.random(0, 3) do
-            figures:raise(peer.cell)
+            stats:raise(peer.cell)
         end
     end
-    local context = { random = math.random, board = figures, now = function() return clock end }
-    for _, name in ipairs({ "vnswrr", "vnswrr2", "least_conn", "peak_ewma" }) do
+    local context = { random = math.random, stats = stats, now = function() return clock end }
+    for _, name in ipairs({ "vnswrr", "vnswrr2", "least_conn", "peak_ewma", "hcl" }) do
         local picker, used, err = pickers.make(name, context)
         if used ~= name then
             say("  %-12s %s", name, err)
@@ -187,4 +192,5 @@ end
 math.randomseed(20261121)
 bench_find()
 bench_changes()
+bench_pickers(3)
 bench_pickers(2000)

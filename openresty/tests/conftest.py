@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -24,10 +25,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from conftest import free_port
+from testing import nginx_under_test
+from testing.nginx_under_test import load_modules
 
-LUA = Path(__file__).parents[1] / "lua"
-MODULES = Path("/usr/lib/nginx/modules")
-PATIENCE_S = 20.0  # for a loaded machine; nothing waits that long when all is well
+OPENRESTY, LUA_PATH = nginx_under_test.OPENRESTY, nginx_under_test.LUA_PATH
+PIECE_S = 0.1  # between two bytes of a slow body
+PATIENCE_S = 60.0  # for a loaded machine; nothing waits that long when all is well
 NEVER_IN_A_LOG = ("[emerg]", "[alert]", "ngx.sleep(0)", "stack traceback", "attempt to", "runtime error")
 # What nginx says of a worker that a test killed; the second, where it held the lock of a shared dict.
 OF_A_KILLED_WORKER = ("exited on signal 9", "was locked by")
@@ -71,6 +74,9 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     name: ClassVar[str]
     statuses: ClassVar[dict[str, int]]
+    delays_s: ClassVar[dict[str, float]]
+    headers_sent: ClassVar[dict[str, str]]
+    received: ClassVar[list[tuple[str, dict[str, str], bytes]]]
     connections: ClassVar[set[socket.socket]]
 
     def setup(self) -> None:
@@ -81,40 +87,91 @@ class _Handler(BaseHTTPRequestHandler):
         self.connections.discard(self.connection)
         super().finish()
 
+    def do_POST(self) -> None:
+        self.do_GET()
+
     def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.received.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
         url = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
-        time.sleep(float(query.get("sleep_s", 0)))
-        self.send_response(int(query.get("status", self.statuses.get(url.path, 200))))
-        self.send_header("X-Backend", self.name)
-        self.send_header("Content-Length", "0")
+        time.sleep(float(query.get("sleep_s", self.delays_s.get(url.path, 0))))
         try:
-            self.end_headers()
+            if "Upgrade" in self.headers:
+                self._upgrade(float(query.get("body_s", 0)))
+            else:
+                status = int(query.get("status", self.statuses.get(url.path, 200)))
+                self._answer(status, float(query.get("body_s", 0)), int(query.get("bytes", 0)))
         except ConnectionError:  # nobody waits for it any more
             self.close_connection = True
+
+    def _answer(self, status: int, body_s: float, extra: int) -> None:
+        pieces = round(body_s / PIECE_S)
+        self.send_response(status)
+        self.send_header("X-Backend", self.name)
+        for name, value in self.headers_sent.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(extra + pieces))
+        self.end_headers()
+        self.wfile.write(b"." * extra)
+        for _ in range(pieces):
+            time.sleep(PIECE_S)
+            self.wfile.write(b".")
+
+    def _upgrade(self, open_s: float) -> None:
+        self.send_response(101)
+        self.send_header("X-Backend", self.name)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        self.end_headers()
+        self.close_connection = True
+        until = time.monotonic() + open_s
+        with contextlib.suppress(TimeoutError):
+            while (left_s := until - time.monotonic()) > 0:
+                self.connection.settimeout(left_s)
+                if not (piece := self.connection.recv(65536)):
+                    return
+                self.connection.sendall(piece)
 
     def log_message(self, format: str, *args: object) -> None:
         pass
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    # Hundreds may connect at a time, and who finds no place tries again after a second.
+    request_queue_size = 512
+
+
 class Backend:
     """A server that says its name; `?sleep_s=` and `?status=` make it slow or broken.
 
-    `statuses` holds what it answers on a path, 200 elsewhere; change it at any time.
+    After the header come `?bytes=` at once, then a body that takes `?body_s=`; what asks for an upgrade gets
+    one that is open so long, and sends back what it gets. `statuses` holds what it answers on a path, 200
+    elsewhere, `delays_s` how late, and `headers` what it adds to every answer; change them at any time.
+    `received` has path, headers (in lower case) and body of each request.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tls: ssl.SSLContext | None = None) -> None:
         self.name = name
+        self._tls = tls
         self.statuses: dict[str, int] = {}
+        self.delays_s: dict[str, float] = {}
+        self.headers: dict[str, str] = {}
+        self.received: list[tuple[str, dict[str, str], bytes]] = []
         self._connections: set[socket.socket] = set()
-        self._listen(0)
+        self._listen(free_port())
         self.address = f"127.0.0.1:{self._server.server_port}"
 
     def _listen(self, port: int) -> None:
-        shared = {"name": self.name, "statuses": self.statuses, "connections": self._connections}
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (_Handler,), shared))
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
+        shared = {
+            "name": self.name, "statuses": self.statuses, "delays_s": self.delays_s,
+            "headers_sent": self.headers, "connections": self._connections, "received": self.received,
+        }  # fmt: skip
+        self._server = _Server(("127.0.0.1", port), type("Handler", (_Handler,), shared))
+        if self._tls:
+            self._server.socket = self._tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
@@ -220,12 +277,12 @@ class Edge:
         """Return a peer of `web` from the status document."""
         return next(row for row in self.upstream()["peers"] if row["id"] == peer)
 
-    def wait_for(self, generation: int, term: int = 1) -> None:
-        """Wait until every worker serves that table of `web`."""
+    def wait_for(self, generation: int, term: int = 1, upstream: str = "web") -> None:
+        """Wait until every worker serves that table."""
         wanted = {"term": term, "generation": generation}
 
         def all_serve_it() -> bool:
-            serving = [worker["serving"].get("web") for worker in self.status()["workers"]]
+            serving = [worker["serving"].get(upstream) for worker in self.status()["workers"]]
             return serving == [wanted] * self.workers
 
         wait_until(all_serve_it, f"all {self.workers} workers serve {wanted}")
@@ -269,8 +326,7 @@ class Edge:
 def config(http: str, workers: int, main: str = "") -> str:
     """Return a whole nginx.conf around what stands in http {}; `main` stands before it."""
     return f"""{main}
-load_module {MODULES}/ndk_http_module.so;
-load_module {MODULES}/ngx_http_lua_module.so;
+{load_modules()}
 {"user root;" if os.geteuid() == 0 else ""}
 daemon off; pid @FOLDER@/nginx.pid; error_log @FOLDER@/error.log notice; worker_processes {workers};
 events {{ worker_connections 512; }}
@@ -278,7 +334,7 @@ http {{
   access_log off;
   client_body_temp_path @FOLDER@/b; proxy_temp_path @FOLDER@/p; fastcgi_temp_path @FOLDER@/f;
   uwsgi_temp_path @FOLDER@/u; scgi_temp_path @FOLDER@/s;
-  lua_package_path "{LUA}/?.lua;;";
+  lua_package_path "{LUA_PATH};;";
   {http}
 }}
 """
@@ -327,12 +383,17 @@ class Rig:
         wait_until(holds, what)
 
     def dead_address(self) -> str:
-        """Return an address where nobody listens."""
-        return f"127.0.0.1:{free_port()}"
+        """Return an address where nobody listens, nor can while this rig is there."""
+        # Bound without SO_REUSEADDR and not listened on: connections are refused, and a test that runs beside
+        # this one cannot start a daemon there. The kernel chooses: a port that free_port gives may still have
+        # connections in TIME_WAIT, which only SO_REUSEADDR passes over.
+        held = self._stop.enter_context(contextlib.closing(socket.socket()))
+        held.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{held.getsockname()[1]}"
 
-    def backend(self, name: str) -> Backend:
-        """Start a server."""
-        backend = Backend(name)
+    def backend(self, name: str, tls: ssl.SSLContext | None = None) -> Backend:
+        """Start a server, for https with `tls`."""
+        backend = Backend(name, tls)
         self._stop.callback(backend.stop)
         return backend
 

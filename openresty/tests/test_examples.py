@@ -16,17 +16,22 @@ from pathlib import Path
 import pytest
 
 from conftest import free_port
-from openresty.tests.conftest import LUA, Edge, Rig
+from openresty.tests.conftest import LUA_PATH, OPENRESTY, Edge, Rig
+from testing.nginx_under_test import for_this_nginx
 
 pytestmark = pytest.mark.integration
 
-OPENRESTY = Path(__file__).parents[1]
 EXAMPLES = OPENRESTY / "examples"
 
-NAMES = sorted(path.name for path in EXAMPLES.glob("*.conf"))
+STREAM = "stream.conf"  # started by test_stream.py
+NAMES = sorted(path.name for path in EXAMPLES.glob("*.conf") if path.name != STREAM)
 # For an nginx that has balancer_keepalive, and Lua built in: Debian's cannot read it.
 OPENRESTY_ONLY = "openresty.conf"
 WORKERS = 2
+# Their servers want TLS, or gRPC: test_protocol_examples.py and test_grpc.py start them.
+OTHER_SERVERS = ("tls.conf", "grpc.conf")
+OF_SOME = ("include generated/", "/etc/nginx/servers-ca.pem")
+TEMPORARY = ("proxy", "fastcgi", "uwsgi", "scgi")
 
 GENERATOR = [str(OPENRESTY / "bin" / "steelyard-upstream"), "web", "--servers", "2000"]
 FOR_THIS_NGINX = subprocess.run(GENERATOR, capture_output=True, text=True, check=False).stdout
@@ -63,23 +68,24 @@ return _M
 def on_this_machine(text: str, servers: list[str], memcached_port: int, workers: int) -> str:
     """Replace what an example cannot know; fail where it no longer stands."""
     root = "user root; " if os.geteuid() == 0 else ""
-    temp = " ".join(f"{kind}_temp_path @FOLDER@/{kind};" for kind in ("proxy", "fastcgi", "uwsgi", "scgi"))
+    temp = " ".join(f"{kind}_temp_path @FOLDER@/{kind};" for kind in TEMPORARY)
     replacements = {
         "worker_processes auto;": f"daemon off; {root}pid @FOLDER@/nginx.pid; worker_processes {workers};",
         "/var/log/nginx/error.log": "@FOLDER@/error.log",
         "http {\n": f"http {{ access_log off; client_body_temp_path @FOLDER@/body; {temp}\n",
-        "/usr/local/share/steelyard/lua/?.lua": f"@FOLDER@/?.lua;{LUA}/?.lua",
+        "/usr/local/share/steelyard/lua/?.lua": f"@FOLDER@/?.lua;{LUA_PATH}",
         "listen 8080;": "listen 127.0.0.1:@PORT@;",
         "127.0.0.1:11211": f"127.0.0.1:{memcached_port}",
         "include generated/": "include @FOLDER@/generated/",
+        "/etc/nginx/servers-ca.pem": "@FOLDER@/servers-ca.pem",
     }
-    text = re.sub(r"worker_rlimit_nofile .*", "", text)
+    text = re.sub(r"worker_rlimit_nofile .*", "", for_this_nginx(text))
     text = re.sub(r"worker_connections \d+;", "worker_connections 1000;", text)
     for before, after in replacements.items():
-        assert before in text or before.startswith("include"), before
+        assert before in text or before in OF_SOME, before
         text = text.replace(before, after)
     for i, address in enumerate(servers):
-        text = text.replace(f"10.0.0.{11 + i}:80", address)
+        text = re.sub(rf"10\.0\.0\.{11 + i}:\d+", address, text)
     assert "10.0.0.1" not in text.replace("10.0.0.0/8", "")
     return text
 
@@ -96,8 +102,14 @@ def started(rig: Rig, tmp_path: Path) -> Iterator[Callable[..., Edge]]:
     generated.parent.mkdir()
     generated.write_text(FOR_THIS_NGINX)  # as an operator would have it
 
-    def start(name: str, *, workers: int = WORKERS, more: str = "") -> Edge:
-        text = on_this_machine((EXAMPLES / name).read_text(), servers, rig.memcached.port, workers)
+    def start(
+        name: str, *, workers: int = WORKERS, more: str = "", instead: dict[str, str] | None = None
+    ) -> Edge:
+        text = (EXAMPLES / name).read_text()
+        for before, after in (instead or {}).items():
+            assert before in text, before
+            text = text.replace(before, after)
+        text = on_this_machine(text, servers, rig.memcached.port, workers)
         end = text.rindex("}")
         edge = Edge(tmp_path / "nginx", text[:end] + more + text[end:], workers)
         edges.append(edge)
@@ -125,7 +137,14 @@ def completed(edge: Edge, upstream: str) -> int:
     return sum(row["completed"] for row in edge.upstream(upstream)["peers"])
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != OPENRESTY_ONLY or HAS_BALANCER_KEEPALIVE])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in NAMES
+        if (name != OPENRESTY_ONLY or HAS_BALANCER_KEEPALIVE) and name not in OTHER_SERVERS
+    ],
+)
 def test_an_example_starts_without_a_warning_and_serves(started: Callable[..., Edge], name: str) -> None:
     edge = started(name)
     assert edge.test_config() == ""
@@ -220,6 +239,24 @@ def test_health_checks_take_out_a_server_before_a_request_meets_it(
     ask_until_met(rig, edge, "/", {"a2", "b2"})
 
 
+def test_any_upstream_serves_a_host_as_soon_as_the_list_has_it(
+    rig: Rig, started: Callable[..., Edge]
+) -> None:
+    edge = started("any-upstream.conf")
+    shop = rig.backend("shop")
+    rig.publish([("s", shop.address, 1, "up")], generation=1, upstream="shop")
+    listed = {"v": 1, "term": 1, "generation": 1, "issued_at_ms": 0, "names": ["shop"]}
+    rig.memcached.set("steelyard:1:upstreams", json.dumps(listed))
+    # Of upper case and with a port it is the same host.
+    rig.wait_until(
+        lambda: edge.get("/", {"Host": "SHOP.example.com:8080"}).server == "shop", "the shop is served"
+    )
+    rig.wait_until(
+        lambda: edge.get("/", {"Host": "nobody.example.com"}).status == 404, "every worker knows the list"
+    )
+    ask_until_met(rig, edge, "/", {"a", "b", "c"})  # every other host is `web`
+
+
 def test_a_session_stays_on_its_server(started: Callable[..., Edge]) -> None:
     edge = started("hash.conf")
     assert (edge.upstream()["picker"], edge.upstream()["picker_error"]) == ("chash", None)
@@ -229,6 +266,51 @@ def test_a_session_stays_on_its_server(started: Callable[..., Edge]) -> None:
     }
     assert all(len(servers) == 1 for servers in of_session.values())
     assert len(set.union(*of_session.values())) > 1
+
+
+def test_the_librarys_synopsis_serves_by_weight_and_needs_no_other_file(rig: Rig, tmp_path: Path) -> None:
+    library = OPENRESTY / "lua-resty-vnswrr"
+    synopsis = re.search(r"```nginx\n(.*?)```", (library / "README.md").read_text(), re.DOTALL)
+    assert synopsis is not None
+    here = f"daemon off; {'user root;' if os.geteuid() == 0 else ''} pid @FOLDER@/nginx.pid;\n"
+    temp = " ".join(f"{kind}_temp_path @FOLDER@/{kind};" for kind in TEMPORARY)
+    text = here + for_this_nginx(synopsis[1]).replace(
+        "/usr/local/share/lua-resty-vnswrr/lib", f"{library}/lib"
+    )
+    text = text.replace("http {\n", f"http {{ access_log off; client_body_temp_path @FOLDER@/body; {temp}\n")
+    text = text.replace("listen 8080;", "listen 127.0.0.1:@PORT@;")
+    for i, name in enumerate("abc"):
+        text = text.replace(f"10.0.0.{11 + i}:80", rig.backend(name).address)
+    edge = Edge(tmp_path / "nginx", text, workers=1)
+    try:
+        shares = edge.shares(14)
+    finally:
+        edge.stop()
+    assert shares == {"a": 10, "b": 2, "c": 2}
+
+
+def short_example(where: str) -> str:
+    """Return the example of the first README, or of the comment that steelyard.lua begins with."""
+    if where == "README":
+        readme = (OPENRESTY.parent / "README.md").read_text()
+        return readme.split("## In your own nginx.conf")[1].split("```nginx\n")[1].split("```")[0]
+    comment = (OPENRESTY / "steelyard" / "lib" / "steelyard.lua").read_text()
+    indented = re.findall(r"^--   (.*\n)", comment, re.MULTILINE)
+    return "".join(indented).replace("server {\n    location", "server {\n    listen 80;\n    location")
+
+
+@pytest.mark.parametrize("where", ["README", "steelyard.lua"])
+def test_a_short_example_serves_and_keeps_its_connections(rig: Rig, where: str) -> None:
+    a = rig.backend("a")
+    text, replaced = re.subn(r'"10\.0\.0\.1[12]:80"', f'"{a.address}"', short_example(where))
+    assert replaced
+    text = text.replace(f'"{a.address}", "{a.address}"', f'"{a.address}"').replace(
+        "listen 80;", "listen 127.0.0.1:@PORT@;"
+    )
+    text = re.sub(r'(memcached = \{) ?"[0-9.:]+" ?\}', rf'\1"127.0.0.1:{rig.memcached.port}"}}', text)
+    edge = rig.edge_of(text)
+    assert edge.shares(3) == {"a": 3}
+    assert [headers.get("connection") for _, headers, _ in a.received] == [None] * 3
 
 
 def test_the_openresty_example_differs_only_in_what_its_head_says() -> None:
@@ -246,7 +328,7 @@ def test_the_openresty_example_differs_only_in_what_its_head_says() -> None:
 
 def test_every_example_is_in_the_readme() -> None:
     readme = (OPENRESTY / "README.md").read_text()
-    assert [name for name in NAMES if f"examples/{name}" not in readme] == []
+    assert [name for name in (*NAMES, STREAM) if f"examples/{name}" not in readme] == []
     synopsis = re.search(r"```nginx\n(.*?)```", readme, re.DOTALL)
     assert synopsis is not None
     example = (EXAMPLES / "one-upstream.conf").read_text()

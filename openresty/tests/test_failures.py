@@ -176,14 +176,76 @@ def test_a_subrequest_is_balanced_and_leaves_nothing_in_flight(rig: "Rig") -> No
     assert edge.peer("a")["in_flight"] == edge.peer("dead")["in_flight"] == 0
 
 
-@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
-def test_a_server_on_ipv6(rig: "Rig") -> None:
-    with socket.socket(socket.AF_INET6) as probe:
-        try:
+SUBREQUESTS = {
+    "auth_request": "auth_request /sub; proxy_pass http://other;",
+    "mirror": "mirror /sub; proxy_pass http://other;",
+    "ssi": "ssi on; ssi_types *; default_type text/html; proxy_pass http://other/ssi;",
+}
+
+
+@pytest.mark.parametrize("kind", SUBREQUESTS)
+def test_a_subrequest_counts_where_its_location_logs_it(rig: "Rig", kind: str) -> None:
+    a, dead = rig.backend("a"), rig.dead_address()
+    rig.publish([("a", a.address, 1, "up"), ("dead", dead, 1, "up")], generation=1)
+    edge = rig.edge(
+        options="upstreams = { web = { max_fails = 3, fail_timeout_s = 600 } },",
+        servers=f"""
+            location = /asked {{ {SUBREQUESTS[kind]} }}
+            location = /sub {{ internal; log_subrequest on; proxy_pass http://web/; }}
+        }}
+        upstream other {{ server 127.0.0.1:@PORT@; }}
+        server {{
+            listen 127.0.0.1:@PORT@; server_name other; default_type text/html; location / {{ return 200 x; }}
+            location /ssi {{ return 200 '<!--#include virtual="/sub" -->'; }}
+        }}
+        """,
+    )
+    edge.wait_for(1)
+
+    def out() -> bool:
+        edge.get("/asked")
+        return bool(edge.peer("dead")["health"] == "fails")
+
+    rig.wait_until(out, "what subrequests meet takes the dead server out")
+    chosen_for = edge.upstream()["subrequests"]
+    rig.wait_until(lambda: edge.peer("a")["completed"] == chosen_for, "all are counted")
+    web = edge.upstream()
+    assert web["subrequests_counted"] == chosen_for
+    rows = {peer["id"]: peer for peer in web["peers"]}
+    assert rows["dead"]["failed"] == rows["dead"]["picks"] >= 3
+    assert rows["a"]["latency_ms"] is not None
+    assert rows["a"]["in_flight"] == rows["dead"]["in_flight"] == 0
+
+
+def test_subrequests_that_are_not_counted_are_shown(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = rig.edge(
+        servers="""
+            location /guarded { auth_request /auth; content_by_lua_block { ngx.exit(204) } }
+            location = /auth { internal; proxy_pass http://web/; }
+        }"""
+    )
+    edge.wait_for(1)
+    assert [edge.get("/guarded").status for _ in range(5)] == [204] * 5
+    rig.wait_until(lambda: edge.peer("a")["picks"] == 5, "they are picked for")
+    web = edge.upstream()
+    assert (web["subrequests"], web["subrequests_counted"]) == (5, 0)
+    assert (edge.peer("a")["completed"], edge.peer("a")["in_flight"]) == (0, 0)
+
+
+def port_of_ipv6() -> int:
+    """Return a free port of ::1; skips the test where there is no IPv6."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))
-        except OSError:
-            pytest.skip("no ::1 here")
-        port = probe.getsockname()[1]
+            return int(probe.getsockname()[1])
+    except OSError:
+        pytest.skip("no ::1 here")
+
+
+def test_a_server_on_ipv6(rig: "Rig") -> None:
+    port = port_of_ipv6()
     edge = rig.edge(
         servers=f"}} server {{ listen [::1]:{port}; location / {{ add_header X-Backend six; return 200; }} }}"
     )
@@ -191,6 +253,28 @@ def test_a_server_on_ipv6(rig: "Rig") -> None:
     edge.wait_for(1)
     assert edge.shares(3) == {"six": 3}
     rig.wait_until(lambda: edge.peer("six")["completed"] == 3, "they are counted")
+
+
+def test_a_server_may_be_written_otherwise_than_nginx_writes_it(rig: "Rig") -> None:
+    port_of_ipv6()
+    # Where nobody listens, or no way leads to: nginx says in its own words which of them failed.
+    written = [
+        "FD00::13",
+        "fd00:0:0:0:0:0:0:14",
+        "1::2:3:4:5:6:7",
+        "0:0:0:0:0:0:0:1",
+        "::FFFF:7f00:1",
+        "::202",
+    ]
+    listed = ", ".join(f'"[{ip}]:9"' for ip in written)
+    edge = rig.edge(
+        options=f"upstreams = {{ web = {{ bootstrap = {{{listed}}}, retries = 9, max_fails = 0 }} }},"
+    )
+    assert edge.get().status in (502, 504)
+    rig.wait_until(
+        lambda: [peer["failed"] for peer in edge.upstream()["peers"]] == [1] * len(written),
+        "each try counts as failed, none as aborted",
+    )
 
 
 def test_the_example_in_conf_d_runs(rig: "Rig") -> None:

@@ -99,7 +99,12 @@ def test_names_and_types_follow_prometheus_conventions(rig: "Rig") -> None:
     counters = {name for name, kind in types.items() if kind == "counter"}  # the parser takes `_total` off
     assert counters == {
         "steelyard_fetch_errors", "steelyard_controller_errors", "steelyard_report_errors",
+            "steelyard_load_reports_malformed", "steelyard_dict_evictions", "steelyard_timer_errors",
+        "steelyard_upstream_subrequests", "steelyard_upstream_subrequests_counted",
+        "steelyard_upstream_retries", "steelyard_upstream_retries_refused", "steelyard_upstream_full",
+        "steelyard_upstream_queued",
         "steelyard_table_refused", "steelyard_peer_picks", "steelyard_peer_requests",
+        "steelyard_unknown_upstreams", "steelyard_upstream_list_refused",
     }  # fmt: skip
     assert types["steelyard_peer_latency_seconds"] == "summary"
     assert set(types.values()) == {"counter", "gauge", "summary"}

@@ -14,7 +14,7 @@ from openresty.tests.conftest import Backend, Edge, Rig
 
 pytestmark = pytest.mark.integration
 
-IN_FLIGHT = ("vnswrr2", "least_conn", "peak_ewma")
+IN_FLIGHT = ("vnswrr2", "least_conn", "peak_ewma", "hcl")
 
 
 def rows(*peers: tuple[Backend, int]) -> list[tuple[str, str, int, str]]:
@@ -65,7 +65,7 @@ def test_a_new_picker_is_used_without_a_reload(rig: Rig) -> None:
     edge = rig.edge(workers=2)
     rig.wait_until(lambda: len(edge.worker_pids()) == 2, "both workers are there")
     pids = edge.worker_pids()
-    for generation, picker in enumerate(("vnswrr", "least_conn", "peak_ewma", "vnswrr2"), start=1):
+    for generation, picker in enumerate(("vnswrr", "least_conn", "peak_ewma", "hcl", "vnswrr2"), start=1):
         rig.publish(rows((a, 1), (b, 1)), generation=generation, picker=picker)
         edge.wait_for(generation)
         assert edge.upstream()["picker"] == picker
@@ -81,17 +81,20 @@ def test_the_configuration_may_name_the_picker(rig: Rig) -> None:
     assert edge.upstream()["picker"] == "least_conn"
 
 
-def test_a_picker_that_is_not_installed_names_its_package(rig: Rig) -> None:
-    a = rig.backend("a")
-    rig.publish(rows((a, 1)), generation=1, picker="chash")
+@pytest.mark.parametrize("picker", ["roundrobin", "swrr", "chash"])
+def test_a_picker_of_lua_resty_balancer_serves_or_names_its_package(rig: Rig, picker: str) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    rig.publish(rows((a, 3), (b, 1)), generation=1, picker=picker)
     edge = rig.edge()
     edge.wait_for(1)
     served = edge.upstream()
-    if served["picker"] == "chash":
-        assert served["picker_error"] is None  # it is installed: then it must work
-    else:
+    shares = edge.shares(40)
+    if served["picker"] != picker:
         assert "lua-resty-balancer" in served["picker_error"]
-    assert edge.shares(5) == {"a": 5}
+        assert sum(shares.values()) == 40
+    else:  # it is installed: then it must work
+        assert served["picker_error"] is None
+        assert shares == {"a": 30, "b": 10} if picker != "chash" else set(shares.values()) == {40}
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -106,6 +109,17 @@ def test_what_one_worker_has_in_flight_all_of_them_see(rig: Rig, workers: int) -
         edge.wait_for(2)
         assert edge.shares(20) == {"b": 20}  # whichever worker it was
     rig.wait_until(lambda: of_peers(edge, "in_flight") == {"a": 0, "b": 0}, "all are counted off")
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_hcl_goes_by_the_latency_that_requests_met_whichever_worker_they_had(rig: Rig, workers: int) -> None:
+    slow, quick = rig.backend("slow"), rig.backend("quick")
+    slow.delays_s["/"] = 0.3
+    rig.publish(rows((slow, 1), (quick, 1)), generation=1, picker="hcl")
+    edge = rig.edge(workers=workers)
+    edge.wait_for(1)
+    # Two tell that it is slow, and again every 10 s: on a busy machine 40 requests may take as long.
+    assert edge.shares(40).get("slow", 0) <= 8
 
 
 @pytest.mark.parametrize("picker", IN_FLIGHT)

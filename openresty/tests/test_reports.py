@@ -14,19 +14,18 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-KEY = "steelyard:1:traffic:web:edge-1"
-
 
 class Reports:
-    """Every report since this began, by its number."""
+    """Every report on an upstream since this began, by its number."""
 
-    def __init__(self, rig: "Rig") -> None:
+    def __init__(self, rig: "Rig", upstream: str = "web") -> None:
         self._memcached = rig.memcached
+        self._key = f"steelyard:1:traffic:{upstream}:edge-1"
         self.by_seq: dict[int, Any] = {}
 
     def read(self) -> Any:
         """Return the newest report, or an empty one."""
-        value = self._memcached.get(KEY)
+        value = self._memcached.get(self._key)
         report: Any = json.loads(value) if value else {"seq": 0, "peers": {}}
         self.by_seq[report["seq"]] = report
         return report
@@ -111,6 +110,26 @@ def test_what_nginx_sends_to_a_server_by_its_own_upstream_is_that_servers_work_t
     assert (peer["picks"], peer["completed"], peer["failed"], peer["in_flight"]) == (1, 3, 1, 0)
 
 
+def test_reports_are_of_the_version_that_the_table_says_its_controller_reads(rig: "Rig") -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    peers = [("a", a.address, 1, "up"), ("b", b.address, 1, "up")]
+    rig.publish(peers, generation=1, report_version=2)
+    edge, reports = rig.edge(), Reports(rig)
+    edge.wait_for(1)
+
+    def counted() -> bool:
+        edge.get()
+        return any(reports.read().get("completed", []))
+
+    rig.wait_until(counted, "a report of version 2 that counts requests")
+    report = next(each for each in reports.by_seq.values() if any(each.get("completed", [])))
+    assert (report["v"], report["ids"], report["failed"]) == (2, ["a", "b"], [0, 0])
+    assert [latency is None for latency in report["latency_ms"]] == [not done for done in report["completed"]]
+    rig.publish(peers, generation=2)  # an earlier controller leads again, and nothing else has changed
+    rig.wait_until(lambda: reports.read()["v"] == 1, "a report of version 1")
+    assert set(reports.read()["peers"]) == {"a", "b"}
+
+
 def test_an_idle_report_lists_all_peers_with_nothing_done(rig: "Rig") -> None:
     serving(rig, 1)
     reports = Reports(rig)
@@ -138,6 +157,36 @@ def test_a_request_is_in_flight_until_it_ends_and_its_latency_is_told(rig: "Rig"
         )
 
     rig.wait_until(ended, "the request is completed, with its latency")
+
+
+def test_a_report_has_the_median_of_all_workers_and_one_long_request_does_not_move_it(rig: "Rig") -> None:
+    a, idle = rig.backend("a"), rig.backend("idle")
+    for upstream in ("web", "api"):
+        rows = [("a", a.address, 1, "up"), ("idle", idle.address, 1, "drain")]
+        rig.publish(rows, generation=1, upstream=upstream)
+    edge = rig.edge(workers=4, options="report_interval_s = 3, upstreams = { web = {}, api = {} },")
+    edge.wait_for(1)
+    edge.get("/?sleep_s=1.9")
+
+    # a is a server of both upstreams, and its work stands in both reports.
+    both = (Reports(rig), Reports(rig, "api"))
+
+    def reported() -> bool:
+        edge.shares(4, "/?sleep_s=0.2")
+        return min(len(medians(reports)) for reports in both) > 0
+
+    rig.wait_until(reported, "reports of some requests")
+    for reports in both:
+        # 200 ms is between 128 and 256; a busy machine may add as much.
+        assert all(128 <= median <= 512 for median in medians(reports))
+        assert "latency_p50_ms" not in reports.read()["peers"]["idle"]
+
+
+def medians(reports: Reports) -> list[float]:
+    """Return what is reported of `a` where it completed several requests in one interval."""
+    reports.read()
+    rows = [report["peers"].get("a", {}) for report in reports.by_seq.values()]
+    return [row["latency_p50_ms"] for row in rows if row.get("completed", 0) > 2]
 
 
 def test_a_killed_worker_leaves_nothing_in_flight(rig: "Rig") -> None:

@@ -1,5 +1,6 @@
 """Retries: bounded, never to a server that was tried, and never of what must not be done twice."""
 
+import contextlib
 import http.client
 import socket
 import threading
@@ -14,9 +15,15 @@ pytestmark = pytest.mark.integration
 
 
 class Rude:
-    """A server that reads a request and hangs up without a word; it counts what it read."""
+    """A server that reads a request and hangs up without a word; it counts what it read.
 
-    def __init__(self) -> None:
+    With `answer` it says that before, and with `holds` it hangs up when it is stopped.
+    """
+
+    def __init__(self, answer: bytes = b"", *, holds: bool = False) -> None:
+        self._answer = answer
+        self._held = contextlib.ExitStack()
+        self._holds = holds
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.methods: list[str] = []
@@ -29,21 +36,26 @@ class Rude:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            with connection:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(connection)
                 request = connection.recv(65536)
                 if request:
-                    self.methods.append(request.split()[0].decode())
+                    self.methods.append(request.split()[0].decode(errors="replace"))
+                    connection.sendall(self._answer)
+                    if self._holds:
+                        self._held.push(stack.pop_all())
 
     def stop(self) -> None:
         """Stop listening."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join()
+        self._held.close()
 
 
 @contextmanager
-def rude(count: int) -> Iterator[list[Rude]]:
-    servers = [Rude() for _ in range(count)]
+def rude(count: int, answer: bytes = b"", *, holds: bool = False) -> Iterator[list[Rude]]:
+    servers = [Rude(answer, holds=holds) for _ in range(count)]
     try:
         yield servers
     finally:
@@ -101,8 +113,8 @@ def test_a_post_that_was_never_sent_goes_to_another_server(rig: Rig) -> None:
     rig.publish([("a", a.address, 1, "up"), ("dead", rig.dead_address(), 999, "up")], generation=1)
     edge = rig.edge(options="upstreams = { web = { max_fails = 0 } },")
     edge.wait_for(1)
-    # The stand-in knows GET only: 501 is its own answer to a POST that reached it.
-    assert ask(edge, "POST") == 501
+    assert ask(edge, "POST") == 200
+    assert [body for _, _, body in a.received] == [b"x"]  # it reached the stand-in, once
 
 
 @pytest.mark.parametrize(("retries", "tried"), [(0, 1), (1, 2), (4, 5)])
@@ -125,3 +137,122 @@ def test_a_status_that_the_configuration_retries_is_retried(rig: Rig) -> None:
     rig.wait_until(
         lambda: [peer["failed"] for peer in edge.upstream()["peers"]] == [1, 1], "both were asked, once"
     )
+
+
+NON_IDEMPOTENT = ("POST", "LOCK", "PATCH", "NOTIFY")  # nginx has never heard of the last one
+# How servers fail after they have read the request, and what the client is told.
+AFTER_IT_WAS_SENT = {
+    "hung up": (b"", False, 502),
+    "no answer in time": (b"", True, 504),
+    "503": (b"HTTP/1.1 503 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", False, 503),
+}
+ON_ALL = (
+    "location /on-all {{ {directives} proxy_next_upstream error timeout http_503; proxy_pass http://web; }}"
+)
+
+
+@pytest.mark.parametrize("failure", AFTER_IT_WAS_SENT)
+def test_what_failed_after_it_was_sent_is_sent_again_if_that_changes_nothing(rig: Rig, failure: str) -> None:
+    answer, holds, status = AFTER_IT_WAS_SENT[failure]
+    again = 'upstreams = { web = { max_fails = 0, eject = false, idempotent_methods = { "PURGE" } } },'
+    location = ON_ALL.format(directives="proxy_read_timeout 500ms;")
+    with rude(3, answer, holds=holds) as servers:
+        rig.publish(fleet(servers), generation=1)
+        edge = rig.edge(options=again, servers=location + "}")
+        edge.wait_for(1)
+        for method in (*NON_IDEMPOTENT, "GET", "DELETE", "PROPFIND", "PURGE"):
+            assert ask(edge, method, "/on-all") == status
+        received = sorted(method for server in servers for method in server.methods)
+    repeated = ["GET", "DELETE", "PROPFIND", "PURGE"] * 3
+    assert received == sorted([*NON_IDEMPOTENT, *repeated])
+
+
+@pytest.mark.parametrize("method", NON_IDEMPOTENT)
+def test_what_was_never_sent_goes_to_the_next_server_whatever_it_is(rig: Rig, method: str) -> None:
+    peers = [(f"dead-{n}", rig.dead_address(), 1, "up") for n in range(3)]
+    rig.publish(peers, generation=1)
+    edge = rig.edge(options="upstreams = { web = { max_fails = 0 } },")
+    edge.wait_for(1)
+    assert ask(edge, method) == 502
+    rig.wait_until(lambda: [peer["failed"] for peer in edge.upstream()["peers"]] == [1] * 3, "all were tried")
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "uwsgi", "fastcgi", "scgi"])
+def test_no_protocol_sends_again_what_must_not_be_done_twice(rig: Rig, protocol: str) -> None:
+    passed = "grpc_pass grpc://web;" if protocol == "grpc" else f"{protocol}_pass web;"
+    with rude(3) as servers:
+        rig.publish(fleet(servers), generation=1)
+        location = f"location /other {{ {passed} }} }}"
+        edge = rig.edge(options="upstreams = { web = { max_fails = 0 } },", servers=location)
+        edge.wait_for(1)
+        for method, times in (("POST", 1), ("NOTIFY", 1), ("GET", 3)):
+            before = sum(len(server.methods) for server in servers)
+            assert ask(edge, method, "/other") == 502
+            assert sum(len(server.methods) for server in servers) - before == times
+
+
+OUTAGE = "max_fails = 0, eject = false"
+
+
+def test_an_outage_is_not_doubled_by_retries(rig: Rig) -> None:
+    requests = 400
+    with rude(3) as servers:
+        rig.publish(fleet(servers), generation=1)
+        options = f"upstreams = {{ web = {{ {OUTAGE}, retry_budget = {{ share = 0.2, min_per_s = 0 }} }} }},"
+        edge = rig.edge(options=options, workers=2)
+        edge.wait_for(1)
+        assert {ask(edge, "GET") for _ in range(requests)} == {502}
+        received = sum(len(server.methods) for server in servers)
+        assert requests * 1.1 < received <= requests * 1.2
+        web = edge.upstream()
+        assert web["retries"] == received - requests
+        # Whoever was not refused had both of its retries.
+        rig.wait_until(
+            lambda: edge.upstream()["retries_refused"] >= requests - web["retries"] / 2,
+            "refusals are counted",
+        )
+        assert 0 < edge.logged("the retry budget is spent, failed requests are not tried again") < 40
+
+
+def test_without_a_budget_every_request_has_its_retries(rig: Rig) -> None:
+    with rude(3) as servers:
+        rig.publish(fleet(servers), generation=1)
+        edge = rig.edge(options=f"upstreams = {{ web = {{ {OUTAGE}, retry_budget = false }} }},")
+        edge.wait_for(1)
+        assert {ask(edge, "GET") for _ in range(100)} == {502}
+        assert sum(len(server.methods) for server in servers) == 300
+        assert edge.upstream()["retry_budget"] is None
+
+
+def test_a_refused_retry_ends_with_the_status_of_its_failure(rig: Rig) -> None:
+    servers = [rig.backend(name) for name in "ab"]
+    for server in servers:
+        server.statuses["/on-all"] = 503
+    rig.publish([(server.name, server.address, 1, "up") for server in servers], generation=1)
+    options = f"upstreams = {{ web = {{ {OUTAGE}, retry_budget = {{ share = 0, min_per_s = 0 }} }} }},"
+    edge = rig.edge(options=options, servers=ON_ALL.format(directives="") + "}")
+    edge.wait_for(1)
+    refused = edge.get("/on-all")
+    assert refused.status == 503
+    assert refused.json()["detail"].endswith(" answered 503; the retry budget is spent")
+    # From now on no request is given a second try, so that it has the server's own answer.
+    own = edge.get("/on-all")
+    assert own.status == 503
+    assert own.server in ("a", "b")
+    rig.wait_until(
+        lambda: sum(peer["failed"] for peer in edge.upstream()["peers"]) == 2, "each was tried once"
+    )
+    assert edge.upstream()["retries_refused"] == 1
+
+
+def test_one_server_of_three_that_fails_costs_no_request(rig: Rig) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    with rude(1) as servers:
+        peers = [("a", a.address, 1, "up"), ("b", b.address, 1, "up"), ("rude", servers[0].address, 1, "up")]
+        rig.publish(peers, generation=1)
+        edge = rig.edge(workers=2)
+        edge.wait_for(1)
+        assert sum(edge.shares(300).values()) == 300
+        web = edge.upstream()
+        assert web["retries"] == len(servers[0].methods) > 0
+        assert web["retries_refused"] == 0

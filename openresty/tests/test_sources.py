@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -366,6 +367,52 @@ def test_a_real_controller_is_believed_by_its_signature(rig: "Rig", tmp_path: Pa
         assert (served["law"], served["source"]) == ("static", f"controller http://127.0.0.1:{port}")
         rig.wait_until(lambda: edge.upstream()["generation"] > served["generation"], "the next table")
         assert sum(edge.upstream()["refused"].values()) == 0
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
+@pytest.mark.parametrize(
+    ("derived", "own", "refused"),
+    [("accept", False, None), ("accept", True, None), ("require", True, None),
+     ("require", False, "signed with the shared key, not with its own")],
+)  # fmt: skip
+def test_a_load_balancer_with_a_key_of_its_own_reads_tables_and_is_read(
+    rig: "Rig", tmp_path: Path, derived: str, own: bool, refused: str | None
+) -> None:
+    a = rig.backend("a")
+    port, config = free_port(), tmp_path / "controller.yaml"
+    config.write_text(
+        "upstreams:\n  web:\n    law: static\n    load_balancers: [edge-1]\n    peers:\n"
+        f'      - {{ id: server-1, address: "{a.address}", baseline: 3 }}\n'
+    )
+    programs = Path(sys.executable).parent
+    environment = {**os.environ, "STEELYARD_KEY": SECRET}
+    command = [
+        str(programs / "steelyard-controller"), "--config", str(config), "--api-port", str(port),
+        "--memcached", f"127.0.0.1:{rig.memcached.port}", "--state-url", "memory://", "--tick-s", "0.2",
+        "--derived-keys", derived,
+    ]  # fmt: skip
+    keys = [str(programs / "steelyard"), "keys", "lb", "edge-1"]
+    printed = subprocess.run(keys, env=environment, check=True, capture_output=True, text=True)
+    with (tmp_path / "controller.log").open("wb") as log:
+        daemon = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def overview() -> dict[str, Any]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/upstreams/web", timeout=10) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+
+    try:
+        key = printed.stdout.strip() if own else SECRET
+        edge = rig.edge(options=options(f"127.0.0.1:{rig.memcached.port}", key=f'"{key}"'))
+        rig.wait_until(lambda: edge.upstream()["rung"] == "fresh", "a table of the controller")
+        assert sum(edge.upstream()["refused"].values()) == 0
+        if refused is None:
+            rig.wait_until(lambda: overview()["load_balancers"]["edge-1"] is not None, "a report")
+            assert overview()["refused"]["now"] == {}
+        else:
+            rig.wait_until(lambda: refused in str(overview()["refused"]["now"]), "a refusal")
     finally:
         daemon.kill()
         daemon.wait()

@@ -16,6 +16,11 @@ function steelyard({ figures: of, capacity_estimate: able }) {
       note: `Seen: ${count(of.evidence_requests)} requests in ${duration(of.evidence_busy_s)} of work. ${percent(of.prior_share)} of the estimate is its baseline.`,
     },
     {
+      label: "Not ours",
+      value: percent(of.not_ours),
+      note: "The part of it that something else keeps busy, a neighbour or a cron job: already taken off above.",
+    },
+    {
       label: "Backlog",
       value: factor(of.drain),
       note: `Work worth ${milliseconds(of.backlog_s * 1000)} waits in it; the mean of all is ${milliseconds(of.mean_backlog_s * 1000)}.`,
@@ -66,7 +71,7 @@ function result(said) {
     {
       label: "Weight",
       value: count(said.weight),
-      note: [`At rest it is ${count(said.baseline)}; a tick ago it was ${count(said.weight_before)}.`, `Published as ${said.published}, after all weights were divided by what they have in common.`].join(" "),
+      note: [`At rest it is ${count(said.baseline)}; a tick ago it was ${count(said.weight_before)}.`, `Published as ${said.published}, so that all are whole numbers.`].join(" "),
       limits,
       last: true,
     },

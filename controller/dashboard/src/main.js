@@ -90,8 +90,18 @@ function told(what, data) {
   paint();
 }
 
+/** Keep the token of a link (`steelyard page`), and take it out of the address and the history. */
+function takeToken() {
+  const given = /^#token=([\w.~+/-]+=*)$/.exec(location.hash);
+  if (given === null) return;
+  token.set(given[1]);
+  history.replaceState(null, "", "#/");
+  tokenGiven();
+}
+
 /** Follow the address. */
 function go() {
+  takeToken();
   route = parse(location.hash);
   // With one upstream the list of them tells nothing.
   const name = route.upstream ?? (list?.length === 1 ? list[0].name : null);

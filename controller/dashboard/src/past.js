@@ -6,7 +6,6 @@
  * memory stays bounded; the newest moment is always there.
  */
 
-import { factorOf } from "./scale.js";
 
 export const SECONDS = 900;
 export const COLUMNS = ["weight", "share", "score", "cpu", "net", "io", "mem", "completed", "latency_ms"];
@@ -86,7 +85,5 @@ function moment(document, like) {
   const rows = same ? like.rows : new Map(document.ids.map((id, row) => [id, row]));
   const made = { atMs: document.at_ms, alert: document.alert, ids, rows };
   for (const name of COLUMNS) made[name] = Float32Array.from(document[name], (value) => value ?? NaN);
-  const factor = factorOf(document.weight);
-  made.weight = made.weight.map((weight) => weight * factor);
   return made;
 }

@@ -15,7 +15,7 @@ const COLUMNS = [
   ["busy", "Busy", "Utilization of CPU, network, disk and memory, as its agent measured it"],
   ["requests", "Req/s", "Requests finished per second"],
   ["failed", "Failed/s", "Requests failed per second"],
-  ["latency", "Latency", "Mean time of a request"],
+  ["latency", "Latency", "Time to the response's header, the median of each load balancer's requests"],
   ["flight", "In flight", "Requests under way at the end of the last interval"],
   ["age", "Sample", "How old its agent's last sample is"],
 ];
@@ -154,7 +154,7 @@ function update(row, peer, { tickS, slot, most }) {
   row.actions.update(peer);
 }
 
-/** The reason begins with the weight before it is divided; beside the published one that would be two figures. */
+/** The reason begins with the weight, which has a column of its own. */
 function sentence({ why }) {
   const reason = why.replace(/^\d+,? /, "");
   return reason.charAt(0).toUpperCase() + reason.slice(1);

@@ -2,7 +2,6 @@
 
 import { pathOf, request } from "./api.js";
 import { Past, SECONDS, momentOf, query } from "./past.js";
-import { scaled } from "./scale.js";
 import { Stream } from "./stream.js";
 
 // A gap of less is none; and a history that could not be had is asked for again after so long.
@@ -42,7 +41,7 @@ export class Watched {
   #event(kind, data) {
     const document = JSON.parse(data);
     if (kind === "tick" && document.upstream === this.name) {
-      this.overview = scaled(document);
+      this.overview = document;
       this.heardMs = Date.now();
       // What came while nobody listened is fetched before the new is added, or the gap would stay.
       if (!this.#filled) this.#fill();

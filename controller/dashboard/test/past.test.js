@@ -32,13 +32,6 @@ test("a history fills the gap among what is there, once", () => {
   assert.deepEqual(times(past), [1, 2, 4, 6, 9].map((s) => s * 1000));
 });
 
-test("a weight is the same whatever the table was divided by", () => {
-  const past = new Past();
-  past.add({ ...document(1000), weight: [226, 774] });
-  past.add({ ...document(2000), weight: [113, 387] });
-  assert.deepEqual(past.moments.map((moment) => [...moment.weight]), [[226, 774], [226, 774]]);
-});
-
 test("the same moment twice is one", () => {
   const past = new Past();
   past.add(document(1000));

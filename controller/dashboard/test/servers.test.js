@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MOST, charted, slots } from "../src/charted.js";
 import { visible } from "../src/rows.js";
-import { scaled } from "../src/scale.js";
 import { totals } from "../src/totals.js";
 
 function peer(id, changes = {}) {
@@ -75,11 +74,6 @@ test("only those that need a look", () => {
     peer("failing", { failed_per_tick: 1 }), peer("pinned", { pin: 5 }), peer("leaving", { leaving: true }), peer("spare", { state: "backup" }),
   ];
   assert.deepEqual(ids(visible(peers, { attention: true })), ["drained", "silent", "young", "failing", "pinned", "leaving"]);
-});
-
-test("weights and baselines are on the scale of the reasons", () => {
-  const overview = { peers: [peer("a", { weight: 113, baseline: 100 }), peer("b", { weight: 387, baseline: 400 })] };
-  assert.deepEqual(scaled(overview).peers.map((each) => [each.weight, each.baseline]), [[226, 200], [774, 800]]);
 });
 
 test("the totals are per second, and the latency is per request", () => {

@@ -1,1 +1,1 @@
-"""The REST API: reads the cycles' immutable outcomes, never Memcached."""
+"""The REST API: `app` puts middleware and routes together; they read outcomes of ticks, never Memcached."""

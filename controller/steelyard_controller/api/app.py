@@ -1,4 +1,4 @@
-"""The application: the layers, and the routes over the service."""
+"""The FastAPI application: the middleware and the routes over the service."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
@@ -9,21 +9,22 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from steelyard_controller.api import (
-    events,
-    layers,
-    mistakes,
+    middleware,
     openapi,
-    page,
-    peers,
+    page_files,
     problems,
-    published,
-    upstreams,
+    routes_events,
+    routes_peers,
+    routes_upstreams,
+    routes_weights,
+    validation_errors,
 )
-from steelyard_controller.api import service as controller
-from steelyard_controller.api.forward import Connections, Forwarded
+from steelyard_controller.api import routes_service as controller
+from steelyard_controller.api.forward_to_leader import ForwardToLeader, LeaderConnections
 from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.streams import Streams
 from steelyard_controller.api.tokens import Access
+from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -35,16 +36,16 @@ def create(
     service: Service,
     *,
     lifespan: Lifespan | None = None,
-    key: bytes | None = None,
+    keys: Keyring | None = None,
     access: Access | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> FastAPI:
     """Return the application over a service.
 
-    `lifespan` runs the service, `key` signs the tables, `access` says who may do what (default: no
-    tokens). `app.state.streams.end()` ends the open streams; whoever stops the server calls it first.
+    `lifespan` runs the service, `keys` sign the weight tables, `access` has the tokens and their roles
+    (default: no tokens). Call `app.state.streams.end()` before the server is stopped: it waits for streams.
     """
-    streams, connections = Streams(), Connections()
+    streams, connections = Streams(), LeaderConnections()
 
     @contextlib.asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
@@ -66,23 +67,23 @@ def create(
         lifespan=living,
     )
     app.state.streams = streams
-    page.install(app)
+    page_files.install(app)
     for router in (
-        upstreams.routes(service),
-        published.routes(service, key=key),
-        peers.routes(service),
-        events.routes(service, streams),
+        routes_upstreams.routes(service),
+        routes_weights.routes(service, keys=keys or Keyring()),
+        routes_peers.routes(service),
+        routes_events.routes(service, streams),
         controller.routes(service),
     ):
         app.include_router(router)
     openapi.install(app, access or Access())
     _install_problems(app)
     # The last one added is the outermost.
-    app.add_middleware(layers.Headless)
-    app.add_middleware(Forwarded, service=service, streams=streams, connections=connections)
-    app.add_middleware(layers.Limited, max_body_bytes=max_body_bytes)
-    app.add_middleware(layers.Guarded, access=access or Access())
-    app.add_middleware(layers.Headers)
+    app.add_middleware(middleware.HeadAsGet)
+    app.add_middleware(ForwardToLeader, service=service, streams=streams, connections=connections)
+    app.add_middleware(middleware.BodyLimit, max_body_bytes=max_body_bytes)
+    app.add_middleware(middleware.Authorization, access=access or Access())
+    app.add_middleware(middleware.SecurityHeaders)
     return app
 
 
@@ -104,4 +105,4 @@ def _install_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(_: Request, error: RequestValidationError) -> Response:
-        return problems.answer(problems.invalid(mistakes.of_parameters(error.errors())))
+        return problems.answer(problems.invalid(validation_errors.of_parameters(error.errors())))

@@ -8,9 +8,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from steelyard_controller.cycle import Cycle
-from steelyard_controller.equations import INDICATORS
-from steelyard_controller.outcome import Outcome, shares, utilization
+from steelyard_controller.laws.equations import INDICATORS
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import Outcome, shares, utilization
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
@@ -18,7 +18,7 @@ ROLES = ("leader", "standby", "waiting")
 
 
 class Source(Protocol):
-    """What is measured: a service, or in a test something like it."""
+    """What the metrics read of the service."""
 
     @property
     def role(self) -> str:
@@ -79,10 +79,12 @@ class _Upstreams(Collector):
         lb_age = _gauge("steelyard_report_age_seconds", "Since the last traffic report.", [*by, "lb"])
         rung = _gauge("steelyard_rung", "1 for the rung a load balancer stands on.", [*by, "lb", "rung"])
         overruns = CounterMetricFamily("steelyard_tick_overruns", "Ticks skipped.", labels=by)
+        failures = CounterMetricFamily("steelyard_tick_failures", "Ticks that a fault ended.", labels=by)
         refused = CounterMetricFamily("steelyard_refused", "Values refused.", labels=[*by, "reason"])
         cpu = HistogramMetricFamily("steelyard_tick_cpu_seconds", "CPU time of a tick.", labels=by)
         for name, cycle in self._source.views.items():
             overruns.add_metric([name], cycle.overruns)
+            failures.add_metric([name], cycle.failures)
             revision.add_metric([name], cycle.declaration.revision)
             cpu.add_metric([name], cycle.used.buckets(), cycle.used.sum_s)
             outcome = cycle.outcome
@@ -94,15 +96,15 @@ class _Upstreams(Collector):
             degraded.add_metric([name], len(outcome.degraded))
             for indicator, weight in zip(INDICATORS, outcome.decision.entropy_weights, strict=True):
                 entropy.add_metric([name, indicator], float(weight))
-            for reason, count in outcome.intake.refused.items():
+            for reason, count in outcome.inbox.refused.items():
                 refused.add_metric([name, reason], count)
             states = [peer.state for peer in outcome.table.peers]
             for state in ("up", "drain", "down", "backup"):
                 peers.add_metric([name, state], states.count(state))
-            for lb, held in outcome.intake.reports.items():
-                lb_age.add_metric([name, lb], self._now_s - held.arrived_s)
-                if held.message.rung is not None:
-                    rung.add_metric([name, lb, held.message.rung], 1)
+            for lb, received in outcome.inbox.reports.items():
+                lb_age.add_metric([name, lb], self._now_s - received.arrived_s)
+                if received.message.rung is not None:
+                    rung.add_metric([name, lb, received.message.rung], 1)
         yield from (
             tick_age,
             generation,
@@ -114,6 +116,7 @@ class _Upstreams(Collector):
             lb_age,
             rung,
             overruns,
+            failures,
             refused,
             cpu,
         )
@@ -146,9 +149,9 @@ class _Peers(Collector):
                 share.add_metric(labels, part)
                 _add_known(score, labels, [("", float(cycle.outcome.decision.score[row]))])
                 _add_sample(cycle.outcome, peer.id, labels, used)
-                held = cycle.outcome.intake.samples.get(peer.id)
-                if held is not None:
-                    age.add_metric(labels, self._now_s - held.arrived_s)
+                received = cycle.outcome.inbox.samples.get(peer.id)
+                if received is not None:
+                    age.add_metric(labels, self._now_s - received.arrived_s)
         yield from (weight, baseline, share, score, used, age)
 
 

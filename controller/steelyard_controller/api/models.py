@@ -1,19 +1,19 @@
-"""The documents that the API answers with and takes, for OpenAPI and for those who write clients.
+"""The models of the API's requests and answers, for OpenAPI and for those who write clients.
 
-Pure. The large ones are sent as the bytes that were made once; these models
-say what is in them, and the tests hold the two together.
+Pure. Large answers are sent as bytes that were encoded once, without these
+models; tests check that the two agree.
 """
 
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from steelyard_protocol import peer_address
 
-from steelyard_controller.declared.upstream import Check, Peer, Upstream
-from steelyard_controller.names import address as addresses
+from steelyard_controller.declarations.upstream import Check, Peer, Upstream
 
 
 def _address(value: str) -> str:
-    addresses.parse(value)
+    peer_address.parse(value)
     return value
 
 
@@ -69,7 +69,7 @@ class PeerRow(BaseModel):
     )
     pin: float | None = Field(examples=[None], description="percentage that a person fixed")
     score: Known = Field(examples=[0.38], description="weighted residual: 0 is busy, 1 is idle")
-    utilization: Indicators | None = Field(description="of its last sample")
+    utilization: Indicators | None = Field(description="of its last sample, or told in-band")
     sample_age_s: float | None = Field(examples=[0.8])
     leaving: bool = Field(description="whether its agent said that it is shutting down")
     completed_per_tick: Known = Field(examples=[812.0])
@@ -122,6 +122,13 @@ class _Published(BaseModel):
     # The members that are left out, not null, where nginx.conf's stand.
     check: Annotated[Check, Field(default=None)]
     hash_key: Annotated[str, Field(default=None, examples=["cookie:session"])]
+    report_version: int = Field(
+        examples=[2], description="the latest version of traffic reports that is read"
+    )
+    digest: str = Field(
+        examples=["0c1f6b1d9d5f4c0e8a7b6c5d4e3f2a1b"],
+        description="of all but order, time and weights: nginx reads the whole table where it has changed",
+    )
 
 
 class Table(_Published):

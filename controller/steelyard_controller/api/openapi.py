@@ -1,8 +1,8 @@
-"""The description of the API, complete enough that a generator can write a client.
+"""The OpenAPI description, complete enough to generate a client from it.
 
-Pure but for the framework. What FastAPI cannot see is added: the models of the bodies that are read
-strictly, the problem documents, the tokens, and the bounds that only the code
-knew (which laws there are, how an address is written).
+Pure but for the framework. What FastAPI does not see is added: the models of
+request bodies (which `request_body` reads), the problem documents, the tokens,
+and bounds that only code knows (the names of the laws, the form of an address).
 """
 
 import re
@@ -36,25 +36,24 @@ SECURITY = {
     "token": {
         "type": "http",
         "scheme": "bearer",
-        "description": "A token of --admin-token-file, --agent-token-file or --read-token-file. Without an "
-        "admin token changes are taken from the controller's own machine; without a read token everybody "
-        "may read.",
+        "description": "A token of --admin-token-file, --agent-token-file or --read-token-file. Where no "
+        "admin token is configured the controller makes one itself; without a read token everybody may read.",
     }
 }
 
 _OPEN = {"/healthz", "/readyz"}
 
-# How a person writes an address; the code says more precisely what is wrong with one.
+# The form of an address; the parser's messages are more precise.
 _ADDRESS = r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?\.?):[1-9][0-9]{0,4}$"
 
 
 def install(app: FastAPI, access: Access) -> None:
-    """Describe `app` at its /openapi.json; `access` tells what needs a token here."""
+    """Serve the description at /openapi.json; `access` tells which requests need a token here."""
     app.openapi = _describer(app, access)  # type: ignore[method-assign]
 
 
 def allowed(app: FastAPI, path: str) -> list[str]:
-    """Return the methods that a path takes; none where there is no such path."""
+    """Return the methods that a path takes, sorted; an empty list where there is no such path."""
     for template, operations in app.openapi()["paths"].items():
         if re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", template), path):
             methods = [name.upper() for name in operations if name != "parameters"]
@@ -90,7 +89,7 @@ def _complete(document: dict[str, Any], access: Access) -> None:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             needed: Role = "read" if method == "get" else "admin"
-            optional: list[dict[str, Any]] = [] if access.has(needed) else [{}]
+            optional: list[dict[str, Any]] = [] if needed != "read" or access.has("read") else [{}]
             operation["security"] = [] if path in _OPEN else [{"token": []}, *optional]
             for parameter in operation.get("parameters", []):
                 _never_null(parameter)

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 MEDIA_TYPE = "application/problem+json"
 
-# What a client sent is quoted in the answer, but not by the megabyte.
+# An answer quotes what the client sent, but not megabytes of it.
 LONGEST_DETAIL = 2000
 MOST_ERRORS = 20
 
@@ -54,13 +54,13 @@ class ProblemError(HTTPException):
 
 
 def invalid(mistakes: Sequence[Mistake]) -> ProblemError:
-    """Return the error of a request whose fields are wrong."""
+    """Return a 422 that lists each wrong field."""
     said = "; ".join(f"{mistake.field}: {mistake.message}" for mistake in mistakes[:MOST_ERRORS])
     return ProblemError(422, said, errors=mistakes)
 
 
 def later(detail: str, *, after_s: int = 1) -> ProblemError:
-    """Return the error of what cannot be done now but soon."""
+    """Return a 503 with Retry-After: it cannot be done now, and probably can in `after_s` seconds."""
     return ProblemError(503, detail, headers={"Retry-After": str(after_s)})
 
 
@@ -80,7 +80,7 @@ def answer(error: HTTPException) -> Response:
                 for each in error.errors[:MOST_ERRORS]
             ]
     return Response(
-        # A client may have sent what no UTF-8 can say.
+        # A quoted value may hold lone surrogates, which UTF-8 cannot encode.
         json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"),
         status_code=error.status_code,
         media_type=MEDIA_TYPE,

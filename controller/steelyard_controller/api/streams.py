@@ -1,7 +1,7 @@
-"""Open streams: how many there are, and their end when the controller stops.
+"""The open event streams: their number is limited, and all end when the controller stops.
 
 A server that stops waits for its connections, and a stream never ends by
-itself: so all of them are told.
+itself: so `Streams.end` ends them.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from steelyard_controller.api.problems import later
 
 T = TypeVar("T")
 
-# Each costs a queue of 32 overviews; a page is one, and who has a hundred pages open has left them open.
+# Each costs a queue of 32 overviews. An open page has one; a hundred open pages are forgotten ones.
 MOST = 100
 
 
@@ -50,7 +50,7 @@ class Streams:
             self._open -= 1
 
     async def wait(self, for_: Coroutine[Any, Any, T], *, timeout_s: float | None = None) -> T:
-        """Return what is awaited; raise `Ended` as soon as the controller stops, TimeoutError when late."""
+        """Return the result of `for_`; raise `Ended` once the controller stops, TimeoutError when late."""
         waited = asyncio.create_task(for_)
         if self._ended:
             waited.cancel()

@@ -1,10 +1,9 @@
-"""Who may do what: bearer tokens, and the rule for a controller that has none.
+"""Bearer tokens and their roles.
 
-Pure. Roles: `read` < `agent` (registers servers) < `admin`. Where no admin
-token is set, writes are taken from this machine alone; where a read token is
-set, reading needs a token too. A token is compared with every known one, in
-constant time, so that an answer's time tells neither which one it resembles
-nor how much.
+Pure. Roles: `read` < `agent` (registers servers; with a server's own token that
+one alone) < `admin`. A write needs a token; where a read token is set, reading
+needs one too. A token is compared with every known one, in constant time, so
+that the time of an answer reveals neither which one it resembles nor how much.
 """
 
 import hashlib
@@ -14,12 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from steelyard_protocol import derived_keys, wire
+
 Role = Literal["read", "agent", "admin"]
 
 ROLES: tuple[Role, ...] = ("read", "agent", "admin")
 """From the least to the most."""
 
-# 16 characters of base64 are 96 bits: nobody guesses them.
+# 16 characters of base64 are 96 bits, too many to guess.
 SHORTEST = 16
 LONGEST = 1024
 
@@ -28,28 +29,41 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 class BadToken(ValueError):
-    """A text is no token; the message says why, never what it is."""
+    """A text is not a valid token; the message says why and never quotes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The tokens by role, as digests; `hosts` are the names under which this controller is reached."""
+    """The configured tokens by role, and the admin token that the controller made itself, as digests.
+
+    `key` is the shared key, where servers have tokens of their own that are derived from it.
+    """
 
     digests: tuple[tuple[Role, bytes], ...] = field(default=(), repr=False)
-    hosts: frozenset[str] = frozenset()
+    generated: bytes | None = field(default=None, repr=False)
+    key: bytes | None = field(default=None, repr=False)
 
     def role_of(self, token: str) -> Role | None:
-        """Return the strongest role of a token; None: it is none of ours."""
+        """Return the strongest role of a token; None: it is not a known token."""
         offered = _digest(token)
         found: Role | None = None
-        for role, digest in self.digests:
+        made: tuple[tuple[Role, bytes], ...] = () if self.generated is None else (("admin", self.generated),)
+        for role, digest in self.digests + made:
             # No early exit: every token costs the same.
             if hmac.compare_digest(offered, digest) and (found is None or weaker(found, role)):
                 found = role
-        return found
+        return "agent" if found is None and self.server_of(token) else found
+
+    def server_of(self, token: str) -> tuple[str, str] | None:
+        """Return the upstream and the server whose own token this is; None: it is no server's own."""
+        upstream, peer, *_ = (*token.split("/", 2), "", "")
+        if self.key is None or not wire.is_name(upstream) or not wire.is_name(peer):
+            return None
+        own = derived_keys.token(self.key, upstream, peer)
+        return (upstream, peer) if hmac.compare_digest(_digest(own), _digest(token)) else None
 
     def has(self, role: Role) -> bool:
-        """Tell whether any token of a role is set."""
+        """Tell whether any token of a role is configured."""
         return any(each == role for each, _ in self.digests)
 
 
@@ -58,13 +72,15 @@ def access(
     admin: Iterable[str] = (),
     agent: Iterable[str] = (),
     read: Iterable[str] = (),
-    hosts: Iterable[str] = (),
+    generated: str | None = None,
+    key: bytes | None = None,
 ) -> Access:
-    """Return the tokens' value; raise `BadToken`."""
+    """Return the tokens as an `Access`; raise `BadToken`."""
     given: tuple[tuple[Role, Iterable[str]], ...] = (("admin", admin), ("agent", agent), ("read", read))
     return Access(
         digests=tuple((role, _digest(checked(token))) for role, tokens in given for token in tokens),
-        hosts=frozenset(host.lower() for host in hosts if host),
+        generated=None if generated is None else _digest(checked(generated)),
+        key=key,
     )
 
 
@@ -94,7 +110,7 @@ def tokens_of(text: bytes) -> tuple[str, ...]:
             except BadToken as error:
                 raise BadToken(f"line {number}: {error}") from None
     if not found:
-        # An empty one is not "none": a secret that failed to arrive would let everybody in.
+        # An empty file is not "no token": a secret that was not mounted would let everybody in.
         raise BadToken("there is no token in it: put one on each line")
     return tuple(found)
 

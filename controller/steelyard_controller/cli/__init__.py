@@ -1,8 +1,11 @@
-"""The command `steelyard`: what an operator types. `command` is its entry; a subcommand a file.
+"""The command `steelyard`: what an operator types.
 
-`views` (pure) says how a document of the REST API looks in a terminal, `client` asks for it.
+subcommands                     its entry
+*_commands, *_command           the subcommands; they ask with `api_client`
+views (pure)                    a document of the REST API as lines
+terminal                        styles, tables, the full screen
 """
 
-from steelyard_controller.cli.command import main
+from steelyard_controller.cli.subcommands import main
 
 __all__ = ["main"]

@@ -2,7 +2,7 @@
 
 import sys
 
-from steelyard_controller.cli.command import main
+from steelyard_controller.cli.subcommands import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,1 +1,1 @@
-"""HAProxy follows the weights too: its agent-check."""
+"""HAProxy's agent-check: HAProxy asks for each server's weight over TCP."""

@@ -1,4 +1,4 @@
-"""What HAProxy's agent-check is answered: a line in, a line out.
+"""The answers to HAProxy's agent-check: a line in, a line out.
 
 Pure. The protocol is HAProxy's (configuration manual, 5.2, "agent-check"): words
 that change the server, and after a `#` a text for people. A server's weight in
@@ -10,8 +10,8 @@ of the one that haproxy.cfg has for it:
     floor(c_j percent / 100) = max(1, round t_j)          c_j: the configured weight
 
 w is the weight table's column and k the number of its rows, whatever their
-states, so that a drain moves nobody else's percentage. 0 never comes out: HAProxy
-would take it for a drain, and only a person drains.
+states, so that draining one server moves no other's percentage. The result is
+never 0: HAProxy would take that for a drain, and only a person drains.
 """
 
 import re
@@ -19,18 +19,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import floor
 
-from steelyard_agent import wire
+from steelyard_protocol import wire
+from steelyard_protocol.weight_table import WeightTable
 
-from steelyard_controller.outcome import Outcome
-from steelyard_controller.pipeline.weight_table import WeightTable
+from steelyard_controller.tick.outcome import Outcome
 
 # The largest weight that HAProxy has.
 MOST = 256
 
-# What is assumed of haproxy.cfg where the question does not say; the percentage then is the weight.
+# The weight in haproxy.cfg where the question has none; the percentage then is the weight.
 CONFIGURED = 100
 
-# As long as the agent lets a sample live in Memcached: without three of them in a row it is missed.
+# The time to live of a sample in Memcached: after three intervals without one it is missing.
 MISSED_INTERVALS = 3
 
 _QUESTION = re.compile(
@@ -40,7 +40,7 @@ _QUESTION = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Whom HAProxy asks about; `configured` is the weight of that server in haproxy.cfg, 1..256."""
+    """The server that HAProxy asks about; `configured` is its weight in haproxy.cfg, 1..256."""
 
     upstream: str
     peer: str
@@ -49,7 +49,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What one peer's answers are made of: the words, the weight HAProxy is to have, a text for people."""
+    """The parts of a peer's answer: the words, its weight in HAProxy (1..256), a text for people."""
 
     words: str
     weight: int | None
@@ -68,13 +68,13 @@ def question(line: bytes) -> Question | None:
 
 
 def rows(outcome: Outcome) -> Mapping[str, Row]:
-    """Return by peer what its answers are made of."""
+    """Return the parts of each peer's answer."""
     weights = haproxy_weights(outcome.table)
     return {peer.id: _row(outcome, peer.id, peer.state, weights[peer.id]) for peer in outcome.table.peers}
 
 
 def haproxy_weights(table: WeightTable) -> Mapping[str, int]:
-    """Return by peer the weight that HAProxy is to have, 1..256."""
+    """Return each peer's weight in HAProxy, 1..256."""
     total = sum(peer.weight for peer in table.peers)
     largest = max((peer.weight for peer in table.peers), default=0)
     if total == 0:
@@ -108,13 +108,13 @@ def _row(outcome: Outcome, peer: str, state: str, weight: int) -> Row:
 
 
 def _missed(outcome: Outcome, peer: str) -> str:
-    held = outcome.intake.samples.get(peer)
-    if held is None:
+    received = outcome.inbox.samples.get(peer)
+    if received is None:
         return "no sample yet"
-    if held.message.leaving:
+    if received.message.leaving:
         return "its agent was told to stop"
-    age_s = outcome.now_s - held.arrived_s
-    missed = age_s > MISSED_INTERVALS * max(held.message.interval_s, outcome.snapshot.tick_s)
+    age_s = outcome.now_s - received.arrived_s
+    missed = age_s > MISSED_INTERVALS * max(received.message.interval_s, outcome.snapshot.tick_s)
     return f"no sample for {age_s:.0f} s" if missed else ""
 
 

@@ -1,11 +1,11 @@
-"""The TCP listener that HAProxy's agent-check asks: one port for every peer of every upstream.
+"""The TCP listener for HAProxy's agent-check: one port for every peer of every upstream.
 
 I/O around `agent_answer`. One line comes in, one goes out, the connection is
-closed. A connection costs no thread and lives at most `DEADLINE_S`, so whoever
-is silent, slow or does not read holds nothing up; there are at most
-`most_connections` of them. What cannot be answered (a line that is no question,
-an unknown peer, a controller that does not lead) gets a line that changes
-nothing in HAProxy, which then keeps the weights it has.
+closed. A connection costs no thread and lives at most `DEADLINE_S`, so a client
+that is silent, slow or does not read holds nothing up; there are at most
+`most_connections` of them. A question that has no answer (a malformed line, an
+unknown peer, a controller that does not lead) gets a line that changes nothing
+in HAProxy, which then keeps the weights it has.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_answer import Row
-from steelyard_controller.outcome import Outcome
+from steelyard_controller.tick.outcome import Outcome
 
 log = logging.getLogger("steelyard.controller")
 
@@ -28,12 +28,12 @@ LONGEST_LINE = 256
 # HAProxy asks about 1000 servers in 2 s, and each question is over in a millisecond: this is ample.
 MOST_CONNECTIONS = 1000
 
-# As many different complaints are logged, each once: whoever reaches the port must not fill the disk.
+# This many different complaints are logged, each once: no client may fill the disk.
 MOST_COMPLAINTS = 100
 
 
-class Asked(Protocol):
-    """One upstream, as far as it is seen here."""
+class UpstreamView(Protocol):
+    """What the agent-check reads of an upstream."""
 
     @property
     def outcome(self) -> Outcome | None:
@@ -42,15 +42,15 @@ class Asked(Protocol):
 
 
 class Controller(Protocol):
-    """The service, as far as it is seen here."""
+    """What the agent-check reads of the service."""
 
     @property
     def role(self) -> str:
-        """Return `leader`, or what it is instead."""
+        """Return `leader`, `standby` or `waiting`."""
         ...
 
     @property
-    def views(self) -> Mapping[str, Asked]:
+    def views(self) -> Mapping[str, UpstreamView]:
         """Return the upstreams by name."""
         ...
 
@@ -79,7 +79,7 @@ class AgentCheck:
         self._server = await loop.create_server(lambda: _Connection(self), host, port, backlog=1024)
 
     async def stop(self) -> None:
-        """Stop listening, and end what is open."""
+        """Stop listening, and close all connections."""
         if self._server is None:
             return
         self._server.close()
@@ -89,7 +89,7 @@ class AgentCheck:
         self._server = None
 
     def answer(self, line: bytes) -> bytes:
-        """Return the line that answers a line."""
+        """Return the answer to one line of HAProxy's."""
         asked = agent_answer.question(line)
         if asked is None:
             shown = line[:80].decode("ascii", "backslashreplace")
@@ -120,7 +120,7 @@ class AgentCheck:
         return agent_answer.answer(row, asked.configured)
 
     def complain(self, kind: str, why: str) -> None:
-        """Log a kind of mistake at its first time."""
+        """Log a complaint the first time that its kind occurs."""
         if kind not in self._complained and len(self._complained) < MOST_COMPLAINTS:
             self._complained.add(kind)
             log.warning("agent-check: %s", why, extra={"event": "agent_check"})

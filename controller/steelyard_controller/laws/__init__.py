@@ -11,7 +11,12 @@ from steelyard_controller.laws.cswrr import Cswrr, CswrrParameters
 from steelyard_controller.laws.law import Law
 from steelyard_controller.laws.memory import Memory
 from steelyard_controller.laws.paper import Paper, PaperParameters
-from steelyard_controller.laws.parameters import Parameter, built, described, with_low_above_high
+from steelyard_controller.laws.parameters import (
+    Parameter,
+    build_parameters,
+    describe_parameters,
+    with_low_above_high,
+)
 from steelyard_controller.laws.static import Static, StaticParameters
 from steelyard_controller.laws.steelyard import Steelyard, SteelyardParameters
 
@@ -38,13 +43,15 @@ def create(name: str, parameters: Mapping[str, float] = MappingProxyType({})) ->
     if name not in _LAWS:
         raise ValueError(f"there is no law {name!r}; choose one of: {', '.join(NAMES)}")
     law, its_parameters = _LAWS[name]
-    made: Law = law(bound=built(name, its_parameters, with_low_above_high(its_parameters, parameters)))
+    made: Law = law(
+        bound=build_parameters(name, its_parameters, with_low_above_high(its_parameters, parameters))
+    )
     return made
 
 
 def parameters_of(name: str) -> tuple[Parameter, ...]:
     """Return the parameters of a law, with units, bounds, defaults and reasons."""
-    return described(_LAWS[name][1])
+    return describe_parameters(_LAWS[name][1])
 
 
 def encode_memory(law_name: str, memory: Memory) -> dict[str, object]:

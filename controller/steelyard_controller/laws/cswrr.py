@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from steelyard_controller.decision import Decision
-from steelyard_controller.laws.bound import BoundLaw
-from steelyard_controller.laws.memory import Memory, aligned
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.decision_builder import baseline_weights, build_decision
+from steelyard_controller.laws.law import BoundLaw
+from steelyard_controller.laws.memory import Column, Memory, Scalar, Schema, aligned
 from steelyard_controller.laws.pairing import OLDEST_TICKS, RING, paired
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
-from steelyard_controller.laws.schema import Column, Scalar, Schema
-from steelyard_controller.laws.settle import baseline_weights, settled
-from steelyard_controller.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Bools, Floats, Snapshot, cleaned
+from steelyard_controller.laws.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Bools, Floats, Snapshot, cleaned
 
 NAN = float("nan")
 
@@ -102,7 +101,7 @@ class Cswrr(BoundLaw):
         in_blackout = (reporting_s > 0) & (reporting_s - s.tick_s < p.blackout)
         usable = ~np.isnan(weight) & ~in_blackout & (reporting_s > 0)
         raw, median = _filled(weight, usable, usable & s.eligible & ~s.leaving, baseline)
-        decision = settled(
+        decision = build_decision(
             law=self.name,
             snapshot=s,
             raw=raw,

@@ -1,16 +1,16 @@
-"""What every control law is: a pure step from memory and snapshot to memory and decision.
+"""The interface of a control law: a pure step from memory and snapshot to memory and decision.
 
-Pure: no I/O, no clock, no randomness. What a law remembers is its `Memory`, a
-value; who holds it (a process, Redis, a test) is none of the law's business.
+Pure: no I/O, no clock, no randomness. A law's memory is a value; the caller
+keeps it (in a process, in Redis, in a test).
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import asdict
+from typing import Any, Protocol
 
-from steelyard_controller.decision import Decision
-from steelyard_controller.laws.memory import Memory
-from steelyard_controller.laws.schema import Schema
-from steelyard_controller.snapshot import Snapshot
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.memory import Memory, Schema, empty
+from steelyard_controller.laws.snapshot import Snapshot
 
 
 class Law(Protocol):
@@ -33,3 +33,27 @@ class Law(Protocol):
 
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
         """Decide for one snapshot; return what to remember, and the decision."""
+
+
+class BoundLaw:
+    """The base of all laws: `bound` is the dataclass of the parameters, `schema` describes the memory."""
+
+    __slots__ = ()
+
+    bound: Any
+    schema: Schema
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """The parameters by name."""
+        return asdict(self.bound)
+
+    def start(self) -> Memory:
+        """Return the empty memory."""
+        return empty(self.schema)
+
+
+def refuse_crossed_thresholds(low_load: float, high_load: float) -> None:
+    """Raise ValueError unless L, the low-load threshold, is above H."""
+    if low_load <= high_load:
+        raise ValueError(f"parameter L is {low_load:g}; it must be above H ({high_load:g})")

@@ -1,7 +1,8 @@
 """A law's memory: columns keyed by peer ids, and a few scalars; a value.
 
 Pure. Peers may join, leave or be reordered between two snapshots: `aligned`
-follows them. `encode` and `decode` are the form that Redis holds; decoding is
+follows them. A `Schema` names the columns with their first values and bounds.
+`encode` and `decode` are the form that Redis holds; decoding is
 total, because what an older version or a person left there must not stop a
 controller.
 """
@@ -12,8 +13,42 @@ from math import isfinite, isnan
 
 import numpy as np
 
-from steelyard_controller.laws.schema import Column, Scalar, Schema
-from steelyard_controller.snapshot import Floats
+from steelyard_controller.laws.snapshot import Floats
+
+# Beyond this no sum of a law can honestly get; a memory that holds more is damaged.
+LARGEST = 1e18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A figure per peer (`width` 0), or `width` of them (a row of a matrix).
+
+    `initial` is what a peer starts with; NaN means "none yet", and only such a column may hold it.
+    """
+
+    initial: float = 0.0
+    width: int = 0
+    low: float = 0.0
+    high: float = LARGEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """A figure of the whole upstream."""
+
+    initial: float = 0.0
+    low: float = 0.0
+    high: float = LARGEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """A law's memory: raise `version` when a figure changes its meaning."""
+
+    law: str
+    version: int
+    columns: Mapping[str, Column]
+    scalars: Mapping[str, Scalar]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,19 @@
 """Pair a peer's sample with the traffic report of the same window (step 0 of the default law).
 
-Pure. Samples and reports arrive late by some ticks, each by its own age; both
-are kept by the tick their window ended at, and taken out together. What is
-late is paired late; it is never paired with the wrong window, because acting on
-a mismatch is what makes such loops swing.
+Pure. Samples and reports arrive some ticks late, each by its own age; both are
+kept under the tick at which their window ended, and taken out together. A late
+one is paired late, and never with another window: a control loop that acts on
+mismatched windows oscillates.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard_controller.snapshot import Bools, Floats, Ints
+from steelyard_controller.laws.snapshot import Bools, Floats, Ints
 
 OLDEST_TICKS = 7
-"""A sample or report older than this is not used: it tells of another time."""
+"""A sample or report older than this is not used."""
 
 RING = OLDEST_TICKS + 2
 """Ticks kept: those of age 0 to `OLDEST_TICKS`, and the next one, which is cleared ahead."""

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from steelyard_controller.decision import Decision
-from steelyard_controller.equations import (
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.decision_builder import baseline_weights, build_decision
+from steelyard_controller.laws.equations import (
     INDICATORS,
     Spread,
     adjusted_weights,
@@ -26,12 +27,10 @@ from steelyard_controller.equations import (
     score_shares,
     spread,
 )
-from steelyard_controller.laws.bound import BoundLaw, refuse_crossed_thresholds
-from steelyard_controller.laws.memory import Memory, aligned
+from steelyard_controller.laws.law import BoundLaw, refuse_crossed_thresholds
+from steelyard_controller.laws.memory import Column, Memory, Schema, aligned
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
-from steelyard_controller.laws.schema import Column, Schema
-from steelyard_controller.laws.settle import baseline_weights, settled
-from steelyard_controller.snapshot import Bools, Floats, Snapshot, cleaned, measured_rows
+from steelyard_controller.laws.snapshot import Bools, Floats, Snapshot, cleaned, measured_rows
 
 NAN = float("nan")
 
@@ -100,7 +99,7 @@ class Paper(BoundLaw):
             printed = before + p.decay * (baseline - before)
         # A score of 0 makes eq 8 answer 0, and a law never does: only a person drains.
         printed = np.maximum(printed, baseline * 1e-6)
-        decision = settled(
+        decision = build_decision(
             law=self.name,
             snapshot=s,
             raw=printed,

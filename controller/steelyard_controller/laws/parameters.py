@@ -1,4 +1,4 @@
-"""Parameters of a law: a default, bounds, a unit and a reason each; and how to set them by name.
+"""The parameters of laws: each with a default, bounds, a unit and a reason; and setting them by name.
 
 Pure. A law's parameters are a frozen dataclass whose fields are made by
 `parameter`; the documentation and the command line read the same fields.
@@ -14,7 +14,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What can be said about one parameter."""
+    """The description of one parameter."""
 
     name: str
     default: float
@@ -32,7 +32,7 @@ def parameter(default: float, low: float, high: float, unit: str, reason: str) -
     )
 
 
-def described(parameters: type) -> tuple[Parameter, ...]:
+def describe_parameters(parameters: type) -> tuple[Parameter, ...]:
     """Return every parameter of a law, in the order of its page."""
     return tuple(
         Parameter(
@@ -47,13 +47,13 @@ def described(parameters: type) -> tuple[Parameter, ...]:
     )
 
 
-def built(law: str, parameters: type[P], given: Mapping[str, float]) -> P:
+def build_parameters(law: str, parameters: type[P], given: Mapping[str, float]) -> P:
     """Return the parameters with the given ones set.
 
     Raises ValueError, naming the parameter and the remedy, for one that the law does not have
     and for a value out of its range.
     """
-    known = {each.name: each for each in described(parameters)}
+    known = {each.name: each for each in describe_parameters(parameters)}
     for name, value in given.items():
         if name not in known:
             has = ", ".join(known) if known else "none"
@@ -69,17 +69,12 @@ def built(law: str, parameters: type[P], given: Mapping[str, float]) -> P:
     return parameters(**{name: float(value) for name, value in given.items()})
 
 
-def as_mapping(parameters: object) -> dict[str, float]:
-    """Return the values by name."""
-    return {each.name: getattr(parameters, each.name) for each in described(type(parameters))}
-
-
 def with_low_above_high(parameters: type, given: Mapping[str, float]) -> Mapping[str, float]:
     """Return the given parameters, with L moved to `LOW_ABOVE_HIGH` above H where only H is given.
 
     So that H alone can be raised past the default L. An L that is given stays as it is.
     """
-    defaults = {each.name: each.default for each in described(parameters)}
+    defaults = {each.name: each.default for each in describe_parameters(parameters)}
     high = given.get("H")
     if "L" not in defaults or "L" in given or not isinstance(high, int | float) or not high <= 1:
         return given

@@ -1,19 +1,18 @@
-"""The law `static`: every peer keeps its baseline weight, whatever happens.
+"""The law `static`: every peer keeps its baseline weight.
 
-Pure. The yardstick for every other law, and what to fall back to.
+Pure. To compare other laws with, and to fall back to.
 
     W_j = W_Sj
 """
 
 from dataclasses import dataclass, field
 
-from steelyard_controller.decision import Decision
-from steelyard_controller.laws.bound import BoundLaw
-from steelyard_controller.laws.memory import Memory, aligned
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.decision_builder import baseline_weights, build_decision
+from steelyard_controller.laws.law import BoundLaw
+from steelyard_controller.laws.memory import Column, Memory, Schema, aligned
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
-from steelyard_controller.laws.schema import Column, Schema
-from steelyard_controller.laws.settle import baseline_weights, settled
-from steelyard_controller.snapshot import Snapshot, cleaned
+from steelyard_controller.laws.snapshot import Snapshot, cleaned
 
 SCHEMA = Schema(law="static", version=1, columns={"W": Column(initial=float("nan"))}, scalars={})
 
@@ -34,11 +33,11 @@ class Static(BoundLaw):
     schema: Schema = SCHEMA
 
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
-        """Answer with the baseline weights."""
+        """Decide for the baseline weights."""
         snapshot = cleaned(snapshot)
         memory = aligned(memory, SCHEMA, snapshot.ids)
         baseline = baseline_weights(snapshot, law_total(self.bound.S, len(snapshot.ids)))
-        decision = settled(
+        decision = build_decision(
             law=self.name,
             snapshot=snapshot,
             raw=baseline,

@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.compose, pytest.mark.timeout(1200)]
 
 
 def test_siege_loads_the_cluster(stack: Stack) -> None:
-    stack.compose("--profile", "loadtest", "build", "siege", timeout_s=900)
     done = stack.compose(
         "--profile", "loadtest", "run", "--rm", "-T", "siege", "-c", "5", "-t", "5s", "-d", "0.1", "http://nginx:8080/"
     )  # fmt: skip

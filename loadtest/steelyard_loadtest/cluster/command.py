@@ -5,62 +5,54 @@ import hashlib
 import os
 import pwd
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from steelyard_loadtest.cluster.lifecycle import down, status, up
 from steelyard_loadtest.cluster.plan import Cluster, Server
+from steelyard_loadtest.machine.find_programs import look_in_system_folders, modules
+from steelyard_loadtest.machine.programs import LUA
+from steelyard_loadtest.reporting.flags import Subparsers, whole
 
 # The demo's servers: 1 : 1 : 2, small enough that two cores hold them and what loads them.
 CPU_LIMITS = (0.15, 0.15, 0.3)
 
-# sockaddr_un holds 108 bytes, the last of which is 0.
-LONGEST_SOCKET_PATH = 107
+LONGEST_SOCKET_PATH = 107  # sockaddr_un holds 108 bytes, the last of which is 0
+HIGHEST_PORT = 65535
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Add `cluster` to the command line."""
     parser = subparsers.add_parser("cluster", help="a whole cluster on this machine, without Docker")
-    parser.add_argument("action", choices=("up", "down", "status"), help="up twice is harmless")
-    parser.add_argument("--run-dir", type=Path, default=None, help="where it keeps its files and logs (.run)")
-    parser.add_argument("--law", default="steelyard", help="the live control law (%(default)s)")
-    parser.add_argument(
-        "--limit-by",
-        choices=("auto", "cgroup", "process", "none"),
-        default="auto",
-        help="how the demo servers' CPU is limited (%(default)s: cgroups when root)",
-    )
-    for flag, default, what in (
-        ("--lb-port", 8080, "nginx"),
-        ("--api-port", 8081, "the controller's REST API"),
-        ("--server-port", 8101, "the first of the three demo servers, which take consecutive ports"),
-        ("--memcached-port", 8211, "memcached"),
-        ("--redis-port", 8379, "redis"),
+    flag = parser.add_argument
+    flag("action", choices=("up", "down", "status"), help="up twice is harmless")
+    flag("--run-dir", type=Path, default=None, help="where it keeps its files and logs (.run)")
+    flag("--law", default="steelyard", help="the live control law (%(default)s)")
+    means = "how the demo servers' CPU is limited (%(default)s: cgroups when root)"
+    flag("--limit-by", choices=("auto", "cgroup", "process", "none"), default="auto", help=means)
+    port = whole(1, HIGHEST_PORT, "port")
+    first_port = whole(1, HIGHEST_PORT - len(CPU_LIMITS) + 1, "port", f", as {len(CPU_LIMITS)} are needed")
+    for name, kind, default, what in (
+        ("lb", port, 8080, "nginx"),
+        ("api", port, 8081, "the controller's REST API"),
+        ("server", first_port, 8101, "the first of the three demo servers, which take consecutive ports"),
+        ("memcached", port, 8211, "memcached"),
+        ("redis", port, 8379, "redis"),
     ):
-        variable = "STEELYARD_" + flag.removeprefix("--").replace("-", "_").upper()
-        parser.add_argument(
-            flag,
-            type=_first_port if flag == "--server-port" else _port,
-            default=os.environ.get(variable, default),
-            metavar="PORT",
-            help=f"{what} (%(default)s; {variable})",
-        )
+        variable = f"STEELYARD_{name.upper()}_PORT"
+        told = f"{what} (%(default)s; {variable})"
+        default_port = os.environ.get(variable, default)
+        flag(f"--{name}-port", type=kind, default=default_port, metavar="PORT", help=told)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what the command line says; return the exit status."""
-    # Debian keeps nginx and some daemons where only root's PATH looks.
-    os.environ["PATH"] = os.pathsep.join(
-        [os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"]
-    )
+    look_in_system_folders()
     try:
         cluster = _cluster(options)
-        if options.action == "up":
-            return up(cluster)
-        return down(cluster) if options.action == "down" else status(cluster)
+        return {"up": up, "down": down, "status": status}[options.action](cluster)
     except (RuntimeError, OSError) as error:
         print(f"steelyard: {error}", file=sys.stderr)
         return 1
@@ -68,10 +60,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _cluster(options: argparse.Namespace) -> Cluster:
     checkout = Path(__file__).resolve().parents[3]
-    if not (checkout / "openresty" / "lua").is_dir():
-        raise RuntimeError(
-            "the cluster needs a checkout of Steelyard: openresty/lua is not beside this package"
-        )
+    if not (checkout / "openresty" / "steelyard").is_dir():
+        raise RuntimeError("the cluster needs a checkout of Steelyard: openresty/ is not beside this package")
     run_dir = (options.run_dir or checkout / ".run").resolve()
     socket = run_dir / "supervisor.sock"
     if len(os.fsencode(socket)) > LONGEST_SOCKET_PATH:
@@ -100,27 +90,7 @@ def _nginx_modules() -> tuple[str, ...]:
     for daemon in ("nginx", "memcached", "redis-server"):
         if shutil.which(daemon) is None:
             raise RuntimeError(f"{daemon} is not installed; `make setup` installs it, or says how to")
-    said = subprocess.run(["nginx", "-V"], capture_output=True, text=True, check=True).stderr
-    if "--add-module=../ngx_lua" in said or "lua-nginx-module" in said:
-        return ()
-    folder = next(
-        (part.split("=", 1)[1] for part in said.split() if part.startswith("--modules-path=")),
-        "/usr/lib/nginx/modules",
-    )
-    found = tuple(str(Path(folder) / f"{name}.so") for name in ("ndk_http_module", "ngx_http_lua_module"))
-    if not all(Path(path).exists() for path in found):
+    found = modules(shutil.which("nginx") or "nginx", LUA)
+    if found is None:
         raise RuntimeError("nginx has no Lua here: install libnginx-mod-http-lua (`make setup` does it)")
     return found
-
-
-def _first_port(text: str) -> int:
-    port = _port(text)
-    if port > 65535 - len(CPU_LIMITS) + 1:
-        raise argparse.ArgumentTypeError(f"{port} is too high: {len(CPU_LIMITS)} ports are needed")
-    return port
-
-
-def _port(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port (1..65535)")
-    return int(text)

@@ -1,19 +1,27 @@
 """Bringing a cluster up and down: start what does not run, wait until it works, name what died."""
 
 import time
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 
-from steelyard_loadtest.cluster import ports, ready
-from steelyard_loadtest.cluster.plan import Cluster, Component, components, files
-from steelyard_loadtest.cluster.supervise import Supervisor, end, leftovers
+from steelyard_loadtest.cluster.nginx import TEMPLATES
+from steelyard_loadtest.cluster.parts import HOST, UPSTREAM, Part, agent_of
+from steelyard_loadtest.cluster.plan import Cluster, components, files
+from steelyard_loadtest.cluster.supervise import Supervisor, end, holder, leftovers
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.http_ask import LOOK_S, ask_line, look, why_not_ok
+from steelyard_loadtest.templates import read_folder, render_file
 
 # Everything is up within some 5 s; a loaded machine may take several times that.
 PATIENCE_S = 60.0
 
+Check = Callable[[], str | None]
+"""Says what a component still misses to do its job, which is more than to run; None when it is ready."""
+
 
 def up(cluster: Cluster) -> int:
     """Start what does not run, wait until all of it works, and say what to try."""
-    texts = _texts(cluster)
+    texts = files(cluster, read_folder(TEMPLATES))
     with Supervisor(cluster.socket) as supervisor:
         if supervisor.is_up():
             _refuse_other_settings(cluster, texts)
@@ -23,7 +31,7 @@ def up(cluster: Cluster) -> int:
             _write(cluster, texts)
             supervisor.launch(cluster.run_dir / "supervisord.conf")
         _start(cluster, supervisor)
-    print(_welcome(cluster))
+    print(_welcome(cluster), end="")
     return 0
 
 
@@ -46,15 +54,14 @@ def status(cluster: Cluster) -> int:
             print("steelyard: not running; start it with: make up")
             return 3
         states = supervisor.states()
-    waiting = ready.checks(cluster)
-    broken = False
-    for name, row in states.items():
-        missing = waiting[name]() if row["alive"] else row["description"]
-        print(f"{name:12} {'running' if row['alive'] else 'not running'}: {missing or 'ready'}")
+    waiting = _checks(cluster)
+    found = {name: waiting[name]() if row["alive"] else row["description"] for name, row in states.items()}
+    for name, missing in found.items():
+        running = "running" if states[name]["alive"] else "not running"
+        print(f"{name:12} {running}: {missing or 'ready'}")
         if missing:
-            broken = True
             print(_log_tail(cluster, name))
-    return 1 if broken else 0
+    return 1 if any(found.values()) else 0
 
 
 def _start(cluster: Cluster, supervisor: Supervisor) -> None:
@@ -62,7 +69,7 @@ def _start(cluster: Cluster, supervisor: Supervisor) -> None:
     states = supervisor.states()
     idle = [part for part in plan if not states[part.name]["alive"]]
     _refuse_taken_ports(idle)
-    waiting = ready.checks(cluster)
+    waiting = _checks(cluster)
     deadline = time.monotonic() + PATIENCE_S
     for step in sorted({part.order for part in plan}):
         group = [part for part in plan if part.order == step]
@@ -72,15 +79,9 @@ def _start(cluster: Cluster, supervisor: Supervisor) -> None:
         # Agents are ready when the controller has their samples, which comes later.
         for part in group:
             if not part.name.startswith("agent"):
-                _await(cluster, supervisor, part.name, waiting, deadline)
-    for name in list(waiting):
-        _await(cluster, supervisor, name, waiting, deadline)
-
-
-def _texts(cluster: Cluster) -> dict[str, str]:
-    folder = Path(__file__).parent / "templates"
-    templates = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.iterdir())}
-    return files(cluster, templates)
+                _await(cluster, supervisor, part.name, waiting.pop(part.name), deadline)
+    for name, check in waiting.items():
+        _await(cluster, supervisor, name, check, deadline)
 
 
 def _write(cluster: Cluster, texts: dict[str, str]) -> None:
@@ -100,38 +101,28 @@ def _refuse_other_settings(cluster: Cluster, texts: dict[str, str]) -> None:
             )
 
 
-def _refuse_taken_ports(parts: list[Component]) -> None:
+def _refuse_taken_ports(parts: list[Part]) -> None:
     for part in parts:
-        holder = None if part.port is None else ports.holder(part.port)
-        if holder is not None:
+        taken_by = None if part.port is None else holder(part.port)
+        if taken_by is not None:
             raise RuntimeError(
-                f"port {part.port} ({part.name}) is taken by {holder}; stop that, or choose another port "
+                f"port {part.port} ({part.name}) is taken by {taken_by}; stop that, or choose another port "
                 "(steelyard-loadtest cluster --help)"
             )
 
 
-def _await(
-    cluster: Cluster, supervisor: Supervisor, name: str, waiting: dict[str, ready.Check], deadline: float
-) -> None:
-    if name not in waiting:
-        return
+def _await(cluster: Cluster, supervisor: Supervisor, name: str, check: Check, deadline: float) -> None:
     while True:
         row = supervisor.states()[name]
-        if not row["alive"]:
-            raise RuntimeError(
-                f"{name} died ({row['spawnerr'] or row['description']}); `make down` stops the rest. "
-                f"The end of its log:\n{_log_tail(cluster, name)}"
-            )
-        missing = waiting[name]()
+        missing = check() if row["alive"] else ""
         if missing is None:
-            del waiting[name]
             print(f"steelyard: {name} is ready", flush=True)
             return
-        if time.monotonic() > deadline:
-            raise RuntimeError(
-                f"{name} is not ready after {PATIENCE_S:.0f} s: {missing}. "
-                f"The end of its log:\n{_log_tail(cluster, name)}"
-            )
+        why = f"{name} died ({row['spawnerr'] or row['description']}); `make down` stops the rest"
+        if row["alive"]:
+            why = f"{name} is not ready after {PATIENCE_S:.0f} s: {missing}"
+        if not row["alive"] or time.monotonic() > deadline:
+            raise RuntimeError(f"{why}. The end of its log:\n{_log_tail(cluster, name)}")
         time.sleep(0.1)
 
 
@@ -145,20 +136,47 @@ def _log_tail(cluster: Cluster, name: str, lines: int = 15) -> str:
 
 
 def _welcome(cluster: Cluster) -> str:
-    limits = " : ".join(f"{server.cpu_limit:g}" for server in cluster.servers)
-    lb, api, first = cluster.lb_port, cluster.api_port, cluster.servers[0]
-    return f"""
-The cluster is up.
+    values = {
+        "lb": cluster.lb_port,
+        "api": cluster.api_port,
+        "server": cluster.servers[0],
+        "limits": " : ".join(f"{server.cpu_limit:g}" for server in cluster.servers),
+        "log_dir": cluster.log_dir,
+    }
+    return render_file(TEMPLATES / "welcome.txt", values)
 
-  load balancer   http://127.0.0.1:{lb}/                    three servers behind it, CPU {limits} cores
-  its view        http://127.0.0.1:{lb}/steelyard/status    weights, picks, the rung it stands on
-  the page        http://127.0.0.1:{api}/                    shares, utilization, why a server has its weight
-  REST API        http://127.0.0.1:{api}/docs                or, as commands: .venv/bin/steelyard
-  logs            {cluster.log_dir}
 
-Try:  curl -si localhost:{lb}/                               which server answered?
-      make demo                                          a minute of load, a CPU hog, and the plot
-      curl -XPOST 'localhost:{first.port}/burn?seconds=30'      a hog of your own on {first.name}
-      make status                                        is everything well?
-      make down
-"""
+def _checks(cluster: Cluster) -> dict[str, Check]:
+    servers, api = cluster.servers, cluster.api_port
+    answers = partial(why_not_ok, HOST, timeout_s=LOOK_S)
+    return {
+        "memcached": partial(_asks, cluster.memcached_port, "version", "VERSION"),
+        "redis": partial(_asks, cluster.redis_port, "PING", "+PONG"),
+        **{server.name: partial(answers, server.port, "/healthz") for server in servers},
+        "controller": partial(answers, api, "/readyz"),
+        **{agent_of(server.name): partial(_samples, api, server.name) for server in servers},
+        "nginx": partial(_weighs, cluster.lb_port),
+    }
+
+
+def _asks(port: int, question: str, answer: str) -> str | None:
+    try:
+        got = ask_line(HOST, port, question, timeout_s=LOOK_S)
+    except ProgramError as error:
+        return str(error)
+    return None if got.startswith(answer) else f"port {port} answers {got[:40]!r}"
+
+
+def _samples(api_port: int, peer: str) -> str | None:
+    peers = (look(HOST, api_port, f"/v1/upstreams/{UPSTREAM}") or {}).get("peers", [])
+    if any(row["id"] == peer and row["utilization"] is not None for row in peers):
+        return None
+    return f"the controller has no sample of {peer} yet"
+
+
+def _weighs(lb_port: int) -> str | None:
+    document = look(HOST, lb_port, "/steelyard/status")
+    if not document:
+        return f"port {lb_port} gives no /steelyard/status"
+    rung = document.get("upstreams", {}).get(UPSTREAM, {}).get("rung")
+    return None if rung == "fresh" else f"nginx stands on the rung {rung!r}, not on a fresh weight table"

@@ -1,12 +1,18 @@
-"""What a local cluster consists of: components, their commands, and the files they read.
+"""A local cluster under supervisord: its parts, and the files they read.
 
 Pure: a `Cluster` in, texts and commands out.
 """
 
-import sys
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from string import Template
+
+from steelyard_loadtest.cluster import nginx, parts
+from steelyard_loadtest.cluster.nginx import Nginx, Steelyard
+from steelyard_loadtest.cluster.parts import HOST, Part
+from steelyard_loadtest.templates import render_named
+
+LOAD_BALANCER = "edge-1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,164 +54,94 @@ class Cluster:
         return self.run_dir / "nginx-state"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Component:
-    """One process: what starts it, which port it takes, and how it is told to stop."""
-
-    name: str
-    command: tuple[str, ...]
-    port: int | None = None
-    stop_signal: str = "TERM"
-    order: int = 1
-    environment: dict[str, str] = field(default_factory=dict)
-
-
-class _Percent(Template):
-    # nginx's own variables begin with a dollar sign.
-    delimiter = "%"
-
-
-def components(cluster: Cluster) -> list[Component]:
+def components(cluster: Cluster) -> list[Part]:
     """Return the cluster's processes in the order in which they start."""
-    python = sys.executable
-    memcached = f"127.0.0.1:{cluster.memcached_port}"
+    memcached = f"{HOST}:{cluster.memcached_port}"
     found = [
-        Component(
-            name="memcached",
-            command=(
-                "memcached", "-l", "127.0.0.1", "-p", str(cluster.memcached_port), "-U", "0", "-m", "64",
-                *(("-u", "nobody") if cluster.user == "root" else ()),
-            ),
-            port=cluster.memcached_port,
-        ),
-        Component(
-            name="redis",
-            command=(
-                "redis-server", "--bind", "127.0.0.1", "--port", str(cluster.redis_port),
-                # Nothing outlives `make down`: a new cluster is to begin at its baselines.
-                "--dir", str(cluster.run_dir), "--save", "", "--daemonize", "no",
-            ),
-            port=cluster.redis_port,
-        ),
-    ]  # fmt: skip
+        parts.memcached(cluster.memcached_port, user="nobody" if cluster.user == "root" else None),
+        # Nothing outlives `make down`: a new cluster is to begin at its baselines.
+        parts.redis(cluster.redis_port, cluster.run_dir),
+    ]
     for server in cluster.servers:
-        pid_file = cluster.run_dir / f"{server.name}.pid"
-        found.append(
-            Component(
-                name=server.name,
-                command=(
-                    python, "-m", "steelyard_loadtest.server",
-                    "--name", server.name, "--port", str(server.port),
-                    "--cpu-limit", str(server.cpu_limit), "--limit-by", cluster.limit_by,
-                    "--pid-file", str(pid_file),
-                ),
-                port=server.port,
-                order=2,
-            )
-        )  # fmt: skip
-        found.append(
-            Component(
-                name=server.name.replace("server", "agent"),
-                command=(
-                    python, "-m", "steelyard_agent", "--upstream", "web", "--peer", server.name,
-                    "--memcached", memcached, "--scope", "process", "--pid-file", str(pid_file),
-                    "--cpu-limit", str(server.cpu_limit),
-                ),
-                order=3,
-            )
-        )  # fmt: skip
-    found.append(
-        Component(
-            name="controller",
-            command=(
-                python, "-m", "steelyard_controller", "--config", str(cluster.run_dir / "controller.yaml"),
-                "--api-port", str(cluster.api_port), "--memcached", memcached,
-                "--state-url", f"redis://127.0.0.1:{cluster.redis_port}/0",
+        pid_file, limit = cluster.run_dir / f"{server.name}.pid", server.cpu_limit
+        found += [
+            parts.server(
+                server.name, server.port, pid_file=pid_file, cpu_limit=limit, limit_by=cluster.limit_by
             ),
-            port=cluster.api_port,
-            order=4,
-        )
-    )  # fmt: skip
-    found.append(
-        Component(
-            name="nginx",
-            command=(
-                "nginx",
-                "-p",
-                str(cluster.run_dir),
-                "-c",
-                "nginx.conf",
-                "-e",
-                str(cluster.log_dir / "nginx.log"),
-            ),
-            port=cluster.lb_port,
-            stop_signal="QUIT",
-            order=5,
-        )
-    )
+            parts.agent(server.name, memcached=memcached, pid_file=pid_file, cpu_limit=limit),
+        ]
+    found += [
+        parts.controller(
+            cluster.api_port,
+            cluster.run_dir / "controller.yaml",
+            memcached=memcached,
+            state_url=f"redis://{HOST}:{cluster.redis_port}/0",
+        ),
+        parts.nginx(cluster.lb_port, cluster.run_dir, log=cluster.log_dir / "nginx.log"),
+    ]
     return found
 
 
-def files(cluster: Cluster, templates: dict[str, str]) -> dict[str, str]:
+def files(cluster: Cluster, templates: Mapping[str, str]) -> dict[str, str]:
     """Return the text of every file the cluster reads, by its name in the run folder."""
-    names = {
-        "run_dir": str(cluster.run_dir),
-        "log_dir": str(cluster.log_dir),
-        "socket": str(cluster.socket),
-        "lua_dir": str(cluster.checkout / "openresty" / "lua"),
-        "state_dir": str(cluster.state_dir),
-        "lb_port": str(cluster.lb_port),
-        "api_port": str(cluster.api_port),
-        "memcached_port": str(cluster.memcached_port),
-        "workers": str(cluster.nginx_workers),
-        # The workers read the checkout and write the run folder, which may both lie in a private home.
-        "user": f"user {cluster.user};" if cluster.user else "",
-        "supervisor_user": f"user = {cluster.user}" if cluster.user else "",
-        "load_modules": "\n".join(f"load_module {path};" for path in cluster.nginx_modules),
-        "law": cluster.law,
-        "bootstrap": ", ".join(f'"127.0.0.1:{server.port}"' for server in cluster.servers),
-        "equal_servers": "\n".join(f"        server 127.0.0.1:{server.port};" for server in cluster.servers),
-        "peers": "\n".join(
-            f'      - {{id: {server.name}, address: "127.0.0.1:{server.port}", baseline: 1}}'
-            for server in cluster.servers
-        ),
-        "programs": "\n".join(_program(cluster, component) for component in components(cluster)),
-    }
+    addresses = {server.name: f"{HOST}:{server.port}" for server in cluster.servers}
+    peers = [{"id": name, "address": address, "baseline": 1} for name, address in addresses.items()]
     # supervisord expands % in its values; nothing else here does.
-    escaped = {name: value.replace("%", "%%") for name, value in names.items()}
+    escaped = {
+        "run_dir": _escaped(cluster.run_dir),
+        "log_dir": _escaped(cluster.log_dir),
+        "socket": _escaped(cluster.socket),
+        "user": cluster.user,
+        "parts": [_program(cluster, part) for part in components(cluster)],
+    }
     return {
-        name: _Percent(text).substitute(escaped if name == "supervisord.conf" else names)
-        for name, text in templates.items()
+        "nginx.conf": _nginx_conf(cluster, templates, list(addresses.values())),
+        "controller.yaml": nginx.controller(
+            templates, peers, law=cluster.law, load_balancers=[LOAD_BALANCER]
+        ),
+        "supervisord.conf": render_named(templates, "supervisord.conf", escaped),
     }
 
 
-def _program(cluster: Cluster, component: Component) -> str:
-    environment = {
-        "STEELYARD_CLUSTER": str(cluster.run_dir),
-        "PYTHONUNBUFFERED": "1",
-        **component.environment,
+def _nginx_conf(cluster: Cluster, templates: Mapping[str, str], addresses: list[str]) -> str:
+    options = {
+        "memcached": [f"{HOST}:{cluster.memcached_port}"],
+        # Asked when Memcached has nothing new.
+        "controller": [f"http://{HOST}:{cluster.api_port}"],
+        # The last table, for a start without either.
+        "state_dir": str(cluster.state_dir),
+        "lb": LOAD_BALANCER,
+        "upstreams": {parts.UPSTREAM: {"bootstrap": addresses}},
     }
-    command = " ".join(f'"{part}"' if " " in part or not part else part for part in component.command)
-    return "\n".join(
-        [
-            f"[program:{component.name}]",
-            f"command = {command}",
-            f"directory = {cluster.run_dir}",
-            "environment = " + ",".join(f'{key}="{value}"' for key, value in environment.items()),
-            f"priority = {component.order}",
-            "autostart = false",
-            # One that dies stays dead, so that `make status` can name it; `make up` starts it again.
-            "autorestart = false",
-            "startsecs = 1",
-            "startretries = 0",
-            f"stopsignal = {component.stop_signal}",
-            "stopwaitsecs = 5",
-            "stopasgroup = true" if component.stop_signal == "TERM" else "stopasgroup = false",
-            "killasgroup = true",
-            "redirect_stderr = true",
-            f"stdout_logfile = {cluster.log_dir / component.name}.log",
-            "stdout_logfile_maxbytes = 5MB",
-            "stdout_logfile_backups = 1",
-            "",
-        ]
+    return nginx.steelyard(
+        templates,
+        Nginx(
+            folder=cluster.run_dir,
+            log=cluster.log_dir / "nginx.log",
+            log_level="notice",
+            listen=f"{HOST}:{cluster.lb_port}",
+            workers=cluster.nginx_workers,
+            connections=4096,
+            user=cluster.user,
+            modules=cluster.nginx_modules,
+            directives=["proxy_connect_timeout 1s"],
+        ),
+        Steelyard(lua_dir=cluster.checkout / "openresty", options=options, equal_servers=addresses),
+        title="Made by `steelyard-loadtest cluster up`; edit the template, not this file.",
     )
+
+
+def _program(cluster: Cluster, part: Part) -> dict[str, object]:
+    environment = {"STEELYARD_CLUSTER": str(cluster.run_dir), "PYTHONUNBUFFERED": "1", **part.environment}
+    command = " ".join(f'"{word}"' if " " in word or not word else word for word in part.command)
+    return {
+        "name": part.name,
+        "command": _escaped(command),
+        "environment": _escaped(",".join(f'{key}="{value}"' for key, value in environment.items())),
+        "order": part.order,
+        "stop_signal": part.stop_signal,
+    }
+
+
+def _escaped(value: object) -> str:
+    return str(value).replace("%", "%%")

@@ -1,4 +1,4 @@
-"""supervisord, as the cluster uses it: start it, ask it, end it."""
+"""The processes of a cluster: supervisord (start, ask, end), leftovers, and who holds a port (I/O)."""
 
 import contextlib
 import subprocess
@@ -82,36 +82,38 @@ def leftovers(run_dir: Path) -> list[psutil.Process]:
     """Return processes of the cluster at `run_dir` that no supervisord looks after any more."""
     found = []
     for process in psutil.process_iter():
-        try:
-            if process.cwd() != str(run_dir):
-                continue
+        with contextlib.suppress(psutil.Error):
             # Those that set their process title have lost the environment they were started with.
-            mine = process.name() in TITLED or process.environ().get("STEELYARD_CLUSTER") == str(run_dir)
-        except psutil.Error:
-            continue
-        if mine:
-            found.append(process)
+            if process.cwd() == str(run_dir) and (
+                process.name() in TITLED or process.environ().get("STEELYARD_CLUSTER") == str(run_dir)
+            ):
+                found.append(process)
     return found
+
+
+def holder(port: int) -> str | None:
+    """Return who listens on a TCP port of this machine, for a person; None when nobody does."""
+    for connection in psutil.net_connections(kind="tcp"):
+        if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port != port:
+            continue
+        if connection.pid is None:
+            return "a process of another user"
+        try:
+            process = psutil.Process(connection.pid)
+            return f"{process.name()} (pid {process.pid}: {' '.join(process.cmdline())[:80]})"
+        except psutil.Error:
+            return f"pid {connection.pid}"
+    return None
 
 
 def end(processes: list[psutil.Process], *, patience_s: float = 5.0) -> None:
     """Terminate processes and their children; kill those that do not go."""
-    family = {process for parent in processes for process in [parent, *_children(parent)]}
-    for process in family:
-        _send(process, kill=False)
-    _, alive = psutil.wait_procs(family, timeout=patience_s)
-    for process in alive:
-        _send(process, kill=True)
-    psutil.wait_procs(alive, timeout=patience_s)
-
-
-def _children(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return process.children(recursive=True)
-    except psutil.Error:
-        return []
-
-
-def _send(process: psutil.Process, *, kill: bool) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.kill() if kill else process.terminate()
+    family = set(processes)
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            family |= set(process.children(recursive=True))
+    for send in (psutil.Process.terminate, psutil.Process.kill):
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                send(process)
+        family = set(psutil.wait_procs(family, timeout=patience_s)[1])

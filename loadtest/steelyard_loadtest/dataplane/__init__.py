@@ -1,8 +1,7 @@
 """The data plane's benchmark: what a proxied request costs, ours beside nginx, HAProxy and Envoy.
 
-Data flows one way: found (which programs are here) -> plan (who, at how many
-servers, in which order) -> render (their files) -> process, wrk (I/O) ->
-records -> summary -> table, verdict, plot, page.
+Data flows one way: contenders (who, before which servers, in which order) -> rig (compare's balancers,
+and wrk), session (I/O) -> cells as compare has them -> medians -> table, plot.
 """
 
 from steelyard_loadtest.dataplane.command import add_parser

@@ -1,50 +1,36 @@
-"""Who is compared. Pure."""
+"""Who is compared, before which servers, and in which order.
 
-from dataclasses import dataclass
-from typing import Literal
+One listener on every address of this machine answers for all servers: 127/8 is
+loopback, so each server has an address of its own.
+"""
 
-Program = Literal["direct", "nginx", "steelyard", "haproxy", "envoy"]
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from msgspec import structs
+from steelyard_protocol.weight_table import TablePeer, WeightTable
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
-    """One way to spread requests: a program, and what is written into its configuration."""
+from steelyard_loadtest.cluster.parts import UPSTREAM
+from steelyard_loadtest.compare.algorithms import Algorithm, read_algorithms
+from steelyard_loadtest.compare.records import Cell
 
-    name: str
-    title: str
-    program: Program
-    method: str = ""
-    """nginx: the upstream's directive; ours: the picker; HAProxy: `balance`; Envoy: `lb_policy`."""
-
+COST, BEFORE, AFTER = "cost", "before", "after"
+"""A cell's scenario: what a request costs, and the seconds before and after a change of all weights."""
 
 BASE = "nginx-swrr"
 """Every ratio is against this one, in the same run."""
 
-CONTENDERS = (
-    Contender(name="direct", title="no proxy", program="direct"),
-    Contender(name=BASE, title="nginx SWRR", program="nginx"),
-    Contender(name="nginx-least_conn", title="nginx least_conn", program="nginx", method="least_conn;"),
-    Contender(
-        name="nginx-random", title="nginx random two", program="nginx", method="random two least_conn;"
-    ),
-    Contender(name="nginx-fair", title="nginx fair", program="nginx", method="fair;"),
-    Contender(name="tengine-vnswrr", title="Tengine vnswrr", program="nginx", method="vnswrr;"),
-    Contender(name="vnswrr", title="Steelyard vnswrr", program="steelyard", method="vnswrr"),
-    Contender(name="vnswrr2", title="Steelyard vnswrr2", program="steelyard", method="vnswrr2"),
-    Contender(name="least_conn", title="Steelyard least_conn", program="steelyard", method="least_conn"),
-    Contender(name="peak_ewma", title="Steelyard peak_ewma", program="steelyard", method="peak_ewma"),
-    Contender(name="haproxy-roundrobin", title="HAProxy roundrobin", program="haproxy", method="roundrobin"),
-    Contender(name="haproxy-leastconn", title="HAProxy leastconn", program="haproxy", method="leastconn"),
-    Contender(name="envoy-round_robin", title="Envoy round_robin", program="envoy", method="ROUND_ROBIN"),
-    Contender(
-        name="envoy-least_request", title="Envoy least_request", program="envoy", method="LEAST_REQUEST"
-    ),
-)
-
+CONTENDERS = read_algorithms(Path(__file__).with_suffix(".toml"))
 BY_NAME = {contender.name: contender for contender in CONTENDERS}
 
+HEAVIEST = 10
+STRIDE = 7
+"""Prime to HEAVIEST: any ten neighbours have all ten weights, and no two alike stand together."""
 
-def chosen(names: list[str]) -> tuple[Contender, ...]:
+MOST = 250 * 250 * 250
+
+
+def chosen(names: list[str]) -> tuple[Algorithm, ...]:
     """Return the contenders of these names, in their usual order; `swrr` is short for nginx's.
 
     Raises ValueError for a name that nobody has.
@@ -54,3 +40,63 @@ def chosen(names: list[str]) -> tuple[Contender, ...]:
     if unknown:
         raise ValueError(f"{unknown[0].removeprefix('nginx-')}: none of {', '.join(BY_NAME)}")
     return tuple(contender for contender in CONTENDERS if contender.name in full)
+
+
+def steps(
+    contenders: Sequence[Algorithm], peer_counts: Sequence[int], rounds: int, scenario: str = COST
+) -> Iterator[Cell]:
+    """Go through all contenders, at each number of servers (the cells' level), in each round (their repeat).
+
+    Each round begins with another contender, and every other one goes backwards:
+    nobody always runs first, last, or after the same one.
+    """
+    for number in range(1, rounds + 1):
+        first = (number - 1) % max(1, len(contenders))
+        order = [*contenders[first:], *contenders[:first]]
+        for count in peer_counts:
+            for contender in order if number % 2 else reversed(order):
+                yield Cell(scenario=scenario, algorithm=contender.name, level=count, repeat=number)
+
+
+def peers(count: int, port: int) -> tuple[TablePeer, ...]:
+    """Return that many servers with weights 1..10, at distinct loopback addresses; none at 127.0.*."""
+    if not 1 <= count <= MOST:
+        raise ValueError(f"from 1 to {MOST} servers, not {count}")
+    weights = [1 + STRIDE * number % HEAVIEST for number in range(count)]
+    return tuple(
+        TablePeer(
+            id=f"server-{number:05}",
+            address=f"127.{1 + number // 62_500}.{number // 250 % 250}.{1 + number % 250}:{port}",
+            weight=weight,
+            baseline=weight,
+            state="up",
+        )
+        for number, weight in enumerate(weights)
+    )
+
+
+def reweighed(before: tuple[TablePeer, ...]) -> tuple[TablePeer, ...]:
+    """Return the servers with every weight changed: the heavy become light. Twice gives the first again."""
+    weights = [HEAVIEST + 1 - peer.weight for peer in before]
+    return tuple(
+        structs.replace(peer, weight=weight, baseline=weight)
+        for peer, weight in zip(before, weights, strict=True)
+    )
+
+
+def cycle(servers: tuple[TablePeer, ...]) -> int:
+    """Return after how many picks a round robin over these weights has begun again."""
+    return sum(peer.weight for peer in servers)
+
+
+def table(servers: tuple[TablePeer, ...], *, picker: str, generation: int, issued_at_ms: int) -> WeightTable:
+    """Return the weight table that the controller would publish."""
+    return WeightTable(
+        upstream=UPSTREAM,
+        term=1,
+        generation=generation,
+        issued_at_ms=issued_at_ms,
+        law="static",
+        picker=picker,
+        peers=servers,
+    )

@@ -1,108 +1,90 @@
-"""Draws the figures: CPU per request against the number of servers, and the ratios to nginx's SWRR."""
+"""Draws the figures: CPU per request against the number of servers, and the ratios to nginx's SWRR (PNG)."""
 
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("Agg")  # a file, never a window
-import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
+from steelyard_loadtest.compare.figures.summary import Summary
 from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME
-from steelyard_loadtest.dataplane.summary import Row
-
-# Okabe and Ito's palette, which the colour-blind can tell apart: one colour a program.
-COLORS = {"steelyard": "#D55E00", "nginx": "#0072B2", "haproxy": "#009E73", "envoy": "#CC79A7"}
-DASHES = ("-", "--", "-.", ":", (0, (1, 1)))
-MARKERS = "osD^v"
+from steelyard_loadtest.dataplane.medians import CPU, RATIO
+from steelyard_loadtest.reporting.plot_style import BLACK, DASHES, INK, MARKERS, PROGRAMS
+from steelyard_loadtest.reporting.plots import Mark, Panel, RowName, RowPanel, Rule, Series, draw
+from steelyard_loadtest.reporting.statistics import grouped
 
 Style = dict[str, Any]
 
 
-def plot(file: Path, rows: Sequence[Row]) -> None:
+def plot(file: Path, rows: Sequence[Summary]) -> None:
     """Draw the rows that have a CPU figure into a PNG file; at least one has."""
-    drawn = [row for row in rows if row.cpu_us]
-    styles = line_styles([row.contender for row in drawn])
-    settings: dict[Any, Any] = {
-        "font.size": 9.5,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.color": "#DDDDDD",
-        "grid.linewidth": 0.6,
-        "axes.axisbelow": True,
-    }
-    with mpl.rc_context(settings):
-        figure, (cost, ratio) = plt.subplots(1, 2, figsize=(13, 5.5), width_ratios=(1.15, 1))
-        _draw_cost(cost, drawn, styles)
-        _draw_ratios(ratio, drawn)
-        figure.tight_layout()
-        figure.savefig(file, dpi=150)
-        plt.close(figure)
+    drawn = [row for row in rows if CPU in row.metrics]
+    most = max(row.level for row in drawn)
+    compared = [row for row in drawn if row.level == most and RATIO in row.metrics]
+    names = [RowName(text=BY_NAME[row.algorithm].title) for row in compared]
+    ratios = _ratios(compared, most) if compared else Panel(series=[], empty="nginx SWRR was not measured")
+    draw(
+        file,
+        [[_costs(drawn), ratios]],
+        size=(13, 5.5),
+        names=names,
+        dpi=150,
+        settings={"font.size": 9.5},
+        width_ratios=(1.15, 1),
+    )
 
 
 def line_styles(names: Sequence[str]) -> dict[str, Style]:
     """Give each contender its program's colour, and a dash and a marker of its own in that colour."""
-    styles: dict[str, Style] = {}
-    used: dict[str, int] = {}
-    for name in dict.fromkeys(names):
-        program = BY_NAME[name].program
-        position = used.get(program, 0)
-        used[program] = position + 1
-        styles[name] = {
-            "color": COLORS[program],
-            "linestyle": DASHES[position % len(DASHES)],
-            "marker": MARKERS[position % len(MARKERS)],
+    families = grouped(dict.fromkeys(names), lambda name: BY_NAME[name].program)
+    return {
+        name: {
+            "color": PROGRAMS.get(program, BLACK),
+            "linestyle": dash,
+            "marker": marker,
             "linewidth": 2.0 if program == "steelyard" else 1.4,
             "markersize": 4.5,
         }
-    return styles
+        for program, family in families.items()
+        for name, dash, marker in zip(family, cycle([*DASHES, (0, (1, 1))]), cycle(MARKERS), strict=False)
+    }
 
 
-def _draw_cost(axis: Axes, rows: Sequence[Row], styles: dict[str, Style]) -> None:
-    for name, style in styles.items():
-        own = [row for row in rows if row.contender == name]
-        costs = [row.cpu_us for row in own if row.cpu_us]
-        middles = [cost.median for cost in costs]
-        whiskers = [
-            [cost.median - cost.lowest for cost in costs],
-            [cost.highest - cost.median for cost in costs],
-        ]
-        axis.errorbar(
-            [row.peers for row in own],
-            middles,
-            yerr=whiskers,
-            capsize=2,
-            elinewidth=0.7,
-            label=BY_NAME[name].title,
-            **style,
-        )
-    counts = sorted({row.peers for row in rows})
-    axis.set_xscale("log")
-    axis.xaxis.set_major_locator(FixedLocator(counts))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axis.set_ylim(bottom=0)
-    axis.set_xlabel("servers")
-    axis.set_title("CPU µs per request of the proxy (median, lowest, highest)", loc="left", fontsize=10.5)
-    axis.legend(frameon=False, fontsize=8, ncols=2)
+def _costs(rows: Sequence[Summary]) -> Panel:
+    costs = {
+        name: [(row.level, row.metrics[CPU]) for row in own]
+        for name, own in grouped(rows, lambda row: row.algorithm).items()
+    }
+    styles = line_styles(list(costs))
+    return Panel(
+        series=[
+            Series(
+                x=[peers for peers, _ in points],
+                y=[cost.median for _, cost in points],
+                below=[cost.median - cost.lowest for _, cost in points],
+                above=[cost.highest - cost.median for _, cost in points],
+                label=BY_NAME[name].title,
+                style=styles[name],
+            )
+            for name, points in costs.items()
+        ],
+        title="CPU µs per request of the proxy (median, lowest, highest)",
+        x_label="servers",
+        x_counts=[row.level for row in rows],
+        y_limits=(0, None),
+        finish=lambda axes: axes.legend(fontsize=8, ncols=2),
+    )
 
 
-def _draw_ratios(axis: Axes, rows: Sequence[Row]) -> None:
-    most = max(row.peers for row in rows)
-    bars = [row for row in rows if row.peers == most and row.ratio is not None]
-    if not bars:
-        axis.text(0.5, 0.5, "nginx SWRR was not measured", transform=axis.transAxes, ha="center")
-        return
-    titles = [BY_NAME[row.contender].title for row in bars]
-    values = [row.ratio or 0.0 for row in bars]
-    drawn = axis.barh(titles, values, color=[COLORS[BY_NAME[row.contender].program] for row in bars])
-    axis.bar_label(drawn, fmt="%.2f", padding=3, fontsize=8.5)
-    axis.axvline(1, color="#222222", linewidth=0.8)
-    axis.invert_yaxis()
-    axis.grid(visible=False, axis="y")
-    title = f"CPU per request at {most:,} servers, times {BY_NAME[BASE].title}'s"
-    axis.set_title(title, loc="left", fontsize=10.5)
+def _ratios(rows: Sequence[Summary], peers: float) -> RowPanel:
+    def bar(row: Summary) -> Mark:
+        ratio = row.metrics[RATIO].median
+        color = PROGRAMS.get(BY_NAME[row.algorithm].program, BLACK)
+        return Mark(value=ratio, marker="bar", color=color, text=f"{ratio:.2f}")
+
+    return RowPanel(
+        rows=[[bar(row)] for row in rows],
+        title=f"CPU per request at {peers:,.0f} servers, times {BY_NAME[BASE].title}'s",
+        scale="linear",
+        limits=(0, None),
+        rules=[Rule(at=1, axis="x", color=INK, dash="-", width=0.8)],
+    )

@@ -1,105 +1,109 @@
-"""A run: every measurement in its turn, and what came of it, also when it was interrupted."""
+"""A run: every measurement in its turn, and what came of it, also when it was interrupted (I/O)."""
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from steelyard_loadtest.dataplane import measure
-from steelyard_loadtest.dataplane.contenders import Contender
-from steelyard_loadtest.dataplane.progress import Progress
-from steelyard_loadtest.dataplane.records import Measured, Reweighed
-from steelyard_loadtest.dataplane.rig import Rig
-from steelyard_loadtest.dataplane.schedule import Step, steps
-from steelyard_loadtest.dataplane.table import number
-from steelyard_loadtest.dataplane.verdict import MANY
-from steelyard_loadtest.machine.errors import ProgramError
-from steelyard_loadtest.machine.found import Found
+from steelyard_loadtest.compare.records import Cell, Measured, Missing
+from steelyard_loadtest.compare.rig.place import Place
+from steelyard_loadtest.compare.rig.servers import Servers
+from steelyard_loadtest.compare.scenario.definition import Load, Scenario
+from steelyard_loadtest.compare.session import Gathered, place_for
+from steelyard_loadtest.dataplane.contenders import AFTER, BASE, BEFORE, BY_NAME, COST, steps
+from steelyard_loadtest.dataplane.medians import CPU, MANY, P99, metrics
+from steelyard_loadtest.dataplane.rig import Contender
+from steelyard_loadtest.machine.errors import ProgramError, SetupError
+from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.reporting.progress import Progress
+from steelyard_loadtest.reporting.wording import number
+
+WINDOW_S = 5
+"""Before and after a change of weights, each."""
+
+THINKERS, THINK_MS = 16, 5
+"""About 3000 requests/s: a tenth of what a proxy can do, so that a pause of it is seen as one."""
+
+CHANGES = 2
+"""There and back, so that a round ends with the weights that it began with."""
 
 AROUND_S = 4.0
 """What starting a proxy, warming it up and stopping it take, about."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What is to be measured."""
+def run(
+    scenario: Scenario, peer_counts: Sequence[int], reweigh_rounds: int, found: Found, folder: Path
+) -> Gathered:
+    """Measure what a request costs, and then what changes of weights do; Ctrl-C ends it early.
 
-    contenders: Sequence[Contender]
-    peers: Sequence[int]
-    rounds: int
-    seconds: int
-    connections: int
-    reweigh_rounds: int
-
-
-@dataclass(slots=True, kw_only=True)
-class Results:
-    """What there is so far; `missing` says by contender's title why something is not."""
-
-    measured: list[Measured] = field(default_factory=list)
-    reweighed: list[Reweighed] = field(default_factory=list)
-    missing: dict[str, str] = field(default_factory=dict)
-    interrupted: bool = False
-
-    @property
-    def failed(self) -> int:
-        """Requests that failed in all."""
-        loads = [entry.load for entry in self.measured]
-        loads += [load for entry in self.reweighed for load in (entry.before, entry.after)]
-        return sum(load.failed for load in loads)
-
-
-def run(plan: Plan, found: Found, folder: Path) -> Results:
-    """Measure all of it; Ctrl-C ends it early. Raises SetupError when it cannot begin."""
-    results = Results()
-    here = _those_here(plan, found, results)
-    costs = list(steps(here, plan.peers, plan.rounds))
-    steered = [contender for contender in here if measure.can_be_reweighed(contender)]
-    changes = list(steps(steered, [MANY], plan.reweigh_rounds))
-    guess_s = AROUND_S + (plan.seconds if costs else measure.CHANGES * 2 * measure.WINDOW_S)
-    progress = Progress(sys.stderr, len(costs) + len(changes), guess_s)
-    try:
-        rig = Rig(found, folder, connections=plan.connections)
+    The scenario's servers are others at each number of servers. Raises SetupError when it cannot begin.
+    """
+    gathered = Gathered()
+    here = []
+    for one in (BY_NAME[name] for name in scenario.algorithms):
+        why = found.why_missing(one.program, one.method)
+        if why is None:
+            here.append(one)
+        else:
+            gathered.missing.append(Missing(scenario=COST, algorithm=one.title, why=why))
+            print(f"not measured: {one.title}: {why}", file=sys.stderr)
+    costs = list(steps(here, peer_counts, scenario.load.repeats))
+    # Those that take their weights from a table, and what they are held against.
+    steered = [one for one in here if one.ours or one.name == BASE]
+    changes = list(steps(steered, [MANY], reweigh_rounds, BEFORE))
+    total = len(costs) + len(changes)
+    guess_s = AROUND_S + (scenario.load.seconds if costs else CHANGES * 2 * WINDOW_S)
+    # Tables come from Memcached, where there is one, and from no controller.
+    place = replace(place_for(scenario, folder, found), redis_port=0, api_port=0, agent_check_port=0)
+    place = place if found.memcached else replace(place, memcached_port=0)
+    with Progress(sys.stderr, steps=total, expected_s=total * guess_s) as progress:
         try:
-            for step in costs:
-                _attempt(step, progress, results, lambda step: _cost(rig, step, plan.seconds, results))
-            for step in changes:
-                _attempt(step, progress, results, lambda step: _change(rig, step, results))
-        finally:
-            rig.stop()
-    except KeyboardInterrupt:
-        results.interrupted = True
-    progress.clear()
-    return results
+            with Servers(scenario, place) as servers:
+                for step in costs + changes:
+                    title, before = BY_NAME[step.algorithm].title, f"{step.level:g} servers"
+                    progress.begin(f"round {step.repeat}, {before}, {title}")
+                    try:
+                        entries = _measure(step, scenario, servers, place)
+                    except (ProgramError, SetupError) as error:
+                        name = f"{title}, {before}"
+                        gathered.missing.append(Missing(scenario=COST, algorithm=name, why=str(error)))
+                        progress.end(f"failed: {error}")
+                    else:
+                        gathered.measured += entries
+                        progress.end(_told(entries))
+        except KeyboardInterrupt:
+            gathered.interrupted = True
+    return gathered
 
 
-def _those_here(plan: Plan, found: Found, results: Results) -> list[Contender]:
-    for contender in plan.contenders:
-        why = found.why_missing(contender)
-        if why is not None:
-            results.missing[contender.title] = why
-            print(f"not measured: {contender.title}: {why}", file=sys.stderr)
-    return [contender for contender in plan.contenders if contender.title not in results.missing]
+def _measure(step: Cell, scenario: Scenario, servers: Servers, place: Place) -> list[Measured]:
+    load = scenario.load
+    with Contender(step, scenario, servers, place) as contender:
+        contender.warm_up(step)
+        if step.scenario != COST:
+            return _changes(contender, step, replace(load, levels=(THINKERS,), seconds=WINDOW_S))
+        entry, front = contender.load(step, load), contender.front
+        return [replace(entry, balancer_resident_bytes=front.process.resident_bytes() if front else None)]
 
 
-def _attempt(step: Step, progress: Progress, results: Results, work: Callable[[Step], str]) -> None:
-    progress.begin(step)
-    try:
-        progress.end(work(step))
-    except ProgramError as error:
-        results.missing[f"{step.contender.title}, {step.peers} servers"] = str(error)
-        progress.end(f"failed: {error}")
+def _changes(contender: Contender, step: Cell, load: Load) -> list[Measured]:
+    """Change all weights under load, there and back; nginx's own are left alone."""
+    entries = []
+    for repeat in range(CHANGES * (step.repeat - 1) + 1, CHANGES * step.repeat + 1):
+        for when in (BEFORE, AFTER):
+            if when == AFTER:
+                contender.reweigh()
+            entries.append(contender.load(replace(step, scenario=when, repeat=repeat), load, THINK_MS))
+        contender.wait_for_table()
+    return entries
 
 
-def _cost(rig: Rig, step: Step, seconds: int, results: Results) -> str:
-    entry = measure.cost(rig, step, seconds)
-    results.measured.append(entry)
-    said = f"{number(entry.cpu_us_per_request)} µs CPU, {entry.load.requests_per_s:,.0f} requests/s"
-    return said + (f", {entry.load.failed} FAILED" if entry.load.failed else "")
-
-
-def _change(rig: Rig, step: Step, results: Results) -> str:
-    entries = measure.change(rig, step)
-    results.reweighed += entries
-    pairs = (f"{entry.before.p99_ms:.2f} → {entry.after.p99_ms:.2f} ms" for entry in entries)
-    return f"p99 {', '.join(pairs)}"
+def _told(entries: Sequence[Measured]) -> str:
+    """Write what was measured for the progress line."""
+    found = [metrics(entry) for entry in entries]
+    if entries[0].cell.scenario == COST:
+        failures = entries[0].outcome.failures
+        said = f"{number(found[0].get(CPU), 1)} µs CPU, {found[0]['requests_per_s']:,.0f} requests/s"
+        return said + (f", {failures} FAILED" if failures else "")
+    p99_ms = [number(one.get(P99), 2) for one in found]
+    return "p99 " + ", ".join(f"{old} → {new} ms" for old, new in zip(p99_ms[::2], p99_ms[1::2], strict=True))

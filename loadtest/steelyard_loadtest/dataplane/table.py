@@ -2,140 +2,129 @@
 
 from collections.abc import Mapping, Sequence
 
+from steelyard_loadtest.compare.figures.summary import Summary
+from steelyard_loadtest.dataplane import medians
 from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME
-from steelyard_loadtest.dataplane.summary import Change, Row, Spread, find
-from steelyard_loadtest.dataplane.verdict import Verdict
-
-ABSENT = "–"
-MB = 1024 * 1024
+from steelyard_loadtest.reporting.markdown import bullets, document, image
+from steelyard_loadtest.reporting.tables import Column, markdown, pivot, table
+from steelyard_loadtest.reporting.wording import MB, number, percent, value_range
 
 
-def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """Lay out a table: the first column to the left, the others to the right."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def overview(rows: Sequence[Row]) -> str:
+def overview(rows: Sequence[Summary]) -> str:
     """CPU per request and its ratio, one line a contender and one column a number of servers."""
-    counts = sorted({row.peers for row in rows})
-    body = [
-        [BY_NAME[name].title, *(_cell(find(rows, name, count)) for count in counts)]
-        for name in _names(rows)
-        if any(row.cpu_us for row in rows if row.contender == name)
-    ]
-    return markdown(["CPU µs per request (× nginx SWRR)", *(_servers(count) for count in counts)], body)
+    return markdown(
+        pivot(
+            "CPU µs per request (× nginx SWRR)",
+            list(dict.fromkeys(row.algorithm for row in rows if medians.CPU in row.metrics)),
+            sorted({row.level for row in rows}),
+            lambda name, count: _cost(medians.find(rows, name, count)),
+            row_text=lambda name: BY_NAME[name].title,
+            column_text=_servers,
+        )
+    )
 
 
-def details(rows: Sequence[Row], peers: int) -> str:
+def details(rows: Sequence[Summary], peers: float) -> str:
     """Everything that was measured at one number of servers."""
-    head = ["", "CPU µs/request", "lowest..highest", "× nginx SWRR", "requests/s", "p50 ms", "p99 ms",
-            "resident MB", "core used", "failed", "rounds"]  # fmt: skip
-    body = [
-        [
-            BY_NAME[row.contender].title,
-            number(row.cpu_us.median if row.cpu_us else None),
-            _range(row.cpu_us),
-            number(row.ratio, 2),
-            f"{row.requests_per_s.median:,.0f}",
-            number(row.p50_ms.median, 2),
-            number(row.p99_ms.median, 2),
-            number(None if row.resident_bytes is None else row.resident_bytes / MB, 0),
-            ABSENT if row.cpu_utilization is None else f"{row.cpu_utilization:.0%}".replace("%", " %"),
-            str(row.failed),
-            str(row.rounds),
-        ]
-        for row in rows
-        if row.peers == peers
-    ]
-    return markdown(head, body)
+    return markdown(table([row for row in rows if row.level == peers], DETAILS))
 
 
-def reweighing(changes: Sequence[Change]) -> str:
-    """The tail before and after changes of all weights."""
-    head = [
-        "",
-        "p99 ms before",
-        "p99 ms after",
-        "after / before",
-        "round by round",
-        "slowest ms after",
-        "failed",
-    ]
-    body = [
-        [
-            BY_NAME[change.contender].title + (" (nothing changes)" if change.contender == BASE else ""),
-            number(change.before_ms.median, 2),
-            number(change.after_ms.median, 2),
-            number(change.ratio, 2),
-            _range(change.ratios, 2),
-            number(change.worst_ms, 1),
-            str(change.failed),
-        ]
-        for change in changes
-    ]
-    return markdown(head, body)
-
-
-def targets(verdicts: Sequence[Verdict]) -> str:
+def targets(verdicts: Sequence[medians.Verdict]) -> str:
     """Each target, one line a picker."""
-    body = [
-        [
-            verdict.target,
-            BY_NAME[verdict.contender].method,
-            number(verdict.value, 2),
-            number(verdict.bound, 2),
-            "met" if verdict.met else f"missed by {verdict.value / verdict.bound - 1:.0%}".replace("%", " %"),
-        ]
-        for verdict in verdicts
-    ]
-    return markdown(["target", "picker", "measured", "at most", ""], body)
+    return markdown(table(verdicts, TARGETS))
 
 
 def report(
     *,
     conditions: Mapping[str, str],
-    rows: Sequence[Row],
-    changes: Sequence[Change],
-    verdicts: Sequence[Verdict],
+    rows: Sequence[Summary],
+    changes: Sequence[Summary],
+    verdicts: Sequence[medians.Verdict],
     missing: Mapping[str, str],
     plot: str | None,
 ) -> str:
     """All of it as a section; `missing` says for each contender why it has no figures."""
-    parts = ["\n".join(f"- {name}: {text}" for name, text in conditions.items())]
-    if missing:
-        parts.append("Not measured:\n\n" + "\n".join(f"- {name}: {why}" for name, why in missing.items()))
-    if rows:
-        parts.append(overview(rows))
-    if plot and rows:
-        parts.append(f"![CPU per request against the number of servers]({plot})")
-    if verdicts:
-        parts += ["### Targets", targets(verdicts)]
-    for count in sorted({row.peers for row in rows}):
-        parts += [f"### {_servers(count).capitalize()}", details(rows, count)]
-    if changes:
-        parts += [f"### A change of all {changes[0].peers} weights", reweighing(changes)]
-    return "\n\n".join(parts) + "\n"
+    counts = sorted({row.level for row in rows})
+    return document(
+        bullets(conditions),
+        bullets(missing, "Not measured:"),
+        overview(rows) if rows else None,
+        image("CPU per request against the number of servers", plot) if rows else None,
+        *(["### Targets", targets(verdicts)] if verdicts else []),
+        *(part for count in counts for part in (f"### {_servers(count)}", details(rows, count))),
+        *(
+            [f"### A change of all {medians.MANY} weights", markdown(table(changes, CHANGES))]
+            if changes
+            else []
+        ),
+    )
 
 
-def number(value: float | None, digits: int = 1) -> str:
-    """Write a figure; nothing known is a dash."""
-    return ABSENT if value is None else f"{value:,.{digits}f}"
+def _servers(count: float) -> str:
+    return f"{count:,.0f} servers"
 
 
-def _names(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(row.contender for row in rows))
+def _cost(row: Summary | None) -> str | None:
+    if row is None or medians.CPU not in row.metrics:
+        return None
+    ratio = row.metrics.get(medians.RATIO)
+    return number(row.metrics[medians.CPU].median, 1) + (f" ({ratio.median:.2f})" if ratio else "")
 
 
-def _servers(count: int) -> str:
-    return f"{count:,} servers"
+def _value(row: Summary, metric: str, of: str = "median") -> float | None:
+    value: float | None = getattr(row.metrics.get(metric), of, None)
+    return value
 
 
-def _cell(row: Row | None) -> str:
-    if row is None or row.cpu_us is None:
-        return ABSENT
-    return number(row.cpu_us.median) + ("" if row.ratio is None else f" ({row.ratio:.2f})")
+def _figure(heading: str, metric: str, digits: int, unit: int = 1) -> Column[Summary]:
+    def cell(row: Summary) -> str:
+        value = _value(row, metric)
+        return number(None if value is None else value / unit, digits)
+
+    return Column(heading, cell)
 
 
-def _range(found: Spread | None, digits: int = 1) -> str:
-    return ABSENT if found is None else f"{found.lowest:.{digits}f}..{found.highest:.{digits}f}"
+def _range(heading: str, metric: str, digits: int) -> Column[Summary]:
+    return Column(
+        heading,
+        lambda row: value_range(_value(row, metric, "lowest"), _value(row, metric, "highest"), digits),
+    )
+
+
+def _changed(row: Summary) -> str:
+    return BY_NAME[row.algorithm].title + (" (nothing changes)" if row.algorithm == BASE else "")
+
+
+def _met(verdict: medians.Verdict) -> str:
+    return "met" if verdict.met else f"missed by {percent(verdict.value / verdict.bound - 1)}"
+
+
+DETAILS = (
+    Column[Summary]("", lambda row: BY_NAME[row.algorithm].title, "left"),
+    _figure("CPU µs/request", medians.CPU, 1),
+    _range("lowest..highest", medians.CPU, 1),
+    _figure("× nginx SWRR", medians.RATIO, 2),
+    _figure("requests/s", "requests_per_s", 0),
+    _figure("p50 ms", "p50_ms", 2),
+    _figure("p99 ms", medians.P99, 2),
+    _figure("resident MB", medians.RESIDENT, 0, MB),
+    Column[Summary]("core used", lambda row: percent(_value(row, medians.CORES))),
+    _figure("failed", medians.FAILED, 0),
+    Column[Summary]("rounds", lambda row: str(len(row.cells))),
+)
+CHANGES = (
+    Column[Summary]("", _changed, "left"),
+    _figure("p99 ms before", medians.P99_BEFORE, 2),
+    _figure("p99 ms after", medians.P99, 2),
+    _figure("after / before", medians.RATIO_OF_MEDIANS, 2),
+    _range("round by round", medians.RATIO, 2),
+    Column[Summary]("slowest ms after", lambda row: number(_value(row, "max_ms", "highest"), 1)),
+    _figure("failed", medians.FAILED, 0),
+)
+TARGETS = (
+    Column[medians.Verdict]("target", lambda verdict: verdict.target, "left"),
+    Column[medians.Verdict]("picker", lambda verdict: BY_NAME[verdict.contender].method),
+    Column[medians.Verdict]("measured", lambda verdict: number(verdict.value, 2)),
+    Column[medians.Verdict]("at most", lambda verdict: number(verdict.bound, 2)),
+    Column[medians.Verdict]("", _met),
+)

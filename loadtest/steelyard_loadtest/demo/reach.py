@@ -1,123 +1,94 @@
-"""Talks to the running cluster: the load balancer, the controller and the servers themselves."""
+"""Talks to the running cluster: the load balancer, the controller and the servers themselves (I/O)."""
 
+import contextlib
 import http.client
 import json
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from steelyard_loadtest.demo.rate import Cost
+from steelyard_loadtest.demo.records import Cost, parse_servers
+from steelyard_loadtest.machine.errors import ProgramError
 
 TIMEOUT_S = 5.0
 CALIBRATION_REQUESTS = 100  # 0.1 s of CPU a server: enough for 10 %, and done in a second
 
 
-class ClusterError(Exception):
-    """The cluster did not answer as it must; the message says which part, and what to do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A status and a body."""
-
-    status: int
-    body: bytes
-
-    def json(self) -> object:
-        """Give the body's JSON; None where it is not JSON."""
-        try:
-            document: object = json.loads(self.body)
-        except ValueError:
-            return None
-        return document
-
-
-def call(method: str, url: str, timeout_s: float = TIMEOUT_S) -> Answer:
-    """Send one request without a body. Raises OSError when there is no answer."""
+def call(method: str, url: str, timeout_s: float = TIMEOUT_S) -> tuple[int, object]:
+    """Send a request without a body; return its status and JSON (None: no JSON). Raises OSError."""
     request = urllib.request.Request(url, method=method)  # noqa: S310 (the command line lets in http only)
     # No proxy: everything here is one's own cluster, mostly on this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=timeout_s) as response:
-            return Answer(status=response.status, body=response.read())
+            return response.status, _json(response.read())
     except urllib.error.HTTPError as error:
         with error:
-            return Answer(status=error.code, body=error.read())
+            return error.code, None
 
 
-def must(method: str, url: str, what: str) -> Answer:
-    """Send a request that has to succeed. Raises ClusterError naming `what` and the remedy."""
+def must(method: str, url: str, what: str) -> object:
+    """Send a request that has to succeed; return its JSON. Raises ProgramError: `what` and the remedy."""
     try:
-        answer = call(method, url)
+        status, document = call(method, url)
     except OSError as error:
         reason = getattr(error, "reason", error)
-        raise ClusterError(
+        raise ProgramError(
             f"{what} does not answer at {url} ({reason}); start the cluster: make up"
         ) from error
-    if not 200 <= answer.status < 300:
-        raise ClusterError(f"{what} answers {answer.status} at {url}; look at it: make status")
-    return answer
+    if not 200 <= status < 300:
+        raise ProgramError(f"{what} answers {status} at {url}; look at it: make status")
+    return document
 
 
 def burn(server_url: str, *, seconds: int, workers: int) -> None:
-    """Start CPU burners on a server. Raises ClusterError."""
+    """Start CPU burners on a server. Raises ProgramError."""
     must("POST", f"{server_url}/burn?seconds={seconds}&workers={workers}", "the server to burn")
 
 
 def stop_burning(server_url: str) -> None:
     """Stop the burners, best effort: they also stop by themselves."""
-    try:
+    with contextlib.suppress(OSError):
         call("DELETE", f"{server_url}/burn")
-    except OSError:
-        return
 
 
 def servers_of(controller_url: str) -> dict[str, str]:
-    """Ask the controller for the servers: name -> base URL. Raises ClusterError."""
-    document = must("GET", controller_url, "the controller").json()
-    peers = document.get("peers") if isinstance(document, dict) else None
-    found = {
-        peer["id"]: f"http://{peer['address']}"
-        for peer in (peers if isinstance(peers, list) else [])
-        if isinstance(peer, dict) and isinstance(peer.get("id"), str) and isinstance(peer.get("address"), str)
-    }
+    """Ask the controller for the servers: name -> base URL. Raises ProgramError."""
+    found = parse_servers(must("GET", controller_url, "the controller"))
     if not found:
-        raise ClusterError(f"the controller at {controller_url} knows no servers; look at it: make status")
+        raise ProgramError(f"the controller at {controller_url} knows no servers; look at it: make status")
     return found
 
 
 def measure_cost(name: str, url: str) -> Cost:
-    """Send a server CALIBRATION_REQUESTS and see what CPU they took. Raises ClusterError."""
+    """Send a server CALIBRATION_REQUESTS and see what CPU they took. Raises ProgramError."""
     parts = urlsplit(url)
     connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = connect(parts.netloc, timeout=TIMEOUT_S)  # kept alive, as the load balancer's are
+    documents = []
     try:
-        before = _usage(_get_json(connection, "/healthz"))
-        for _ in range(CALIBRATION_REQUESTS):
-            _get_json(connection, "/")
-        after = _usage(_get_json(connection, "/healthz"))
+        for path in ("/healthz", *["/"] * CALIBRATION_REQUESTS, "/healthz"):
+            connection.request("GET", path)
+            with connection.getresponse() as response:
+                documents.append(_json(response.read()))
     except (OSError, http.client.HTTPException) as error:
-        raise ClusterError(
+        raise ProgramError(
             f"{name} does not answer at {url} ({error}); start the cluster: make up"
         ) from error
     finally:
         connection.close()
-    if before is None or after is None or after[0] <= before[0]:
-        raise ClusterError(f"{name} at {url} tells no CPU limit or usage; give the load yourself: --rate 300")
-    return Cost(cpu_s_per_request=(after[0] - before[0]) / CALIBRATION_REQUESTS, limit_cores=after[1])
+    match documents[0], documents[-1]:
+        case (
+            {"cpu_seconds": int() | float() as before_s},
+            {"cpu_seconds": int() | float() as after_s, "cpu_limit_cores": int() | float() as limit},
+        ) if after_s > before_s:
+            return Cost(cpu_s_per_request=(after_s - before_s) / CALIBRATION_REQUESTS, limit_cores=limit)
+    raise ProgramError(f"{name} at {url} tells no CPU limit or usage; give the load yourself: --rate 300")
 
 
-def _get_json(connection: http.client.HTTPConnection, path: str) -> object:
-    connection.request("GET", path)
-    with connection.getresponse() as response:
-        return Answer(status=response.status, body=response.read()).json()
-
-
-def _usage(document: object) -> tuple[float, float] | None:
-    if not isinstance(document, dict):
+def _json(body: bytes) -> object:
+    try:
+        document: object = json.loads(body)
+    except ValueError:
         return None
-    used_s, limit = document.get("cpu_seconds"), document.get("cpu_limit_cores")
-    if isinstance(used_s, int | float) and isinstance(limit, int | float):
-        return float(used_s), float(limit)
-    return None
+    return document

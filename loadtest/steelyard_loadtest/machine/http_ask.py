@@ -1,9 +1,18 @@
-"""One HTTP question on a connection of its own (I/O)."""
+"""One question on a connection of its own: HTTP, or words that a daemon answers in its own way (I/O)."""
 
 import http.client
 import json
+import socket
+from collections.abc import Callable
+from typing import Any, BinaryIO
 
 from steelyard_loadtest.machine.errors import ProgramError
+
+TIMEOUT_S = 10.0
+"""Of a daemon on this machine; one that is busy answers late."""
+
+LOOK_S = 1.0
+"""Of a look at something that may be cut off or stopped: an answer takes some milliseconds."""
 
 
 def ask(
@@ -11,7 +20,7 @@ def ask(
     port: int,
     path: str,
     *,
-    timeout_s: float,
+    timeout_s: float = TIMEOUT_S,
     method: str = "GET",
     document: object = None,
     token: str | None = None,
@@ -30,3 +39,48 @@ def ask(
         raise ProgramError(f"{address}:{port} does not answer {method} {path}: {error}") from None
     finally:
         connection.close()
+
+
+def why_not_ok(address: str, port: int, path: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
+    """Say what is wrong with the answer to GET `path`; None when it is 200."""
+    try:
+        status, body = ask(address, port, path, timeout_s=timeout_s)
+    except ProgramError as error:
+        return str(error)
+    return None if status == 200 else f"{path} answers {status} {body[:200].decode(errors='replace')}"
+
+
+def look(address: str, port: int, path: str, token: str | None = None) -> dict[str, Any] | None:
+    """Return an answer that is a JSON object, whatever its status; None when there is none within LOOK_S."""
+    try:
+        _, body = ask(address, port, path, token=token, timeout_s=LOOK_S)
+        document = json.loads(body)
+    except (ProgramError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def ask_line(address: str, port: int, words: str, *, timeout_s: float = TIMEOUT_S) -> str:
+    """Return the first line that is answered to a line. Raises ProgramError."""
+    said = exchange(address, port, f"{words}\r\n".encode(), read_line, timeout_s=timeout_s)
+    return said.decode(errors="replace").strip()
+
+
+def exchange(
+    address: str, port: int, words: bytes, read: Callable[[BinaryIO], bytes], *, timeout_s: float
+) -> bytes:
+    """Send words, and return what `read` takes of the answer. Raises ProgramError."""
+    try:
+        with socket.create_connection((address, port), timeout=timeout_s) as connection:
+            connection.sendall(words)
+            with connection.makefile("rb") as stream:
+                return read(stream)
+    except OSError as error:
+        raise ProgramError(f"{address}:{port} does not answer {words[:60]!r}: {error}") from None
+
+
+def read_line(stream: BinaryIO) -> bytes:
+    """Return a line with its end. Raises ConnectionError where there is none."""
+    if not (answer := stream.readline()):
+        raise ConnectionError("it closed the connection")
+    return answer

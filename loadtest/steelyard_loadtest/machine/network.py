@@ -86,13 +86,6 @@ def divide_cpus() -> tuple[set[int], set[int]]:
     return ({mine[-1]}, set(mine[:-1])) if len(mine) > 1 else (set(mine), set(mine))
 
 
-def share_out_cpus() -> tuple[set[int], set[int]]:
-    """Divide the CPUs and move this process, and what it starts, off the proxy's; return both sets."""
-    proxy, others = divide_cpus()
-    os.sched_setaffinity(0, others)
-    return proxy, others
-
-
 def raise_loopback() -> None:
     """Bring the loopback interface of this network up."""
     # What `ip link set lo up` does, where there is no `ip`.

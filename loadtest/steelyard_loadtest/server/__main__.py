@@ -14,13 +14,12 @@ from random import Random
 import uvicorn
 from starlette.types import ASGIApp
 
-from steelyard_loadtest.server.answered import Answered, Count
+from steelyard_loadtest.server.answered import Answered, Count, LoadReport
 from steelyard_loadtest.server.app import DISK_THREADS, Server, create_app
 from steelyard_loadtest.server.burn import Burners
-from steelyard_loadtest.server.disk import SlowDisk, write_sync_read
-from steelyard_loadtest.server.limits import LimitError, hold
-from steelyard_loadtest.server.load_report import LoadReport
+from steelyard_loadtest.server.cpu_limit import LimitError, hold
 from steelyard_loadtest.server.options import parser
+from steelyard_loadtest.server.work import SlowDisk, write_sync_read
 
 # Above nginx's 60 s and Envoy's hour for idle connections to a server: the load balancer must be the side
 # that closes first, or a request can meet a closing connection.
@@ -31,51 +30,45 @@ SHUTDOWN_S = 3  # for requests under way; a supervisor kills after 10
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal; 0 at an orderly end, 1 with one line on stderr when it cannot start."""
     options = parser(__doc__).parse_args(arguments)
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    try:
-        listener = socket.create_server((options.host, options.port), family=family, backlog=2048)
-    except OSError as error:
-        why = (error.strerror or str(error)).partition(" (while")[0]  # Python repeats the address there
-        return _fail(options.name, f"cannot listen on {options.host} port {options.port}: {why}")
-    with listener:
-        return _run(options, listener)
-
-
-def _run(options: argparse.Namespace, listener: socket.socket) -> int:
-    port = listener.getsockname()[1]
-    try:
-        count = Count(options.count_file)
-    except OSError as error:
-        return _fail(options.name, f"the count file {options.count_file}: {error.strerror}")
-    try:
-        # The port is part of the group's name, so that equally named servers of two clusters share no quota.
-        held = hold(limit_cores=options.cpu_limit, means=options.limit_by, group=f"{options.name}-{port}")
-    except LimitError as error:
-        return _fail(options.name, str(error))
-    # uvicorn shuts down in order and then raises the signal again, under the handler it found: this one.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    burners = Burners()
-    try:
-        with _pid_file(options.pid_file), contextlib.suppress(KeyboardInterrupt):
-            print(
-                f"{options.name}: http://{options.host}:{port} {held.sentence}", file=sys.stderr, flush=True
-            )
-            _serve(options, listener, burners, count)
-    finally:
-        burners.stop()
-        held.release()
+    host, port, name = options.host, options.port, options.name
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with contextlib.ExitStack() as undo:
+        try:
+            listener = undo.enter_context(socket.create_server((host, port), family=family, backlog=2048))
+        except OSError as error:
+            why = (error.strerror or str(error)).partition(" (while")[0]  # Python repeats the address there
+            return _fail(name, f"cannot listen on {host} port {port}: {why}")
+        port = listener.getsockname()[1]
+        try:
+            count = Count(options.count_file)
+        except OSError as error:
+            return _fail(name, f"the count file {options.count_file}: {error.strerror}")
+        try:
+            # The port is part of the group's name, so that equally named servers of two clusters share no
+            # quota.
+            held = hold(limit_cores=options.cpu_limit, means=options.limit_by, group=f"{name}-{port}")
+            limit = undo.enter_context(held)
+        except LimitError as error:
+            return _fail(name, str(error))
+        # uvicorn shuts down in order and then raises the signal again, under the handler it found: this one.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        burners = Burners()
+        undo.callback(burners.stop)
+        undo.enter_context(contextlib.suppress(KeyboardInterrupt))
+        undo.enter_context(_pid_file(options.pid_file))
+        print(f"{name}: http://{host}:{port} {limit}", file=sys.stderr, flush=True)
+        _serve(options, listener, burners, count)
     return 0
 
 
 def _serve(options: argparse.Namespace, listener: socket.socket, burners: Burners, count: Count) -> None:
-    limit_cores = None if options.limit_by == "none" else options.cpu_limit
     slow = SlowDisk(options.disk_ops) if options.disk_ops else None
     disk_threads = 1 if slow else DISK_THREADS  # the one is the queue for the one device
     with ThreadPoolExecutor(1, "cpu") as cpu_pool, ThreadPoolExecutor(disk_threads, "disk") as disk_pool:
         app: ASGIApp = create_app(
             Server(
                 name=options.name,
-                cpu_limit_cores=limit_cores,
+                cpu_limit_cores=None if options.limit_by == "none" else options.cpu_limit,
                 delay_s=options.delay_ms / 1000,
                 random=Random(),
                 burners=burners,

@@ -1,19 +1,43 @@
-"""How many requests were answered: a number that others read from a file, at any moment.
+"""What is counted and reported of the answers: their number in a file, and the load report that each carries.
 
-A server whose CPU quota is used up cannot answer a question; its file can be read.
+A server whose CPU quota is used up cannot answer a question; its count file can be read.
+
+The load report is the agent's newest ORCA value with the rate of requests added, which the agent cannot know:
+
+    TEXT cpu_utilization=0.42,named_metrics.io=0.1,rps_fractional=118.5
+
+Envoy's client_side_weighted_round_robin divides the rate by the utilization. It
+refuses a report with a field that it does not know, so what is not exactly an
+agent's value goes no further. (xds.data.orca.v3.OrcaLoadReport, as text.)
 """
 
 import mmap
+import re
+import time
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from steelyard_loadtest.server.load_report import LoadReport
 
 COUNTED = frozenset({"/", "/io", "/bytes", "/sleep"})
 """What a load asks for; not what the measuring itself asks."""
 
 COUNT_BYTES = 8
+
+HEADER = "endpoint-load-metrics"
+
+FIELDS = ("cpu_utilization", "mem_utilization", "named_metrics.net", "named_metrics.io")
+"""Those of `steelyard_agent.metrics`, whose package is not where this server is (a test compares them)."""
+
+_PART = rf"(?:{'|'.join(map(re.escape, FIELDS))})=\d{{1,9}}(?:\.\d{{1,9}})?"
+_VALUE = re.compile(rf"TEXT {_PART}(?:,{_PART})*")
+
+READ_EVERY_S = 0.25
+"""The agent writes once a second or so; a file read for every request would cost more than the request."""
+
+WINDOW_S = 1.0
+"""The agent's own interval: both parts of the report then speak of about the same time."""
 
 
 class Count:
@@ -34,6 +58,41 @@ class Count:
     def value(self) -> int:
         """Return the number."""
         return self._cell[0]
+
+
+class LoadReport:
+    """A header's name and value, read again at most every READ_EVERY_S.
+
+    `answered` tells how many requests were answered so far; `clock` is monotonic.
+    """
+
+    def __init__(
+        self, file: Path, answered: Callable[[], int], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._file, self._answered, self._clock = file, answered, clock
+        self._seen: deque[tuple[float, int]] = deque()
+        self._header: tuple[bytes, bytes] | None = None
+
+    def header(self) -> tuple[bytes, bytes] | None:
+        """Return the header; None while there is no file, or it does not hold an agent's value."""
+        now_s = self._clock()
+        if not self._seen or now_s - self._seen[-1][0] >= READ_EVERY_S:
+            value = with_rate(self._text(), self._rate_per_s(now_s))
+            self._header = (HEADER.encode(), value.encode()) if value else None
+        return self._header
+
+    def _rate_per_s(self, now_s: float) -> float | None:
+        self._seen.append((now_s, self._answered()))
+        while len(self._seen) > 2 and now_s - self._seen[1][0] >= WINDOW_S:
+            self._seen.popleft()
+        (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (last_s - first_s) if last_s > first_s else None
+
+    def _text(self) -> str:
+        try:
+            return self._file.read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError):
+            return ""
 
 
 class Answered:
@@ -58,8 +117,16 @@ class Answered:
         self._count.add()
 
 
+def with_rate(text: str, rate_per_s: float | None) -> str | None:
+    """Return the value in an agent's file with the rate added, if one is known; None if it is not one."""
+    value = text.strip()
+    if not _VALUE.fullmatch(value):
+        return None
+    return value if rate_per_s is None else f"{value},rps_fractional={rate_per_s:.3f}"
+
+
 def _mapped(file: Path) -> mmap.mmap:
-    # A new file in the place of the old one: who has mapped that would crash if it were cut short.
+    # In the old one's place: who has mapped that would crash if it were cut short.
     fresh = file.with_name(f".{file.name}.new")
     fresh.write_bytes(bytes(COUNT_BYTES))
     with fresh.open("r+b") as stream:

@@ -4,7 +4,6 @@ They are children of the server, so they fall under its CPU limit, whichever
 means holds it.
 """
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -28,14 +27,13 @@ class Burners:
 
     def stop(self) -> int:
         """Stop all burners and say how many still ran."""
-        still_running = [burner for burner in self._running if burner.poll() is None]
-        for burner in still_running:
-            with contextlib.suppress(ProcessLookupError):
-                burner.kill()  # a burner has nothing to clean up, and SIGKILL works on a stopped one too
+        still_running = self.count()
+        for burner in self._running:
+            burner.kill()  # a burner has nothing to clean up, and SIGKILL works on a stopped one too
         for burner in self._running:
             burner.wait()
         self._running = []
-        return len(still_running)
+        return still_running
 
     def count(self) -> int:
         """Count the burners that run, and reap those that ended."""

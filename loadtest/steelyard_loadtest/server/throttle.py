@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from steelyard_loadtest.server.budget import full, next_step
+from steelyard_loadtest.server.budget import Step, full, next_step
 
 CPUCLOCK_SCHED = 2  # linux/posix-timers.h: the clock of a process's run time, in ns, not in ticks
 
@@ -74,22 +74,20 @@ def hold(pid: int, limit_cores: float) -> None:
     server_ended = select.poll()
     server_ended.register(os.pidfd_open(pid), select.POLLIN)
     tree = Tree(pid)
-    balance_s = full(limit_cores)
+    step = Step(run=True, wait_s=0.0, balance_s=full(limit_cores))
     before_s = time.monotonic()
-    wait_s = 0.0
     try:
-        while not server_ended.poll(wait_s * 1000):
-            used_s = tree.used_since_last_call()
-            now_s = time.monotonic()
+        while not server_ended.poll(step.wait_s * 1000):
+            used_s, now_s = tree.used_since_last_call(), time.monotonic()
             step = next_step(
                 limit_cores=limit_cores,
-                balance_s=balance_s,
+                balance_s=step.balance_s,
                 used_s=used_s,
                 elapsed_s=now_s - before_s,
                 processes=tree.size(),
             )
             tree.send(signal.SIGCONT if step.run else signal.SIGSTOP)
-            before_s, balance_s, wait_s = now_s, step.balance_s, step.wait_s
+            before_s = now_s
     finally:
         tree.send(signal.SIGCONT)
 

@@ -1,1 +1,1 @@
-"""How the documents of the REST API look in a terminal: documents in, lines out. Pure."""
+"""The documents of the REST API as lines for a terminal. Pure."""

@@ -1,6 +1,6 @@
-"""The default law: capacity estimated from requests per busy second. See docs/control-law.md."""
+"""The default law: capacity from what a request costs and what load is not ours. See docs/control-law.md."""
 
-from steelyard_controller.laws.steelyard.law import Steelyard
-from steelyard_controller.laws.steelyard.parameters import SteelyardParameters
+from steelyard_controller.laws.steelyard.steelyard_law import Steelyard
+from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
 
 __all__ = ["Steelyard", "SteelyardParameters"]

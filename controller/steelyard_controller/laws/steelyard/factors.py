@@ -1,24 +1,25 @@
-"""What is taken off a peer's capacity: backlog, slowness, failures, newness (steps 6 to 9).
+"""The factors that reduce a peer's capacity: backlog, slowness, failures, slow start (steps 6 to 9).
 
 Pure.
 
     drain = 1 - clip((D_j - Dm)/tau_q, -0.1, 0.95)      tau_q = max(3 s, T (1 + report age in ticks))
-    slow  = min(1, kappa median(lat)/lat_j)^((1 - busy_j) ok/(ok + 5))
+    slow  = min(1, kappa median(lat)/lat_j)^((1 - busy_j) ok^2/(ok^2 + 100))
     err   = min(1, s_j / median s)^3,  s = (ok + 5)/(ok + bad + 5)
     join  = clip((seen/ramp)^(1/aggression), join_min, 1)
 """
 
 import numpy as np
 
-from steelyard_controller.laws.steelyard.parameters import (
+from steelyard_controller.laws.snapshot import Bools, Floats
+from steelyard_controller.laws.steelyard.steelyard_parameters import (
     DRAIN_MAX,
     DRAIN_SHORTEST_S,
     DRAIN_UP,
     FAILURE_POWER,
     FAILURE_PRIOR,
+    SLOW_PRIOR,
     SteelyardParameters,
 )
-from steelyard_controller.snapshot import Bools, Floats
 
 
 def backlog(in_flight: Floats, capacity: Floats, judged: Bools) -> tuple[Floats, float]:
@@ -41,12 +42,13 @@ def slow(latency_s: Floats, busy: Floats, ok: Floats, judged: Bools, kappa: floa
     if timed.sum() < 2:
         return factor
     excess = np.minimum(1.0, kappa * np.median(latency_s[timed]) / latency_s[timed])
-    factor[timed] = excess ** ((1.0 - busy[timed]) * ok[timed] / (ok[timed] + FAILURE_PRIOR))
+    certain = ok[timed] ** 2 / (ok[timed] ** 2 + SLOW_PRIOR**2)
+    factor[timed] = excess ** ((1.0 - busy[timed]) * certain)
     return factor
 
 
 def err(ok: Floats, bad: Floats, judged: Bools) -> Floats:
-    """Return the error factor, k, against the median: all failing alike is nobody's fault."""
+    """Return the error factor, k, against the median: where all fail alike, none is reduced."""
     success = (ok + FAILURE_PRIOR) / (ok + bad + FAILURE_PRIOR)
     typical = np.median(success[judged]) if judged.any() else 1.0
     factor: Floats = np.minimum(1.0, success / typical) ** FAILURE_POWER

@@ -16,20 +16,14 @@ from math import exp
 
 import numpy as np
 
-from steelyard_controller.equations import (
-    Spread,
-    entropy_weights,
-    load_classes,
-    residual_score,
-    spread,
-)
-from steelyard_controller.laws.steelyard.parameters import SteelyardParameters
-from steelyard_controller.snapshot import Bools, Floats, measured_rows
+from steelyard_controller.laws.equations import Spread, entropy_weights, load_classes, residual_score, spread
+from steelyard_controller.laws.snapshot import Bools, Floats, measured_rows
+from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """The state of the peers as the samples tell it: k, or 4 by indicator."""
+    """The load of the peers according to their samples: k each, or 4 by indicator."""
 
     score: Floats
     entropy_weights: Floats

@@ -1,4 +1,4 @@
-"""What the traffic reports say, and what stands in for them when they stop (step 2).
+"""The traffic counts of a tick, and estimates in their place when reports stop (step 2).
 
 Pure.
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard_controller.laws.pairing import OLDEST_TICKS
-from steelyard_controller.laws.steelyard.parameters import REPORT_PATIENCE_TICKS
-from steelyard_controller.snapshot import Floats, Snapshot
+from steelyard_controller.laws.snapshot import Floats, Snapshot
+from steelyard_controller.laws.steelyard.steelyard_parameters import REPORT_PATIENCE_TICKS
 
 # A new total's part in X: some five ticks, enough to stand in for a report that failed.
 TOTAL_SMOOTHING = 0.2
@@ -42,7 +42,7 @@ def traffic(
     reportless_ticks: int,
     weights_before: Floats,
 ) -> Traffic:
-    """Read the reports of one tick; the keyword arguments are what was remembered."""
+    """Read the reports of one tick; the keyword arguments are from the law's memory."""
     reported = bool((~np.isnan(snapshot.completed)).any()) and snapshot.report_age_ticks <= OLDEST_TICKS
     if reported:
         summed = float(np.nansum(snapshot.completed))
@@ -71,7 +71,7 @@ def traffic(
 
 
 def _shares(snapshot: Snapshot, weights_before: Floats) -> Floats:
-    """Return how requests are spread if the load balancers do as they were told."""
+    """Return each peer's share of the requests if the load balancers follow the published weights."""
     followed = snapshot.published if not np.isnan(snapshot.published).any() else weights_before
     followed = np.where(snapshot.eligible, followed, 0.0)
     total = followed.sum()

@@ -1,0 +1,219 @@
+"""Reads the cgroup scope: a container, or any control group, v1 and v2.
+
+I/O only, Linux only. A limit on a group above holds all that is in it, so each
+limit has to be compared with what is used at its own level: CPU and memory are read
+at the group itself and at each one above it that has a limit.
+
+All levels' limits are looked for every `LIMITS_AGE_S`; the quota that holds the group is read
+with each sample, and where it changed all levels are looked at again before the sample is taken.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import TypeVar
+
+from steelyard_agent.cgroup_text import Cgroup
+from steelyard_agent.readers import cgroup_files
+from steelyard_agent.readers.files import ColumnReader
+from steelyard_agent.readers.hardware import Hardware
+from steelyard_agent.scopes.cgroup import CgroupReading, CpuLevel, MemoryLevel, tightest
+from steelyard_agent.scopes.reading import Absent
+
+T = TypeVar("T")
+
+# Limits can change while a container runs (docker update, a resized pod), and rarely do. A reader that
+# read all of them every second would open twice as many files; the one that holds the group is read.
+LIMITS_AGE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Levels:
+    """A group's levels: its own first, then those above it that have a limit.
+
+    Each has its limit and stands beside the group in which its use is counted, None where it is in none.
+    """
+
+    cpu: tuple[tuple[CpuLevel, Cgroup | None], ...]
+    memory: tuple[tuple[MemoryLevel, Cgroup], ...]
+    cpuset_cores: int | None
+    quota: tuple[Cgroup, float | None] | None = None
+    """The group with the tightest quota, and that quota; where none has one, the group itself."""
+
+
+class CgroupReader:
+    """Reads this process's own group below `root`, or the one that `find` returns.
+
+    `count_net`: the network namespace is the group's own, so that its NICs are the group's.
+    """
+
+    def __init__(
+        self,
+        *,
+        root: Path = Path("/"),
+        find: Callable[[], Mapping[str, Cgroup]] | None = None,
+        count_io: bool = False,
+        count_net: bool = True,
+        extras: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._root = root
+        self._find = find or (lambda: _own_container(root))
+        self._count_io = count_io
+        self._count_net = count_net
+        self._extras = extras
+        self._clock = clock
+        self._columns = ColumnReader()
+        self._hardware = Hardware(root, self._columns)
+        self._groups: Mapping[str, Cgroup] = {}
+        self._levels = _Levels(cpu=(), memory=(), cpuset_cores=None)
+        self._sources: Mapping[str, str] = {}
+        self._found_at_s: float | None = None
+
+    def __call__(self) -> CgroupReading | Absent:
+        """Read the group, or say why there is none; never raises."""
+        at_s = self._clock()
+        try:
+            self._refresh(at_s)
+            group = self._groups.get("cpuacct") or self._groups.get("memory")
+            if group is None:
+                return Absent("no control group counts the CPU time or the memory of this process")
+            identity = cgroup_files.identity(self._root, group)
+        except (OSError, ValueError) as error:
+            self._found_at_s = None
+            return Absent(f"the control group cannot be found ({error})")
+        self._hardware.refresh(at_s)
+        return self._reading(at_s, identity, group.folder)
+
+    def _refresh(self, at_s: float) -> None:
+        known = self._found_at_s is not None and 0 <= at_s - self._found_at_s < LIMITS_AGE_S
+        if not known or self._quota_changed():
+            self._groups = self._find()
+            self._levels = _levels(self._root, self._groups)
+            self._sources = cgroup_files.sources(self._groups)
+            self._found_at_s = at_s
+
+    def _quota_changed(self) -> bool:
+        if self._levels.quota is None:
+            return False
+        group, cores = self._levels.quota
+        return cgroup_files.quota_cores(self._root, group) != cores
+
+    def _reading(self, at_s: float, identity: tuple[object, ...], name: str) -> CgroupReading:
+        read, hardware, root = self._columns.read, self._hardware, self._root
+        whole = hardware.disks.values()
+        return CgroupReading(
+            at_s=at_s,
+            identity=identity,
+            name=name,
+            cpu=tuple(self._cpu(*level) for level in self._levels.cpu),
+            cpuset_cores=self._levels.cpuset_cores,
+            machine_cores=read("the number of cores", hardware.cores),
+            memory=tuple(self._memory(*level) for level in self._levels.memory),
+            machine_memory=read("memory size", hardware.memory),
+            nics=read("net", hardware.nics) if self._count_net else None,
+            io_stalled_s=self._of(
+                "blkio", "io pressure", lambda group: cgroup_files.io_stalled_s(root, group)
+            ),
+            io_ops=self._of("blkio", "io", lambda group: cgroup_files.io_ops(root, group, whole))
+            if self._count_io
+            else None,
+            throttling=self._of("cpu", "throttling", lambda group: cgroup_files.throttling(root, group))
+            if self._extras
+            else None,
+            stalled_s=(read("pressure", hardware.stalled_s) or {}) if self._extras else {},
+            sources=self._sources,
+        )
+
+    def _of(self, controller: str, name: str, reader: Callable[[Cgroup], T]) -> T | None:
+        group = self._groups.get(controller)
+        return None if group is None else self._columns.read(name, lambda: reader(group))
+
+    def _cpu(self, level: CpuLevel, counted: Cgroup | None) -> CpuLevel:
+        if counted is None:
+            return level
+        used_s = self._columns.read(f"cpu of {level.path}", lambda: cgroup_files.used_s(self._root, counted))
+        return replace(level, used_s=used_s)
+
+    def _memory(self, level: MemoryLevel, group: Cgroup) -> MemoryLevel:
+        used_bytes = self._columns.read(
+            f"memory of {level.path}", lambda: cgroup_files.used_bytes(self._root, group)
+        )
+        return replace(level, used_bytes=used_bytes)
+
+
+def _own_container(root: Path) -> Mapping[str, Cgroup]:
+    own = cgroup_files.own_groups(root)
+    return {controller: cgroup_files.container_of(root, group) for controller, group in own.items()}
+
+
+def _levels(root: Path, groups: Mapping[str, Cgroup]) -> _Levels:
+    cpuset, limited = groups.get("cpuset"), groups.get("cpu")
+    quotas = {
+        group: cgroup_files.quota_cores(root, group)
+        for group in (limited.upwards if limited is not None else ())
+    }
+    return _Levels(
+        # The group itself comes first, so of equals, and where no group has a quota, it is the one.
+        quota=min(quotas.items(), key=lambda each: inf if each[1] is None else each[1], default=None),
+        cpu=tuple(_cpu_levels(groups.get("cpuacct"), quotas)),
+        memory=tuple(_memory_levels(root, groups)),
+        cpuset_cores=None if cpuset is None else cgroup_files.cpuset_cores(root, cpuset),
+    )
+
+
+def _cpu_levels(
+    counted: Cgroup | None, quotas: Mapping[Cgroup, float | None]
+) -> list[tuple[CpuLevel, Cgroup | None]]:
+    levels, own = [], None
+    if counted is not None:
+        own = next((group for group in quotas if group.path == counted.path), None)
+        levels.append(_cpu_level(counted, counted, own, None if own is None else quotas[own]))
+    for group, quota in quotas.items():
+        if quota is not None and group != own:
+            # v1 may count time in another group than the one it limits: no figure for that limit then.
+            inside = counted is not None and group.holds(counted)
+            at = Cgroup(mount=counted.mount, path=group.path) if counted is not None and inside else None
+            levels.append(_cpu_level(group, at, group, quota))
+    return levels
+
+
+def _cpu_level(
+    group: Cgroup, counted: Cgroup | None, limited: Cgroup | None, quota: float | None
+) -> tuple[CpuLevel, Cgroup | None]:
+    level = CpuLevel(
+        path=group.folder,
+        used_s=None,
+        quota_cores=quota,
+        used_file="" if counted is None else cgroup_files.cpu_file(counted),
+        limit_file="" if limited is None else cgroup_files.quota_file(limited),
+    )
+    return level, counted
+
+
+def _memory_levels(root: Path, groups: Mapping[str, Cgroup]) -> list[tuple[MemoryLevel, Cgroup]]:
+    own = groups.get("memory")
+    if own is None:
+        return []
+    limits = {group: cgroup_files.memory_limit_bytes(root, group) for group in own.upwards}
+    inherited = cgroup_files.inherited_memory_limit_bytes(root, own)
+    seen = tightest(limits.values())
+    if inherited is not None and (seen is None or inherited < seen):
+        limits[own] = inherited  # it is set above what is seen here, where use cannot be read
+    return [
+        (_memory_level(group, limit), group)
+        for group, limit in limits.items()
+        if group == own or limit is not None
+    ]
+
+
+def _memory_level(group: Cgroup, limit: float | None) -> MemoryLevel:
+    return MemoryLevel(
+        path=group.folder,
+        used_bytes=None,
+        limit_bytes=limit,
+        used_file=cgroup_files.memory_file(group),
+        limit_file=cgroup_files.memory_limit_file(group),
+    )

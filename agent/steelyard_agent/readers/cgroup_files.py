@@ -1,0 +1,203 @@
+"""Control groups: where this process's are mounted, and the counters and limits of one, v1 and v2.
+
+I/O only; the text of the files is parsed in `cgroup_text` and `proc_text`. What is counted may raise;
+a limit whose file is missing or says "none" is no limit: the topmost group has none of them.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from steelyard_agent import cgroup_text, proc_text
+from steelyard_agent.cgroup_text import Cgroup, Mount
+from steelyard_agent.readers.files import below, exists, read, read_or_none
+from steelyard_agent.scopes.cgroup import Throttling, tightest
+
+CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "blkio")
+
+# v1's only sign of a limit that lies above what a container can see; it is a line of memory.stat.
+INHERITED = "hierarchical_memory_limit"
+
+
+def mounts(root: Path) -> tuple[Mount, ...]:
+    """Return the hierarchies that are mounted."""
+    return cgroup_text.parse_mounts(read(below(root, "/proc/self/mountinfo")))
+
+
+def own_groups(root: Path) -> dict[str, Cgroup]:
+    """Return this process's group in each controller; raise OSError."""
+    membership = cgroup_text.parse_membership(read(below(root, "/proc/self/cgroup")))
+    mounted = mounts(root)
+    found = {name: cgroup_text.locate(name, mounted, membership) for name in CONTROLLERS}
+    return {name: group for name, group in found.items() if group is not None}
+
+
+def is_container_view(root: Path, mount: Mount) -> bool:
+    """Tell whether the topmost group seen here is only a part of the machine's: a container's view."""
+    point = below(root, mount.point)
+    if mount.version == 1:
+        # The release agent is a file of the very topmost group alone.
+        return mount.root != "/" or (exists(f"{point}/tasks") and not exists(f"{point}/release_agent"))
+    return mount.root != "/" or exists(f"{point}/cgroup.type")
+
+
+def container_of(root: Path, group: Cgroup) -> Cgroup:
+    """Return the whole container that a group is in: systemd inside of one has made units below it."""
+    if group.unit and is_container_view(root, group.mount):
+        return Cgroup(mount=group.mount, path="/", exact=group.exact)
+    return group
+
+
+def used_s(root: Path, group: Cgroup) -> float:
+    """Return the CPU seconds that the group and those in it have used."""
+    text = read(below(root, cpu_file(group)))
+    return proc_text.parse_flat(text)["usage_usec"] / 1e6 if group.mount.version == 2 else int(text) / 1e9
+
+
+def used_bytes(root: Path, group: Cgroup) -> int | None:
+    """Return the group's memory without its inactive file cache; None for v2's topmost group, the machine."""
+    folder, v2 = below(root, group.folder), group.mount.version == 2
+    if v2 and group.path == "/" and read_or_none(f"{folder}/memory.current") is None:
+        return None
+    usage = int(read(below(root, memory_file(group))))
+    stat = proc_text.parse_flat(read(f"{folder}/memory.stat"))
+    # The two files are not read at the same instant, so the cache may by now be the larger.
+    return max(usage - stat["inactive_file" if v2 else "total_inactive_file"], 0)
+
+
+def io_stalled_s(root: Path, group: Cgroup) -> float | None:
+    """Return the seconds in which some task of the group waited for a disk; v1 does not count them."""
+    text = read_or_none(f"{below(root, group.folder)}/io.pressure") if group.mount.version == 2 else None
+    return None if text is None else proc_text.parse_stalled_s(text)
+
+
+def io_ops(root: Path, group: Cgroup, whole_disks: Collection[str]) -> Mapping[str, int] | None:
+    """Return the group's reads and writes by device, of whole disks only."""
+    text = read(below(root, _file(group, "blkio.throttle.io_serviced", "io.stat")))
+    parse = cgroup_text.parse_io_stat if group.mount.version == 2 else cgroup_text.parse_io_serviced
+    counts = parse(text)
+    if group.mount.version == 1 and not counts:
+        # Recent kernels' v1 counts only on disks that had a throttling rule once: that is no figure, not 0.
+        return None
+    # What is stacked on a disk (dm, md, loop) repeats the disk's own operations.
+    return {device: count for device, count in counts.items() if device in whole_disks}
+
+
+def throttling(root: Path, group: Cgroup) -> Throttling | None:
+    """Return how often the group's quota held it; None where the cpu controller does not reach."""
+    text = read_or_none(f"{below(root, group.folder)}/cpu.stat")
+    stat = {} if text is None else proc_text.parse_flat(text)
+    if "nr_periods" not in stat:
+        return None
+    throttled_s = stat["throttled_usec"] / 1e6 if "throttled_usec" in stat else stat["throttled_time"] / 1e9
+    return Throttling(
+        periods=stat["nr_periods"], throttled_periods=stat["nr_throttled"], throttled_s=throttled_s
+    )
+
+
+def identity(root: Path, group: Cgroup) -> tuple[object, ...]:
+    """Return what tells the group from a later one of the same name; raise when it is gone."""
+    folder = below(root, group.folder)
+    return folder, os.stat(folder).st_ino  # noqa: PTH116 (a Path would only be made for it)
+
+
+def quota_cores(root: Path, group: Cgroup) -> float | None:
+    """Return the CPU quota set on this very group, in cores."""
+    folder = below(root, group.folder)
+    with suppress(ValueError):
+        if group.mount.version == 2:
+            text = read_or_none(f"{folder}/cpu.max")
+            return None if text is None else cgroup_text.cpu_max_cores(text)
+        quota, period = (read_or_none(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period"))
+        return None if quota is None or period is None else cgroup_text.cfs_cores(quota, period)
+    return None
+
+
+def quota_cores_of(root: Path, pid: int, mounted: tuple[Mount, ...]) -> float | None:
+    """Return the tightest CPU quota on a process's groups, in cores; of those that can be seen from here."""
+    text = read_or_none(below(root, f"/proc/{pid}/cgroup"))
+    group = None if text is None else cgroup_text.locate("cpu", mounted, cgroup_text.parse_membership(text))
+    if group is None or not group.exact:  # another container's
+        return None
+    return tightest(quota_cores(root, level) for level in group.upwards)
+
+
+def memory_limit_bytes(root: Path, group: Cgroup) -> int | None:
+    """Return the memory limit set on this very group; v2's `high` counts: beyond it work is stalled."""
+    names = ("memory.max", "memory.high") if group.mount.version == 2 else ("memory.limit_in_bytes",)
+    limits = []
+    for name in names:
+        text = read_or_none(f"{below(root, group.folder)}/{name}")
+        with suppress(ValueError):
+            limits.append(None if text is None else cgroup_text.limit_bytes(text))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def inherited_memory_limit_bytes(root: Path, group: Cgroup) -> int | None:
+    """Return the tightest memory limit of all levels, also of those above what is mounted (v1 only)."""
+    if group.mount.version == 2:
+        return None
+    text = read_or_none(f"{below(root, group.folder)}/memory.stat")
+    limit = proc_text.parse_flat(text).get(INHERITED) if text is not None else None
+    return limit if limit is not None and limit < cgroup_text.UNLIMITED_BYTES else None
+
+
+def cpuset_cores(root: Path, group: Cgroup) -> int | None:
+    """Return how many CPUs the group may run on."""
+    name = "cpuset.cpus.effective" if group.mount.version == 2 else "cpuset.effective_cpus"
+    for level in group.upwards:  # v2: where the controller is not handed down, the group above has it
+        text = read_or_none(f"{below(root, level.folder)}/{name}")
+        if text is not None:
+            return proc_text.parse_cpu_list(text)
+    return None
+
+
+def limited_folders(root: Path, group: Cgroup) -> Iterator[str]:
+    """Yield the folders of the groups, from this one upwards, that have a limit of CPU or memory."""
+    for level in group.upwards:
+        if quota_cores(root, level) is not None or memory_limit_bytes(root, level) is not None:
+            yield level.folder
+
+
+def cpu_file(group: Cgroup) -> str:
+    """Return where the CPU time is counted."""
+    return _file(group, "cpuacct.usage", "cpu.stat")
+
+
+def quota_file(group: Cgroup) -> str:
+    """Return where the CPU quota is."""
+    return _file(group, "cpu.cfs_quota_us", "cpu.max")
+
+
+def memory_file(group: Cgroup) -> str:
+    """Return where memory is counted."""
+    return _file(group, "memory.usage_in_bytes", "memory.current")
+
+
+def memory_limit_file(group: Cgroup) -> str:
+    """Return where the memory limit is."""
+    return _file(group, f"memory.limit_in_bytes or {INHERITED} of memory.stat", "memory.max or memory.high")
+
+
+def sources(found: Mapping[str, Cgroup]) -> Mapping[str, str]:
+    """Return the file of each column that has one."""
+    files = {
+        "cores": "/sys/devices/system/cpu/online",
+        "machine mem": "/proc/meminfo",
+        "net": "/proc/net/dev",
+        "speed": "/sys/class/net/*/speed",
+        "psi": "/proc/pressure",
+    }
+    if "cpuset" in found:
+        files["cpuset"] = _file(found["cpuset"], "cpuset.effective_cpus", "cpuset.cpus.effective")
+    if "cpu" in found:
+        files["throttled"] = f"{found['cpu'].folder}/cpu.stat"
+    if "blkio" in found:
+        files["ops"] = _file(found["blkio"], "blkio.throttle.io_serviced", "io.stat")
+        files["stalled"] = f"{found['blkio'].folder}/io.pressure"
+    return files
+
+
+def _file(group: Cgroup, v1: str, v2: str) -> str:
+    return f"{group.folder}/{v2 if group.mount.version == 2 else v1}"

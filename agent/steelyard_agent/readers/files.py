@@ -1,0 +1,82 @@
+"""Reads small files of the kernel, as cheaply as Python can: an agent reads a dozen of them a second.
+
+A `ColumnReader` keeps one file that cannot be read from stopping the others.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# The kernel hands out a page at a time; a few KB hold all but memory.stat, /proc/stat and long lists.
+CHUNK_BYTES = 8192
+
+
+def read(path: str, longest: int = 1024 * 1024) -> bytes:
+    """Return a file's bytes, at most `longest`; raise OSError."""
+    # Costs half as much as Path.read_bytes. procfs may return less than is asked for: read on to the end.
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while longest > 0 and (part := os.read(file, min(longest, CHUNK_BYTES))):
+            parts.append(part)
+            longest -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(file)
+
+
+def read_or_none(path: str) -> bytes | None:
+    """Return a file's bytes, None where it cannot be opened or read."""
+    try:
+        return read(path)
+    except OSError:
+        return None
+
+
+def names(folder: str) -> list[str]:
+    """Return the names in a folder; none where there is no such folder (any more)."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 (three times as fast as Path.iterdir, many times a tick)
+    except OSError:
+        return []
+
+
+def exists(path: str) -> bool:
+    """Tell whether there is such a file."""
+    return os.path.exists(path)  # noqa: PTH110 (a Path would only be made for it)
+
+
+def below(root: object, path: str) -> str:
+    """Return an absolute path as seen below `root`."""
+    prefix = str(root).rstrip("/")
+    return f"{prefix}{path}"
+
+
+class ColumnReader:
+    """Reads columns by name; a failure is None, and is logged when it begins and when it ends."""
+
+    def __init__(self) -> None:
+        self._failing: set[str] = set()
+
+    def read(self, name: str, reader: Callable[[], T]) -> T | None:
+        """Return what `reader` returns, or None when it raises."""
+        try:
+            value = reader()
+        except Exception as error:  # whatever a kernel, a container or a driver comes up with
+            if name not in self._failing:
+                self._failing.add(name)
+                log.warning("%s cannot be read (%s): its column is null until it can", name, _one_line(error))
+            return None
+        if name in self._failing:
+            self._failing.discard(name)
+            log.info("%s can be read again", name)
+        return value
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")

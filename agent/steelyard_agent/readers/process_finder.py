@@ -1,0 +1,167 @@
+"""Finds the process to watch: by its pid, a PID file, or the TCP port that it listens on. I/O only.
+
+The kernel's list of sockets names no processes: who holds a socket shows only
+in the files that each process has open. That search through every process costs
+milliseconds, so it is repeated every 10 s only; for that long, a reload that hands
+the port to another process goes unnoticed while the old one lives.
+"""
+
+import os
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard_agent import proc_text
+from steelyard_agent.proc_text import Stat
+from steelyard_agent.readers.files import below, names, read, read_or_none
+from steelyard_agent.scopes.reading import Absent
+
+# A PID file holds a number; no more of it is read.
+PID_FILE_BYTES = 64
+
+SEARCH_AGAIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What the process scope watches, by one of these.
+
+    `pid_file` holds a pid and may change; `port` is a TCP port that is listened on; `unit` is systemd's.
+    """
+
+    pid: int | None = None
+    pid_file: Path | None = None
+    port: int | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A process by number.
+
+    As long as `stamp` is unchanged, the pid must still be the same process, because nothing has named
+    another one since. `written_s` (seconds since 1970) is when the PID file was written.
+    """
+
+    pid: int
+    named: str
+    stamp: tuple[int, ...] = ()
+    written_s: float | None = None
+    source: str = ""
+
+
+Find = Callable[[], Found | Absent]
+
+
+def finder(target: Target, root: Path, clock: Callable[[], float]) -> Find:
+    """Return what finds the process of a target; a unit is not found here but by its control group."""
+    match target:
+        case Target(pid=int(pid)):
+            return by_pid(pid)
+        case Target(pid_file=Path() as path):
+            return by_file(path)
+        case Target(port=int(port)):
+            return PortFinder(port, root, clock)
+    return lambda: Absent("no process was named")
+
+
+def by_pid(pid: int) -> Find:
+    """Find a process by its number."""
+    return lambda: Found(pid=pid, named=f"process {pid}", source="the given pid")
+
+
+def by_file(path: Path) -> Find:
+    """Find a process by a file that holds its number, read each time."""
+    return lambda: _in_file(path)
+
+
+def _in_file(path: Path) -> Found | Absent:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not hold the agent
+        try:
+            text, status = os.read(file, PID_FILE_BYTES), os.fstat(file)
+        finally:
+            os.close(file)
+    except FileNotFoundError:
+        return Absent(f"PID file {path} is not there")
+    except OSError as error:
+        return Absent(f"PID file {path} cannot be read ({error.strerror})")
+    pid = proc_text.parse_pid(text)
+    if pid is None:
+        return Absent(f"PID file {path} holds no process number")
+    return Found(
+        pid=pid,
+        named=f"process {pid}, which PID file {path} names,",
+        stamp=(status.st_ino, status.st_mtime_ns),
+        written_s=status.st_mtime,
+        source=str(path),
+    )
+
+
+class PortFinder:
+    """Finds the topmost listener: nginx's workers hold the socket too, and its master is the one to watch."""
+
+    def __init__(self, port: int, root: Path, clock: Callable[[], float]) -> None:
+        self._port = port
+        self._proc = below(root, "/proc")
+        self._clock = clock
+        self._found: Found | Absent | None = None
+        self._searched_at_s = 0.0
+        self._searches = 0
+
+    def __call__(self) -> Found | Absent:
+        """Return the listener, or why there is none; never raises."""
+        now_s = self._clock()
+        lost = isinstance(self._found, Found) and not self._alive(self._found.pid)
+        if self._found is None or lost or not 0 <= now_s - self._searched_at_s < SEARCH_AGAIN_S:
+            inodes = self._inodes()
+            if not inodes:  # cheap to see, so it is looked at every time
+                self._found = None
+                return Absent(f"nothing listens on port {self._port}")
+            self._found, self._searched_at_s = self._search(inodes), now_s
+        return self._found
+
+    def _inodes(self) -> set[int]:
+        inodes: set[int] = set()
+        for table in ("tcp", "tcp6"):
+            text = read_or_none(f"{self._proc}/net/{table}")
+            inodes |= proc_text.parse_listeners(text, self._port) if text is not None else set()
+        return inodes
+
+    def _search(self, inodes: Collection[int]) -> Found | Absent:
+        holders = [int(name) for name in names(self._proc) if self._holds(name, inodes)]
+        stats = {pid: stat for pid in holders if (stat := self._stat(pid)) is not None}
+        if len(stats) > 1:
+            stats.pop(1, None)  # systemd holds the sockets that it started a service for
+        tops = [pid for pid, stat in stats.items() if stat.parent_pid not in stats]
+        if not tops:
+            return Absent(f"the process that listens on port {self._port} belongs to another user")
+        # With SO_REUSEPORT several may listen: the oldest.
+        pid = min(tops, key=lambda top: (stats[top].started_ticks, top))
+        self._searches += 1
+        return Found(
+            pid=pid,
+            named=f"process {pid}, which listens on port {self._port},",
+            stamp=(self._searches,),
+            source=f"/proc/net/tcp (port {self._port}), /proc/{pid}/fd",
+        )
+
+    def _holds(self, name: str, inodes: Collection[int]) -> bool:
+        folder = f"{self._proc}/{name}/fd"
+        return name.isdigit() and any(self._inode(f"{folder}/{file}") in inodes for file in names(folder))
+
+    def _inode(self, path: str) -> int | None:
+        try:
+            return proc_text.parse_socket_link(os.readlink(path))  # noqa: PTH115 (thousands of them)
+        except OSError:  # closed meanwhile
+            return None
+
+    def _alive(self, pid: int) -> bool:
+        stat = self._stat(pid)
+        return stat is not None and not stat.ended
+
+    def _stat(self, pid: int) -> Stat | None:
+        try:
+            return proc_text.parse_stat(read(f"{self._proc}/{pid}/stat"))
+        except (OSError, ValueError):
+            return None

@@ -1,0 +1,104 @@
+"""Chooses the scope, for `auto` by looking for a container, and makes its reader. I/O only.
+
+made = make_reader("auto")
+reading = made.read()          a Reading, or Absent with the reason; never raises
+made.scope                     host, cgroup or process: what goes on the wire
+made.detection                 how sure the choice is, for `evidence_table.render`
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from steelyard_agent.evidence import Evidence
+from steelyard_agent.readers import cgroup_files
+from steelyard_agent.readers.cgroup import CgroupReader
+from steelyard_agent.readers.files import below, exists
+from steelyard_agent.readers.host import HostReader
+from steelyard_agent.readers.process import ProcessReader
+from steelyard_agent.readers.process_finder import Target
+from steelyard_agent.readers.systemd_unit import UnitReader
+from steelyard_agent.scopes import container_detection
+from steelyard_agent.scopes.container_detection import Signs
+from steelyard_agent.scopes.reading import Absent, Reading
+
+Scope = Literal["host", "cgroup", "process"]
+SCOPES: tuple[Scope, ...] = ("host", "cgroup", "process")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeReader:
+    """A reader, the scope it reads, and the evidence of how that was chosen."""
+
+    read: Callable[[], Reading | Absent]
+    scope: Scope
+    detection: Evidence
+
+
+def make_reader(
+    scope: Scope | Literal["auto"],
+    *,
+    root: Path = Path("/"),
+    target: Target | None = None,
+    count_io: bool = False,
+    extras: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> ScopeReader:
+    """Return the reader of a scope; `auto` is cgroup in a container and host elsewhere.
+
+    `target` is for the process scope, which needs one (ValueError). `count_io`:
+    also count operations, for --io-capacity. `extras`: also read what is only
+    shown (pressure), for --explain. `root` is where /proc and /sys are.
+    """
+    if scope == "auto":
+        detection = _detected(root)
+        chosen: Scope = "cgroup" if detection.value else "host"
+    else:
+        chosen = scope
+        detection = Evidence(indicator="scope", value=None, note=f"{scope}: it was given")
+    return ScopeReader(
+        read=_reader(chosen, root, target or Target(), count_io, extras, clock),
+        scope=chosen,
+        detection=detection,
+    )
+
+
+def _reader(
+    scope: Scope, root: Path, target: Target, count_io: bool, extras: bool, clock: Callable[[], float]
+) -> Callable[[], Reading | Absent]:
+    match scope:
+        case "host":
+            return HostReader(root=root, extras=extras, clock=clock)
+        case "cgroup":
+            return CgroupReader(root=root, count_io=count_io, extras=extras, clock=clock)
+        case "process" if target.unit is not None:
+            return UnitReader(target.unit, root=root, count_io=count_io, extras=extras, clock=clock)
+        case "process" if target != Target():
+            return ProcessReader(target, root=root, count_io=count_io, clock=clock)
+    raise ValueError("the process scope needs a target: a pid, a PID file, a port or a unit")
+
+
+def _detected(root: Path) -> Evidence:
+    """Return which of cgroup (1) and host (0) fits this process, and how sure that is; never raises."""
+    try:
+        return container_detection.judge(_signs(root))
+    except (OSError, ValueError) as error:
+        return Evidence(
+            indicator="scope", value=0.0, note=f"host (a guess): the groups cannot be read: {error}"
+        )
+
+
+def _signs(root: Path) -> Signs:
+    # These two are what can confine a server; others (freezer, pids) need not follow them.
+    own = cgroup_files.own_groups(root)
+    groups = [own[controller] for controller in ("cpu", "memory") if controller in own]
+    part = next((group for group in groups if cgroup_files.is_container_view(root, group.mount)), None)
+    return Signs(
+        part=None if part is None else part.mount.point,
+        paths=[group.path for group in groups],
+        unit=next((group.path for group in groups if group.unit), None),
+        limited=next((path for group in groups for path in cgroup_files.limited_folders(root, group)), None),
+        markers=[marker for marker in container_detection.MARKERS if exists(below(root, marker))],
+    )

@@ -1,1 +1,0 @@
-"""Readers: the only modules that open /proc, /sys and control groups. One scope a file."""

@@ -1,0 +1,92 @@
+"""Parses the values of --register, --address and the token; `setting_values` parses the others. Pure."""
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from steelyard_protocol import setting_values
+from steelyard_protocol.setting_values import Address
+
+AUTO = "auto"
+"""As an address's host: the IP by which this machine reaches the controller."""
+
+HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\.?")
+URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@]+)(?::([0-9]+))?(/[A-Za-z0-9._~/-]*)?")
+TOKEN = re.compile(r"[!-~]{1,1024}")
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A controller's URL; `path` is what stands before /v1, without a slash at its end."""
+
+    scheme: Literal["http", "https"]
+    host: str
+    port: int
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{setting_values.shown((self.host, self.port))}{self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterSettings:
+    """Where this server is declared, and as what; `token` and `token_file` are not both set."""
+
+    urls: tuple[Url, ...]
+    address: Address
+    baseline: float | None = None
+    token: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    deregister: bool = False
+
+
+def urls(text: str) -> tuple[Url, ...]:
+    """Return the URLs of controllers, each once."""
+    return tuple(dict.fromkeys(_url(part.strip()) for part in text.split(",")))
+
+
+def service_address(text: str) -> Address:
+    """Return the address at which nginx is to reach this server; its host may be `AUTO`."""
+    remedy = (
+        "give auto:PORT, or HOST:PORT as nginx reaches this server, such as 10.0.0.11:80 or [fd00::11]:80"
+    )
+    host, port = setting_values.host_and_port(text, remedy)
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        if not HOST.fullmatch(host):
+            raise ValueError(remedy) from None
+    else:
+        if ip.is_unspecified or ip.is_multicast or "%" in host:
+            raise ValueError(f"nginx cannot connect to that: {remedy}")
+    return host, port
+
+
+def token(secret: bytes) -> str:
+    """Return the token in a text: its first line that is not empty, as in the controller's own files."""
+    lines = [line.strip() for line in secret.decode("latin-1").splitlines()]
+    found = next((line for line in lines if line), "")
+    if not TOKEN.fullmatch(found):
+        raise ValueError("a token is 1 to 1024 ASCII letters, digits and signs, without spaces")
+    return found
+
+
+def _url(text: str) -> Url:
+    match = URL.fullmatch(text)
+    scheme, host, port, path = match.groups() if match else ("", "", None, None)
+    secure = scheme == "https"
+    remedy = "give http://HOST:PORT or https://HOST:PORT of each controller, with commas between"
+    host, number = setting_values.host_and_port(f"{host}:{port or (443 if secure else 80)}", remedy)
+    if not (HOST.fullmatch(host) or _is_v6(host)):
+        raise ValueError(remedy)
+    return Url("https" if secure else "http", host, number, (path or "").rstrip("/"))
+
+
+def _is_v6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True

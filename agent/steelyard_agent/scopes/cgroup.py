@@ -1,0 +1,221 @@
+"""The cgroup scope: from two readings of a control group to its sample.
+
+Pure. A limit holds all that is in the group it is set on, so each limit is
+compared with what is used at its own level, and the level nearest to its limit counts:
+
+    cpu = max over levels of  CPU seconds / T / min(quota, CPUs of the cpuset, cores of the machine)
+    mem = max over levels of  (usage - inactive file cache) / min(limit, memory of the machine)
+    io  = operations / T / --io-capacity where that is given, else seconds in which some task waited / T
+    net: the busiest NIC, see `hardware`
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from steelyard_agent.evidence import MAX_CPU_UTILIZATION, Evidence, rate, share, unmeasured
+from steelyard_agent.sample import Indicators, Sample, first_known, from_evidence
+from steelyard_agent.scopes import hardware
+from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuLevel:
+    """A group that CPU time is counted for. `quota_cores` is None where none is set on it."""
+
+    path: str
+    used_s: float | None
+    quota_cores: float | None
+    used_file: str = ""
+    limit_file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLevel:
+    """A group that memory is counted for; `used_bytes` is without the inactive file cache."""
+
+    path: str
+    used_bytes: float | None
+    limit_bytes: float | None
+    used_file: str = ""
+    limit_file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttling:
+    """How often a group used up its quota before a period was over, and how long it then stood still."""
+
+    periods: int
+    throttled_periods: int
+    throttled_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupReading:
+    """A control group: a container, or a systemd unit.
+
+    `identity` tells it from a later group of the same name, whose counters begin
+    again. The first level is the group itself; the others are those above it that
+    have a limit. `io_stalled_s` is the group's own pressure, `stalled_s` the machine's
+    by resource, which is read only to be shown; `io_ops` are reads and writes by
+    device. `sources` are the files that each column came from.
+    """
+
+    at_s: float
+    identity: tuple[object, ...]
+    name: str
+    cpu: tuple[CpuLevel, ...]
+    cpuset_cores: int | None
+    machine_cores: int | None
+    memory: tuple[MemoryLevel, ...]
+    machine_memory: MemoryGauge | None
+    nics: Mapping[str, NicCounters] | None
+    io_stalled_s: float | None
+    io_ops: Mapping[str, int] | None
+    throttling: Throttling | None = None
+    stalled_s: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+def tightest(limits: Iterable[float | None]) -> float | None:
+    """Return the smallest of the limits that are known."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def sample(
+    before: CgroupReading, after: CgroupReading, interval_s: float, limits: Indicators
+) -> Sample | None:
+    """Return the group's sample; None when the later reading is of another group."""
+    if before.identity != after.identity:
+        return None
+    capacity = Indicators(
+        cpu=first_known(limits.cpu, _cores(after)),
+        net=first_known(limits.net, hardware.fastest_nic(after.nics)),
+        io=limits.io,
+        mem=first_known(limits.mem, _memory_bytes(after)),
+    )
+    return from_evidence(
+        interval_s,
+        capacity,
+        [
+            _cpu(before, after, interval_s, limits.cpu),
+            hardware.busiest_nic(before.nics, after.nics, interval_s, limits.net, after.sources),
+            _io(before, after, interval_s, limits.io),
+            _memory(after, limits.mem),
+            *_throttled(before, after, interval_s),
+            *hardware.pressure(before.stalled_s, after.stalled_s, interval_s, after.sources.get("psi")),
+        ],
+    )
+
+
+def _cores(now: CgroupReading) -> float | None:
+    """Return the cores that the group may use, by the tightest limit."""
+    return tightest([*(level.quota_cores for level in now.cpu), _widest_cores(now)])
+
+
+def _memory_bytes(now: CgroupReading) -> float | None:
+    """Return the memory that the group may use, by the tightest limit."""
+    return tightest([*(level.limit_bytes for level in now.memory), _machine_bytes(now)])
+
+
+def _cpu(before: CgroupReading, after: CgroupReading, interval_s: float, given: float | None) -> Evidence:
+    """Return CPU as evidence; `given` cores take the place of all limits, and the group's own use counts."""
+    was = {level.path: level.used_s for level in before.cpu}
+    levels = after.cpu[:1] if given else after.cpu
+    return _nearest("cpu", (_cpu_level(level, was, after, interval_s, given) for level in levels))
+
+
+def _cpu_level(
+    level: CpuLevel,
+    was: dict[str, float | None],
+    now: CgroupReading,
+    interval_s: float,
+    given: float | None,
+) -> Evidence:
+    used = rate(was.get(level.path), level.used_s, interval_s)
+    ceiling = _widest_cores(now)
+    limit = given or tightest([level.quota_cores, ceiling])
+    if given:
+        what, source = "the given limit", "--cpu-limit"
+    elif limit is not None and limit == level.quota_cores:
+        what, source = "its quota", level.limit_file
+    elif now.cpuset_cores is not None and limit == now.cpuset_cores != now.machine_cores:
+        what, source = "the CPUs of its cpuset", now.sources.get("cpuset", "")
+    else:
+        what, source = "no quota: the machine's cores", now.sources.get("cores", "")
+    counted = "" if used is not None else "; what it uses is not counted, or was reset"
+    note = f"{level.path}: {what}{counted}"
+    files = (level.used_file, source)
+    return share("cpu", used, limit, "cores", high=MAX_CPU_UTILIZATION, sources=files, note=note)
+
+
+def _memory(now: CgroupReading, given: float | None) -> Evidence:
+    """Return memory as evidence, at the later reading; `given` bytes take the place of all limits."""
+    levels = now.memory[:1] if given else now.memory
+    return _nearest("mem", (_memory_level(level, now, given) for level in levels))
+
+
+def _memory_level(level: MemoryLevel, now: CgroupReading, given: float | None) -> Evidence:
+    used, files = level.used_bytes, (level.used_file, f"{level.path}/memory.stat")
+    if used is None and now.machine_memory is not None and level.limit_bytes is None:
+        # v2's topmost group counts nothing itself: it is the machine.
+        used = now.machine_memory.used_bytes
+        files = (now.sources.get("machine mem", ""), "")
+    limit = given or tightest([level.limit_bytes, _machine_bytes(now)])
+    if given:
+        what, source = "the given limit", "--mem-limit"
+    elif limit is not None and limit == level.limit_bytes:
+        what, source = "its limit", level.limit_file
+    else:
+        what, source = "no limit: the machine's memory", now.sources.get("machine mem", "")
+    note = f"{level.path}: {what}; use is without the inactive file cache"
+    return share("mem", used, limit, "bytes", sources=(*files, source), note=note)
+
+
+def _io(before: CgroupReading, after: CgroupReading, interval_s: float, given: float | None) -> Evidence:
+    """Return IO as evidence: operations against a given capacity, or else the group's own IO pressure."""
+    if given and before.io_ops is not None and after.io_ops is not None:
+        # A group's line for a device appears with its first operation there.
+        grown = [rate(before.io_ops.get(name, 0), now, interval_s) for name, now in after.io_ops.items()]
+        if any(one is None for one in grown):
+            return unmeasured("io", "a counter went backwards", (after.sources.get("ops"),))
+        ops = sum(one or 0.0 for one in grown)
+        return share("io", ops, given, "ops/s", sources=(after.sources.get("ops"), "--io-capacity"))
+    stalled = rate(before.io_stalled_s, after.io_stalled_s, interval_s)
+    if stalled is None:
+        why = "its operations are not counted here" if given else "give --io-capacity"
+        return unmeasured("io", f"no IO pressure of its own here: {why}", (after.sources.get("ops"),))
+    note = "the share of time in which some task waited for a disk"
+    return share("io", stalled, 1.0, "stalled s/s", sources=(after.sources.get("stalled"),), note=note)
+
+
+def _throttled(before: CgroupReading, after: CgroupReading, interval_s: float) -> list[Evidence]:
+    """Return how often the quota held the group, where it has one: shown, not sent."""
+    was, now = before.throttling, after.throttling
+    if was is None or now is None:
+        return []
+    periods = rate(was.periods, now.periods, interval_s)
+    held = rate(was.throttled_periods, now.throttled_periods, interval_s)
+    stood_s = rate(was.throttled_s, now.throttled_s, interval_s)
+    # Not "stood still for so long": v2 and v1 sum that over the cores.
+    note = "" if stood_s is None else f"periods that were cut short; {stood_s:.3f} core s/s stood still"
+    if not periods:  # nothing ran against a quota
+        return []
+    return [
+        share("throttled", held, periods, "periods/s", sources=(after.sources.get("throttled"),), note=note)
+    ]
+
+
+def _nearest(indicator: str, levels: Iterable[Evidence]) -> Evidence:
+    """Return the level nearest to its limit; one without a figure first, because it may be the nearest."""
+    found = list(levels)
+    if not found:
+        return unmeasured(indicator, "no group counts it")
+    return max(found, key=lambda one: float("inf") if one.value is None else one.value)
+
+
+def _widest_cores(now: CgroupReading) -> float | None:
+    return tightest([now.cpuset_cores, now.machine_cores])
+
+
+def _machine_bytes(now: CgroupReading) -> float | None:
+    return None if now.machine_memory is None else now.machine_memory.total_bytes

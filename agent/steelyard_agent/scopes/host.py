@@ -1,0 +1,69 @@
+"""The host scope: from two readings of a whole machine to its sample.
+
+Pure. Averages over the interval T between the readings:
+
+    cpu = busy seconds / (T x cores)      mem = (total - available) / total, at the later reading
+    net, io: the busiest NIC and disk, see `hardware`
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from steelyard_agent.evidence import MAX_CPU_UTILIZATION, rate, share
+from steelyard_agent.sample import Indicators, Sample, first_known, from_evidence
+from steelyard_agent.scopes import hardware
+from steelyard_agent.scopes.hardware import DiskCounters, MemoryGauge, NicCounters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReading:
+    """A whole machine. `at_s` is monotonic; `cpu_busy_s` sums over the cores.
+
+    `stalled_s` is pressure (PSI), seconds in which some task waited, by resource: read only to be
+    shown. `sources` are the files that each column came from.
+    """
+
+    at_s: float
+    cores: int | None
+    cpu_busy_s: float | None
+    memory: MemoryGauge | None
+    nics: Mapping[str, NicCounters] | None
+    disks: Mapping[str, DiskCounters] | None
+    stalled_s: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+def sample(before: HostReading, after: HostReading, interval_s: float, limits: Indicators) -> Sample:
+    """Return the machine's sample."""
+    memory, sources = after.memory, after.sources
+    capacity = Indicators(
+        cpu=first_known(limits.cpu, after.cores),
+        net=first_known(limits.net, hardware.fastest_nic(after.nics)),
+        io=limits.io,
+        mem=first_known(limits.mem, memory.total_bytes if memory else None),
+    )
+    return from_evidence(
+        interval_s,
+        capacity,
+        [
+            share(
+                "cpu",
+                rate(before.cpu_busy_s, after.cpu_busy_s, interval_s),
+                capacity.cpu,
+                "cores",
+                high=MAX_CPU_UTILIZATION,
+                sources=(sources.get("cpu"), "--cpu-limit" if limits.cpu else sources.get("cores")),
+            ),
+            hardware.busiest_nic(before.nics, after.nics, interval_s, limits.net, sources),
+            hardware.busiest_disk(before.disks, after.disks, interval_s, sources),
+            share(
+                "mem",
+                memory.used_bytes if memory else None,
+                capacity.mem,
+                "bytes",
+                sources=(sources.get("mem"), "--mem-limit" if limits.mem else None),
+                note="all but what the kernel can take back at once (MemTotal - MemAvailable)",
+            ),
+            *hardware.pressure(before.stalled_s, after.stalled_s, interval_s, sources.get("psi")),
+        ],
+    )

@@ -1,0 +1,191 @@
+"""The middleware that every request passes on its way to a route, outermost first.
+
+    SecurityHeaders   adds the headers that every answer has
+    Authorization     decides the request's role; turns any error into a problem document
+    BodyLimit         reads the whole body, and refuses one that is too large or too slow
+    ForwardToLeader   (forward_to_leader.py) a standby forwards what only the leader can answer
+    HeadAsGet         answers HEAD as GET without a body
+
+Plain ASGI, because a framework's middleware would buffer or reorder streams.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from starlette.datastructures import Headers as Fields
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from steelyard_controller.api import auth, problems
+from steelyard_controller.api.problems import ProblemError
+from steelyard_controller.api.tokens import Access
+
+log = logging.getLogger("steelyard.controller")
+
+ROLE = "steelyard.role"
+"""The scope's key for the request's role."""
+
+HEAD = "steelyard.head"
+"""The scope's key for whether the request is a HEAD."""
+
+# A megabyte takes a second on a slow line; a client that takes longer only holds a connection.
+BODY_S = 10.0
+
+SECURITY: Sequence[tuple[str, str]] = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Frame-Options", "DENY"),
+    (
+        "Content-Security-Policy",
+        "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'",
+    ),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+)
+
+
+class SecurityHeaders:
+    """Adds the security headers, and `no-store` where a route says nothing about caching."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in SECURITY:
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+class Authorization:
+    """Lets only requests through whose role allows them, and answers every error with a problem document."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = False
+
+        async def noting(message: Message) -> None:
+            nonlocal began
+            began = True
+            await send(message)
+
+        try:
+            scope[ROLE] = auth.role_for(self._access, _asked(scope))
+            await self._app(scope, receive, noting)
+        except ProblemError as error:
+            if began:
+                raise
+            await problems.answer(error)(scope, receive, send)
+        except Exception:
+            if began:
+                raise
+            # The path may hold anything; the traceback names the mistake, and no header or body.
+            log.exception("a request failed: %s %.200r", scope["method"], scope["path"])
+            await problems.answer(
+                ProblemError(500, "this is a mistake of the controller's: its log has the cause")
+            )(scope, receive, send)
+
+
+class BodyLimit:
+    """Reads the whole body first; refuses one that is too large (413) or takes too long (408)."""
+
+    def __init__(self, app: ASGIApp, max_body_bytes: int, body_s: float = BODY_S) -> None:
+        self._app = app
+        self._most = max_body_bytes
+        self._body_s = body_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        fields = Fields(scope=scope) if scope["type"] == "http" else {}
+        if "content-length" not in fields and "transfer-encoding" not in fields:
+            await self._app(scope, receive, send)
+            return
+        length = fields.get("content-length", "0")
+        if not length.isdecimal() or int(length[:20]) > self._most:
+            raise self._too_large()
+        try:
+            async with asyncio.timeout(self._body_s):
+                body = await self._read(receive)
+        except TimeoutError:
+            raise ProblemError(
+                408, f"the body did not come within {self._body_s:g} s", headers={"Connection": "close"}
+            ) from None
+        if body is None:
+            return
+        whole: Message | None = {"type": "http.request", "body": body, "more_body": False}
+
+        async def replay() -> Message:
+            nonlocal whole
+            if whole is None:
+                return await receive()
+            first, whole = whole, None
+            return first
+
+        await self._app(scope, replay, send)
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """Return the body; None when the client went away before its end."""
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            body += message.get("body", b"")
+            if len(body) > self._most:
+                raise self._too_large()
+            if not message.get("more_body", False):
+                return bytes(body)
+
+    def _too_large(self) -> ProblemError:
+        return ProblemError(
+            413,
+            f"the body has more than {self._most} bytes: send less, or start the controller with a larger "
+            "--max-body-bytes",
+            headers={"Connection": "close"},
+        )
+
+
+class HeadAsGet:
+    """Answers HEAD as GET, without the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def without_body(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        await self._app({**scope, "method": "GET", HEAD: True}, receive, without_body)
+
+
+def requester(scope: Scope) -> str:
+    """Return the role of a request and the address of its client, for the log."""
+    client = scope.get("client")
+    return f"{scope.get(ROLE, 'read')} at {client[0] if client else 'nowhere'}"
+
+
+def _asked(scope: Scope) -> auth.RequestParts:
+    return auth.RequestParts(method=scope["method"], path=scope["path"], headers=Fields(scope=scope))

@@ -1,0 +1,124 @@
+"""Serves the page and /docs: static files that `scripts/page` built, kept in memory.
+
+The files of one build have URLs below /page/<digest of all of them>/, so that a
+browser may cache them for ever and never mixes those of two versions.
+"""
+
+import gzip
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import FastAPI, Header, Response
+
+from steelyard_controller.api import etags
+from steelyard_controller.api.problems import ProblemError
+
+STATIC = Path(__file__).parent / "static"
+
+NOT_BUILT = (
+    "The page was not built: run `scripts/page`, then start the controller again. The API is at /v1.\n"
+)
+
+# The placeholder in the HTML for the path with the digest.
+PLACE = "/page/@/"
+
+MEDIA_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+# A year stands for "for ever", which Cache-Control cannot say.
+FOR_EVER = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file as it is sent; `packed` is `content` compressed with gzip."""
+
+    media_type: str
+    content: bytes
+    packed: bytes
+    tag: str
+
+
+def install(app: FastAPI, static: Path = STATIC) -> None:
+    """Add the page, its files and /docs to `app`, from the folder `static`."""
+    files = _read(static)
+    version = _digest("".join(f"{name} {file.tag}\n" for name, file in sorted(files.items())).encode())
+    pages = {
+        name: _file(name, file.content.decode().replace(PLACE, f"/page/{version}/").encode())
+        for name, file in files.items()
+        if name.endswith(".html")
+    }
+
+    @app.get("/", include_in_schema=False)
+    async def get_page(
+        accept_encoding: Annotated[str, Header()] = "", if_none_match: Annotated[str | None, Header()] = None
+    ) -> Response:
+        return _page(pages, "index.html", accept_encoding, if_none_match)
+
+    @app.get("/docs", include_in_schema=False)
+    async def get_docs(
+        accept_encoding: Annotated[str, Header()] = "", if_none_match: Annotated[str | None, Header()] = None
+    ) -> Response:
+        answer = _page(pages, "docs.html", accept_encoding, if_none_match)
+        # Swagger UI writes style attributes; scripts stay this controller's own.
+        answer.headers["Content-Security-Policy"] = (
+            "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; object-src 'none'; "
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        return answer
+
+    @app.get("/page/{build}/{name}", include_in_schema=False)
+    async def get_file(
+        build: str,
+        name: str,
+        accept_encoding: Annotated[str, Header()] = "",
+        if_none_match: Annotated[str | None, Header()] = None,
+    ) -> Response:
+        file = files.get(name)
+        if file is None or name in pages:
+            raise ProblemError(404, f"the page has no file {name[:100]}: load the page again")
+        # A page of another version that is still open gets these files, and must not cache them as its own.
+        return _answer(file, accept_encoding, if_none_match, FOR_EVER if build == version else "no-cache")
+
+
+def _page(pages: Mapping[str, File], name: str, accept_encoding: str, if_none_match: str | None) -> Response:
+    if name not in pages:
+        return Response(NOT_BUILT, status_code=503, media_type="text/plain")
+    return _answer(pages[name], accept_encoding, if_none_match, "no-cache")
+
+
+def _answer(file: File, accept_encoding: str, if_none_match: str | None, caching: str) -> Response:
+    headers = {"ETag": f'W/"{file.tag}"', "Cache-Control": caching, "Vary": "Accept-Encoding"}
+    if etags.matches(if_none_match, f'"{file.tag}"', weak=True):
+        return Response(status_code=304, headers=headers)
+    if "gzip" in accept_encoding:
+        headers["Content-Encoding"] = "gzip"
+        return Response(file.packed, media_type=file.media_type, headers=headers)
+    return Response(file.content, media_type=file.media_type, headers=headers)
+
+
+def _read(static: Path) -> dict[str, File]:
+    if not static.is_dir():
+        return {}
+    paths = sorted(path for path in static.iterdir() if path.suffix in MEDIA_TYPES)
+    return {path.name: _file(path.name, path.read_bytes()) for path in paths}
+
+
+def _file(name: str, content: bytes) -> File:
+    return File(
+        media_type=MEDIA_TYPES[Path(name).suffix],
+        content=content,
+        packed=gzip.compress(content, mtime=0),
+        tag=_digest(content),
+    )
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

@@ -1,0 +1,96 @@
+"""`GET /v1/events`: ticks, changes and role changes as server-sent events (HTML standard, 9.2)."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from steelyard_protocol import wire
+
+from steelyard_controller.api import middleware, problems, upstream_lookup
+from steelyard_controller.api.streams import Ended, Streams
+from steelyard_controller.events import Event
+from steelyard_controller.service import Service
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import Outcome
+from steelyard_controller.tick.overview import overview
+
+MEDIA_TYPE = "text/event-stream"
+
+# Less than the minute after which proxies close a silent connection.
+PING_S = 10.0
+
+RETRY_MS = 2000
+
+# no-transform and X-Accel-Buffering: a proxy must not buffer events.
+HEADERS = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"}
+
+Upstream = Annotated[
+    str | None,
+    Query(pattern=f"^{wire.NAME.pattern}$", examples=["web"], description="events of this upstream only"),
+]
+
+DESCRIPTION = (
+    "`role` (the document of /v1/service) first, then `tick` (the overview) of each upstream and tick, "
+    "`change` ({upstream, revision, what}) and `role` when they happen; a comment line every 10 s"
+)
+
+
+def routes(service: Service, streams: Streams) -> APIRouter:
+    """Return the route of the event stream."""
+    router = APIRouter(tags=["service"])
+
+    @router.get(
+        "/v1/events",
+        operation_id="streamEvents",
+        response_class=Response,
+        responses={
+            200: {"description": DESCRIPTION, "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
+            **problems.responses(401, 404, 422, 503),
+        },
+    )
+    async def stream_events(request: Request, upstream: Upstream = None) -> Response:
+        """Stream what happens, as it happens."""
+        if upstream is not None:
+            upstream_lookup.cycle_of(service, upstream)
+        if request.scope.get(middleware.HEAD):
+            return Response(media_type=MEDIA_TYPE, headers=HEADERS)
+        streams.refuse_if_full()
+        return StreamingResponse(_stream(service, streams, upstream), media_type=MEDIA_TYPE, headers=HEADERS)
+
+    return router
+
+
+async def _stream(service: Service, streams: Streams, upstream: str | None) -> AsyncIterator[bytes]:
+    with streams.opened(), service.subscribe(upstream) as events:
+        yield b"retry: %d\n\n" % RETRY_MS
+        with contextlib.suppress(Ended):
+            yield _encoded(events.get_nowait())
+            for name in sorted(service.views) if upstream is None else [upstream]:
+                cycle = service.views.get(name)
+                outcome = None if cycle is None else cycle.outcome
+                if cycle is not None and outcome is not None:
+                    yield _encoded(await _tick(cycle, outcome))
+            while True:
+                try:
+                    event = await streams.wait(events.get(), timeout_s=PING_S)
+                except TimeoutError:
+                    yield b": ping\n\n"
+                    continue
+                yield _encoded(event)
+                if event.kind == "role" and service.role != "leader":
+                    # The client connects again, and is forwarded to the new leader.
+                    return
+
+
+async def _tick(cycle: Cycle, outcome: Outcome) -> Event:
+    document = await asyncio.to_thread(overview, outcome, cycle.declaration)
+    return Event("tick", cycle.name, json.dumps(document, separators=(",", ":"), allow_nan=False).encode())
+
+
+def _encoded(event: Event) -> bytes:
+    # JSON of json.dumps has no line ends, so one data line holds it.
+    return b"event: %s\ndata: %s\n\n" % (event.kind.encode(), event.data)

@@ -1,0 +1,199 @@
+"""The routes of servers: declared, changed, explained."""
+
+import json
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from steelyard_controller.api import declaration_changes, middleware, models, request_body, upstream_lookup
+from steelyard_controller.api.etags import tag
+from steelyard_controller.api.problems import ProblemError, responses
+from steelyard_controller.api.routes_upstreams import IfMatch
+from steelyard_controller.api.upstream_lookup import PeerName, UpstreamName
+from steelyard_controller.declarations.declaration import (
+    Unknown,
+    peer_of,
+    with_patch,
+    with_peer,
+    without_peer,
+)
+from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.service import Service
+from steelyard_controller.tick.outcome import explanation
+from steelyard_controller.tick.overview import peer_overview
+
+FIELDS = tuple(Peer.model_fields)[1:]
+
+# Only a person sets these: a server that its agent registers again must not undo a drain.
+PERSONAL = ("state", "pin")
+
+
+def routes(service: Service) -> APIRouter:
+    """Return the routes of servers."""
+    router = APIRouter(tags=["peers"])
+    path = "/v1/upstreams/{upstream}/peers/{peer}"
+
+    @router.get(
+        "/v1/upstreams/{upstream}/peers",
+        operation_id="listPeers",
+        response_model=models.Peers,
+        responses=responses(401, 404, 422, 503),
+    )
+    async def list_peers(upstream: UpstreamName, response: Response) -> models.Peers:
+        """Return the declared servers of an upstream; the ETag is the declaration's revision."""
+        declared = upstream_lookup.cycle_of(service, upstream).declaration
+        response.headers["ETag"] = tag(declared.revision)
+        return models.Peers(peers=declared.upstream.peers)
+
+    @router.get(
+        path,
+        operation_id="getPeer",
+        response_model=models.LivePeer,
+        responses=responses(401, 404, 422, 503),
+    )
+    async def get_peer(upstream: UpstreamName, peer: PeerName) -> models.LivePeer:
+        """Return a server as declared, and as it stands now."""
+        cycle = upstream_lookup.cycle_of(service, upstream)
+        declared, outcome = cycle.declaration, cycle.outcome
+        try:
+            its = peer_of(declared.upstream, peer)
+        except Unknown as error:
+            raise ProblemError(404, f"{upstream}: {error}") from None
+        live = None if outcome is None else peer_overview(outcome, declared, peer)
+        return models.LivePeer(**its.model_dump(), live=None if live is None else models.PeerRow(**live))
+
+    @router.put(
+        path,
+        operation_id="putPeer",
+        response_model=Peer,
+        responses={
+            201: {"model": Peer, "description": "Created"},
+            **responses(400, 401, 403, 404, 408, 412, 413, 415, 422, 503),
+        },
+        openapi_extra=declaration_changes.openapi_body(
+            models.PeerDocument, {"address": "10.0.0.14:80", "baseline": 2}
+        ),
+    )
+    async def put_peer(
+        request: Request,
+        upstream: UpstreamName,
+        peer: PeerName,
+        if_match: IfMatch = None,
+    ) -> Response:
+        """Declare a server as the document says; with an agent's token, its address and baseline alone."""
+        document = request_body.read(await request.body(), request.headers.get("content-type"))
+        by_agent = request.scope.get(middleware.ROLE) == "agent"
+        wanted = _wanted(document, peer, by_agent=by_agent)
+        is_of_file = peer in upstream_lookup.cycle_of(service, upstream).declaration.file_peers
+        created = False
+
+        def edit(before: Upstream | None) -> Upstream:
+            nonlocal created
+            if before is None:
+                raise Unknown(f"no upstream is called {upstream}: declare it first")
+            known = next((each for each in before.peers if each.id == peer), None)
+            created = known is None
+            if known is None or not by_agent:
+                return with_peer(before, wanted)
+            after = with_patch(
+                before, peer, {name: document[name] for name in ("address", "baseline") if name in document}
+            )
+            if is_of_file and after != before:
+                raise _of_the_file(peer)
+            return after
+
+        declared = await declaration_changes.change(
+            service, upstream, edit, by=middleware.requester(request.scope), if_match=if_match
+        )
+        return declaration_changes.answer(peer_of(declared.upstream, peer), declared, created=created)
+
+    @router.patch(
+        path,
+        operation_id="patchPeer",
+        response_model=Peer,
+        responses=responses(400, 401, 403, 404, 408, 412, 413, 415, 422, 503),
+        openapi_extra=declaration_changes.openapi_body(
+            models.PeerPatch, {"state": "drain"}, request_body.MERGE_PATCH, request_body.JSON
+        ),
+    )
+    async def patch_peer(
+        request: Request, upstream: UpstreamName, peer: PeerName, if_match: IfMatch = None
+    ) -> Response:
+        """Change some of a server's fields (RFC 7396): drain it, restore it, pin it."""
+        document = request_body.read(
+            await request.body(),
+            request.headers.get("content-type"),
+            types=(request_body.MERGE_PATCH, request_body.JSON),
+        )
+        request_body.validated(models.PeerPatch, document, fields=FIELDS)
+        upstream_lookup.cycle_of(service, upstream)
+
+        def edit(before: Upstream | None) -> Upstream:
+            if before is None:
+                raise Unknown(f"no upstream is called {upstream}")
+            return with_patch(before, peer, document)
+
+        declared = await declaration_changes.change(
+            service, upstream, edit, by=middleware.requester(request.scope), if_match=if_match
+        )
+        return declaration_changes.answer(peer_of(declared.upstream, peer), declared, created=False)
+
+    @router.delete(
+        path,
+        operation_id="deletePeer",
+        status_code=204,
+        response_class=Response,
+        responses=responses(401, 403, 404, 412, 422, 503),
+    )
+    async def delete_peer(
+        request: Request, upstream: UpstreamName, peer: PeerName, if_match: IfMatch = None
+    ) -> Response:
+        """Forget a server; with an agent's token, none that the configuration file declares."""
+        declared = upstream_lookup.cycle_of(service, upstream).declaration
+        if request.scope.get(middleware.ROLE) == "agent" and peer in declared.file_peers:
+            raise _of_the_file(peer)
+
+        def edit(before: Upstream | None) -> Upstream:
+            if before is None:
+                raise Unknown(f"no upstream is called {upstream}")
+            return without_peer(before, peer)
+
+        await declaration_changes.change(
+            service, upstream, edit, by=middleware.requester(request.scope), if_match=if_match
+        )
+        return Response(status_code=204)
+
+    @router.get(
+        path + "/explain",
+        operation_id="explainPeer",
+        response_model=models.Explanation,
+        responses=responses(401, 404, 422, 503),
+    )
+    async def explain_peer(upstream: UpstreamName, peer: PeerName) -> Response:
+        """Return all that led to a server's weight, and one sentence that says it."""
+        _, outcome = await upstream_lookup.outcome_of(service, upstream)
+        if peer not in outcome.decision.ids:
+            known = upstream_lookup.names(outcome.decision.ids)
+            raise ProblemError(404, f"{upstream} has no peer {peer}; there are: {known}")
+        return Response(json.dumps(explanation(outcome, peer), allow_nan=False), media_type=request_body.JSON)
+
+    return router
+
+
+def _of_the_file(peer: str) -> ProblemError:
+    # A token that lies on every server must not move the traffic of those that a person wrote down.
+    return ProblemError(
+        403,
+        f"the configuration file declares {peer}, and an agent's token cannot change that: change the file, "
+        "or send an admin token",
+    )
+
+
+def _wanted(document: dict[str, Any], peer: str, *, by_agent: bool) -> Peer:
+    request_body.validated(models.PeerDocument, document, fields=FIELDS)
+    personal = [name for name in PERSONAL if by_agent and name in document]
+    if personal:
+        raise ProblemError(
+            403, f"an agent's token cannot set {' or '.join(personal)}: leave it out, or send an admin token"
+        )
+    return request_body.validated(Peer, {**document, "id": peer}, fields=FIELDS)

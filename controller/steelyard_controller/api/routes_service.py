@@ -1,0 +1,108 @@
+"""The routes of the controller itself: /v1/service, /healthz, /readyz and /metrics."""
+
+import time
+
+from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
+
+from steelyard_controller.api import metrics, models
+from steelyard_controller.api.problems import ProblemError, responses
+from steelyard_controller.service import Service
+
+VOLATILE = "memory: nothing outlives a restart"
+
+
+class Ready:
+    """Readiness: whether requests may be sent to this controller.
+
+    A leader that was ready once stays so for its term: an upstream that is declared later has its first
+    tick a moment later, and must not take the controller out of service for that moment.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._term: int | None = None
+
+    def waits_for(self) -> str | None:
+        """Return what this controller waits for; None: it is ready."""
+        role, leader = self._service.role, self._service.leader
+        if self._service.stuck_s > 0:
+            return f"a tick has made no progress for {self._service.stuck_s:.0f} s"
+        if role == "waiting" or leader is None:
+            return "this controller neither leads nor knows a leader"
+        if role == "standby":
+            return "this controller takes over now" if leader.holder == self._service.id else None
+        if self._term == self._service.term:
+            return None
+        young = sorted(name for name, cycle in self._service.views.items() if cycle.outcome is None)
+        if young:
+            return f"waiting for the first tick of {', '.join(young[:20])}"
+        self._term = self._service.term
+        return None
+
+
+def routes(service: Service) -> APIRouter:
+    """Return the routes of the controller itself."""
+    router = APIRouter(tags=["service"])
+    ready = Ready(service)
+
+    @router.get(
+        "/v1/service",
+        operation_id="getService",
+        response_model=models.ServiceDocument,
+        responses=responses(401),
+    )
+    async def get_service() -> models.ServiceDocument:
+        """Return what this controller is: its role, its term, who leads, what does not work."""
+        return models.ServiceDocument.model_validate(service.document())
+
+    @router.get("/healthz", operation_id="healthz", response_model=models.Health, responses=responses(503))
+    async def healthz() -> models.Health:
+        """Answer 200 while the process does its work, 503 once a tick is stuck and only a restart helps.
+
+        A store or Memcached that is away does not matter here.
+        """
+        if service.is_dead:
+            raise ProblemError(503, f"a tick has made no progress for {service.stuck_s:.0f} s: restart it")
+        return models.Health()
+
+    @router.get("/readyz", operation_id="readyz", response_model=models.Readiness, responses=responses(503))
+    async def readyz() -> models.Readiness:
+        """Answer 200 once this controller can serve, leading or standing by; name what is degraded."""
+        state = VOLATILE if service.volatile else "redis"
+        waits_for = ready.waits_for()
+        degraded = list(service.degraded)
+        if waits_for is not None:
+            raise ProblemError(
+                503,
+                waits_for,
+                headers={"Retry-After": "1"},
+                more={"role": service.role, "state": state, "degraded": degraded},
+            )
+        upstreams = {
+            name: list(cycle.outcome.degraded)
+            for name, cycle in service.views.items()
+            if cycle.outcome is not None and cycle.outcome.degraded
+        }
+        return models.Readiness(
+            status="degraded" if degraded or upstreams else "ok",
+            role=service.role,
+            state=state,
+            degraded=degraded,
+            upstreams=upstreams,
+        )
+
+    @router.get(
+        "/metrics",
+        operation_id="metrics",
+        response_class=PlainTextResponse,
+        responses={
+            200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Metrics"},
+            **responses(401),
+        },
+    )
+    async def get_metrics() -> Response:
+        """Return Prometheus metrics."""
+        return Response(metrics.render(service, now_s=time.monotonic()), media_type=metrics.MEDIA_TYPE)
+
+    return router

@@ -1,0 +1,139 @@
+"""The routes of upstreams: the list, the overview, the declaration."""
+
+import asyncio
+import json
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request, Response
+
+from steelyard_controller.api import (
+    declaration_changes,
+    etags,
+    middleware,
+    models,
+    request_body,
+    upstream_lookup,
+)
+from steelyard_controller.api.etags import tag
+from steelyard_controller.api.problems import responses
+from steelyard_controller.api.upstream_lookup import UpstreamName
+from steelyard_controller.declarations.upstream import Upstream
+from steelyard_controller.service import Service
+from steelyard_controller.tick.overview import overview
+
+EXAMPLE = {
+    "law": "steelyard",
+    "parameters": {"H": 0.3},
+    "peers": [
+        {"id": "server-1", "address": "10.0.0.11:80", "baseline": 1},
+        {"id": "server-2", "address": "10.0.0.12:80", "baseline": 1},
+    ],
+}
+
+IfMatch = Annotated[
+    str | None,
+    Header(description="only while the declaration has this revision", examples=['"4"'], max_length=1000),
+]
+IfNoneMatch = Annotated[
+    str | None, Header(description="`*`: only where there is none yet", examples=["*"], max_length=1000)
+]
+
+
+def routes(service: Service) -> APIRouter:
+    """Return the routes of upstreams."""
+    router = APIRouter(tags=["upstreams"])
+
+    @router.get(
+        "/v1/upstreams",
+        operation_id="listUpstreams",
+        response_model=models.Upstreams,
+        responses=responses(401, 503),
+    )
+    async def list_upstreams() -> models.Upstreams:
+        """Return every upstream in a line."""
+        return models.Upstreams(
+            upstreams=[
+                models.Summary(
+                    name=name,
+                    law=cycle.declaration.upstream.law,
+                    picker=cycle.declaration.upstream.picker,
+                    peers=len(cycle.declaration.upstream.peers),
+                    revision=cycle.declaration.revision,
+                    ready=cycle.outcome is not None,
+                    degraded=list(cycle.outcome.degraded) if cycle.outcome is not None else [],
+                )
+                for name, cycle in sorted(service.views.items())
+            ]
+        )
+
+    @router.get(
+        "/v1/upstreams/{upstream}",
+        operation_id="getUpstream",
+        response_model=models.Overview,
+        responses=responses(401, 404, 422, 503),
+    )
+    async def get_upstream(upstream: UpstreamName) -> Response:
+        """Return an upstream's weights beside the samples and reports that led to them."""
+        cycle, outcome = await upstream_lookup.outcome_of(service, upstream)
+        document = await asyncio.to_thread(overview, outcome, cycle.declaration)
+        return Response(json.dumps(document, allow_nan=False), media_type=request_body.JSON)
+
+    @router.get(
+        "/v1/upstreams/{upstream}/declaration",
+        operation_id="getDeclaration",
+        response_model=Upstream,
+        responses={**responses(401, 404, 422, 503), 304: {"description": "Not changed"}},
+    )
+    async def get_declaration(
+        upstream: UpstreamName, if_none_match: Annotated[str | None, Header()] = None
+    ) -> Response:
+        """Return what is declared of an upstream; the ETag is its revision."""
+        declared = upstream_lookup.cycle_of(service, upstream).declaration
+        headers = {"ETag": tag(declared.revision), "Cache-Control": "no-cache"}
+        if etags.matches(if_none_match, headers["ETag"], weak=True):
+            return Response(status_code=304, headers=headers)
+        return Response(declared.upstream.model_dump_json(), media_type=request_body.JSON, headers=headers)
+
+    @router.put(
+        "/v1/upstreams/{upstream}",
+        operation_id="putUpstream",
+        response_model=Upstream,
+        responses={
+            201: {"model": Upstream, "description": "Created"},
+            **responses(400, 401, 403, 408, 412, 413, 415, 422, 503),
+        },
+        openapi_extra=declaration_changes.openapi_body(Upstream, EXAMPLE),
+    )
+    async def put_upstream(
+        request: Request, upstream: UpstreamName, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
+    ) -> Response:
+        """Declare an upstream as the document says; what it leaves out has its default."""
+        document = request_body.read(await request.body(), request.headers.get("content-type"))
+        wanted = request_body.validated(Upstream, document)
+        edit = declaration_changes.Edit(lambda _: wanted)
+        declared = await declaration_changes.change(
+            service,
+            upstream,
+            edit,
+            by=middleware.requester(request.scope),
+            if_match=if_match,
+            if_none_match=if_none_match,
+        )
+        return declaration_changes.answer(declared.upstream, declared, created=edit.found_none)
+
+    @router.delete(
+        "/v1/upstreams/{upstream}",
+        operation_id="deleteUpstream",
+        status_code=204,
+        response_class=Response,
+        responses=responses(401, 403, 404, 409, 412, 422, 503),
+    )
+    async def delete_upstream(request: Request, upstream: UpstreamName, if_match: IfMatch = None) -> Response:
+        """Forget an upstream and all about it; nginx keeps its last table, as when the controller is away."""
+        upstream_lookup.cycle_of(service, upstream)
+        await declaration_changes.remove(
+            service, upstream, by=middleware.requester(request.scope), if_match=if_match
+        )
+        return Response(status_code=204)
+
+    return router

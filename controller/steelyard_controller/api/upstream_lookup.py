@@ -1,0 +1,56 @@
+"""Look up the upstream that a request's path names, and its last outcome; raise the 404 or 503 problem."""
+
+import asyncio
+from typing import Annotated
+
+from fastapi import Path
+from steelyard_protocol import wire
+
+from steelyard_controller.api.problems import ProblemError, later
+from steelyard_controller.service import Service
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import Outcome
+
+# A client that has just declared an upstream waits for its first tick rather than getting a 503.
+PATIENCE_S = 3.0
+
+_PATTERN = f"^{wire.NAME.pattern}$"
+
+UpstreamName = Annotated[str, Path(pattern=_PATTERN, examples=["web"], description="the upstream's name")]
+PeerName = Annotated[str, Path(pattern=_PATTERN, examples=["server-1"], description="the server's name")]
+
+# As many names as fit a line or two.
+MOST_NAMES = 20
+
+
+def cycle_of(service: Service, upstream: str) -> Cycle:
+    """Return an upstream; raise a 404 problem that lists the upstreams there are."""
+    cycle = service.views.get(upstream)
+    if cycle is None:
+        raise ProblemError(
+            404, f"no upstream is called {upstream}; there are: {names(sorted(service.views))}"
+        )
+    return cycle
+
+
+async def outcome_of(service: Service, upstream: str) -> tuple[Cycle, Outcome]:
+    """Return an upstream and its last outcome; wait `PATIENCE_S` for the first, then raise a 503 problem."""
+    cycle = cycle_of(service, upstream)
+    if cycle.outcome is None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                with service.subscribe(upstream) as events:
+                    while cycle_of(service, upstream).outcome is None:
+                        await events.get()
+        except TimeoutError:
+            raise later(f"{upstream} has not had its first tick") from None
+        cycle = cycle_of(service, upstream)
+    if cycle.outcome is None:
+        raise later(f"{upstream} has not had its first tick")
+    return cycle, cycle.outcome
+
+
+def names(of: list[str] | tuple[str, ...]) -> str:
+    """Return names in one line for a message, at most `MOST_NAMES` of them."""
+    more = f" and {len(of) - MOST_NAMES} more" if len(of) > MOST_NAMES else ""
+    return (", ".join(of[:MOST_NAMES]) or "none") + more

@@ -1,0 +1,211 @@
+"""The HTTP client for the controllers' REST API: the first controller that answers. I/O only.
+
+`error_answers` decides what an error means. Proxies and redirections are not
+followed, so that the token goes only to the URLs that were given; https uses
+the system's certificates. The token that a controller of this machine made
+itself is found by itself, and goes with changes to this machine alone.
+"""
+
+import os
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import ValidationError
+from steelyard_protocol import secret_file
+
+from steelyard_controller import __version__, generated_token
+from steelyard_controller.cli import connection_flags, error_answers
+from steelyard_controller.cli.api_documents import Document
+from steelyard_controller.cli.connection_flags import Connection
+from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
+
+D = TypeVar("D", bound=Document)
+
+_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
+
+# The stream has a comment every 10 s; this is two missing ones and a bit.
+SILENCE_S = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[D]):
+    """A decoded document and its bytes."""
+
+    document: D
+    body: bytes
+
+
+class Controllers:
+    """The controllers at the given URLs; the one that answered last is asked first."""
+
+    def __init__(self, connection: Connection) -> None:
+        token = connection.token
+        if connection.token_file is not None:
+            token = _token(connection.token_file)
+        headers = {"User-Agent": f"steelyard/{__version__}", "Accept": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        self._urls = connection.urls
+        self._token = token
+        self._timeout_s = connection.timeout_s
+        secure = any(url.startswith("https:") for url in connection.urls)
+        self._http = httpx.Client(
+            headers=headers,
+            timeout=connection.timeout_s,
+            # Making a context reads all of the system's certificates.
+            verify=ssl.create_default_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            trust_env=False,
+        )
+
+    @property
+    def url(self) -> str:
+        """Return the URL of the controller that answered last, or the first one."""
+        return self._urls[0]
+
+    @property
+    def timeout_s(self) -> float:
+        """Return the timeout of an answer."""
+        return self._timeout_s
+
+    def token_for(self, url: str) -> str | None:
+        """Return the token that was given, or the one that a controller of this machine made itself."""
+        if self._token is None and httpx.URL(url).host in _THIS_MACHINE:
+            with suppress(OSError, secret_file.SecretFileError):
+                return generated_token.read(generated_token.path(os.environ))
+        return self._token
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def get(self, model: type[D], path: str, **parameters: str | float) -> Answer[D]:
+        """Get a document; raise `Failure`."""
+        return self._read(model, path, self.send("GET", path, parameters=parameters))
+
+    def patch(self, model: type[D], path: str, patch: Mapping[str, Any]) -> Answer[D]:
+        """Merge `patch` into a document and return the result; raise `Failure`."""
+        return self._read(model, path, self.send("PATCH", path, document=patch))
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        document: object = None,
+        parameters: Mapping[str, str | float] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """Return the first 2xx answer of a controller; raise `Failure`. Requests must be idempotent."""
+        silent: list[str] = []
+        unable: Failure | None = None
+        for url in self._urls:
+            # A reader needs none, and behind a tunnel's port on this machine may be another's controller.
+            token = None if method == "GET" else self.token_for(url)
+            authorization = {} if token is None else {"Authorization": f"Bearer {token}"}
+            try:
+                answer = self._http.request(
+                    method,
+                    url + path,
+                    json=document,
+                    params=parameters or None,
+                    headers={**authorization, **(headers or {})},
+                )
+            except (httpx.TransportError, httpx.DecodingError, httpx.InvalidURL) as error:
+                silent.append(f"{url}: {_error_text(error, self._timeout_s)}")
+                continue
+            if answer.is_success:
+                self._prefer(url)
+                return answer
+            failure = _failure(url, answer.status_code, answer.headers, answer.content)
+            if failure.status != Exit.UNREACHABLE:
+                self._prefer(url)
+                raise failure
+            unable = unable or failure
+        raise unable or _no_answer(silent)
+
+    @contextmanager
+    def stream(self, path: str, **parameters: str) -> Iterator[tuple[str, httpx.Response]]:
+        """Yield the URL and the open stream of the first controller that has one; raise `Failure`."""
+        silent: list[str] = []
+        unable: Failure | None = None
+        timeout = httpx.Timeout(self._timeout_s, read=max(SILENCE_S, self._timeout_s))
+        opened = False
+        for url in self._urls:
+            try:
+                with self._http.stream(
+                    "GET", url + path, params=parameters or None, timeout=timeout,
+                    headers={"Accept": "text/event-stream", "Cache-Control": "no-store"},
+                ) as answer:  # fmt: skip
+                    if answer.is_success:
+                        self._prefer(url)
+                        opened = True
+                        yield url, answer
+                        return
+                    answer.read()
+                    failure = _failure(url, answer.status_code, answer.headers, answer.content)
+            except httpx.TransportError as error:
+                if opened:
+                    raise
+                silent.append(f"{url}: {_error_text(error, self._timeout_s)}")
+                continue
+            if failure.status != Exit.UNREACHABLE:
+                raise failure
+            unable = unable or failure
+        raise unable or _no_answer(silent)
+
+    def _prefer(self, url: str) -> None:
+        self._urls = (url, *(each for each in self._urls if each != url))
+
+    def _read(self, model: type[D], path: str, answer: httpx.Response) -> Answer[D]:
+        try:
+            return Answer(model.model_validate_json(answer.content), answer.content)
+        except ValidationError as error:
+            raise error_answers.unreadable_document(self.url, path, error) from None
+
+
+def path(*parts: str) -> str:
+    """Return the path below /v1 of these parts."""
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _failure(url: str, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+    if not error_answers.is_problem(headers.get("content-type", "")):
+        return error_answers.not_a_controller(url, status)
+    return error_answers.failure(url, status, body)
+
+
+def _no_answer(silent: list[str]) -> Failure:
+    more = "start one, or name it with --url"
+    return Failure(Exit.UNREACHABLE, f"no controller answers at {'; '.join(silent)}; {more}")
+
+
+def _error_text(error: Exception, timeout_s: float) -> str:
+    if isinstance(error, httpx.TimeoutException):
+        return f"no answer within {timeout_s:g} s"
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {cause.verify_message}"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror.lower()
+        cause = cause.__cause__ or cause.__context__
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _token(file: Path) -> str:
+    try:
+        text = secret_file.read(file, "token", bytes)
+    except secret_file.SecretFileError as error:
+        raise UsageError(str(error)) from None
+    return connection_flags.as_token(text.decode("ascii", "replace"), f"the token file {file}")

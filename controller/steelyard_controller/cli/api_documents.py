@@ -1,0 +1,229 @@
+"""The documents of the REST API, with the fields that the commands read. Pure.
+
+Fields that a newer controller adds are ignored; fields that may be missing have defaults.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+class Document(BaseModel):
+    """A JSON object of which some fields are read."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+def printable(value: object) -> object:
+    """Return a text without the control characters that would steer a terminal; other values as they are.
+
+    The reason of a refusal may quote the refused value, which anybody may have written.
+    """
+    if not isinstance(value, str):
+        return value
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in value)
+
+
+Text = Annotated[str, BeforeValidator(printable)]
+
+
+class Live(Document):
+    """One peer's row of an overview."""
+
+    id: Text
+    address: Text
+    weight: int
+    baseline: int
+    state: Text
+    share: float = 0.0
+    pin: float | None = None
+    score: float | None = None
+    utilization: dict[str, float | None] | None = None
+    sample_age_s: float | None = None
+    leaving: bool = False
+    completed_per_tick: float | None = None
+    failed_per_tick: float | None = None
+    in_flight: float | None = None
+    latency_ms: float | None = None
+    why: Text = ""
+    shadows: dict[str, float] = {}
+
+
+class LoadBalancer(Document):
+    """What one nginx last reported."""
+
+    report_age_s: float
+    rung: Text | None = None
+    order: tuple[int, int] | None = None
+
+
+class Refused(Document):
+    """What is refused now, by source."""
+
+    now: dict[Text, Text] = {}
+
+
+class Overview(Document):
+    """`GET /v1/upstreams/{upstream}`, and what `GET /v1/events` calls a tick."""
+
+    upstream: Text
+    term: int
+    generation: int
+    law: Text
+    picker: Text
+    revision: int = 0
+    alert: bool = False
+    thresholds: dict[str, float] | None = None
+    entropy_weights: dict[str, float] = {}
+    peers: list[Live]
+    load_balancers: dict[Text, LoadBalancer | None] = {}
+    refused: Refused = Refused()
+    degraded: list[Text] = []
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Return the order of the table: (term, generation)."""
+        return self.term, self.generation
+
+
+class Declared(Document):
+    """A peer as declared; `live` is its row of the overview, None where it has none yet."""
+
+    id: Text
+    address: Text
+    baseline: float | None = None
+    state: Text = "up"
+    pin: float | None = None
+    live: Live | None = None
+
+
+class Leader(Document):
+    """Who leads."""
+
+    id: Text
+    url: Text
+
+
+class Service(Document):
+    """`GET /v1/service`."""
+
+    id: Text
+    role: Text
+    term: int | None = None
+    leader: Leader | None = None
+    version: Text = "?"
+    tick_s: float = 1.0
+    state: Text = "?"
+    degraded: list[Text] = []
+    uptime_s: float = 0.0
+
+
+class Row(Document):
+    """One upstream of `GET /v1/upstreams`."""
+
+    name: Text
+    law: Text
+    picker: Text
+    peers: int
+    revision: int
+    ready: bool
+    degraded: list[Text] = []
+
+
+class Upstreams(Document):
+    """`GET /v1/upstreams`."""
+
+    upstreams: list[Row]
+
+
+class TablePeer(Document):
+    """One row of a weight table."""
+
+    id: Text
+    address: Text
+    weight: int
+    baseline: int
+    state: Text
+
+
+class Table(Document):
+    """`GET /v1/upstreams/{upstream}/weights`."""
+
+    upstream: Text
+    term: int
+    generation: int
+    law: Text
+    picker: Text
+    peers: list[TablePeer]
+
+
+class Shadow(Document):
+    """What a shadow would have given."""
+
+    weight: float
+    sentence: Text
+
+
+class Explanation(Document):
+    """`GET /v1/upstreams/{upstream}/peers/{peer}/explain`."""
+
+    id: Text
+    law: Text
+    weight: float
+    weight_before: float | None = None
+    published: int
+    baseline: float
+    score: float | None = None
+    capacity_estimate: float | None = None
+    alert: bool = False
+    entropy_weights: dict[str, float] = {}
+    figures: dict[Text, float | None] = {}
+    clamps: list[Text] = []
+    parameters: dict[Text, float] = {}
+    sentence: Text
+    shadows: dict[Text, Shadow] = {}
+
+
+class Moment(Document):
+    """One moment of `GET /v1/upstreams/{upstream}/history`: columns over its peers."""
+
+    at_ms: int
+    ids: list[Text]
+    weight: list[int]
+    share: list[float]
+
+
+class History(Document):
+    """`GET /v1/upstreams/{upstream}/history`."""
+
+    upstream: Text
+    moments: list[Moment]
+
+
+class Change(Document):
+    """What `GET /v1/events` calls a change."""
+
+    upstream: Text
+    revision: int | None = None
+    what: Text = ""
+
+
+class Mistake(Document):
+    """One field of a document that was refused."""
+
+    field: Text = ""
+    message: Text = ""
+    remedy: Text | None = None
+
+
+class Problem(Document):
+    """An RFC 9457 problem document."""
+
+    status: int
+    title: Text = ""
+    detail: Text = ""
+    errors: list[Mistake] = Field(default=[])
+
+
+Json = dict[str, Any]
+"""An undecoded document, for --json."""

@@ -1,0 +1,125 @@
+"""`steelyard apply`: declare the upstreams of a YAML file.
+
+Everything that the file does not name stays as it is: a drain, a pin, a server
+that its agent registered. With --prune servers that it does not name are removed.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pydantic import ValidationError
+
+from steelyard_controller.cli import connection_flags, error_answers
+from steelyard_controller.cli.api_client import path
+from steelyard_controller.cli.command_session import Session, opened
+from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
+
+if TYPE_CHECKING:
+    from steelyard_controller.declarations.upstream import Upstream
+
+
+def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "apply",
+        help="declare the upstreams of a YAML file",
+        description="Declare what stands below `upstreams:` in a YAML file, as in the controller's own. What "
+        "the file does not say stays as it is: states, pins, servers that their agents registered.",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+    parser.add_argument("--prune", action="store_true", help="remove the servers that the file does not name")
+    connection_flags.add(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(given: argparse.Namespace) -> int:
+    from steelyard_controller.declarations import declaration
+
+    sections = _sections(given.file)
+    with opened(given) as session:
+        applied = []
+        for name, section in sections.items():
+            before, tag = _declared(session, name)
+            try:
+                after = _merged(before, section, prune=given.prune)
+            except ValidationError as error:
+                raise Failure(Exit.USAGE, f"{given.file}: {name}: {declaration.mistakes(error)}") from None
+            said = "nothing to do" if before == after else declaration.differences(before, after)
+            if before != after and not given.dry_run:
+                _declare(session, name, after, tag)
+            applied.append({"upstream": name, "what": said, "applied": before != after and not given.dry_run})
+            if not session.out.as_json:
+                session.out.lines([f"{name}: {'would be: ' if given.dry_run else ''}{said}"])
+        if session.out.as_json:
+            session.out.document({"upstreams": applied})
+        return Exit.OK
+
+
+def _sections(file: Path) -> "dict[str, Upstream]":
+    """Return the upstreams of a file; raise `UsageError`."""
+    from steelyard_controller.declarations import declaration
+    from steelyard_controller.declarations.upstream import Upstream
+
+    try:
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is not YAML: {error}") from None
+    found = document.get("upstreams") if isinstance(document, dict) else None
+    if not isinstance(found, Mapping) or not found:
+        raise UsageError(f"{file} declares no upstream: write them below `upstreams:`, by name")
+    sections = {}
+    for name, section in found.items():
+        connection_flags.name(str(name), f"an upstream ({file})")
+        try:
+            sections[str(name)] = Upstream.model_validate({} if section is None else section)
+        except ValidationError as error:
+            raise UsageError(f"{file}: {name}: {declaration.mistakes(error)}") from None
+    return sections
+
+
+def _declared(session: Session, name: str) -> "tuple[Upstream | None, str | None]":
+    """Return the current declaration and its ETag; None where there is none."""
+    from steelyard_controller.declarations.upstream import Upstream
+
+    where = path("upstreams", name, "declaration")
+    try:
+        answer = session.controllers.send("GET", where)
+    except Failure as failure:
+        if failure.status == Exit.UNKNOWN:
+            return None, None
+        raise
+    try:
+        return Upstream.model_validate_json(answer.content), answer.headers.get("etag")
+    except ValidationError as error:
+        raise error_answers.unreadable_document(session.controllers.url, where, error) from None
+
+
+def _merged(before: "Upstream | None", section: "Upstream", *, prune: bool) -> "Upstream":
+    """Return the declaration with the section applied; raise pydantic's ValidationError."""
+    from steelyard_controller.declarations.declaration import Declaration, with_file
+
+    if before is None:
+        return section
+    # `with_file` removes peers that the file declared before and no longer does: with --prune, all of them.
+    known = tuple(peer.id for peer in before.peers) if prune else ()
+    merged = with_file(Declaration(upstream=before, file_peers=known), section)
+    return before if merged is None else merged.upstream
+
+
+def _declare(session: Session, name: str, after: "Upstream", tag: str | None) -> None:
+    document: dict[str, Any] = json.loads(after.model_dump_json())
+    # Refused where somebody else has changed the declaration since it was read.
+    headers = {"If-None-Match": "*"} if tag is None else {"If-Match": tag}
+    try:
+        session.controllers.send("PUT", path("upstreams", name), document=document, headers=headers)
+    except Failure as failure:
+        # A controller that did it may not have been heard; the next one then refuses it, for what it did.
+        if failure.status != Exit.NOT_DONE or _declared(session, name)[0] != after:
+            raise

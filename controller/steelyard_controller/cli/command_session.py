@@ -1,0 +1,51 @@
+"""The session of a command: its API client, its output, and the upstream that it is about."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from steelyard_controller.cli import connection_flags
+from steelyard_controller.cli.api_client import Controllers
+from steelyard_controller.cli.api_documents import Upstreams
+from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
+from steelyard_controller.cli.terminal.output import Output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """The API client and the output of one run of a command."""
+
+    controllers: Controllers
+    out: Output
+
+
+@contextmanager
+def opened(given: argparse.Namespace) -> Iterator[Session]:
+    """Yield the session for these flags and the environment; raise `UsageError`."""
+    connection = connection_flags.connection(given, os.environ)
+    with Controllers(connection) as controllers:
+        yield Session(controllers=controllers, out=Output(as_json=connection_flags.wants_json(given)))
+
+
+def add_upstream(parser: argparse.ArgumentParser) -> None:
+    """Add the argument UPSTREAM, which may be left out where there is only one."""
+    parser.add_argument(
+        "upstream", nargs="?", metavar="UPSTREAM", help="its name; may be left out where there is only one"
+    )
+
+
+def upstream_of(session: Session, given: argparse.Namespace) -> str:
+    """Return the upstream that is named, or the only one; raise `Failure` where there are none or several."""
+    named: str | None = given.upstream
+    if named is not None:
+        return connection_flags.name(named, "an upstream")
+    names = [row.name for row in session.controllers.get(Upstreams, "/v1/upstreams").document.upstreams]
+    if not names:
+        raise Failure(
+            Exit.UNKNOWN, "no upstream is declared yet: `steelyard apply FILE` declares those of a file"
+        )
+    if len(names) > 1:
+        raise UsageError(f"there are several upstreams; name one of: {', '.join(names)}")
+    return names[0]

@@ -1,0 +1,119 @@
+"""The flags of every command (--url, --token-file, --timeout, --json), merged with the environment. Pure."""
+
+import argparse
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+
+from steelyard_protocol import wire
+
+from steelyard_controller.cli.exit_status import UsageError
+
+DEFAULT_URL = "http://127.0.0.1:8081"
+
+# A leader on the same network answers in milliseconds; a person waits this long without wondering.
+DEFAULT_TIMEOUT_S = 5.0
+
+# A path in the URL is a reverse proxy's prefix.
+_URL = re.compile(
+    r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?(/[A-Za-z0-9._~/-]*)?"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """The controllers' URLs, the token (in `token_file`, or `token` itself) and the timeout."""
+
+    urls: tuple[str, ...]
+    token_file: Path | None
+    token: str | None
+    timeout_s: float
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the flags; absent ones stay unset, so that they may come before or after the subcommand."""
+    unset = argparse.SUPPRESS
+    group = parser.add_argument_group("the controller, and how it is asked")
+    group.add_argument(
+        "--url", default=unset, metavar="URL,…", help=f"its REST API (STEELYARD_URL, {DEFAULT_URL}); "
+        "of several the first that answers",
+    )  # fmt: skip
+    group.add_argument(
+        "--token-file",
+        default=unset,
+        type=Path,
+        metavar="FILE",
+        help="holds the token, or STEELYARD_TOKEN does",
+    )
+    group.add_argument(
+        "--timeout", default=unset, metavar="SECONDS", help=f"for each answer ({DEFAULT_TIMEOUT_S:g})"
+    )
+    group.add_argument(
+        "--json", default=unset, action="store_true", help="the API's own document instead of a table"
+    )
+
+
+def connection(options: argparse.Namespace, environment: Mapping[str, str]) -> Connection:
+    """Return the connection from flags and environment; raise `UsageError`."""
+    given = getattr(options, "url", None)
+    text = environment.get("STEELYARD_URL", "") or DEFAULT_URL if given is None else given
+    source = "STEELYARD_URL" if given is None else "--url"
+    token_file = getattr(options, "token_file", None)
+    token = environment.get("STEELYARD_TOKEN") if token_file is None else None
+    return Connection(
+        urls=tuple(dict.fromkeys(_url(part.strip(), source) for part in text.split(","))),
+        token_file=token_file,
+        token=None if token is None else as_token(token, "STEELYARD_TOKEN"),
+        timeout_s=_seconds(getattr(options, "timeout", None)),
+    )
+
+
+def wants_json(options: argparse.Namespace) -> bool:
+    """Tell whether --json is given."""
+    return bool(getattr(options, "json", False))
+
+
+def name(text: str, what: str) -> str:
+    """Return `text` if it can be the name of an upstream or a peer; raise `UsageError` otherwise."""
+    if not wire.is_name(text):
+        raise UsageError(
+            f"{text[:80]!r} cannot be the name of {what}: names have 1 to 64 letters, digits, dots, dashes "
+            "and underscores, no dot or dash first"
+        )
+    return text
+
+
+def as_token(text: str, source: str) -> str:
+    """Return the first token in a text; raise `UsageError` where there is none that fits into a header."""
+    found = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if not found:
+        raise UsageError(f"{source} holds no token: put it there, in one line, or leave it out")
+    if not all("!" <= letter <= "~" for letter in found):
+        raise UsageError(f"{source} holds something that is no token: no spaces, ASCII only")
+    return found
+
+
+def _url(text: str, source: str) -> str:
+    if "@" in text:
+        raise UsageError(f"{source}: a URL shows in process lists: give the token with --token-file")
+    found = _URL.fullmatch(text)
+    if found is None or int(found["port"] or 80) not in range(1, 65536):
+        raise UsageError(
+            f"{source}: {text!r} is no URL of a controller: "
+            f"write it as {DEFAULT_URL}, with commas between several"
+        )
+    return text.rstrip("/")
+
+
+def _seconds(text: str | None) -> float:
+    if text is None:
+        return DEFAULT_TIMEOUT_S
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not (isfinite(found) and 0 < found <= 3600):
+        raise UsageError(f"--timeout {text}: give seconds, more than 0 and at most 3600")
+    return found

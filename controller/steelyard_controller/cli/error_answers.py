@@ -1,0 +1,60 @@
+"""Turns a controller's error answer into a command's exit status and one line for a person. Pure."""
+
+from pydantic import ValidationError
+
+from steelyard_controller.cli.api_documents import Problem
+from steelyard_controller.cli.exit_status import Exit, Failure
+
+TOKEN_REMEDY = "give a token with --token-file or STEELYARD_TOKEN"  # noqa: S105
+
+_STATUSES = {
+    401: Exit.DENIED,
+    403: Exit.DENIED,
+    404: Exit.UNKNOWN,
+    502: Exit.UNREACHABLE,
+    503: Exit.UNREACHABLE,
+    504: Exit.UNREACHABLE,
+}
+
+
+def is_problem(media_type: str) -> bool:
+    """Tell whether an error answer is a problem document; if not, it is not from a controller."""
+    return media_type.split(";")[0].strip().lower() == "application/problem+json"
+
+
+def failure(url: str, status: int, body: bytes) -> Failure:
+    """Return the failure that a problem document means."""
+    try:
+        problem = Problem.model_validate_json(body)
+    except ValidationError:
+        return not_a_controller(url, status)
+    said = problem.detail or problem.title or f"status {status}"
+    for mistake in problem.errors:
+        told = ": ".join(part for part in (mistake.field, mistake.message) if part)
+        if mistake.message not in said:
+            said = f"{said}; {told}"
+        if mistake.remedy and mistake.remedy not in said:
+            said = f"{said}: {mistake.remedy}"
+    if status == 401 and "--token-file" not in said:
+        said = f"{said}; {TOKEN_REMEDY}"
+    meaning = _STATUSES.get(status, Exit.NOT_DONE)
+    # The URL matters where another controller, or another token, might get another answer.
+    return Failure(meaning, said if meaning in {Exit.UNKNOWN, Exit.NOT_DONE} else f"{url}: {said}")
+
+
+def not_a_controller(url: str, status: int) -> Failure:
+    """Return the failure for an answer that is not a controller's."""
+    return Failure(
+        Exit.UNREACHABLE,
+        f"{url} answers (status {status}), but not as a controller does: name its REST API with --url",
+    )
+
+
+def unreadable_document(url: str, path: str, error: ValidationError) -> Failure:
+    """Return the failure for a document that this version cannot read."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "document"
+    return Failure(
+        Exit.UNREACHABLE,
+        f"{url}{path} cannot be read ({where}: {first['msg']}): is the controller of another version?",
+    )

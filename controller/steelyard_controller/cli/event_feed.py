@@ -1,0 +1,147 @@
+"""The events of one upstream, read from `GET /v1/events` in a thread.
+
+After a lost connection it connects again, to the first controller that answers.
+"""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+
+import httpx
+from httpx_sse import EventSource, ServerSentEvent, SSEError
+from pydantic import ValidationError
+
+from steelyard_controller.cli import error_answers
+from steelyard_controller.cli.api_client import Controllers
+from steelyard_controller.cli.api_documents import Change, Document, Overview, Service
+from steelyard_controller.cli.exit_status import Exit, Failure
+
+D = TypeVar("D", bound=Document)
+
+PATH = "/v1/events"
+
+# A takeover needs some seconds; one attempt a second costs little.
+RETRY_S = 1.0
+
+# How long to wait for the thread to end.
+PATIENCE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """An upstream's overview after a tick, and its bytes."""
+
+    overview: Overview
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Another event as a line for a person: a change, another leader, a lost connection."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The feed has ended; the failure says why."""
+
+    failure: Failure
+
+
+Event = Tick | Note | Ended
+
+
+class Feed:
+    """Follows an upstream in a thread for as long as its block runs; `tell` is called in that thread."""
+
+    def __init__(self, controllers: Controllers, upstream: str, tell: Callable[[Event], None]) -> None:
+        self._controllers = controllers
+        self._upstream = upstream
+        self._tell = tell
+        self._ending = threading.Event()
+        self._connected: socket.socket | None = None
+        self._noted = ""
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._cut()
+        # A thread that is just connecting ends with the process.
+        self._thread.join(PATIENCE_S)
+
+    def _follow(self) -> None:
+        known = False
+        try:
+            while not self._ending.is_set():
+                try:
+                    with self._controllers.stream(PATH, upstream=self._upstream) as (url, answer):
+                        known, self._noted = True, ""
+                        self._read(url, answer)
+                    self._note(f"{url} ended the connection: connecting again")
+                except Failure as failure:
+                    if not known or failure.status != Exit.UNREACHABLE:
+                        raise
+                    self._note(f"{failure}; trying again")
+                except (httpx.TransportError, SSEError) as error:
+                    said = "nothing came for a while" if isinstance(error, httpx.ReadTimeout) else "it broke"
+                    self._note(f"the connection to {self._controllers.url}: {said}; connecting again")
+                self._ending.wait(RETRY_S)
+        except Failure as failure:
+            self._tell(Ended(failure))
+
+    def _read(self, url: str, answer: httpx.Response) -> None:
+        self._connected = answer.extensions["network_stream"].get_extra_info("socket")
+        try:
+            if not self._ending.is_set():
+                for event in EventSource(answer).iter_sse():
+                    _tell(url, self._upstream, event, self._tell)
+        finally:
+            self._connected = None
+
+    def _note(self, text: str) -> None:
+        # Noted once, not at every attempt.
+        if not self._ending.is_set() and text != self._noted:
+            self._noted = text
+            self._tell(Note(text))
+
+    def _cut(self) -> None:
+        """Shut the socket down, which ends the thread's read."""
+        connected = self._connected
+        if connected is not None:
+            # The plain socket's shutdown: that of SSLSocket would drop the session that the thread reads.
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(connected, socket.SHUT_RDWR)
+
+
+def _tell(url: str, upstream: str, event: ServerSentEvent, tell: Callable[[Event], None]) -> None:
+    if event.event == "tick":
+        tell(Tick(_read(url, Overview, event), event.data.encode()))
+    elif event.event == "change":
+        change = _read(url, Change, event)
+        if change.revision is None:
+            raise Failure(Exit.UNKNOWN, f"upstream {upstream} has been deleted")
+        tell(Note(f"changed: {change.what}"))
+    elif event.event == "role":
+        service = _read(url, Service, event)
+        if service.leader is None:
+            tell(Note("nobody leads now: the last tables hold"))
+        else:
+            tell(Note(f"{service.leader.id} leads"))
+
+
+def _read(url: str, model: type[D], event: ServerSentEvent) -> D:
+    try:
+        return model.model_validate_json(event.data)
+    except ValidationError as error:
+        raise error_answers.unreadable_document(url, PATH, error) from None

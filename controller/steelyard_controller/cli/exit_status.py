@@ -1,0 +1,43 @@
+"""The exit statuses of `steelyard`, and the exceptions that lead to them. Pure."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit statuses; 2 is also argparse's own."""
+
+    OK = 0
+    NOT_WELL = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    DENIED = 4
+    UNKNOWN = 5
+    NOT_DONE = 6
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    Exit.OK: "done, and well",
+    Exit.NOT_WELL: "the answer is `not well`: degraded, not ready yet, or --wait saw no new table",
+    Exit.USAGE: "the command line, an environment variable or a file cannot be taken",
+    Exit.UNREACHABLE: "no controller answers, or none can now: no leader, no first tick, no state store",
+    Exit.DENIED: "the token is missing, wrong, or may not do this",
+    Exit.UNKNOWN: "there is no such upstream or peer",
+    Exit.NOT_DONE: "the controller did not do it: another change came first, or it refuses the value",
+    Exit.INTERRUPTED: "ended by ctrl-C (watch: 0)",
+}
+
+
+class Failure(Exception):
+    """Ends the command with `status`; the message is one line that names the cause and the remedy."""
+
+    def __init__(self, status: Exit, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class UsageError(Failure):
+    """The command line, the environment or a file is wrong; the message names the remedy."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Exit.USAGE, message)

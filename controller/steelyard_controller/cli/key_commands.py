@@ -1,0 +1,74 @@
+"""`steelyard keys`: the key or the token of one server or load balancer. Asks no controller."""
+
+import argparse
+import os
+from pathlib import Path
+
+from steelyard_protocol import derived_keys, secret_file, signature
+from steelyard_protocol.secret_file import SecretFileError
+
+from steelyard_controller.cli import connection_flags
+from steelyard_controller.cli.exit_status import Exit, UsageError
+from steelyard_controller.cli.terminal.output import Output
+
+KINDS = {
+    "agent": ("UPSTREAM/SERVER", "the key that signs the samples of one server"),
+    "token": ("UPSTREAM/SERVER", "the token with which one server may register and remove itself"),
+    "lb": ("NAME", "the key of one load balancer: it reads tables, and signs its own traffic reports"),
+}
+
+
+def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "keys",
+        help="derive a key or a token for one server or load balancer",
+        description="Print a key or a token that is derived from the shared key and speaks for one sender "
+        "alone, for controllers with --derived-keys accept or require. The same is printed each time.",
+    )
+    kinds = parser.add_subparsers(required=True, dest="kind", metavar="KIND")
+    for kind, (name, about) in KINDS.items():
+        one = kinds.add_parser(kind, help=about, description=f"Print {about}.")
+        one.add_argument("name", metavar=name, help="as its messages name it")
+        one.add_argument(
+            "--key-file", type=Path, metavar="FILE", help="holds the shared key, or STEELYARD_KEY does"
+        )
+        one.add_argument("--json", default=argparse.SUPPRESS, action="store_true", help="as a JSON document")
+        one.set_defaults(run=_keys)
+
+
+def _keys(given: argparse.Namespace) -> int:
+    shared = _shared(given.key_file)
+    if given.kind == "lb":
+        derived = derived_keys.of_load_balancer(shared, connection_flags.name(given.name, "a load balancer"))
+    else:
+        upstream, slash, peer = given.name.partition("/")
+        if not slash:
+            raise UsageError(f"{given.name[:80]!r} names no server: write it as UPSTREAM/SERVER")
+        connection_flags.name(upstream, "an upstream")
+        connection_flags.name(peer, "a server")
+        if given.kind == "token":
+            derived = derived_keys.token(shared, upstream, peer)
+        else:
+            derived = derived_keys.derive(shared, derived_keys.agent(upstream, peer)).decode()
+    document = {"kind": given.kind, "name": given.name, "value": derived}
+    Output(as_json=connection_flags.wants_json(given)).answer(document, [derived])
+    return Exit.OK
+
+
+def _shared(file: Path | None) -> bytes:
+    text = os.environ.get("STEELYARD_KEY")
+    try:
+        if file is not None:
+            key = secret_file.read_key(file)
+        elif text is not None:
+            key = signature.key_of_variable(text)
+        else:
+            raise UsageError("there is no shared key to derive from: name its file with --key-file")
+    except SecretFileError as error:
+        raise UsageError(str(error)) from None
+    except ValueError as error:
+        raise UsageError(f"STEELYARD_KEY: {error}") from None
+    if key.startswith(b"lb."):
+        raise UsageError("this is a load balancer's key, from which no other can be derived")
+    return key

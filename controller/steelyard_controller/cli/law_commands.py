@@ -1,0 +1,147 @@
+"""`steelyard laws` and `replay`: the laws' parameters, and what a law would have done.
+
+steelyard replay --law L [--set H=0.5]... [--config FILE] [--plot FILE]   < snapshots > decisions
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import yaml
+
+from steelyard_controller.cli import connection_flags
+from steelyard_controller.cli.exit_status import Exit, UsageError
+from steelyard_controller.cli.terminal.output import Output
+
+if TYPE_CHECKING:
+    from steelyard_controller.laws import Law
+    from steelyard_controller.laws.decision import Decision
+
+
+def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands."""
+    _add_laws(subparsers)
+    _add_replay(subparsers)
+
+
+def _add_laws(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser("laws", help="the laws and their parameters: units, defaults, reasons")
+    parser.add_argument("--json", default=argparse.SUPPRESS, action="store_true", help="as a JSON document")
+    parser.set_defaults(run=_laws)
+
+
+def _laws(given: argparse.Namespace) -> int:
+    from steelyard_controller.cli.views import (
+        law_list as view,  # numpy takes a moment that others need not wait
+    )
+
+    Output(as_json=connection_flags.wants_json(given)).answer(view.document(), view.lines())
+    return Exit.OK
+
+
+def _add_replay(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "replay",
+        help="what would a law have done: snapshots in, decisions out",
+        description="Read snapshots as JSON lines on standard input, write one decision a line, as JSON. "
+        "The first malformed line ends it: its number and what is wrong on standard error, exit status 2.",
+    )
+    parser.add_argument("--law", required=True, help="`steelyard laws` describes them")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="set a parameter"
+    )
+    parser.add_argument(
+        "--config", type=Path, help="a YAML or JSON file of parameters by name; --set is stronger"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it (png, svg or pdf)")
+    parser.add_argument(
+        "--json", default=argparse.SUPPRESS, action="store_true", help="as everywhere; it always is"
+    )
+    parser.set_defaults(run=_replay)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from steelyard_controller import laws  # numpy takes a moment that others need not wait
+
+    parameters = {**_from_config(options.config), **_from_settings(options.settings)}
+    try:
+        law = laws.create(options.law, parameters)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    decisions: list[Decision] = []
+    status = _replay_lines(law, sys.stdin, sys.stdout, decisions if options.plot is not None else None)
+    if options.plot is not None:
+        _draw(decisions, options.plot)
+    return status
+
+
+def _replay_lines(law: "Law", lines: TextIO, out: TextIO, kept: "list[Decision] | None") -> int:
+    from steelyard_controller.cli import replay_lines
+
+    memory, previous_t_s = law.start(), None
+    for number, text in enumerate(_decoded(lines), start=1):
+        if not text.strip():
+            continue
+        try:
+            snapshot = replay_lines.parse(text, previous_t_s=previous_t_s)
+        except replay_lines.Malformed as error:
+            out.flush()
+            print(f"steelyard replay: line {number}: {error}", file=sys.stderr)
+            return Exit.USAGE
+        memory, decision = law.step(memory, snapshot)
+        previous_t_s = snapshot.t_s
+        print(replay_lines.line_of(decision), file=out, flush=True)
+        if kept is not None:
+            kept.append(decision)
+    return Exit.OK
+
+
+def _decoded(lines: TextIO) -> TextIO:
+    """Return the lines, with bytes that are not UTF-8 shown as such: they make a malformed line."""
+    reconfigure = getattr(lines, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors="replace")
+    return lines
+
+
+def _draw(decisions: "Sequence[Decision]", path: Path) -> None:
+    try:
+        from steelyard_controller.cli.replay_plot import plot
+
+        plot(decisions, path)
+    except ImportError:
+        raise UsageError("--plot needs matplotlib: pip install 'steelyard-controller[plot]'") from None
+    except (ValueError, OSError) as error:
+        raise UsageError(f"--plot {path}: {error}") from None
+
+
+def _from_settings(settings: Sequence[str]) -> dict[str, float]:
+    parameters = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        try:
+            parameters[name] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise UsageError(f"--set {setting}: give NAME=NUMBER, such as --set H=0.5")
+    return parameters
+
+
+def _from_config(path: Path | None) -> Mapping[str, float]:
+    """Return the parameters of a file: `H: 0.5` a line, or the same below the key `parameters`."""
+    if path is None:
+        return {}
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise UsageError(f"--config {path}: {error}") from None
+    if isinstance(document, dict) and isinstance(document.get("parameters"), dict):
+        document = document["parameters"]
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise UsageError(f"--config {path}: give parameters by name, such as `H: 0.5`")
+    return {str(name): value for name, value in document.items()}

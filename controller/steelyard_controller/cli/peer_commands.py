@@ -1,0 +1,201 @@
+"""`steelyard drain`, `undrain`, `state`, `pin`, `unpin`: the commands that change a peer.
+
+Each says what it changed, and with --wait what that does to the shares of the requests.
+"""
+
+import argparse
+import time
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from steelyard_controller.cli import connection_flags
+from steelyard_controller.cli.api_client import Answer, path
+from steelyard_controller.cli.api_documents import Declared, Overview, Service
+from steelyard_controller.cli.command_session import Session, add_upstream, opened, upstream_of
+from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
+from steelyard_controller.cli.views import peer_change as view
+
+STATES = ("up", "drain", "down", "backup")
+
+# A tick that was under way at the change still publishes what was declared before.
+TABLES_UNTIL_IT_SHOWS = 2
+
+# Between two requests for the overview: a tenth of a usual tick.
+POLL_S = 0.1
+
+
+def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands, in the order of --help."""
+    _add_states(subparsers)
+    _add_pins(subparsers)
+
+
+def _add_states(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    drain = subparsers.add_parser(
+        "drain",
+        help="no new requests for a peer",
+        description="Give a peer no new requests; those under way go on. Its state becomes `drain`.",
+    )
+    undrain = subparsers.add_parser(
+        "undrain",
+        help="requests for a drained peer again",
+        description="Give a drained peer requests again. Its state becomes `up`.",
+    )
+    state = subparsers.add_parser(
+        "state",
+        help="set a peer's state",
+        description="Set a peer's state: up; drain (no new requests); down (taken as dead); "
+        "backup (used only while no other server can be).",
+    )
+    for parser, run in ((drain, _drain), (undrain, _undrain), (state, _state)):
+        add_upstream(parser)
+        parser.add_argument("peer", metavar="PEER")
+        if parser is state:
+            parser.add_argument("state", metavar="STATE", choices=STATES, help="|".join(STATES))
+        _add_wait(parser)
+        connection_flags.add(parser)
+        parser.set_defaults(run=run)
+
+
+def _add_pins(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    pin = subparsers.add_parser(
+        "pin",
+        help="fix a peer's percentage of the weight",
+        description="Fix a peer's weight to a percentage of its upstream's; the law shares out the rest.",
+    )
+    unpin = subparsers.add_parser(
+        "unpin", help="let the law decide again", description="Let the law decide on a peer's weight again."
+    )
+    for parser, run in ((pin, _pin), (unpin, _unpin)):
+        add_upstream(parser)
+        parser.add_argument("peer", metavar="PEER")
+        if parser is pin:
+            parser.add_argument("percent", metavar="PERCENT", help="more than 0, less than 100")
+        _add_wait(parser)
+        connection_flags.add(parser)
+        parser.set_defaults(run=run)
+
+
+def _add_wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="until a weight table has it, and show the shares before and after",
+    )
+
+
+def _drain(given: argparse.Namespace) -> int:
+    return _set_state(given, "drain")
+
+
+def _state(given: argparse.Namespace) -> int:
+    return _set_state(given, given.state)
+
+
+def _undrain(given: argparse.Namespace) -> int:
+    return _set_state(given, "up", only_drained=True)
+
+
+def _set_state(given: argparse.Namespace, state: str, *, only_drained: bool = False) -> int:
+    peer = connection_flags.name(given.peer, "a peer")
+    with opened(given) as session:
+        upstream = upstream_of(session, given)
+        before = _declared(session, upstream, peer).document
+        if only_drained and before.state not in {"drain", "up"}:
+            raise Failure(
+                Exit.NOT_DONE,
+                f"{upstream}/{peer} is not drained but {before.state}: "
+                f"`steelyard state {upstream} {peer} up` gives it requests",
+            )
+        return _change(session, upstream, before, {"state": state}, wait=given.wait)
+
+
+def _pin(given: argparse.Namespace) -> int:
+    return _set_pin(given, _percent(given.percent))
+
+
+def _unpin(given: argparse.Namespace) -> int:
+    return _set_pin(given, None)
+
+
+def _set_pin(given: argparse.Namespace, pin: float | None) -> int:
+    peer = connection_flags.name(given.peer, "a peer")
+    with opened(given) as session:
+        upstream = upstream_of(session, given)
+        before = _declared(session, upstream, peer).document
+        return _change(session, upstream, before, {"pin": pin}, wait=given.wait)
+
+
+def _percent(text: str) -> float:
+    try:
+        found = float(text.removesuffix("%"))
+    except ValueError:
+        found = -1.0
+    if not (isfinite(found) and 0 < found < 100):
+        raise UsageError(f"PERCENT {text}: give a number above 0 and below 100, such as 25")
+    return found
+
+
+def _declared(session: Session, upstream: str, peer: str) -> Answer[Declared]:
+    """Return a peer as it is declared; raise `Failure`."""
+    return session.controllers.get(Declared, path("upstreams", upstream, "peers", peer))
+
+
+def _change(
+    session: Session, upstream: str, before: Declared, patch: Mapping[str, Any], *, wait: bool
+) -> int:
+    """Patch a peer and say what changed; return the exit status."""
+    shares = _overview(session, upstream)
+    where = path("upstreams", upstream, "peers", before.id)
+    after = session.controllers.patch(Declared, where, patch).document
+    done = (after.state, after.pin) != (before.state, before.pin)
+    shown = _next_table(session, upstream) if wait and done else None
+    if session.out.as_json:
+        session.out.document(_declared(session, upstream, before.id).body)
+        return Exit.NOT_WELL if wait and done and shown is None else Exit.OK
+    look = session.out.look
+    session.out.lines([view.of_change(upstream, before, after, look)])
+    if not done:
+        return Exit.OK
+    if not wait:
+        session.out.lines(view.forecast(before, shares, look))
+        return Exit.OK
+    if shown is None:
+        raise Failure(
+            Exit.NOT_WELL,
+            f"the change is kept, but {upstream} has no new weight table yet: `steelyard status` says why",
+        )
+    session.out.lines(view.alone(shown, look))
+    if shares is not None:
+        session.out.lines(view.of_shares(shares, shown, look))
+    return Exit.OK
+
+
+def _overview(session: Session, upstream: str) -> Overview | None:
+    """Return the overview; None before the first tick."""
+    try:
+        return session.controllers.get(Overview, path("upstreams", upstream)).document
+    except Failure as failure:
+        if failure.status == Exit.UNREACHABLE:
+            return None
+        raise
+
+
+def _next_table(session: Session, upstream: str) -> Overview | None:
+    """Return the first overview whose table surely has the change made before this call; None: too late."""
+    tick_s = session.controllers.get(Service, "/v1/service").document.tick_s
+    first = _overview(session, upstream)
+    give_up_s = time.monotonic() + (TABLES_UNTIL_IT_SHOWS + 1) * tick_s + session.controllers.timeout_s
+    while time.monotonic() < give_up_s:
+        now = _overview(session, upstream)
+        if now is not None and (first is None or _is_later(first, now)):
+            return now
+        first = first or now
+        time.sleep(min(POLL_S, tick_s / 10))
+    return None
+
+
+def _is_later(first: Overview, now: Overview) -> bool:
+    """Tell whether the tick of `now` began after `first` was read; a new leader's ticks have the change."""
+    return now.term > first.term or now.generation >= first.generation + TABLES_UNTIL_IT_SHOWS

@@ -1,0 +1,211 @@
+"""`steelyard status`, `upstreams`, `weights`, `explain`, `history`, `page`: the commands that only read."""
+
+import argparse
+import json
+from math import isfinite
+from typing import Any
+
+from steelyard_controller.cli import connection_flags
+from steelyard_controller.cli.api_client import Answer, path
+from steelyard_controller.cli.api_documents import (
+    Explanation,
+    History,
+    Overview,
+    Row,
+    Service,
+    Table,
+    Upstreams,
+)
+from steelyard_controller.cli.command_session import Session, add_upstream, opened, upstream_of
+from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
+from steelyard_controller.cli.views import peer_table, service_status, share_history, weight_explanation
+
+
+def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands, in the order of --help."""
+    for add_one in (_add_status, _add_upstreams, _add_weights, _add_explain, _add_history, _add_page):
+        add_one(subparsers)
+
+
+def _add_status(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "status",
+        help="who leads, what is declared, is it well (exit status 1: it is not)",
+        description="Who leads, what is declared, and is it well: exit status 1 where nobody leads, an "
+        "upstream has had no tick yet or something is degraded. With UPSTREAM, or where there is only one: "
+        "its servers, load balancers and what is refused. "
+        '--json: {"service": …, "upstreams": […], "overview": … (only with UPSTREAM)}.',
+    )
+    parser.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="look at this one closely")
+    connection_flags.add(parser)
+    parser.set_defaults(run=_status)
+
+
+def _status(given: argparse.Namespace) -> int:
+    with opened(given) as session:
+        service = session.controllers.get(Service, "/v1/service")
+        if service.document.role == "waiting":
+            # It knows no leader, and so no upstreams either.
+            session.out.answer(
+                {"service": _json(service), "upstreams": []},
+                service_status.of_service(service.document, session.out.look),
+            )
+            return Exit.NOT_WELL
+        found = session.controllers.get(Upstreams, "/v1/upstreams")
+        rows, overview = (
+            found.document.upstreams,
+            _overview(session, given.upstream, found.document.upstreams),
+        )
+        if given.upstream is not None:
+            rows = [row for row in rows if row.name == given.upstream]
+        if session.out.as_json:
+            closely = {} if given.upstream is None else {"overview": overview and _json(overview)}
+            listed = _json(found)["upstreams"]
+            if given.upstream is not None:
+                listed = [row for row in listed if row["name"] == given.upstream]
+            session.out.document({"service": _json(service), "upstreams": listed, **closely})
+        else:
+            look = session.out.look
+            lines = [
+                *service_status.of_service(service.document, look),
+                "",
+                *service_status.of_upstreams(rows, look),
+            ]
+            if overview is not None:
+                lines += ["", *service_status.of_overview(overview.document, look)]
+            session.out.lines(lines)
+        return Exit.OK if service_status.well(service.document, rows) else Exit.NOT_WELL
+
+
+def _overview(session: Session, named: str | None, rows: list[Row]) -> Answer[Overview] | None:
+    """Return the overview of the named upstream, or of the only one; None: several, or no tick yet."""
+    if named is None and len(rows) != 1:
+        return None
+    name = rows[0].name if named is None else connection_flags.name(named, "an upstream")
+    if any(row.name == name and not row.ready for row in rows):
+        return None
+    try:
+        return session.controllers.get(Overview, path("upstreams", name))
+    except Failure as failure:
+        if named is None and failure.status == Exit.UNKNOWN:
+            return None  # deleted meanwhile
+        raise
+
+
+def _json(answer: Answer[Any]) -> Any:  # noqa: ANN401
+    return json.loads(answer.body)
+
+
+def _add_upstreams(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "upstreams", help="which upstreams there are", description="List the upstreams: GET /v1/upstreams."
+    )
+    connection_flags.add(parser)
+    parser.set_defaults(run=_upstreams)
+
+
+def _upstreams(given: argparse.Namespace) -> int:
+    with opened(given) as session:
+        found = session.controllers.get(Upstreams, "/v1/upstreams")
+        session.out.answer(
+            found.body, service_status.of_upstreams(found.document.upstreams, session.out.look)
+        )
+        return Exit.OK
+
+
+def _add_weights(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "weights",
+        help="the weight table as nginx gets it",
+        description="Show an upstream's weight table as it was published: "
+        "GET /v1/upstreams/UPSTREAM/weights. The longest bar is the largest share.",
+    )
+    add_upstream(parser)
+    connection_flags.add(parser)
+    parser.set_defaults(run=_weights)
+
+
+def _weights(given: argparse.Namespace) -> int:
+    with opened(given) as session:
+        upstream = upstream_of(session, given)
+        found = session.controllers.get(Table, path("upstreams", upstream, "weights"))
+        session.out.answer(found.body, peer_table.of_table(found.document, session.out.look))
+        return Exit.OK
+
+
+def _add_explain(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "explain",
+        help="why a peer has its weight",
+        description="Say why a peer has its weight, then every figure behind it: "
+        "GET /v1/upstreams/UPSTREAM/peers/PEER/explain.",
+    )
+    add_upstream(parser)
+    parser.add_argument("peer", metavar="PEER")
+    connection_flags.add(parser)
+    parser.set_defaults(run=_explain)
+
+
+def _explain(given: argparse.Namespace) -> int:
+    peer = connection_flags.name(given.peer, "a peer")
+    with opened(given) as session:
+        upstream = upstream_of(session, given)
+        found = session.controllers.get(Explanation, path("upstreams", upstream, "peers", peer, "explain"))
+        session.out.answer(
+            found.body, weight_explanation.of_explanation(upstream, found.document, session.out.look)
+        )
+        return Exit.OK
+
+
+def _add_history(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "history",
+        help="how the shares went",
+        description="Show how each peer's share went: GET /v1/upstreams/UPSTREAM/history. "
+        "Each course is drawn from 0 to its own most.",
+    )
+    add_upstream(parser)
+    parser.add_argument("--seconds", default="900", help="how far back (900)")
+    parser.add_argument("--step", default="1", metavar="SECONDS", help="between two moments (1)")
+    connection_flags.add(parser)
+    parser.set_defaults(run=_history)
+
+
+def _history(given: argparse.Namespace) -> int:
+    seconds, step_s = _number("--seconds", given.seconds), _number("--step", given.step)
+    with opened(given) as session:
+        upstream = upstream_of(session, given)
+        found = session.controllers.get(
+            History, path("upstreams", upstream, "history"), seconds=seconds, step_s=step_s
+        )
+        session.out.answer(found.body, share_history.of_history(found.document, session.out.look))
+        return Exit.OK
+
+
+def _number(flag: str, text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not (isfinite(found) and found > 0):
+        raise UsageError(f"{flag} {text}: give seconds, more than 0")
+    return found
+
+
+def _add_page(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "page",
+        help="the link of the controller's page, with the token",
+        description="The link of the controller's page. What stands behind its # is the token, which the "
+        "browser keeps until the tab is closed and sends with each change; it is in no request for the page.",
+    )
+    connection_flags.add(parser)
+    parser.set_defaults(run=_page)
+
+
+def _page(given: argparse.Namespace) -> int:
+    with opened(given) as session:
+        url = session.controllers.url
+        token = session.controllers.token_for(url)
+        session.out.answer({"url": url, "token": token}, [f"{url}/" + (f"#token={token}" if token else "")])
+        return Exit.OK

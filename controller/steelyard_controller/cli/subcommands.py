@@ -1,0 +1,61 @@
+"""The entry of `steelyard`: its subcommands, the flags they share, and the exit status.
+
+A module of subcommands adds its own parsers with `add`; a new module goes into
+`COMMANDS`. What is slow to import (numpy) is imported by the subcommand that runs.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from steelyard_controller import __version__
+from steelyard_controller.cli import (
+    apply_command,
+    connection_flags,
+    key_commands,
+    law_commands,
+    peer_commands,
+    show_commands,
+    watch_command,
+)
+from steelyard_controller.cli.exit_status import MEANINGS, Exit, Failure
+
+# In the order of --help: looking, changing, setting up, studying.
+COMMANDS = (show_commands, watch_command, peer_commands, apply_command, key_commands, law_commands)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal of another encoding shows what it can
+    parsed = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = parsed.run
+    try:
+        return run(parsed)
+    except Failure as failure:
+        sys.stdout.flush()
+        print(f"steelyard: {' '.join(str(failure).split())}", file=sys.stderr)
+        return failure.status
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (`| head`); nothing is left to say, not even by the interpreter at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="steelyard",
+        description="See and steer the weights of nginx's servers.",
+        epilog="exit status: " + "; ".join(f"{status:d} {meaning}" for status, meaning in MEANINGS.items()),
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"steelyard {__version__}")
+    connection_flags.add(parser)
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
+    for module in COMMANDS:
+        module.add(subparsers)
+    return parser

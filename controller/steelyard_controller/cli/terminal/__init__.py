@@ -1,0 +1,1 @@
+"""The terminal: styles, numbers, tables that never wrap, and the full screen of `steelyard watch`."""

@@ -1,0 +1,57 @@
+"""Standard output: its width, its colours, and printing lines or JSON."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TextIO
+
+from steelyard_controller.cli.terminal.style import Look
+
+
+def can_draw(out: TextIO, environment: Mapping[str, str]) -> bool:
+    """Tell whether a stream is a terminal with colours and cursor movement."""
+    return out.isatty() and environment.get("TERM") != "dumb"
+
+
+def look_of(out: TextIO, environment: Mapping[str, str]) -> Look:
+    """Return what a stream can show; anything but a terminal gets plain lines of any width."""
+    terminal = out.isatty()
+    encoding = (out.encoding or "ascii").lower().replace("-", "")
+    return Look(
+        width=shutil.get_terminal_size().columns if terminal else None,
+        colour=can_draw(out, environment) and not environment.get("NO_COLOR"),
+        ascii_only=not encoding.startswith("utf"),
+    )
+
+
+class Output:
+    """Where a command writes its answer."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+
+    @property
+    def look(self) -> Look:
+        """Return what can be shown now; the terminal's width may have changed."""
+        return look_of(sys.stdout, os.environ)
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Write lines."""
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+
+    def document(self, document: object) -> None:
+        """Write a document as JSON: in one line, or indented on a terminal."""
+        if isinstance(document, bytes):
+            document = json.loads(document)
+        print(json.dumps(document, indent=2 if sys.stdout.isatty() else None), flush=True)
+
+    def answer(self, document: object, lines: Iterable[str]) -> None:
+        """Write the document with --json, the lines otherwise."""
+        if self.as_json:
+            self.document(document)
+        else:
+            self.lines(lines)

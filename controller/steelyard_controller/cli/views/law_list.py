@@ -1,0 +1,27 @@
+"""The control laws and their parameters, as a document and as lines. Pure."""
+
+from dataclasses import asdict
+from typing import Any
+
+from steelyard_controller import laws
+
+
+def document() -> dict[str, Any]:
+    """Return every law and its parameters as a JSON-able object."""
+    return {
+        "laws": [
+            {"name": name, "parameters": [asdict(each) for each in laws.parameters_of(name)]}
+            for name in laws.NAMES
+        ]
+    }
+
+
+def lines() -> list[str]:
+    """Return a heading for each law and a line for each parameter: default, unit, bounds, reason."""
+    found = []
+    for name in laws.NAMES:
+        found.append(name)
+        for each in laws.parameters_of(name):
+            bounds = f"{each.low:g}..{each.high:g}"
+            found.append(f"  {each.name:<11} {each.default:<8g} {each.unit:<12} {bounds:<14} {each.reason}")
+    return found

@@ -1,0 +1,40 @@
+"""The live table of `steelyard watch`, and the line for each tick where there is no terminal. Pure."""
+
+from collections.abc import Sequence
+
+from steelyard_controller.cli.api_documents import Overview
+from steelyard_controller.cli.terminal.numbers import percent
+from steelyard_controller.cli.terminal.style import Look
+from steelyard_controller.cli.views import peer_table, service_status
+
+KEYS = "q or ctrl-C ends"
+
+# The headings, one server, and how many more there are.
+FEWEST = 3
+
+
+def screen(document: Overview | None, notes: Sequence[str], look: Look, height: int) -> list[str]:
+    """Return at most `height` lines: the upstream, then the notes and the keys at the foot.
+
+    A note is what happened last: a change, another leader, a connection that was lost. Where there is
+    not room for all, peers give way: what is wrong must be seen.
+    """
+    foot = [*(look.line(note, "warn") for note in notes), look.line(KEYS, "dim")]
+    if document is None:
+        return ["waiting for the first tick", *foot][:height]
+    table, around = peer_table.of_overview(document, look), service_status.around(document, look)
+    room = max(FEWEST, height - 1 - len(around) - len(foot))
+    if len(table) > room:
+        more = f"{len(table) - room + 1} more servers: enlarge the window, or `steelyard status`"
+        table = [*table[: room - 1], look.line(more, "dim")]
+    return [service_status.title(document, look), *table, *around, *foot][:height]
+
+
+def line(document: Overview) -> str:
+    """Return an upstream's shares in one line, for a log or a pipe."""
+    rows = [
+        f"{peer.id} {peer.weight} {percent(peer.share, 1)}%{'' if peer.state == 'up' else f' {peer.state}'}"
+        for peer in document.peers
+    ]
+    alert = " alert" if document.alert else ""
+    return f"{document.upstream} {document.term}.{document.generation}{alert}: {', '.join(rows)}"

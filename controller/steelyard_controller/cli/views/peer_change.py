@@ -1,0 +1,80 @@
+"""A change of a peer, and the shares before and after it, as lines. Pure."""
+
+from collections.abc import Mapping
+
+from steelyard_controller.cli.api_documents import Declared, Overview
+from steelyard_controller.cli.terminal.numbers import UNKNOWN, percent
+from steelyard_controller.cli.terminal.style import Look
+from steelyard_controller.cli.terminal.text_table import Cell, Column, table
+
+COLUMNS = (
+    Column(heading="PEER"),
+    Column(heading="SHARE % BEFORE", right=True),
+    Column(heading="AFTER", right=True),
+    Column(heading="CHANGE", right=True, rank=1),
+)
+
+
+def of_change(upstream: str, before: Declared, after: Declared, look: Look) -> str:
+    """Return the change of the declaration in one line: `web/server-1: state up → drain`."""
+    changes = [
+        f"{name} {_said(name, old)} {look.arrow} {_said(name, new)}"
+        for name in ("state", "pin")
+        for old, new in [(getattr(before, name), getattr(after, name))]
+        if old != new
+    ]
+    if not changes:
+        return look.line(f"{upstream}/{after.id}: nothing to do, it is so already ({_stands(after)})")
+    return look.line(f"{upstream}/{after.id}: {', '.join(changes)}", "bold")
+
+
+def of_shares(before: Overview, after: Overview, look: Look) -> list[str]:
+    """Return the shares before and after, of the peers whose share in tenths of a percent moved."""
+    was, now = _shares(before), _shares(after)
+    rows = [
+        [Cell(peer), Cell(percent(was.get(peer), 1)), Cell(percent(now.get(peer), 1)), _moved(was, now, peer)]
+        for peer in dict.fromkeys([*was, *now])
+        if percent(was.get(peer), 1) != percent(now.get(peer), 1)
+    ]
+    if not rows:
+        return [look.line("no share has moved")]
+    return table(COLUMNS, rows, look)
+
+
+def forecast(before: Declared, shares: Overview | None, look: Look) -> list[str]:
+    """Return the peer's share before the change, which no weight table has yet."""
+    share = None if shares is None else _shares(shares).get(before.id)
+    had = "" if share is None else f"its share was {percent(share, 1)} %; "
+    return [
+        look.line(f"{had}the next weight tables have it (--wait shows the shares before and after)", "dim")
+    ]
+
+
+def alone(after: Overview, look: Look) -> list[str]:
+    """Return a warning when no server, or only backups, are left to serve."""
+    if any(peer.state == "up" for peer in after.peers):
+        return []
+    if any(peer.state == "backup" for peer in after.peers):
+        return [look.line(f"no server of {after.upstream} is up: its backups serve now", "warn")]
+    return [look.line(f"no server of {after.upstream} is up: requests get a 502 until one is", "bad")]
+
+
+def _stands(peer: Declared) -> str:
+    return f"state {peer.state}, pin {_said('pin', peer.pin)}"
+
+
+def _said(name: str, value: object) -> str:
+    if value is None:
+        return "none"
+    return f"{value:g} %" if name == "pin" else str(value)
+
+
+def _shares(document: Overview) -> Mapping[str, float]:
+    return {peer.id: peer.share for peer in document.peers}
+
+
+def _moved(was: Mapping[str, float], now: Mapping[str, float], peer: str) -> Cell:
+    if peer not in was or peer not in now:
+        return Cell(UNKNOWN)
+    points = 100 * (now[peer] - was[peer])
+    return Cell(f"{points:+.1f}")

@@ -1,0 +1,140 @@
+"""The status of the controller and its upstreams as lines: role, leader, weights, faults. Pure."""
+
+from collections.abc import Sequence
+
+from steelyard_controller.cli.api_documents import LoadBalancer, Overview, Row, Service
+from steelyard_controller.cli.terminal.numbers import span
+from steelyard_controller.cli.terminal.style import RUNG_STYLES, Look, Style
+from steelyard_controller.cli.terminal.text_table import Cell, Column, table
+from steelyard_controller.cli.views import peer_table
+
+COLUMNS = (
+    Column(heading="UPSTREAM"),
+    Column(heading="LAW", rank=1),
+    Column(heading="PICKER", rank=2),
+    Column(heading="PEERS", right=True),
+    Column(heading="REVISION", right=True, rank=3),
+    Column(heading="STATUS"),
+)
+
+
+def well(service: Service, rows: Sequence[Row]) -> bool:
+    """Tell whether somebody leads, every upstream has its weights, and nothing is degraded."""
+    return (
+        service.role != "waiting"
+        and not service.degraded
+        and all(row.ready and not row.degraded for row in rows)
+    )
+
+
+def of_service(service: Service, look: Look) -> list[str]:
+    """Return the controller's role, the leader, and what is degraded."""
+    if service.role == "leader":
+        said, style = f"{service.id} leads in term {service.term}", "good"
+    elif service.leader is not None:
+        said = f"{service.id} stands by; {service.leader.id} leads ({service.leader.url})"
+        style = "plain"
+    else:
+        said, style = f"{service.id} waits: nobody leads now", "bad"
+    kept = "state in memory only" if service.state == "memory" else f"state in {service.state}"
+    about = f"{kept}, up {span(service.uptime_s)}, version {service.version}"
+    return [
+        _two(said, "bad" if style == "bad" else "bold", f"  {about}", look),
+        *_degraded(service.degraded, look),
+    ]
+
+
+def of_upstreams(rows: Sequence[Row], look: Look) -> list[str]:
+    """Return a line for each upstream."""
+    if not rows:
+        return [
+            look.line("no upstream is declared yet: `steelyard apply FILE` declares those of a file", "warn")
+        ]
+    return table(COLUMNS, [_row(row) for row in rows], look)
+
+
+def of_overview(document: Overview, look: Look) -> list[str]:
+    """Return an upstream: its table's order, its peers, its load balancers, and its faults."""
+    return [title(document, look), *peer_table.of_overview(document, look), *around(document, look)]
+
+
+def around(document: Overview, look: Look) -> list[str]:
+    """Return the load balancers of an upstream, refused messages, and what is degraded."""
+    return [
+        *_load_balancers(document, look),
+        *_refused(document, look),
+        *_degraded(document.degraded, look),
+    ]
+
+
+def title(document: Overview, look: Look) -> str:
+    """Return an upstream's law, picker and table in one line."""
+    parts = [
+        f"law {document.law}",
+        f"picker {document.picker}",
+        f"revision {document.revision}",
+        f"table {document.term}.{document.generation}",
+    ]
+    if document.thresholds:
+        parts.append(", ".join(f"{name} {value:g}" for name, value in document.thresholds.items()))
+    name = look.paint(look.cut(document.upstream), "bold")
+    room = None if look.width is None else max(0, look.width - len(document.upstream))
+    alert = "  high load" if document.alert else ""
+    rest = f"  {', '.join(parts)}"
+    if room is None:
+        return name + rest + look.paint(alert, "bad")
+    return name + look.paint(look.cut(alert, room), "bad") + look.cut(rest, room - len(alert))
+
+
+def _two(first: str, style: Style, second: str, look: Look) -> str:
+    room = None if look.width is None else max(0, look.width - len(first))
+    return look.line(first, style) + (second if room is None else look.paint(look.cut(second, room), "dim"))
+
+
+def _row(row: Row) -> list[Cell]:
+    if not row.ready:
+        status = Cell("not ready: no tick yet", "bad")
+    elif row.degraded:
+        status = Cell(f"degraded: {'; '.join(row.degraded)}", "warn")
+    else:
+        status = Cell("ok", "good")
+    return [
+        Cell(row.name, "bold"),
+        Cell(row.law),
+        Cell(row.picker),
+        Cell(str(row.peers)),
+        Cell(str(row.revision)),
+        status,
+    ]
+
+
+def _load_balancers(document: Overview, look: Look) -> list[str]:
+    if not document.load_balancers:
+        return [look.line("no load balancer is declared: nobody reports traffic", "warn")]
+    columns = (
+        Column(heading="LOAD BALANCER"),
+        Column(heading="RUNG"),
+        Column(heading="SERVES"),
+        Column(heading="REPORT s", right=True),
+    )
+    return ["", *table(columns, [_load_balancer(*each) for each in document.load_balancers.items()], look)]
+
+
+def _load_balancer(name: str, found: LoadBalancer | None) -> list[Cell]:
+    if found is None:
+        return [Cell(name, "bold"), Cell("no report", "warn"), Cell("-"), Cell("-")]
+    rung = found.rung or "-"
+    return [
+        Cell(name, "bold"),
+        Cell(rung, "plain" if found.rung is None else RUNG_STYLES.get(rung, "bad")),
+        Cell("-" if found.order is None else f"{found.order[0]}.{found.order[1]}"),
+        Cell(f"{found.report_age_s:.1f}", "warn" if found.report_age_s > peer_table.STALE_S else "plain"),
+    ]
+
+
+def _refused(document: Overview, look: Look) -> list[str]:
+    return [look.line(f"refused: {source}: {why}", "bad") for source, why in document.refused.now.items()]
+
+
+def _degraded(lines: Sequence[str], look: Look) -> list[str]:
+    return [look.line(f"degraded: {line}", "bad") for line in lines]

@@ -1,0 +1,56 @@
+"""Why a peer has its weight: the sentence first, then every figure behind it. Pure."""
+
+import textwrap
+
+from steelyard_controller.cli.api_documents import Explanation
+from steelyard_controller.cli.terminal.numbers import figure, fixed
+from steelyard_controller.cli.terminal.style import Look
+from steelyard_controller.cli.terminal.text_table import Cell, Column, table
+
+# A longer line is hard to read even where there is room.
+READABLE = 100
+
+
+def of_explanation(upstream: str, document: Explanation, look: Look) -> list[str]:
+    """Return the whole explanation of one weight."""
+    before = "" if document.weight_before is None else f" (before: {figure(document.weight_before)})"
+    facts = [
+        ("law", document.law),
+        ("weight", f"{figure(document.weight)}{before}, {document.published} in the table"),
+        ("baseline weight", figure(document.baseline)),
+        ("score", f"{fixed(document.score, 3)}{', high load somewhere' if document.alert else ''}"),
+        ("capacity estimate", figure(document.capacity_estimate)),
+        (
+            "entropy weights",
+            ", ".join(f"{name} {weight:.2f}" for name, weight in document.entropy_weights.items()) or "-",
+        ),
+        ("clamps hit", ", ".join(document.clamps) or "none"),
+    ]
+    lines = [
+        look.line(f"{upstream}/{document.id}", "bold"),
+        *_wrapped(document.sentence, look),
+        "",
+        *_listed("", facts, look),
+    ]
+    if document.figures:
+        figures = [(name, figure(value)) for name, value in document.figures.items()]
+        lines += ["", look.line("figures", "dim"), *_listed("  ", figures, look)]
+    if document.parameters:
+        parameters = [(name, f"{value:g}") for name, value in document.parameters.items()]
+        lines += ["", look.line("parameters", "dim"), *_listed("  ", parameters, look)]
+    for law, shadow in document.shadows.items():
+        said = f"would give {shadow.sentence}" if shadow.sentence else f"would give {figure(shadow.weight)}"
+        lines += ["", look.line(f"shadow {law}", "dim"), *_wrapped(said, look)]
+    return lines
+
+
+def _listed(indent: str, facts: list[tuple[str, str]], look: Look) -> list[str]:
+    columns = (Column(heading=""), Column(heading=""))
+    rows = [[Cell(f"{indent}{name}"), Cell(value)] for name, value in facts]
+    return table(columns, rows, look)[1:]
+
+
+def _wrapped(text: str, look: Look) -> list[str]:
+    if look.width is None:
+        return [text]
+    return textwrap.wrap(text, max(20, min(look.width, READABLE)), break_on_hyphens=False)

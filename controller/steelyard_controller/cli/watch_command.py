@@ -1,0 +1,119 @@
+"""`steelyard watch`: an upstream live, over server-sent events."""
+
+import argparse
+import contextlib
+import os
+import queue
+import shutil
+import sys
+from collections import deque
+
+from steelyard_controller.cli import connection_flags
+from steelyard_controller.cli.api_client import Controllers
+from steelyard_controller.cli.api_documents import Overview, Service
+from steelyard_controller.cli.command_session import add_upstream, opened, upstream_of
+from steelyard_controller.cli.event_feed import Ended, Event, Feed, Note, Tick
+from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
+from steelyard_controller.cli.terminal.full_screen import Screen
+from steelyard_controller.cli.terminal.output import Output, can_draw
+from steelyard_controller.cli.views import live_table as view
+from steelyard_controller.cli.views import service_status as status_view
+
+# What happened last, at the foot of the screen.
+NOTES = 3
+
+
+def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "watch",
+        help="an upstream live",
+        description="Show an upstream live (GET /v1/events): a table that is drawn anew at each tick, q or "
+        "ctrl-C ends; where standard output is no terminal, a line for each tick. "
+        "--json: the overview of each tick, one a line.",
+    )
+    add_upstream(parser)
+    parser.add_argument("--count", metavar="N", help="end after N ticks")
+    connection_flags.add(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(given: argparse.Namespace) -> int:
+    count = _count(given.count)
+    with opened(given) as session:
+        upstream = upstream_of(session, given)
+        # A stream may be silent for long; a short request finds out first whether the controller answers.
+        session.controllers.get(Service, "/v1/service")
+        draws = can_draw(sys.stdout, os.environ) and not session.out.as_json
+        show = _on_screen if draws else _in_lines
+        return show(session.controllers, upstream, session.out, count)
+
+
+def _in_lines(controllers: Controllers, upstream: str, out: Output, count: int | None) -> int:
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    ticks = 0
+    with contextlib.suppress(KeyboardInterrupt), Feed(controllers, upstream, events.put):
+        while ticks != count:
+            match events.get():
+                case Tick(overview, body):
+                    ticks += 1
+                    out.answer(body, [view.line(overview)])
+                case Note(text):
+                    print(f"steelyard: {text}", file=sys.stderr, flush=True)
+                case Ended(failure):
+                    raise failure
+    return Exit.OK
+
+
+def _on_screen(controllers: Controllers, upstream: str, out: Output, count: int | None) -> int:
+    shown = _Shown()
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    with contextlib.suppress(KeyboardInterrupt), Screen() as screen:
+
+        def tell(event: Event) -> None:
+            events.put(event)
+            screen.wake()
+
+        with Feed(controllers, upstream, tell):
+            while shown.ended is None and shown.ticks != count:
+                height = shutil.get_terminal_size().lines
+                screen.draw(view.screen(shown.overview, list(shown.notes), out.look, height))
+                if "q" in screen.wait().lower():
+                    break
+                while not events.empty() and shown.ticks != count:
+                    shown.take(events.get())
+    # What was seen last stays in the terminal.
+    if shown.overview is not None:
+        out.lines(status_view.of_overview(shown.overview, out.look))
+    if shown.ended is not None:
+        raise shown.ended
+    return Exit.OK
+
+
+class _Shown:
+    """What is on the screen now."""
+
+    def __init__(self) -> None:
+        self.overview: Overview | None = None
+        self.notes: deque[str] = deque(maxlen=NOTES)
+        self.ticks = 0
+        self.ended: Failure | None = None
+
+    def take(self, event: Event) -> None:
+        """Take an event up."""
+        match event:
+            case Tick(overview, _):
+                self.overview = overview
+                self.ticks += 1
+            case Note(text):
+                self.notes.append(text)
+            case Ended(failure):
+                self.ended = failure
+
+
+def _count(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 10**9):
+        raise UsageError(f"--count {text}: give a number of ticks, such as 10")
+    return int(text)

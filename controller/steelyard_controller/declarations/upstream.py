@@ -1,0 +1,128 @@
+"""The models of a declaration: upstreams, their peers, checks and migrations.
+
+Pure. Their errors say what is wrong and how to correct it.
+"""
+
+from collections import Counter
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from steelyard_protocol import peer_address, weight_table, wire
+
+from steelyard_controller import laws
+
+Name = Annotated[str, Field(pattern=f"^{wire.NAME.pattern}$")]
+
+# What can be declared is what a weight table can carry.
+_PATH = f"^{weight_table.PATH.pattern}$"
+_HOST = f"^{weight_table.HOST.pattern}$"
+_SERVER_NAME = f"^{weight_table.SERVER_NAME.pattern}$"
+_GRPC_SERVICE = f"^{weight_table.GRPC_SERVICE.pattern}$"
+_HASH_KEY = f"^({weight_table.HASH_KEY.pattern})$"
+
+
+class Peer(BaseModel):
+    """One server of an upstream; `pin` is the percentage of the upstream's weight that a person fixed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Name
+    address: str
+    baseline: float | None = Field(default=None, gt=0, le=1e6)
+    state: weight_table.State = "up"
+    pin: float | None = Field(default=None, gt=0, lt=100)
+
+    @property
+    def has_ip(self) -> bool:
+        """Tell whether the address is an IP and a port, not a name that must be resolved."""
+        return not peer_address.parse(self.address).is_name
+
+    @field_validator("address")
+    @classmethod
+    def _has_host_and_port(cls, value: str) -> str:
+        peer_address.parse(value)
+        return value
+
+
+class Check(BaseModel):
+    """The active health check that nginx runs: a path (without `statuses` 200 to 399 are good) or gRPC's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str | None = Field(default=None, pattern=_PATH)
+    statuses: list[Annotated[int, Field(ge=100, le=599)]] | None = Field(default=None, min_length=1)
+    interval_s: float = Field(default=2.0, ge=0.1, le=3600)
+    timeout_s: float = Field(default=1.0, ge=0.05, le=60)
+    rise: int = Field(default=2, ge=1, le=100)
+    fall: int = Field(default=3, ge=1, le=100)
+    host: str | None = Field(default=None, pattern=_HOST)
+    tls: bool = False
+    tls_server_name: str | None = Field(
+        default=None, pattern=_SERVER_NAME, max_length=weight_table.MAX_SERVER_NAME
+    )
+    tls_verify: bool = True
+    grpc_service: str | None = Field(default=None, pattern=_GRPC_SERVICE)
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> "Check":
+        if conflict := weight_table.check_conflict(self.model_dump()):
+            raise ValueError(conflict)
+        return self
+
+
+# The servers that are not pinned share the rest, which must not be nothing.
+MOST_PINNED = 99
+
+
+class Blend(BaseModel):
+    """A migration to another law, `percent` of the way done."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    law: str
+    parameters: dict[str, float] = {}
+    percent: float = Field(ge=0, le=100)
+
+
+class Upstream(BaseModel):
+    """One upstream: its laws, its picker, its servers, and the load balancers that report on them.
+
+    `shadows` (law -> parameters) decide on the same snapshots, and are shown without effect.
+    Without `check` and `hash_key` those in nginx.conf hold.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    law: str = "steelyard"
+    parameters: dict[str, float] = {}
+    shadows: dict[str, dict[str, float]] = {}
+    blend: Blend | None = None
+    picker: Name = "vnswrr2"
+    hash_key: str | None = Field(default=None, pattern=_HASH_KEY)
+    check: Check | None = None
+    load_balancers: list[Name] = ["edge-1"]
+    peers: list[Peer] = []
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> "Upstream":
+        twice = sorted(peer for peer, count in Counter(peer.id for peer in self.peers).items() if count > 1)
+        if twice:
+            raise ValueError(f"peers share an id: {', '.join(twice)}; give each its own")
+        pins = sum(peer.pin or 0 for peer in self.peers)
+        if pins > MOST_PINNED:
+            raise ValueError(
+                f"the pins sum to {pins:g} %; leave at least {100 - MOST_PINNED} % to the others"
+            )
+        named = [self.law, *self.shadows, *([self.blend.law] if self.blend else [])]
+        again = sorted({law for law in named if named.count(law) > 1})
+        if again:
+            raise ValueError(f"law {', '.join(again)} is named twice among law, shadows and blend")
+        self.made_laws()
+        return self
+
+    def made_laws(self) -> dict[str, laws.Law]:
+        """Return every law that steps here by name, the live one first; raise ValueError as `laws.create`."""
+        wanted = {self.law: self.parameters, **self.shadows}
+        if self.blend:
+            wanted[self.blend.law] = self.blend.parameters
+        return {name: laws.create(name, parameters) for name, parameters in wanted.items()}

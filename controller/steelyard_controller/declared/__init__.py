@@ -1,1 +1,0 @@
-"""What is declared of upstreams and their servers, by a file or over REST. Pure."""

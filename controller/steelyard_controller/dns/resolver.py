@@ -1,0 +1,158 @@
+"""Resolves the host names in peers' addresses, in the background of the ticks. I/O only.
+
+The system's resolver may take half a minute and has no timeout, so it runs in
+threads that nobody waits for: a late answer is used when it comes.
+`resolved_names` (pure) decides what follows from the answers.
+"""
+
+import asyncio
+import contextlib
+import logging
+import math
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from steelyard_protocol import peer_address
+
+from steelyard_controller.dns import resolved_names
+from steelyard_controller.dns.resolved_names import Addressed, Resolution
+
+log = logging.getLogger("steelyard.controller")
+
+Lookup = Callable[[str], Awaitable[Sequence[str]]]
+
+# Threads that a hanging resolver can hold; at 2 ms an answer they resolve 8000 names in a second.
+MOST_AT_ONCE = 16
+
+# A name that is not declared any more is forgotten after this many times `again_s`.
+FORGET_AFTER = 10
+
+
+async def ask_system(name: str) -> Sequence[str]:
+    """Return all addresses of a name, as the system's resolver gives them; raise OSError or UnicodeError."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def tell(answers: list[str], error: Exception | None) -> None:
+        if answer.done():  # cancelled meanwhile
+            return
+        if error is None:
+            answer.set_result(answers)
+        else:
+            answer.set_exception(error)
+
+    def ask() -> None:
+        answers: list[str] = []
+        failure: Exception | None = None
+        try:
+            found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            answers = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        except (OSError, UnicodeError) as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(tell, answers, failure)
+
+    # A daemon: an executor's thread would hold up the end of the process until the resolver answers.
+    threading.Thread(target=ask, name="resolve", daemon=True).start()
+    return await answer
+
+
+class Resolver:
+    """The host names of all upstreams. `known` and `faults` may be called from any thread.
+
+    A name is resolved again after `again_s`; no answer within `timeout_s` is a fault.
+    """
+
+    def __init__(self, lookup: Lookup = ask_system, *, again_s: float = 30.0, timeout_s: float = 2.0) -> None:
+        self._lookup = lookup
+        self._again_s = again_s
+        self._timeout_s = timeout_s
+        self._known: dict[str, Resolution] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
+
+    def known(self, peers: Sequence[Addressed]) -> dict[str, str | None]:
+        """Return the IP:port of an upstream's peers by id, without waiting; None for one without any."""
+        return resolved_names.look_up(self._known, peers).by_peer
+
+    def faults(self, peers: Sequence[Addressed]) -> dict[str, str]:
+        """Return the faults of the addresses of an upstream's peers, by `name NAME` or `peer ID`."""
+        return resolved_names.look_up(self._known, peers).faults
+
+    def unanswered(self, peers: Sequence[Addressed]) -> list[Addressed]:
+        """Return the peers of names that nobody has an answer about yet, good or bad."""
+        unknown = {name for name in resolved_names.names(peers) if name not in self._known}
+        return [peer for peer in peers if peer_address.parse(peer.address).host in unknown] if unknown else []
+
+    def remember(self, ips: Mapping[str, str]) -> None:
+        """Take over the addresses of names from elsewhere, until each has an answer of its own."""
+        for name, ip in ips.items():
+            if name not in self._known:
+                self._known[name] = Resolution(ip=ip, asked_at_s=-math.inf)
+
+    async def refresh(self, now_s: float, peers: Sequence[Addressed]) -> None:
+        """Resolve the names that are due, all at once; return when all are answered, or after `timeout_s`.
+
+        `peers` are those of all upstreams. Later answers are used when they come. Never raises.
+        """
+        wanted = resolved_names.names(peers)
+        self._forget(set(wanted), now_s)
+        for name in wanted:
+            due = resolved_names.is_due(self._known.get(name), now_s=now_s, again_s=self._again_s)
+            if due and name not in self._asking:
+                self._asking[name] = asyncio.create_task(self._ask(name, now_s))
+        asked = [self._asking[name] for name in wanted if name in self._asking]
+        if asked:
+            await asyncio.wait(asked, timeout=self._timeout_s)
+
+    async def close(self) -> None:
+        """Cancel look-ups that are still running."""
+        asking = list(self._asking.values())
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    async def _ask(self, name: str, now_s: float) -> None:
+        # The slot is held until the answer comes, however late: hanging look-ups count.
+        try:
+            async with self._slots:
+                answer = asyncio.ensure_future(self._lookup(name))
+                try:
+                    done, _ = await asyncio.wait([answer], timeout=self._timeout_s)
+                    if not done:
+                        self._failed(name, f"no answer within {self._timeout_s:g} s", now_s)
+                    self._answered(name, await answer, now_s)
+                except (OSError, UnicodeError) as error:  # the latter: a name that cannot be one
+                    self._failed(name, _said(error), now_s)
+                finally:
+                    answer.cancel()
+        finally:
+            del self._asking[name]
+
+    def _answered(self, name: str, answers: Sequence[str], now_s: float) -> None:
+        self._take(name, resolved_names.answered(self._known.get(name), answers, asked_at_s=now_s))
+
+    def _failed(self, name: str, why: str, now_s: float) -> None:
+        self._take(name, resolved_names.failed(self._known.get(name), why, asked_at_s=now_s))
+
+    def _take(self, name: str, now: Resolution) -> None:
+        before = self._known.get(name)
+        self._known[name] = now
+        if now.fault is not None:
+            if before is None or before.fault is None:
+                log.warning("name %s %s", name, now.fault)
+        elif before is not None and before.ip not in {None, now.ip}:
+            log.info("name %s is %s now, and was %s", name, now.ip, before.ip)
+        elif before is not None and before.fault is not None:
+            log.info("name %s is resolved again: %s", name, now.ip)
+
+    def _forget(self, wanted: set[str], now_s: float) -> None:
+        old = now_s - FORGET_AFTER * self._again_s
+        for name in [name for name, known in self._known.items() if known.asked_at_s < old]:
+            if name not in wanted:
+                del self._known[name]
+
+
+def _said(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -1,0 +1,88 @@
+"""Run several laws at once: the live one and its shadows; and blend two laws' weights in a migration.
+
+Pure. A shadow law steps on the same snapshots and keeps its own memory, so that
+it can become the live one without warming up. A migration goes from 0 to 100 %:
+
+    W_j = (1 - percent/100) W_from,j + (percent/100) W_to,j
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.law import Law
+from steelyard_controller.laws.memory import Memory
+from steelyard_controller.laws.quantize import quantize
+from steelyard_controller.laws.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """The memories and the decisions after one tick, by the laws' names."""
+
+    memories: Mapping[str, Memory]
+    decisions: Mapping[str, Decision]
+
+
+def step_all(laws: Mapping[str, Law], memories: Mapping[str, Memory], snapshot: Snapshot) -> StepResult:
+    """Step every law on the same snapshot; a law without a memory starts with the empty one."""
+    next_memories: dict[str, Memory] = {}
+    decisions: dict[str, Decision] = {}
+    for name, law in laws.items():
+        memory = memories.get(name)
+        next_memories[name], decisions[name] = law.step(law.start() if memory is None else memory, snapshot)
+    return StepResult(memories=next_memories, decisions=decisions)
+
+
+def blend(before: Decision, after: Decision, percent: float) -> Decision:
+    """Return the decision that is `percent` of the way from one law's to another's.
+
+    0 and 100 are the decisions themselves. Raises ValueError for a percentage out of 0..100, and
+    for decisions on different peers: the caller's bug.
+    """
+    if not 0 <= percent <= 100:
+        raise ValueError(f"a blend of {percent:g} %; give 0 to 100")
+    if before.ids != after.ids:
+        raise ValueError("the two decisions are not about the same peers")
+    if percent == 0:
+        return before
+    if percent == 100:
+        return after
+    part = percent / 100.0
+    # The two laws may have been given a different S.
+    weights = (1.0 - part) * before.weights * (after.total / before.total) + part * after.weights
+    # Both laws kept the pins; neither a different S nor rounding may move them.
+    pinned = ~np.isnan(after.columns["pinned"])
+    weights[pinned] = after.weights[pinned]
+    if not pinned.all():
+        weights[~pinned] *= (after.total - weights[pinned].sum()) / weights[~pinned].sum()
+    published = quantize(weights, after.total)
+    if pinned.any() and not pinned.all():
+        published[pinned] = after.published[pinned]
+        published[~pinned] = quantize(weights[~pinned], after.total - int(published[pinned].sum()))
+    return Decision(
+        t_s=after.t_s,
+        law=f"{before.law}+{after.law}",
+        ids=after.ids,
+        weights=weights,
+        published=published,
+        total=after.total,
+        baseline=after.baseline,
+        score=after.score,
+        alert=after.alert,
+        entropy_weights=after.entropy_weights,
+        capacity_estimate=after.capacity_estimate,
+        columns={
+            **after.columns,
+            "weight_from": before.weights,
+            "weight_to": after.weights,
+            "weight_before": (1.0 - part) * before.columns["weight_before"]
+            + part * after.columns["weight_before"],
+            "blend": np.full(len(weights), part),
+        },
+        by_indicator=after.by_indicator,
+        parameters=after.parameters,
+        parts=((1.0 - part, before), (part, after)),
+    )

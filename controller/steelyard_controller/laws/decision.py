@@ -1,0 +1,44 @@
+"""A law's decision: the weights, and every figure that led to each peer's weight.
+
+Pure. Columns like the snapshot's; `explanation.explain` turns one row into words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from steelyard_controller.laws.snapshot import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One law's decision on one snapshot; k peers in the snapshot's order.
+
+    weights        k, positive, sum to `total` (S)
+    published      k integers >= 1: `weights` by largest remainder to S. They are what the table has
+    baseline       k, W_S, on the scale of `weights`
+    score          k, U (eq 6); NaN where it is not known
+    alert          whether the law is in its high-load mode
+    entropy_weights    4, of the indicators; they sum to 1
+    capacity_estimate  k, the law's estimate of what a peer can do, in requests per busy second
+                   (NaN where the law has none)
+    columns        k each: whatever else explains a weight, by name; a clamp is 0 or 1
+    by_indicator   4 each: range, entropy, credit of the indicators, where the law has them
+    parameters     the law's thresholds and parameters, by the letters of docs/control-law.md
+    parts          of a blend: (fraction, decision) of the two laws that were blended
+    """
+
+    t_s: float
+    law: str
+    ids: tuple[str, ...]
+    weights: Floats
+    published: Ints
+    baseline: Floats
+    score: Floats
+    alert: bool
+    entropy_weights: Floats
+    capacity_estimate: Floats
+    columns: Mapping[str, Floats]
+    parameters: Mapping[str, float]
+    total: int
+    by_indicator: Mapping[str, Floats] = field(default_factory=dict)
+    parts: "tuple[tuple[float, Decision], ...]" = ()

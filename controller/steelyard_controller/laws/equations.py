@@ -1,0 +1,164 @@
+"""The paper's equations 1 to 8, with the cases defined that it leaves open.
+
+Pure arithmetic: no I/O, no clock, no settings. Qin, Wang, Yuan, Zhong,
+"Research on Nginx Dynamic Load Balancing Algorithm". Rows are peers j = 1..k,
+columns are indicators i (cpu, net, io, mem); NaN is "not measured".
+
+    Y_ij = (X_ij - min_j X_ij) / (max_j X_ij - min_j X_ij)            (1)
+    p_ij = Y_ij / sum_j Y_ij                                          (2)
+    E_i  = -1/ln(k) sum_j p_ij ln p_ij              0 ln 0 = 0        (3)
+    W_i  = (1 - E_i) q_i / sum_i (1 - E_i) q_i                        (4)
+    W_Sj = S sum_i W_i cap_ij / sum_j cap_ij                          (5)
+    U_j  = sum_i W_i (1 - X_ij)                                       (6)
+    F_j  = U_j / sum_j U_j                                            (7)
+    W_j  = F_j W_Sj  of high and low nodes, W_Sj of the others        (8)
+
+An indicator on which all peers are equal gets E = 1, hence W = 0; where that
+holds for all, W = 1/4 each. k is, for each indicator, the number of peers that
+measure it; with fewer than two there is nothing to compare.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard_controller.laws.snapshot import Bools, Floats, Ints
+
+INDICATORS = ("cpu", "net", "io", "mem")
+"""The order of every column over indicators; the same as in the sample record."""
+
+EQUAL = np.full(len(INDICATORS), 1.0 / len(INDICATORS))
+
+# Below this range readings differ by rounding only, and eq 1 would blow that up to 0..1.
+SMALLEST_RANGE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How far each indicator tells the peers apart (eqs 1-3): k x 4, k x 4, 4, 4."""
+
+    normalized: Floats
+    proportions: Floats
+    entropy: Floats
+    range: Floats
+
+
+def spread(busy: Floats) -> Spread:
+    """Apply eqs 1-3 to utilizations, k x 4, NaN where an indicator is not measured."""
+    measured = ~np.isnan(busy)
+    count = measured.sum(axis=0)
+    low = np.min(busy, axis=0, where=measured, initial=np.inf)
+    high = np.max(busy, axis=0, where=measured, initial=-np.inf)
+    extent = np.where(count > 0, high - low, 0.0) if len(busy) else np.zeros(busy.shape[1])
+    tells = (extent >= SMALLEST_RANGE) & (count >= 2)
+    normalized = np.zeros_like(busy)
+    np.divide(busy - np.where(tells, low, 0.0), extent, out=normalized, where=measured & tells)
+    proportions = np.zeros_like(busy)
+    equal = np.broadcast_to(1.0 / np.maximum(count, 1), busy.shape)
+    np.copyto(proportions, equal, where=measured & ~tells)
+    sums = np.where(tells, normalized.sum(axis=0), 1.0)
+    np.divide(normalized, sums, out=proportions, where=measured & tells)
+    return Spread(
+        normalized=normalized,
+        proportions=proportions,
+        entropy=np.where(tells, _entropy(proportions, count), 1.0),
+        range=extent,
+    )
+
+
+def _entropy(proportions: Floats, count: Ints) -> Floats:
+    """Return eq 3 per column; a column of fewer than two peers reads 1."""
+    terms = np.zeros_like(proportions)
+    np.log(proportions, out=terms, where=proportions > 0)
+    terms *= proportions
+    scale = np.log(np.maximum(count, 2))
+    entropy: Floats = np.clip(-terms.sum(axis=0) / scale, 0.0, 1.0)
+    return entropy
+
+
+def entropy_weights(entropy: Floats, credit: Floats | None = None) -> Floats:
+    """Return eq 4: indicator weights that sum to 1, 1/4 each where no indicator tells anything.
+
+    `credit` q_i in 0..1 scales what an indicator may claim (the paper has none: 1).
+    """
+    divergence: Floats = (1.0 - entropy) * (1.0 if credit is None else credit)
+    total = float(divergence.sum())
+    return divergence / total if total > SMALLEST_RANGE else np.full(len(entropy), 1.0 / len(entropy))
+
+
+def hardware_shares(indicator_weights: Floats, capacity: Floats) -> Floats:
+    """Return eq 5 without its S: the share of each of k peers in the whole hardware; sums to 1.
+
+    `capacity` is k x 4, absolute. A column that is 0 everywhere is shared equally. A figure that
+    is not known (NaN) is left out: a peer is judged by the columns it knows, a peer that knows
+    none is taken for an average one.
+    """
+    k = len(capacity)
+    known = ~np.isnan(capacity)
+    count = known.sum(axis=0)
+    figures = np.where(known, capacity, 0.0)
+    totals = figures.sum(axis=0)
+    # Scaled by the part of the peers that know the column, so that its mean is 1/k whoever knows it.
+    share = np.divide(figures, totals, out=np.full(figures.shape, 1.0 / max(k, 1)), where=totals > 0)
+    share = np.where(totals > 0, share * (count / max(k, 1)), share)
+    weights = _over_the_known(indicator_weights, known)
+    weight = weights.sum(axis=1)
+    shares: Floats = np.divide(
+        (share * weights).sum(axis=1), weight, out=np.full(k, 1.0 / max(k, 1)), where=weight > 0
+    )
+    total = float(shares.sum())
+    equal: Floats = np.full(k, 1.0 / max(k, 1))
+    return shares / total if total > 0 else equal
+
+
+def residual_score(indicator_weights: Floats, residual: Floats) -> Floats:
+    """Return eq 6, k: the weighted residual over the indicators that each peer measures.
+
+    `residual` is k x 4. A peer that measures nothing scores NaN.
+    """
+    measured = ~np.isnan(residual)
+    weights = _over_the_known(indicator_weights, measured)
+    weight = weights.sum(axis=1)
+    total = (weights * np.where(measured, residual, 0.0)).sum(axis=1)
+    score: Floats = np.divide(total, weight, out=np.full(len(residual), np.nan), where=weight > 0)
+    return score
+
+
+def _over_the_known(indicator_weights: Floats, known: Bools) -> Floats:
+    """Return the indicator weights of each peer, k x 4: 0 for what it does not know.
+
+    A peer that knows only indicators of weight 0 is judged by them equally.
+    """
+    weights = np.where(known, indicator_weights, 0.0)
+    blind = weights.sum(axis=1, keepdims=True) <= 0
+    return np.where(blind, known.astype(np.float64), weights)
+
+
+def score_shares(score: Floats) -> Floats:
+    """Return eq 7, k: each peer's share of the summed score; NaN where the score is; equal if all are 0."""
+    known = ~np.isnan(score)
+    total = score.sum(where=known)
+    equal: Floats = np.where(known, 1.0 / max(int(known.sum()), 1), np.nan)
+    shares: Floats = score / total if total > 0 else equal
+    return shares
+
+
+def load_classes(score: Floats, high: float, low: float, judged: Bools | None = None) -> tuple[Bools, Bools]:
+    """Return who is a high-load node (U <= H) and who a low-load one (U >= L), k each.
+
+    Low-load nodes matter only while a high-load one exists. Peers outside `judged` and those
+    without a score are neither.
+    """
+    known = ~np.isnan(score) if judged is None else judged & ~np.isnan(score)
+    highly = known & (score <= high)
+    lowly = known & (score >= low) & bool(highly.any())
+    return highly, lowly & ~highly
+
+
+def adjusted_weights(baseline: Floats, shares: Floats, adjusted: Bools, scale: float = 1.0) -> Floats:
+    """Return eq 8, k: F_j W_Sj (times `scale`) for the `adjusted` nodes, W_Sj for the others.
+
+    As printed (scale 1) the result does not sum to S: an adjusted node shrinks k-fold against an
+    untouched one. `scale` = k is the variant that compares like with like.
+    """
+    return np.where(adjusted, np.where(np.isnan(shares), 1.0, shares * scale) * baseline, baseline)

@@ -1,0 +1,59 @@
+"""Round weights to integers: by largest remainder, none below the floor.
+
+Pure arithmetic: no I/O, no clock, no settings.
+
+    q_j   = max(floor(S w_j / sum w), 1)
+    left  = S - sum q      > 0: one more each for the largest remainders, ties by position
+                           < 0: the largest pay for the raised floors, unit by unit
+
+O(k log k): what the largest pay is computed as a level to cut to, not unit by unit.
+"""
+
+import numpy as np
+
+from steelyard_controller.laws.snapshot import Floats, Ints
+
+
+def quantize(weights: Floats, total: int, floor: int = 1) -> Ints:
+    """Return k integers that sum to `max(total, k * floor)`, each at least `floor`.
+
+    `weights` are non-negative and finite, in any scale; all zero means equal.
+    """
+    k = len(weights)
+    if k == 0:
+        return np.empty(0, dtype=np.int64)
+    total = max(total, k * floor)
+    positive = np.maximum(weights, 0.0)
+    scale = positive.sum()
+    exact = (positive / scale if scale > 0 else np.full(k, 1.0 / k)) * total
+    whole = np.floor(exact)
+    published: Ints = np.maximum(whole.astype(np.int64), floor)
+    left = total - int(published.sum())
+    if left > 0:
+        # A stable sort: of equal remainders the earlier position comes first.
+        order = np.argsort(-(exact - whole), kind="stable")
+        published[order[:left]] += 1
+    elif left < 0:
+        return _take_from_the_largest(published, -left)
+    return published
+
+
+def _take_from_the_largest(published: Ints, excess: int) -> Ints:
+    """Take `excess` units, always one from what is then the largest (the first of equals).
+
+    The end of that is a level: everything above it is cut to it, and what the last round
+    took too much goes back to the last of those that were cut.
+    """
+    descending = np.sort(published)[::-1]
+    # cut[m]: units freed when the m + 1 largest are cut down to the next one's height.
+    heights = np.append(descending[1:], 0)
+    cut = np.cumsum((descending - heights) * np.arange(1, len(descending) + 1))
+    m = int(np.searchsorted(cut, excess)) + 1
+    freed_before = int(cut[m - 2]) if m > 1 else 0
+    level = int(descending[m - 1]) - -(-(excess - freed_before) // m)
+    result: Ints = np.minimum(published, level)
+    surplus = int((published - result).sum()) - excess
+    # Unit by unit, ties are cut first to last; so the last of them were not yet cut.
+    cut_ones = np.flatnonzero(published > level)
+    result[cut_ones[len(cut_ones) - surplus :]] += 1
+    return result

@@ -1,0 +1,147 @@
+"""The snapshot that a law decides on at one tick: a table with a row for each peer.
+
+Pure. The rows are columns of numpy arrays, because a law must step 10,000
+peers in some tens of milliseconds. Missing figures are NaN, never a guess:
+
+- a row of `utilization` that is all NaN: no new sample of that peer this tick;
+- a single NaN in a row: that indicator cannot be measured there;
+- `completed` NaN: no traffic report for that peer this tick.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+# CPU may exceed its limit, but 64 times is a broken reader (the same bound as in the wire format).
+MAX_UTILIZATION = 64.0
+
+# No real count or capacity is larger; sums of 10,000 of them stay exact enough.
+MAX_FIGURE = 1e15
+
+# Smaller figures count as 0 (a request in thirty years, a nanosecond), so that no quotient overflows.
+SMALLEST_FIGURE = 1e-9
+
+
+def _no_floats() -> Floats:
+    return np.empty(0)
+
+
+def _no_bools() -> Bools:
+    return np.empty(0, dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The inputs of one tick, k peers by 4 indicators (cpu, net, io, mem).
+
+    ids            k names, unique; the order of every other column
+    tick_s         T, seconds since the previous tick
+    utilization    k x 4, 0..1 (CPU may exceed 1)
+    sample_age_ticks   k, how many ticks ago the sample's window ended: that of the report of age 0 then
+    capacity       k x 4 absolute: cores, bytes/s, IO/s, bytes; NaN where unknown
+    baseline       k, the operator's weights; NaN: derive from capacity (eq 5)
+    report_age_ticks   how many ticks ago the traffic report's window ended
+    completed, failed, in_flight   k, requests per window, and at its end, all load balancers summed
+    latency_s      k, time to the response's header, of a usual request (the mean of the load balancers'
+                   medians, by requests); NaN where nothing was completed
+    leaving        k, the agent said that the server is being stopped
+
+    Optional; what is not given is filled in:
+
+    eligible       k, False for a peer that gets no requests now (drain, down, backup): it keeps
+                   a weight, but others are not compared with it, and it learns nothing (default: all True)
+    pinned         k, a weight that a person fixed, on the scale of `Decision.weights` (of S);
+                   NaN: not pinned (default). The others share what is left
+    published      k, the weights that traffic really follows, in any scale, where another law is
+                   live; NaN: those of this law's own last decision (default)
+
+    Raises ValueError when a column has the wrong shape or an id comes twice: the caller's bug.
+    """
+
+    t_s: float
+    ids: tuple[str, ...]
+    utilization: Floats
+    sample_age_ticks: Ints
+    capacity: Floats
+    baseline: Floats
+    completed: Floats
+    failed: Floats
+    in_flight: Floats
+    latency_s: Floats
+    leaving: Bools
+    report_age_ticks: int = 0
+    tick_s: float = 1.0
+    eligible: Bools = field(default_factory=_no_bools)
+    pinned: Floats = field(default_factory=_no_floats)
+    published: Floats = field(default_factory=_no_floats)
+
+    def __post_init__(self) -> None:
+        k = len(self.ids)
+        if len(set(self.ids)) != k:
+            raise ValueError("an id comes twice in the snapshot")
+        if self.eligible.shape != (k,) and self.eligible.size == 0:
+            object.__setattr__(self, "eligible", np.ones(k, dtype=np.bool_))
+        for name in ("pinned", "published"):
+            if getattr(self, name).shape != (k,) and getattr(self, name).size == 0:
+                object.__setattr__(self, name, np.full(k, np.nan))
+        for name in ("utilization", "capacity"):
+            if getattr(self, name).shape != (k, 4):
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not ({k}, 4)")
+        for name in _COLUMNS:
+            if getattr(self, name).shape != (k,):
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not ({k},)")
+
+
+_COLUMNS = (
+    "sample_age_ticks",
+    "baseline",
+    "completed",
+    "failed",
+    "in_flight",
+    "latency_s",
+    "leaving",
+    "eligible",
+    "pinned",
+    "published",
+)
+
+
+def cleaned(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with every impossible figure turned into "not known" (NaN).
+
+    A broken reader sends infinite, negative and absurdly large figures; with them one agent could move
+    the weights of the whole upstream. Absurdly small figures become 0.
+    """
+    report_age = snapshot.report_age_ticks
+    return replace(
+        snapshot,
+        utilization=_within(snapshot.utilization, 0.0, MAX_UTILIZATION),
+        capacity=_within(snapshot.capacity, 0.0, MAX_FIGURE),
+        baseline=_within(snapshot.baseline, 1.0 / MAX_FIGURE, MAX_FIGURE),
+        completed=_within(snapshot.completed, 0.0, MAX_FIGURE),
+        failed=_within(snapshot.failed, 0.0, MAX_FIGURE),
+        in_flight=_within(snapshot.in_flight, 0.0, MAX_FIGURE),
+        latency_s=_within(snapshot.latency_s, 0.0, MAX_FIGURE),
+        sample_age_ticks=np.maximum(snapshot.sample_age_ticks, 0),
+        report_age_ticks=max(0, report_age),
+        # A tick far from its period comes from a stalled or stepped clock; no memory may fade for that.
+        tick_s=min(max(snapshot.tick_s, 0.01), 60.0) if np.isfinite(snapshot.tick_s) else 1.0,
+        pinned=_within(snapshot.pinned, 1.0 / MAX_FIGURE, MAX_FIGURE),
+        published=_within(snapshot.published, 0.0, MAX_FIGURE),
+    )
+
+
+def measured_rows(table: Floats) -> Bools:
+    """Tell for each row whether any figure in it is known."""
+    rows: Bools = np.any(~np.isnan(table), axis=1)
+    return rows
+
+
+def _within(column: Floats, low: float, high: float) -> Floats:
+    known = np.where((column >= low) & (column <= high), column, np.nan)
+    return known if low > 0 else np.where(known < SMALLEST_FIGURE, 0.0, known)

@@ -1,0 +1,108 @@
+"""The change test: do the recent windows contradict the evidence from before them (step 5)? Pure."""
+
+import numpy as np
+
+from steelyard_controller.laws.snapshot import Bools, Floats, Ints
+from steelyard_controller.laws.steelyard.request_cost import BUSY, FADED, IDLE_LOAD, REQUESTS, SECONDS, split
+from steelyard_controller.laws.steelyard.steelyard_parameters import (
+    CHANGE_WINDOWS,
+    FRESH_WINDOWS,
+    RECENT_WINDOWS,
+    SteelyardParameters,
+)
+
+# The two windows of a pair begin up to this part of their length apart.
+PHASE_PART = 0.5
+# Fewer requests in a window than this say nothing about their dispersion or about queues.
+FEWEST_REQUESTS = 5.0
+# One outlier may raise the dispersion this much a tick, not without bound.
+OUTLIER = 9.0
+SMALLEST_DISPERSION = 0.3
+
+
+def contradiction(
+    recent: Floats,
+    before: Floats,
+    cost: Floats,
+    freed: Bools,
+    dispersion: float,
+    tick: int,
+    fade: float,
+    p: SteelyardParameters,
+) -> tuple[Floats, Ints]:
+    """Return the largest z over the windows, k, and how many of them to begin anew from, k.
+
+    Each is compared with the evidence from before it, `before` less what the recent windows are of it. A
+    load that is too large is a loss, and waits for nobody: the windows end now. One that is too small waits
+    for the window after them: sample and report need not begin at one moment, and where traffic ends, one
+    of the two may have the idleness of what follows. Only of a peer that was full it is believed at once.
+    """
+    k = len(cost)
+    tests = [(windows, after) for windows in CHANGE_WINDOWS for after in (0, 1) if windows + after <= tick]
+    if not tests:
+        return np.zeros(k), np.ones(k, dtype=np.int64)
+    by_window = recent.reshape(k, RECENT_WINDOWS, 3)
+    counts = by_window[:, :, REQUESTS]
+    # What the windows from each on, without the present one, are of the sums: the last of them whole.
+    ages = fade ** np.arange(RECENT_WINDOWS - 2, -1, -1)
+    faded = np.cumsum((by_window[:, :-1] * ages[:, None])[:, ::-1], axis=1)[:, ::-1]
+    # A row for each test: of few peers, all of them at once take a third of the time of one after the other.
+    earlier = np.repeat(before[None], len(tests), axis=0)
+    tested, apart = np.empty((len(tests), k, 3)), np.empty((len(tests), k))
+    for row, (windows, after) in enumerate(tests):
+        end = RECENT_WINDOWS - after
+        first = end - windows
+        if first < RECENT_WINDOWS - 1:
+            earlier[row, :, :3] = np.maximum(before[:, :3] - faded[:, first], 0.0)
+        tested[row] = by_window[:, first:end].sum(axis=1)
+        if after == 0:
+            apart[row] = np.abs(counts[:, -1] - counts[:, -2])
+        else:
+            # Whichever begins later has what comes after the windows, and lacks their first moments.
+            apart[row] = np.maximum(
+                np.abs(counts[:, first] - counts[:, -1]), np.abs(counts[:, first - 1] - counts[:, end - 1])
+            )
+    e, w = split(earlier, cost, p.l0)
+    n, busy_s, seconds = np.moveaxis(tested, 2, 0)
+    expected = n * e + seconds * w
+    of_earlier = n * n / np.maximum(earlier[..., REQUESTS], 1.0)
+    variance = (n + of_earlier) * dispersion * e * e + (p.eps * expected) ** 2 + (IDLE_LOAD * seconds) ** 2
+    is_loss = busy_s > expected
+    waits = np.array([after == 1 for _, after in tests])[:, None]
+    is_last = np.array([test == (1, 0) for test in tests])[:, None]
+    told = np.where(waits, ~is_loss, is_loss | (freed & is_last))
+    variance = np.where(is_loss, variance, variance + (PHASE_PART * apart * e) ** 2)
+    known = told & (seconds > 0) & (earlier[..., SECONDS] > 0.5 * before[:, SECONDS])
+    each = np.where(known, np.abs(busy_s - expected) / np.sqrt(np.maximum(variance, FADED**2)), 0.0)
+    z = each.max(axis=0)
+    begin = np.array([min(windows + after, FRESH_WINDOWS) for windows, after in tests])
+    return z, np.where(z > 0, begin[each.argmax(axis=0)], 1)
+
+
+def last_windows(recent: Floats, windows: Ints) -> tuple[Floats, Floats]:
+    """Return the recent windows without those before the last few, k x 3 RECENT_WINDOWS, and their sums."""
+    kept = np.arange(RECENT_WINDOWS) >= RECENT_WINDOWS - windows[:, None]
+    by_window = recent.reshape(len(recent), RECENT_WINDOWS, 3) * kept[:, :, None]
+    return by_window.reshape(recent.shape), by_window.sum(axis=1)
+
+
+def dispersion_after(
+    before: float, telling: Bools, recent: Floats, e: Floats, w: Floats, part: float
+) -> float:
+    """Return disp: how much more the load of a count scatters than a Poisson's would.
+
+    From one window to the next, so that a change of the server itself is not taken for scatter.
+    """
+    then, now = recent[:, -6:-3], recent[:, -3:]
+    telling = telling & (then[:, REQUESTS] >= FEWEST_REQUESTS)
+    if not telling.any():
+        return before
+    each = [
+        (each[telling, BUSY] - each[telling, SECONDS] * w[telling]) / each[telling, REQUESTS]
+        for each in (then, now)
+    ]
+    parts = 1.0 / then[telling, REQUESTS] + 1.0 / now[telling, REQUESTS]
+    scatter = ((each[1] - each[0]) / e[telling]) ** 2 / parts
+    return max(
+        SMALLEST_DISPERSION, before + part * (float(np.minimum(scatter, OUTLIER * before).mean()) - before)
+    )

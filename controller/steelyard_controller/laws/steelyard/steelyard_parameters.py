@@ -1,0 +1,125 @@
+"""The parameters of the law `steelyard`, and the schema of its memory.
+
+Pure. The letters are those of docs/control-law.md.
+"""
+
+from dataclasses import dataclass
+
+from steelyard_controller.laws.memory import Column, Scalar, Schema
+from steelyard_controller.laws.pairing import RING
+from steelyard_controller.laws.parameters import SHARED_S, parameter
+
+NAN = float("nan")
+
+CHANGE_WINDOWS = (1, 2, 4, 8)
+"""Windows the change test looks at: 1 catches a loss at once, 8 a small change or one in thin traffic."""
+
+FRESH_WINDOWS = 4
+"""At most so many of them are begun from anew: of 8 the first may be from before the change."""
+
+RECENT_WINDOWS = CHANGE_WINDOWS[-1] + 2
+"""Those, the one before and the one after."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteelyardParameters:
+    """The parameters of the law `steelyard`."""
+
+    tau: float = parameter(30.0, 1, 3600, "s", "memory of the evidence: quiet weights; change is detected")
+    n0: float = parameter(10.0, 0.1, 1e6, "requests", "worth of the prior at the baseline weight")
+    l0: float = parameter(
+        0.1, 0.001, 1, "load", "own load below which a load that nobody expected is somebody else's"
+    )
+    h_hot: float = parameter(3.0, 1, 100, "sigma", "change test of a peer beyond H or L: eager")
+    h_cold: float = parameter(
+        4.5, 1, 100, "sigma", "change test otherwise: one false alarm in days, not hours"
+    )
+    eps: float = parameter(
+        0.05, 0, 1, "ratio", "model error that the change test forgives however many requests"
+    )
+    beta: float = parameter(0.02, 0.0001, 1, "1/s", "how fast the dispersion of the counts is learnt")
+    H: float = parameter(0.3, 0, 0.99, "score", "the paper's high-load threshold: alert when U <= H")
+    L: float = parameter(
+        0.4, 0, 1, "score", "the paper's low-load threshold; above H (by 0.1 if only H is set)"
+    )
+    hyst: float = parameter(0.05, 0, 1, "score", "added to H while in alert, so that it does not flutter")
+    gamma: float = parameter(
+        0.9, 0, 1, "ratio", "part of the bottleneck in U: idle indicators dilute the paper's"
+    )
+    R0: float = parameter(0.1, 0.001, 1, "load", "range below which an indicator's differences are noise")
+    phi: float = parameter(0.2, 0, 1, "ratio", "part of the entropy weights that stays equal, so none dies")
+    tau_W: float = parameter(30.0, 0, 3600, "s", "memory of the entropy weights")
+    alpha: float = parameter(0.5, 0.01, 1, "ratio", "smoothing of residuals, a new sample's part")
+    knee_mem: float = parameter(
+        0.8, 0, 0.99, "load", "memory is a stock: below this a fuller cache is not load"
+    )
+    d_sat: float = parameter(1.0, 0.01, 60, "s", "backlog above the mean that counts as fully busy")
+    kappa: float = parameter(
+        5.0, 1, 1000, "ratio", "latency over the median's that is slow, not just different"
+    )
+    tau_e: float = parameter(
+        10.0, 1, 3600, "s", "memory of failures: a mended server is back within 3 of these"
+    )
+    m_min: float = parameter(0.02, 1e-6, 1, "of W_S", "floor: enough requests to see that a peer got better")
+    z_max: float = parameter(
+        4.0, 0, 20, "ln", "ceiling, e^4 = 55 times W_S: a wrong baseline, not a broken reader"
+    )
+    ramp: float = parameter(30.0, 0, 3600, "s", "slow start of new and recovered peers; 0: none")
+    aggression: float = parameter(
+        1.0, 0.1, 10, "exponent", "of slow start, as Envoy's: 1 is linear, more is faster"
+    )
+    join_min: float = parameter(
+        0.1, 0.01, 1, "ratio", "where slow start begins, as Envoy's min_weight_percent"
+    )
+    S: float = parameter(*SHARED_S)
+
+
+# No published constant of the design, only bounds of the drain (step 6) and weights of its evidence.
+DRAIN_UP, DRAIN_MAX = 0.1, 0.95
+DRAIN_SHORTEST_S = 3.0
+FAILURE_PRIOR = 5.0  # n_e: five requests' worth of "fine" before a ratio of failures means much
+SLOW_PRIOR = 10.0  # requests: a single slow one, a hundred times the median, takes 3 %; thirty tell
+FAILURE_POWER = 3.0  # p_e: half the requests failing is an eighth of the weight
+REPORT_PATIENCE_TICKS = 3
+SAMPLE_PATIENCE_TICKS = 3
+
+SCHEMA = Schema(
+    law="steelyard",
+    version=2,
+    columns={
+        "sums": Column(width=4),
+        "recent": Column(width=3 * RECENT_WINDOWS),
+        "requests": Column(),
+        "cost": Column(initial=NAN),
+        "windows": Column(),
+        "J": Column(),
+        "cores": Column(initial=NAN),
+        "restarts": Column(),
+        "W": Column(initial=NAN),
+        "Q": Column(),
+        "ok": Column(),
+        "bad": Column(),
+        "lat": Column(initial=NAN),
+        "busy": Column(high=1.0),
+        "seen_s": Column(),
+        "gone_s": Column(),
+        "sampleless_ticks": Column(),
+        "rs": Column(initial=NAN, width=4, high=1.0),
+        "load_ring": Column(initial=NAN, width=RING, high=1.0),
+        "count_ring": Column(initial=NAN, width=RING),
+        "in_flight_ring": Column(initial=NAN, width=RING),
+    },
+    scalars={
+        "tick": Scalar(),
+        "alert": Scalar(high=1.0),
+        "disp": Scalar(initial=1.0),
+        "in_flight_at_half": Scalar(initial=1.0),
+        "X": Scalar(),
+        # Before the first report: as if the last one were long ago.
+        "reportless_ticks": Scalar(initial=99.0),
+        "W_cpu": Scalar(initial=0.25, high=1.0),
+        "W_net": Scalar(initial=0.25, high=1.0),
+        "W_io": Scalar(initial=0.25, high=1.0),
+        "W_mem": Scalar(initial=0.25, high=1.0),
+    },
+)

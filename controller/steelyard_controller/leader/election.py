@@ -1,0 +1,174 @@
+"""Leader election: take the lease, renew it, and notice that it is lost.
+
+One `step` each third of a lease: a standby asks whether the lease is free, the
+leader renews it. The lease counts from before the request that took it, on
+this machine's own clock, so it ends here before it ends in Redis.
+
+A leader whose lease has run out unanswered (Redis away, or this process
+paused) is *uncertain*. It asks Redis before anything else; while Redis does
+not answer it goes on, because then nobody else can take the lease either,
+unless Redis is away from this machine alone: then Memcached holds a table of a
+higher term, and the tick loop, which reads before it publishes, ends this lead.
+The same holds for a Redis that answers and takes no writes (a replica, its disk
+full): the lease runs out there, and nobody can take it.
+
+A store that was wiped knows neither who led nor what was declared. The
+controller that led still knows, so it takes the lease at once, and the others
+wait for it, for `PATIENCE_LEASES`: they would begin with no upstream at all.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from steelyard_controller.faults import Faults
+from steelyard_controller.store.interface import Store, Unavailable
+from steelyard_controller.store.lease import Lease
+from steelyard_controller.store.saved_state import NewerVersion
+
+log = logging.getLogger("steelyard.controller")
+
+# One for the earlier leader to notice, which asks each third of a lease; one more for a slow start of Redis.
+PATIENCE_LEASES = 2
+
+# A controller that took the lease and then failed to take over leaves it to others for this long.
+REST_LEASES = 2
+
+
+class Election:
+    """This controller as a candidate; `clock` is monotonic and runs on while the process is stopped."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        holder: str,
+        boot: str,
+        url: str,
+        lease_s: float,
+        clock: Callable[[], float],
+        unix: Callable[[], float],
+        faults: Faults,
+    ) -> None:
+        self.lease: Lease | None = None
+        """This controller's lease; None while it does not lead."""
+        self.seen: Lease | None = None
+        """The leader's lease as last seen, this controller's or another's; None: nobody's, or not known."""
+        self._store = store
+        self._draft = Lease(holder=holder, boot=boot, url=url, term=0)
+        self._lease_s = lease_s
+        self._clock = clock
+        self._unix = unix
+        self._faults = faults
+        self._until_s = 0.0
+        self._asked_s = -math.inf
+        self._rest_until_s = 0.0
+        self._empty_since_s: float | None = None
+        self._highest = 0
+        self._own_term = 0
+        self._stepping = asyncio.Lock()
+
+    @property
+    def certain(self) -> bool:
+        """Tell whether no other controller can have the lease now."""
+        return self.lease is not None and (self._store.volatile or self._clock() < self._until_s)
+
+    @property
+    def is_due(self) -> bool:
+        """Tell whether a third of a lease or more has passed since the last step."""
+        return self._clock() - self._asked_s >= self._lease_s / 3
+
+    async def step(self, above: Callable[[], Awaitable[int]]) -> None:
+        """Take or renew the lease; `above` returns the highest term in use."""
+        async with self._stepping:
+            try:
+                await self._keep_or_ask(above)
+            except (Unavailable, NewerVersion) as error:
+                self._faults.note("state", str(error))
+            else:
+                self._faults.note("state", None)
+            self._asked_s = self._clock()
+
+    def drop(self, why: str, *, rest: bool = False) -> None:
+        """Stop leading; with `rest`, leave the lease to others for `REST_LEASES`."""
+        if self.lease is not None:
+            log.warning(
+                "term %d is over: %s; nothing more is published", self.lease.term, why,
+                extra={"event": "stepped_down", "term": self.lease.term},
+            )  # fmt: skip
+        if rest:
+            self._rest_until_s = self._clock() + REST_LEASES * self._lease_s
+        self.lease = self.seen = None
+
+    async def release(self) -> None:
+        """Release the lease, so that a standby need not wait until it expires."""
+        async with self._stepping:
+            lease, self.lease, self.seen = self.lease, None, None
+            if lease is not None:
+                try:
+                    await self._store.release(lease)
+                except Unavailable:
+                    return
+                log.info("term %d given back", lease.term, extra={"event": "released", "term": lease.term})
+
+    async def _keep_or_ask(self, above: Callable[[], Awaitable[int]]) -> None:
+        lease, began_s = self.lease, self._clock()
+        if lease is not None:
+            kept = await self._store.renew(lease, lease_s=self._lease_s)
+            # `drop` may have been called while Redis was asked.
+            if self.lease is lease and kept:
+                self._until_s = began_s + self._lease_s
+                return
+        # A lost lease is dropped once it is known who has it, or it is taken anew. Where it has run out and
+        # the store takes no writes, this raises: nobody else can take it then, and the leader goes on.
+        await self._ask(above, lost=lease)
+
+    async def _ask(self, above: Callable[[], Awaitable[int]], *, lost: Lease | None) -> None:
+        found = await self._store.leader()
+        if found is not None and self._is_ours(found):
+            # Dropped here and not expired there: release it, because leading again needs a new term.
+            await self._store.release(found)
+            found = None
+        if found is None and self._clock() >= self._rest_until_s:
+            found = await self._take(max(self._highest, await above()))
+        if lost is not None and self.lease is lost:
+            self.drop("the lease was lost")
+        if found is not None:
+            self._highest = max(self._highest, found.term)
+        if found is not None and self.lease is None and (self.seen is None or self.seen.term != found.term):
+            log.info(
+                "standing by: %s leads (term %d, %s)", found.holder, found.term, found.url,
+                extra={"event": "standby", "term": found.term, "leader": found.holder},
+            )  # fmt: skip
+        self.seen = found
+
+    async def _take(self, highest: int) -> Lease | None:
+        began_s = self._clock()
+        draft = replace(self._draft, term=int(self._unix()))
+        found = await self._store.acquire(
+            draft, lease_s=self._lease_s, above=highest, patient=self._is_patient(highest, began_s)
+        )
+        if found is None and self._empty_since_s is None:
+            self._empty_since_s = began_s
+            log.warning(
+                "the state store is empty, although term %d was led: whoever led has %g s to fill it again",
+                highest, PATIENCE_LEASES * self._lease_s, extra={"event": "empty_store"},
+            )  # fmt: skip
+        elif found is not None:
+            self._empty_since_s = None
+            if self._is_ours(found):
+                self._until_s = began_s + self._lease_s
+                self._own_term = found.term
+                self.lease = found
+        return found
+
+    def _is_patient(self, highest: int, now_s: float) -> bool:
+        if self._own_term >= highest:
+            return False  # Nobody led after this one, or nobody at all.
+        since_s = self._empty_since_s
+        return since_s is None or now_s - since_s < PATIENCE_LEASES * self._lease_s
+
+    def _is_ours(self, lease: Lease) -> bool:
+        return (lease.holder, lease.boot) == (self._draft.holder, self._draft.boot)

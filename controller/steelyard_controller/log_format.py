@@ -1,0 +1,67 @@
+"""The log's format: text lines for a person, or JSON lines with the event's fields.
+
+A caller logs a sentence, and passes in `extra` the fields to filter by: `event`
+(a word), `upstream`, `term` and the like.
+"""
+
+import json
+import logging
+import sys
+import time
+from typing import Literal
+
+# The attributes of every record; all others were passed in `extra`.
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+class TextLine(logging.Formatter):
+    """`2026-11-21T22:21:34.632Z INFO event=leading term=3 leading in term 3: web`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; a traceback, where there is one, follows it."""
+        fields = "".join(f"{name}={_shown(value)} " for name, value in _fields(record).items())
+        return _with_trace(self, record, f"{_at(record)} {record.levelname} {fields}{_one_line(record)}")
+
+
+class JsonLine(logging.Formatter):
+    """One JSON object a line: `at`, `level`, `message`, and the event's fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; a traceback is its member `trace`."""
+        document = {"at": _at(record), "level": record.levelname.lower(), **_fields(record)}
+        document["message"] = record.getMessage()
+        if record.exc_info:
+            document["trace"] = self.formatException(record.exc_info)
+        return json.dumps(document, default=str)
+
+
+def install(level: str, form: Literal["text", "json"]) -> None:
+    """Write the log to standard error, from `level` up; silence libraries that log every request."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLine() if form == "json" else TextLine())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+    for name in ("httpx", "httpcore", "asyncio"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in vars(record).items() if name not in _OWN}
+
+
+def _at(record: logging.LogRecord) -> str:
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{seconds}.{int(record.msecs):03d}Z"
+
+
+def _one_line(record: logging.LogRecord) -> str:
+    # What came from the network may hold line breaks, which would make two lines of one.
+    return record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return json.dumps(text) if not text or any(mark in text for mark in ' "=\n\r') else text
+
+
+def _with_trace(formatter: logging.Formatter, record: logging.LogRecord, line: str) -> str:
+    return f"{line}\n{formatter.formatException(record.exc_info)}" if record.exc_info else line

@@ -1,0 +1,1 @@
+"""The messages in Memcached: samples and traffic reports in, weight tables out."""

@@ -1,0 +1,314 @@
+"""The inbox: the newest sample of each peer and the newest report of each load balancer.
+
+Pure: the time comes in as an argument. Freshness is judged here, by the
+receiver's own clock, from the moment that (boot, seq) changed; the sender's
+clock only helps to recognize a replay (`replay_guard`). A refused value changes
+nothing but the counts and the list of refusals. When a message's window ended is
+reckoned from both clocks (`sender_offset`), to pair samples with reports.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite
+from typing import Generic, TypeVar
+
+from steelyard_protocol import derived_keys, replay_guard, sample_reader, traffic_report
+from steelyard_protocol.sample_record import SampleRecord
+from steelyard_protocol.traffic_report import TrafficReport
+from steelyard_protocol.wire import Reason, Refused
+
+from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.messages.sender_offset import SenderOffset
+
+Message = TypeVar("Message", SampleRecord, TrafficReport)
+
+NO_KEYS = Keyring()
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[Message]):
+    """A sender's newest message and when it was first seen here, in seconds of the receiver's clock.
+
+    `clock_ms` is the latest time of the sender's own clock, `ended` are its earlier runs. `reckoned_s` is
+    when its window ended, by the receiver's clock, and `offset` what is known of the sender's.
+    """
+
+    message: Message
+    arrived_s: float
+    clock_ms: int | None = None
+    ended: tuple[replay_guard.Run, ...] = ()
+    reckoned_s: float | None = None
+    offset: SenderOffset | None = None
+
+    @property
+    def window_end_s(self) -> float:
+        """Return when its window ended, by the receiver's clock; when it was seen, where no more is known."""
+        return self.arrived_s if self.reckoned_s is None else self.reckoned_s
+
+
+@dataclass(frozen=True, slots=True)
+class MessageKind(Generic[Message]):
+    """One of the two kinds of messages: how to decode it, and how to get its sender and its time from it.
+
+    `key_name` gets an upstream and a sender: the name of the key that the sender signs with.
+    """
+
+    name: str
+    key_name: Callable[[str, str], str]
+    decode: Callable[[bytes], Message | Refused]
+    sender: Callable[[Message], str]
+    at_ms: Callable[[Message], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadContext:
+    """What all messages of one kind share in one tick; without `unix_ms` senders' clocks are not checked.
+
+    `remembered` has the senders' clocks as the controller that led before saw them. What is new came since
+    `unseen_s`; `agreed_s` is the receiver's monotonic clock less the time since 1970.
+    """
+
+    upstream: str
+    keys: Keyring
+    now_s: float
+    unix_ms: int | None
+    remembered: Mapping[str, int]
+    unseen_s: float
+    agreed_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the value under a key is refused."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderClocks:
+    """The latest time of each sender's own clock, in milliseconds since 1970, by the sender's name."""
+
+    samples: Mapping[str, int] = field(default_factory=dict)
+    reports: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbox:
+    """All messages of one upstream that were received, and those that were refused.
+
+    refusals     by source, in the last tick
+    refused      how many values were refused since the start, by reason
+    alarms       the refusals that are logged and not over, with the time at which each was last seen
+    remembered   clocks of senders that have sent nothing since this controller took over
+    """
+
+    samples: Mapping[str, Received[SampleRecord]] = field(default_factory=dict)
+    reports: Mapping[str, Received[TrafficReport]] = field(default_factory=dict)
+    remembered: SenderClocks = field(default_factory=SenderClocks)
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    alarms: Mapping[str, tuple[Refusal, float]] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+def receive(
+    inbox: Inbox,
+    now_s: float,
+    *,
+    upstream: str,
+    samples: Mapping[str, bytes | None],
+    reports: Mapping[str, bytes | None],
+    keys: Keyring = NO_KEYS,
+    unix_ms: int | None = None,
+    unseen_s: float = -inf,
+    agreed_s: float | None = None,
+) -> Inbox:
+    """Return the inbox after the values of one tick; with a shared key, only signed values are.
+
+    `samples` has one entry per declared peer and `reports` one per load
+    balancer: the raw value, or None where the key is absent. Senders that are
+    not declared any more are dropped. `unix_ms` is the receiver's clock since
+    1970; without it the senders' clocks are not checked. `unseen_s` is when the
+    values were last read and `agreed_s` the receiver's clock less the time since
+    1970, to reckon when windows ended.
+    """
+    new_samples, sample_refusals = _received(
+        MessageKind(
+            "sample",
+            derived_keys.agent,
+            sample_reader.decode,
+            lambda sample: sample.peer,
+            lambda sample: sample.taken_at_ms,
+        ),
+        inbox.samples,
+        samples,
+        ReadContext(upstream, keys, now_s, unix_ms, inbox.remembered.samples, unseen_s, agreed_s),
+    )
+    new_reports, report_refusals = _received(
+        MessageKind(
+            "traffic report",
+            lambda _, lb: derived_keys.lb(lb),
+            traffic_report.decode,
+            lambda report: report.lb,
+            lambda report: report.sent_at_ms,
+        ),
+        inbox.reports,
+        reports,
+        ReadContext(upstream, keys, now_s, unix_ms, inbox.remembered.reports, unseen_s, agreed_s),
+    )
+    refusals = sample_refusals | report_refusals
+    return replace(
+        inbox,
+        samples=new_samples,
+        reports=new_reports,
+        remembered=SenderClocks(
+            samples=_still(inbox.remembered.samples, samples, inbox.samples, new_samples),
+            reports=_still(inbox.remembered.reports, reports, inbox.reports, new_reports),
+        ),
+        refusals=refusals,
+        alarms=_lasting(inbox.alarms, now_s) | {source: (each, now_s) for source, each in refusals.items()},
+        refused=_counted(inbox.refused, [refusal.reason for refusal in refusals.values()]),
+    )
+
+
+def sender_clocks(inbox: Inbox) -> SenderClocks:
+    """Return the latest time of each sender's clock, for the controller that takes over."""
+    return SenderClocks(
+        samples=_clocks(inbox.samples) | dict(inbox.remembered.samples),
+        reports=_clocks(inbox.reports) | dict(inbox.remembered.reports),
+    )
+
+
+def count_refused(inbox: Inbox, refused: Refused) -> Inbox:
+    """Return the inbox with one more refused value counted: one that was refused outside of `receive`."""
+    return replace(inbox, refused=_counted(inbox.refused, [refused.reason]))
+
+
+def refusal_changes(before: Inbox, after: Inbox) -> list[str]:
+    """Return a line for each source whose refusal began, changed its reason, or ended."""
+    lines = []
+    for source, (refusal, _) in after.alarms.items():
+        earlier = before.alarms.get(source)
+        if earlier is None or earlier[0].reason != refusal.reason:
+            lines.append(f"{source} refused ({refusal.reason}): {refusal.detail}; the last good one is kept")
+    lines.extend(f"{source} is no longer refused" for source in before.alarms if source not in after.alarms)
+    return lines
+
+
+def _lasting(alarms: Mapping[str, tuple[Refusal, float]], now_s: float) -> dict[str, tuple[Refusal, float]]:
+    """Return the alarms that outlast a good value: two senders that write in turn are one alarm, not many."""
+    return {
+        source: (refusal, met_s)
+        for source, (refusal, met_s) in alarms.items()
+        if refusal.reason == "replayed" and now_s - met_s <= replay_guard.SILENT_S
+    }
+
+
+def _received(
+    kind: MessageKind[Message],
+    before: Mapping[str, Received[Message]],
+    values: Mapping[str, bytes | None],
+    context: ReadContext,
+) -> tuple[dict[str, Received[Message]], dict[str, Refusal]]:
+    newest: dict[str, Received[Message]] = {}
+    refusals: dict[str, Refusal] = {}
+    for name, value in values.items():
+        last = before.get(name)
+        found = last if value is None else _read(kind, name, value, last, context)
+        if isinstance(found, Refused):
+            refusals[f"{kind.name} of {name}"] = Refusal(found.reason, found.detail)
+            found = last
+        if found is not None:
+            newest[name] = found
+    return newest, refusals
+
+
+def _clocks(newest: Mapping[str, Received[Message]]) -> dict[str, int]:
+    return {name: each.clock_ms for name, each in newest.items() if each.clock_ms is not None}
+
+
+def _still(
+    remembered: Mapping[str, int],
+    values: Mapping[str, bytes | None],
+    before: Mapping[str, Received[Message]],
+    after: Mapping[str, Received[Message]],
+) -> Mapping[str, int]:
+    """Return the remembered clocks of the senders that have sent nothing new."""
+    if not remembered:
+        return remembered
+    return {
+        name: ms for name, ms in remembered.items() if name in values and after.get(name) is before.get(name)
+    }
+
+
+def _counted(counts: Mapping[str, int], reasons: Iterable[Reason]) -> Mapping[str, int]:
+    counter = Counter(counts)
+    counter.update(reasons)
+    return dict(counter)
+
+
+def _read(
+    kind: MessageKind[Message], name: str, value: bytes, last: Received[Message] | None, context: ReadContext
+) -> Received[Message] | Refused:
+    """Return the newest message of the sender `name` after its `value` was read, or why that is refused."""
+    text = context.keys.open_value(value, kind.key_name(context.upstream, name))
+    message = text if isinstance(text, Refused) else kind.decode(text)
+    if isinstance(message, Refused):
+        return message
+    if (message.upstream, kind.sender(message)) != (context.upstream, name):
+        return _misplaced(f"{message.upstream}/{kind.sender(message)}")
+    at_ms = kind.at_ms(message)
+    clock_ms = None if last is None else last.clock_ms
+    if last is not None and last.message.boot == message.boot:
+        if replay_guard.is_known(last.message, message):
+            return last
+        refused = replay_guard.within_run(last.message, message)
+        ended = last.ended
+    else:
+        clock_ms = max(
+            (ms for ms in (clock_ms, context.remembered.get(name)) if ms is not None), default=None
+        )
+        refused = _refused_run(message, at_ms, clock_ms, last, context)
+        ended = () if last is None else replay_guard.replaced(last.ended, last.message, message)
+    if refused is not None:
+        return refused
+    known = last.offset if last is not None and last.message.boot == message.boot else None
+    reckoned_s, offset = _reckoned(at_ms, known, context)
+    latest_ms = clock_ms if at_ms is None else at_ms
+    return Received(message, context.now_s, latest_ms, ended, reckoned_s, offset)
+
+
+def _reckoned(
+    at_ms: int | None, known: SenderOffset | None, context: ReadContext
+) -> tuple[float | None, SenderOffset | None]:
+    """Return when a new message's window ended, and what is now known of its sender's clock."""
+    if not isfinite(context.unseen_s):
+        return None, None  # it may have been there for long
+    if at_ms is None:
+        return (context.unseen_s + context.now_s) / 2, None
+    sent_s = at_ms / 1000
+    offset = SenderOffset.of(sent_s, unseen_s=context.unseen_s, seen_s=context.now_s, before=known)
+    return offset.received_s(sent_s, context.agreed_s), offset
+
+
+def _refused_run(
+    message: Message,
+    at_ms: int | None,
+    clock_ms: int | None,
+    last: Received[Message] | None,
+    context: ReadContext,
+) -> Refused | None:
+    silent = last is None or replay_guard.is_silent(last.message, context.now_s - last.arrived_s)
+    refused = None
+    if last is not None:
+        refused = replay_guard.of_an_ended_run(
+            message, ended=last.ended, believed=last.message, silent=silent
+        )
+    if refused is None and context.unix_ms is not None:
+        refused = replay_guard.of_long_ago(at_ms, heard_ms=clock_ms, now_ms=context.unix_ms, silent=silent)
+    return refused
+
+
+def _misplaced(whose: str) -> Refused:
+    return Refused("name", f"the key holds the message of {whose}: two programs may share a name")

@@ -1,0 +1,58 @@
+"""The controller's keys: which one a message must be signed with, and which one signs tables.
+
+Pure. Without a shared key there is none, and signed values are refused. Derived keys
+(`steelyard_protocol.derived_keys`) are
+
+    off        not known: everybody signs with the shared key
+    accept     taken beside the shared key, and that of tables signs the tables
+    require    taken alone: a sender that still signs with the shared key is refused
+"""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+from steelyard_protocol import derived_keys, signature
+from steelyard_protocol.wire import Refused
+
+DerivedKeys = Literal["off", "accept", "require"]
+
+# More senders than a controller carries; each is 0.3 kB. Deriving costs as much as two checks.
+_derived = lru_cache(maxsize=65_536)(derived_keys.derive)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyring:
+    """The shared key, and what keys derived from it are worth."""
+
+    shared: bytes | None = field(default=None, repr=False)
+    derived: DerivedKeys = "off"
+
+    @property
+    def of_tables(self) -> bytes | None:
+        """Return the key that signs weight tables; None: they are not signed."""
+        if self.shared is None or self.derived == "off":
+            return self.shared
+        return _derived(self.shared, derived_keys.TABLES)
+
+    def open_value(self, value: bytes, name: str) -> bytes | Refused:
+        """Return the text of a value of whoever owns the key `name`, or why it is not to be believed."""
+        if self.shared is None or self.derived == "off":
+            return signature.open_value(self.shared, value)
+        if self.derived == "accept":
+            text = signature.open_value(self.shared, value)
+            if not _is_forged(text):
+                return text
+        text = signature.open_value(_derived(self.shared, name), value)
+        return self._refused(value, name) if _is_forged(text) else text
+
+    def _refused(self, value: bytes, name: str) -> Refused:
+        remedy = "" if name == derived_keys.TABLES else f": `steelyard keys {name}` prints it"
+        if self.derived == "require" and not _is_forged(signature.open_value(self.shared, value)):
+            return Refused("signature", f"it is signed with the shared key, not with its own{remedy}")
+        whose = "its own key" if self.derived == "require" else "its own key nor the shared one"
+        return Refused("signature", f"it is not signed with {whose}, or was changed on the way{remedy}")
+
+
+def _is_forged(text: bytes | Refused) -> bool:
+    return isinstance(text, Refused) and text.reason == "signature"

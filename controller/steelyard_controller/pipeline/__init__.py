@@ -1,1 +1,0 @@
-"""What goes through Memcached: samples and traffic reports in, weight tables out."""

@@ -1,0 +1,1 @@
+"""The state store: its interface, the stores in Redis and in memory, and the documents they keep."""

@@ -1,0 +1,44 @@
+"""The lease: who leads, and the fencing term that all its weight tables carry.
+
+Pure. The text is what Redis holds, and what a fenced write is compared with:
+a controller may write only while Redis holds exactly its text.
+"""
+
+import json
+from dataclasses import dataclass
+
+from steelyard_protocol import wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A controller's right to write: its name, this run of it, its URL, its term.
+
+    `store` names the store it was given by: another name means that the store was wiped, or is another one.
+    """
+
+    holder: str
+    boot: str
+    url: str
+    term: int
+    store: str = ""
+
+
+def encode(lease: Lease) -> str:
+    """Return the lease as the text that Redis holds; it ends with the term, which Redis itself fills in."""
+    document = {"holder": lease.holder, "boot": lease.boot, "url": lease.url, "term": lease.term}
+    return json.dumps(document)
+
+
+def decode(text: str | bytes) -> Lease | None:
+    """Read a lease; None when it is damaged."""
+    try:
+        document = json.loads(text)
+        if not isinstance(document, dict):
+            return None
+        holder, boot, url = (document.get(name) for name in ("holder", "boot", "url"))
+        if not (isinstance(holder, str) and isinstance(boot, str) and isinstance(url, str)):
+            return None
+        return Lease(holder=holder, boot=boot, url=url, term=wire.integer(document, "term"))
+    except (ValueError, RecursionError, wire.InvalidMessage):
+        return None

@@ -1,0 +1,80 @@
+"""The store of `--state-url memory://`: in this process, which always leads; a restart forgets all."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.store.interface import StoredDeclarations
+from steelyard_controller.store.lease import Lease
+from steelyard_controller.store.saved_state import SavedState
+
+
+class MemoryStore:
+    """Keeps everything in dicts."""
+
+    volatile = True
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._term = 0
+        self._declarations: dict[str, Declaration] = {}
+        self._saved: dict[str, SavedState] = {}
+        self._moments: dict[str, deque[tuple[float, bytes]]] = {}
+
+    async def open(self) -> None:
+        """Do nothing."""
+
+    async def leader(self) -> Lease | None:
+        """Return None: no other controller can lead."""
+        return None
+
+    async def acquire(self, draft: Lease, *, lease_s: float, above: int, patient: bool) -> Lease:  # noqa: ARG002
+        """Return the lease, always."""
+        self._term = max(self._term + 1 if self._term else draft.term, above + 1)
+        return replace(draft, term=self._term, store="memory")
+
+    async def renew(self, lease: Lease, *, lease_s: float) -> bool:  # noqa: ARG002
+        """Return True."""
+        return True
+
+    async def release(self, lease: Lease) -> None:
+        """Do nothing."""
+
+    async def declarations(self) -> StoredDeclarations:
+        """Return all declarations."""
+        return StoredDeclarations(known=dict(self._declarations))
+
+    async def declare(self, lease: Lease, changes: Mapping[str, Declaration | None]) -> None:  # noqa: ARG002
+        """Keep declarations until the process ends."""
+        for upstream, declaration in changes.items():
+            if declaration is not None:
+                self._declarations[upstream] = declaration
+            else:
+                for kept in (self._declarations, self._saved, self._moments):
+                    kept.pop(upstream, None)
+
+    async def load(self, upstream: str) -> SavedState | None:
+        """Return what this process saved."""
+        return self._saved.get(upstream)
+
+    async def save(self, lease: Lease, upstream: str, saved: SavedState) -> None:  # noqa: ARG002
+        """Keep a state until the process ends."""
+        if upstream in self._declarations:
+            self._saved[upstream] = saved
+
+    async def remember(self, lease: Lease, upstream: str, moment: bytes, *, keep: int) -> None:  # noqa: ARG002
+        """Keep the last moments."""
+        if upstream not in self._declarations:
+            return
+        moments = self._moments.setdefault(upstream, deque(maxlen=keep))
+        moments.append((self._clock(), moment))
+
+    async def history(self, upstream: str, *, seconds: float, most: int) -> Sequence[bytes]:
+        """Return the last moments."""
+        since_s = self._clock() - seconds
+        return [moment for at_s, moment in self._moments.get(upstream, ()) if at_s >= since_s][-most:]
+
+    async def close(self) -> None:
+        """Do nothing."""

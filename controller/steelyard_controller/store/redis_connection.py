@@ -1,0 +1,154 @@
+"""Redis however it is run: as one server, behind Sentinels, or as a cluster. I/O only.
+
+Where there are replicas, Redis answers before they have a write, and a failover
+to one of them may lose it. `run_on_replica` is for the writes that must not be
+lost: it waits until a replica has them too. A primary that has no replica now
+is taken at its word.
+
+All keys lie in one hash slot (`redis_store`), so a cluster comes down to one
+primary, and its nodes are asked for it as Sentinels are asked for theirs.
+redis-py's client of a cluster would learn all slots and all commands anew after
+each fault, which on a busy machine takes longer than an answer may take.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import redis.asyncio as redis_client
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
+from redis.backoff import NoBackoff
+from redis.crc import key_slot
+from redis.exceptions import AuthenticationError, RedisError
+
+from steelyard_controller.store.redis_url import RedisUrl
+
+# A replica on the same network has a write within a millisecond; it leaves the command time enough.
+REPLICA_TIMEOUT_MS = 100
+
+CLUSTER_TAG = "{steelyard}"
+"""What a cluster's keys begin with; a key's slot is that of what stands in the braces."""
+
+
+class NotReplicated(RedisError):
+    """The primary has written it, and no replica has it yet: a failover may lose it."""
+
+
+class RedisConnection:
+    """A client of the Redis at a URL; a password in the URL wins over `password`."""
+
+    def __init__(
+        self, url: RedisUrl, *, timeout_s: float, password: str | None, sentinel_password: str | None
+    ) -> None:
+        self._url = url
+        self._finder: Sentinel | None = None
+        self.client: redis_client.Redis
+        # Without retries: the caller knows best whether to try again.
+        patience: dict[str, Any] = {
+            "socket_timeout": timeout_s,
+            "socket_connect_timeout": timeout_s if url.kind == "server" else timeout_s / 2,
+            "retry": Retry(NoBackoff(), 0),
+        }
+        options = {"password": password, **patience, **url.options}
+        if url.kind == "server":
+            self.client = redis_client.Redis.from_pool(redis_client.ConnectionPool(**options))
+            return
+        # Each is asked within half of the time, so that one that hangs leaves time for the next.
+        patience["socket_timeout"] = timeout_s / 2
+        if url.kind == "sentinel":
+            asking = {"password": sentinel_password, **patience, **url.sentinel_options}
+            self._finder = _Sentinels(url.hosts, sentinel_kwargs=asking, **options)  # type: ignore[no-untyped-call]
+        else:
+            self._finder = _ClusterNodes(url.hosts, sentinel_kwargs={**options, **patience}, **options)  # type: ignore[no-untyped-call]
+        self.client = self._finder.master_for(url.primary)
+
+    async def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:  # noqa: ANN401
+        """Run a script."""
+        # Not by its digest: after a failover the new primary would not know it.
+        return await self.client.eval(script, len(keys), *keys, *arguments)
+
+    async def run_on_replica(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:  # noqa: ANN401
+        """Run a script that writes, and wait for a replica; raise `NotReplicated`.
+
+        Of one server's URL nothing is known about replicas, and none is waited for.
+        """
+        if self._url.kind == "server":
+            return await self.run(script, keys, arguments)
+        role: list[Any] = await self.client.execute_command("ROLE")  # type: ignore[no-untyped-call]
+        if role[0] != b"master":
+            raise NotReplicated("a failover is under way: the primary is a replica by now")
+        if not role[2]:
+            return await self.run(script, keys, arguments)
+        # On one connection: WAIT is about what was written before it on its own.
+        both = self.client.pipeline(transaction=False)
+        both.eval(script, len(keys), *keys, *arguments)
+        both.wait(1, REPLICA_TIMEOUT_MS)
+        answer, replicas = await both.execute()
+        if not replicas:
+            raise NotReplicated(
+                f"none of the {len(role[2])} replicas has taken the write within {REPLICA_TIMEOUT_MS} ms"
+            )
+        return answer
+
+    async def find_again(self) -> None:
+        """Ask for the primary before the next command."""
+        await self.client.connection_pool.disconnect(inuse_connections=False)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.client.aclose()
+        for host in self._finder.sentinels if self._finder is not None else ():
+            await host.aclose()
+
+
+class _Sentinels(Sentinel):
+    """Sentinels; the one that was asked in vain comes last the next time, when there is time for others."""
+
+    async def discover_master(self, service_name: str) -> tuple[str, int]:
+        """Return the address of the primary."""
+        try:
+            found: tuple[str, int] = await super().discover_master(service_name)
+        except MasterNotFoundError as error:
+            raise MasterNotFoundError(_remedy(str(error), service_name)) from None
+        except BaseException:
+            self.sentinels.append(self.sentinels.pop(0))
+            raise
+        return found
+
+
+class _ClusterNodes(Sentinel):
+    """The nodes of a cluster, which know who has the keys; asked in turn, since one may be cut off."""
+
+    async def discover_master(self, service_name: str) -> tuple[str, int]:  # noqa: ARG002
+        """Return the address of the primary that has the keys."""
+        slot = key_slot(CLUSTER_TAG.encode())
+        failures: list[str] = []
+        for node in tuple(self.sentinels):
+            self.sentinels.append(self.sentinels.pop(0))
+            try:
+                ranges: list[Any] = await node.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
+            except AuthenticationError:
+                raise
+            except (RedisError, OSError) as error:
+                failures.append(str(error))
+                continue
+            for first, last, (host, port, *_), *_ in ranges:
+                if first <= slot <= last:
+                    # A node that knows no name of its own says nothing: it is where it was asked.
+                    asked = node.connection_pool.connection_kwargs["host"]
+                    return host.decode() if host else asked, port
+            failures.append(f"no node has the slot {slot}")
+        raise MasterNotFoundError(f"no node of the cluster tells who has the keys: {'; '.join(failures)}")
+
+
+def _remedy(error: str, name: str) -> str:
+    # The library tells what each Sentinel said in its own text alone.
+    if "uthentication" in error or "WRONGPASS" in error:
+        return (
+            "the Sentinels refuse the user and the password, or their lack: see sentinel_username in "
+            "--state-url, and --sentinel-password-file"
+        )
+    return (
+        f"no Sentinel of --state-url knows a primary {name!a} that is up: it is down until a failover is "
+        "over, or its name is another (redis-cli -p 26379 SENTINEL MASTERS)"
+    )

@@ -1,0 +1,259 @@
+"""The state store in Redis. I/O only.
+
+    steelyard:schema                 the version of all below; a newer one is refused
+    steelyard:1:store                a random name of this store: a wiped one gets another
+    steelyard:1:lease                who leads (`lease.encode`), with a time to live
+    steelyard:1:term                 the last term given out
+    steelyard:1:declarations         a hash: upstream -> declaration
+    steelyard:1:state:<upstream>     generation and the laws' memories
+    steelyard:1:history:<upstream>   a stream of moments, capped
+
+In a Redis Cluster they begin with `{steelyard}:`, so that all of them lie on
+one node: a script reads and writes several at once.
+
+Every write is a script of `redis_scripts` that first compares the lease with
+the writer's own, so that a controller which was paused for minutes changes
+nothing when it wakes. No answer is waited for longer than `TIMEOUT_S`, all of
+connecting, TLS, the password and the command together.
+
+A term and a declaration count as written once a replica has them too, where
+Sentinels or a cluster may put it in the primary's place.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    ClusterCrossSlotError,
+    ClusterDownError,
+    RedisError,
+    ResponseError,
+)
+from steelyard_protocol import wire
+
+from steelyard_controller.declarations import declaration as declarations
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.store import lease as leases
+from steelyard_controller.store import redis_scripts as scripts
+from steelyard_controller.store import redis_url
+from steelyard_controller.store import saved_state as states
+from steelyard_controller.store.interface import SCHEMA, LeaseLost, Rejected, StoredDeclarations, Unavailable
+from steelyard_controller.store.lease import Lease
+from steelyard_controller.store.redis_connection import CLUSTER_TAG, RedisConnection
+from steelyard_controller.store.saved_state import NewerVersion, SavedState
+
+log = logging.getLogger("steelyard.controller")
+
+# Redis on the same network answers within milliseconds; a tick must not wait for one that does not.
+TIMEOUT_S = 0.25
+
+# The history of 10,000 servers is megabytes, and no tick waits for it.
+HISTORY_TIMEOUT_S = 2.0
+
+
+class RedisStore:
+    """Stores in Redis; raises ValueError for a URL that cannot be read."""
+
+    volatile = False
+
+    def __init__(
+        self, url: str, *, password: str | None = None, sentinel_password: str | None = None
+    ) -> None:
+        read = redis_url.parse(url)
+        self._kind = read.kind
+        self._redis, self._patient = (
+            RedisConnection(read, timeout_s=timeout_s, password=password, sentinel_password=sentinel_password)
+            for timeout_s in (TIMEOUT_S, HISTORY_TIMEOUT_S)
+        )
+        tag = CLUSTER_TAG if read.kind == "cluster" else "steelyard"
+        self._schema, self._prefix = f"{tag}:schema", f"{tag}:{SCHEMA}:"
+        self._lease, self._declarations = f"{self._prefix}lease", f"{self._prefix}declarations"
+
+    async def open(self) -> None:
+        """Check the schema."""
+        found = await self._ask(lambda: self._redis.client.get(self._schema), self._schema)
+        if found is not None:
+            _refuse_newer(found)
+
+    async def leader(self) -> Lease | None:
+        """Return the current lease."""
+        text = await self._ask(lambda: self._redis.client.get(self._lease), self._lease)
+        return None if text is None else self._read_lease(text)
+
+    async def acquire(self, draft: Lease, *, lease_s: float, above: int, patient: bool) -> Lease | None:
+        """Take the lease if it is free."""
+        head = leases.encode(replace(draft, term=0)).removesuffix("0}")
+        keys = [self._schema, f"{self._prefix}store", self._lease, f"{self._prefix}term"]
+        arguments: list[Any] = [
+            SCHEMA, int(patient), secrets.token_hex(8), draft.term, above, head, round(lease_s * 1000)
+        ]  # fmt: skip
+        answer, *found = await self._ask(
+            lambda: self._redis.run_on_replica(scripts.ACQUIRE, keys, arguments), *keys
+        )
+        if answer == b"schema":
+            _refuse_newer(found[0])
+        if answer == b"empty":
+            return None
+        text, store = found
+        return replace(self._read_lease(text), store=store.decode(errors="replace"))
+
+    async def renew(self, lease: Lease, *, lease_s: float) -> bool:
+        """Renew the lease."""
+        arguments: list[Any] = [leases.encode(lease), round(lease_s * 1000)]
+        return bool(
+            await self._ask(lambda: self._redis.run(scripts.RENEW, [self._lease], arguments), self._lease)
+        )
+
+    async def release(self, lease: Lease) -> None:
+        """Release the lease."""
+        given = [leases.encode(lease)]
+        await self._ask(lambda: self._redis.run(scripts.RELEASE, [self._lease], given), self._lease)
+
+    async def declarations(self) -> StoredDeclarations:
+        """Return all declarations."""
+        found = await self._ask(
+            lambda: cast(Awaitable[dict[bytes, bytes]], self._redis.client.hgetall(self._declarations)),
+            self._declarations,
+        )
+        known: dict[str, Declaration] = {}
+        damaged = set()
+        for field, value in found.items():
+            name = field.decode(errors="replace")
+            is_name = wire.NAME.fullmatch(name) is not None
+            declared = declarations.decode(value) if is_name else "no upstream can have this name"
+            if isinstance(declared, str):
+                damaged.add(name)
+                log.error(
+                    "the declaration of %s in Redis (%s) cannot be read: %s; it is left out, and left there",
+                    ascii(name), self._declarations, declared, extra={"event": "damaged", "upstream": name},
+                )  # fmt: skip
+            else:
+                known[name] = declared
+        return StoredDeclarations(known=known, damaged=frozenset(damaged))
+
+    async def declare(self, lease: Lease, changes: Mapping[str, Declaration | None]) -> None:
+        """Store declarations, or delete upstreams."""
+        gone = [name for name, declaration in changes.items() if declaration is None]
+        about = [key for name in gone for key in (self._state_key(name), self._history_key(name))]
+        given: list[Any] = [leases.encode(lease)]
+        for name, declaration in changes.items():
+            given += [name, b"" if declaration is None else declarations.encode(declaration)]
+        keys = [self._lease, self._declarations, *about]
+        _judge(
+            await self._ask(
+                lambda: self._redis.run_on_replica(scripts.DECLARE, keys, given), self._declarations
+            )
+        )
+
+    async def load(self, upstream: str) -> SavedState | None:
+        """Return the saved state."""
+        key = self._state_key(upstream)
+        try:
+            value = await self._ask(lambda: self._redis.client.get(key), key)
+        except Rejected as error:
+            log.error("%s; the laws begin anew", error, extra={"event": "damaged", "upstream": upstream})
+            return None
+        saved = None if value is None else states.decode(value)
+        if value is not None and saved is None:
+            log.error(
+                "%s in Redis cannot be read; the laws begin anew, and the next state takes its place", key,
+                extra={"event": "damaged", "upstream": upstream},
+            )  # fmt: skip
+        return saved
+
+    async def save(self, lease: Lease, upstream: str, saved: SavedState) -> None:
+        """Write the state; it does not expire."""
+        await self._write(lease, upstream, self._state_key(upstream), "SET", states.encode(saved))
+
+    async def remember(self, lease: Lease, upstream: str, moment: bytes, *, keep: int) -> None:
+        """Add a moment; the stream is capped roughly, which costs Redis least."""
+        capped = ("MAXLEN", "~", keep, "*", "m", moment)
+        await self._write(lease, upstream, self._history_key(upstream), "XADD", *capped)
+
+    async def history(self, upstream: str, *, seconds: float, most: int) -> Sequence[bytes]:
+        """Return the last moments."""
+        key = self._history_key(upstream)
+        given = [round(seconds * 1000), most]
+        entries = await self._ask(
+            lambda: self._patient.run(scripts.HISTORY, [key], given), key, within_s=HISTORY_TIMEOUT_S
+        )
+        return [fields[1] for _, fields in reversed(entries) if fields[0] == b"m"]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._redis.close()
+        await self._patient.close()
+
+    async def _write(self, lease: Lease, upstream: str, key: str, command: str, *arguments: object) -> None:
+        given: list[Any] = [leases.encode(lease), upstream, command, *arguments]
+        keys = [self._lease, self._declarations, key]
+        _judge(await self._ask(lambda: self._redis.run(scripts.KEEP, keys, given), key))
+
+    async def _ask(self, ask: Callable[[], Awaitable[Any]], *keys: str, within_s: float = TIMEOUT_S) -> Any:  # noqa: ANN401
+        try:
+            async with asyncio.timeout(within_s):
+                return await ask()
+        except TimeoutError:
+            raise Unavailable(f"Redis did not answer within {within_s:g} s") from None
+        except (RedisError, OSError) as error:
+            if isinstance(error, AskError | ClusterDownError):
+                await self._redis.find_again()
+                await self._patient.find_again()
+            raise self._unavailable(error, keys) from None
+        except (ValueError, LookupError) as error:
+            # The client library raises these for an answer that is not Redis's protocol.
+            raise Unavailable(f"what answers is no Redis: {error}") from None
+
+    def _unavailable(self, error: Exception, keys: Sequence[str]) -> Unavailable:
+        if isinstance(error, AuthenticationError):
+            # Redis's own message is about HELLO, a command that nobody typed.
+            return Unavailable("Redis refuses the user and the password, or their lack, in --state-url")
+        if isinstance(error, AskError | ClusterCrossSlotError | ClusterDownError):
+            if self._kind == "server":
+                return Unavailable("this Redis is a node of a cluster: write redis+cluster:// in --state-url")
+            return Unavailable("a failover is under way: another node has the keys by now")
+        said = str(error)
+        if "cluster support disabled" in said:
+            return Unavailable("this Redis is not a cluster: write redis:// in --state-url")
+        if said.startswith("unknown command"):
+            return Unavailable(
+                "what answers is not a Redis that keeps data; a Sentinel's URL is redis+sentinel://host:26379/NAME"
+            )
+        if said.startswith("WRONGTYPE"):
+            return Rejected(
+                f"Redis holds something else in {' or '.join(keys)}, which is left there: delete it"
+            )
+        if isinstance(error, ResponseError):
+            return Rejected(f"{', '.join(keys)}: {said}")
+        return Unavailable(said or type(error).__name__)
+
+    def _read_lease(self, text: bytes) -> Lease:
+        lease = leases.decode(text)
+        if lease is None:
+            raise Rejected(f"{self._lease} holds {text[:80]!r}, which is no lease: delete it")
+        return lease
+
+    def _state_key(self, upstream: str) -> str:
+        return f"{self._prefix}state:{upstream}"
+
+    def _history_key(self, upstream: str) -> str:
+        return f"{self._prefix}history:{upstream}"
+
+
+def _judge(written: object) -> None:
+    if not written:
+        raise LeaseLost("the lease is another controller's, or has run out")
+
+
+def _refuse_newer(found: bytes) -> None:
+    if not found.isdigit() or len(found) > 9 or int(found) > SCHEMA:
+        raise NewerVersion(
+            f"Redis holds the schema {found[:40].decode(errors='replace')!r}, this program knows {SCHEMA}: "
+            "run the newer controller, or name another database in --state-url"
+        )

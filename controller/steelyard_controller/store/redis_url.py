@@ -1,0 +1,118 @@
+"""The URL of a Redis: one server, a primary that Sentinels know, or a Redis Cluster. Text only.
+
+    redis://user@host:6379/0                                       rediss:// with TLS; unix:///path
+    redis+sentinel://user@host:26379,host:26379/mymaster/0         rediss+sentinel:// with TLS to both kinds
+    redis+cluster://user@host:6379,host:6379                       rediss+cluster:// with TLS
+
+A user is Redis's; the Sentinels' own is `?sentinel_username=`. No error repeats a part of the URL that may
+hold a password.
+"""
+
+import re
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from redis.asyncio.connection import parse_url
+
+FORMS = (
+    "write it as redis://host:port/0, rediss://…, unix:///path, redis+sentinel://host:26379,…/mymaster/0, "
+    "redis+cluster://host:6379,… or memory://"
+)
+
+_SEVERAL = re.compile(
+    r"(?P<scheme>rediss?)\+(?P<kind>sentinel|cluster)://"
+    r"(?:(?P<user>[^/?]*)@)?(?P<hosts>[^/?@]*)(?P<path>[^?]*)(?:\?(?P<query>.*))?",
+    re.DOTALL,
+)
+
+_PORTS = {"sentinel": 26379, "cluster": 6379}
+
+_TLS_OPTIONS = {"ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname"}
+_SENTINEL_OPTIONS = {"sentinel_username", "sentinel_password"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisUrl:
+    """A Redis; `options` are redis-py's of a connection to it, `sentinel_options` to a Sentinel.
+
+    `hosts` are Sentinels or nodes of a cluster; `primary` is the name that the Sentinels know it by.
+    """
+
+    kind: Literal["server", "sentinel", "cluster"]
+    hosts: tuple[tuple[str, int], ...] = ()
+    primary: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    sentinel_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def parse(url: str) -> RedisUrl:
+    """Read a URL; raise ValueError with the remedy."""
+    if url.split("://")[0] in {"redis", "rediss", "unix"} and "://" in url:
+        return RedisUrl(kind="server", options=_options(url))
+    found = _SEVERAL.fullmatch(url)
+    if found is None:
+        raise ValueError(FORMS)
+    kind: Literal["sentinel", "cluster"] = "sentinel" if found["kind"] == "sentinel" else "cluster"
+    hosts = tuple(_host(kind, host) for host in found["hosts"].split(","))
+    primary, database = _path(kind, found["path"].strip("/"))
+    user = f"{found['user']}@" if found["user"] else ""
+    query = f"?{found['query']}" if found["query"] else ""
+    options = _options(f"{found['scheme']}://{user}host:1/{query}")
+    for name in ("host", "port", "connection_class"):
+        options.pop(name, None)
+    allowed = {"username", "password"} | (_TLS_OPTIONS if found["scheme"] == "rediss" else set())
+    unknown = sorted({*options} - allowed - (_SENTINEL_OPTIONS if kind == "sentinel" else set()))
+    if unknown:
+        hint = f": write it as rediss+{kind}://" if {*unknown} <= _TLS_OPTIONS else ""
+        raise ValueError(f"such a URL has no option {ascii(unknown[0])[1:-1]}{hint}")
+    if found["scheme"] == "rediss":
+        options["ssl"] = True
+    sentinel = {name: value for name, value in options.items() if name.startswith("ssl")}
+    for name in sorted(_SENTINEL_OPTIONS & {*options}):
+        sentinel[name.removeprefix("sentinel_")] = options.pop(name)
+    if database:
+        options["db"] = database
+    return RedisUrl(kind=kind, hosts=hosts, primary=primary, options=options, sentinel_options=sentinel)
+
+
+def _options(url: str) -> dict[str, Any]:
+    try:
+        return dict(parse_url(url))
+    except ValueError:
+        # Its own message may show a part of a password.
+        raise ValueError(
+            "its host, port, database or options cannot be read: write it as redis://host:6379/0, "
+            "with what is special in a password as %XX"
+        ) from None
+
+
+def _path(kind: str, path: str) -> tuple[str, int]:
+    """Return the primary's name, empty for a cluster, and the database."""
+    if kind == "cluster":
+        if path not in {"", "0"}:
+            raise ValueError("a Redis Cluster has the database 0 alone: leave out what follows its hosts")
+        return "", 0
+    name, _, database = path.partition("/")
+    if not name or not re.fullmatch(r"\d{0,5}", database, re.ASCII):
+        raise ValueError(
+            "name the primary as the Sentinels call it, and the database: "
+            "redis+sentinel://host:26379,host:26379/mymaster/0"
+        )
+    return urllib.parse.unquote(name), int(database or 0)
+
+
+def _host(kind: str, text: str) -> tuple[str, int]:
+    try:
+        parts = urllib.parse.urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host:
+        example = f"host:{_PORTS[kind]},host:{_PORTS[kind]}"
+        raise ValueError(
+            f"its hosts cannot be read: write them as redis+{kind}://{example}, an IPv6 address in brackets, "
+            "with what is special in a password as %XX"
+        )
+    return host, port or _PORTS[kind]

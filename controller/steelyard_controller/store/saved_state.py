@@ -1,0 +1,92 @@
+"""The saved state of an upstream, which a restart or the next leader goes on from, as JSON. Pure."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from steelyard_protocol import peer_address, wire
+
+VERSION = 1
+
+
+class NewerVersion(Exception):
+    """The state was written by a later version of this program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedState:
+    """The state of one upstream; `memories` are the laws', by name, as JSON.
+
+    `sender_clocks_ms` has the latest time of each sender's clock: by kind (samples, reports), then by name.
+    It is empty where values are not signed. Its JSON member is `told_ms`. `resolved` has the last IP address
+    of each host name that a peer is declared by.
+    """
+
+    term: int
+    generation: int
+    memories: dict[str, Any]
+    sender_clocks_ms: dict[str, dict[str, int]] = field(default_factory=dict)
+    resolved: dict[str, str] = field(default_factory=dict)
+
+
+def encode(saved: SavedState) -> bytes:
+    """Return the state as JSON."""
+    document: dict[str, Any] = {
+        "v": VERSION,
+        "term": saved.term,
+        "generation": saved.generation,
+        "memories": saved.memories,
+    }
+    if saved.sender_clocks_ms:
+        document["told_ms"] = saved.sender_clocks_ms
+    if saved.resolved:
+        document["resolved"] = saved.resolved
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+
+
+def decode(value: bytes) -> SavedState | None:
+    """Read a state; None when it is damaged. Raise `NewerVersion` for a later version's."""
+    try:
+        document = json.loads(value)
+        if not isinstance(document, dict):
+            return None
+        version = document.get("v")
+        if isinstance(version, int) and version > VERSION:
+            raise NewerVersion(
+                f"Redis holds state of version {version}, this program knows {VERSION}: "
+                "run the newer controller"
+            )
+        memories = document.get("memories")
+        return SavedState(
+            term=wire.integer(document, "term"),
+            generation=wire.integer(document, "generation"),
+            memories=memories if isinstance(memories, dict) else {},
+            sender_clocks_ms=_sender_clocks(document.get("told_ms")),
+            resolved=_addresses(document.get("resolved")),
+        )
+    except (ValueError, RecursionError, wire.InvalidMessage):
+        return None
+
+
+def _sender_clocks(found: object) -> dict[str, dict[str, int]]:
+    """Return the readable part: without the rest fewer replays are found, but no law loses its memory."""
+    kinds = found.items() if isinstance(found, dict) else ()
+    return {
+        kind: {name: ms for name, ms in told.items() if isinstance(ms, int) and 0 <= ms <= wire.MAX_INTEGER}
+        for kind, told in kinds
+        if isinstance(told, dict)
+    }
+
+
+def _addresses(found: object) -> dict[str, str]:
+    """Return the readable part: a name without an address is looked up as any other."""
+    names = found.items() if isinstance(found, dict) else ()
+    return {name: ip for name, ip in names if isinstance(ip, str) and _is_ip(ip)}
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        peer_address.split(peer_address.join(text, 1))
+    except ValueError:
+        return False
+    return True

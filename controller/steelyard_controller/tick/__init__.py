@@ -1,0 +1,1 @@
+"""One tick: read the messages, build the snapshot, step the laws, publish the table, save what is learnt."""

@@ -1,0 +1,303 @@
+"""One upstream's control cycle: its inbox, the laws' memories, and the outcome of its last tick.
+
+Pure: no I/O, no clock. `tick_loop` reads and writes for it.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from steelyard_protocol import peer_address, wire
+from steelyard_protocol.weight_table import WeightTable
+
+from steelyard_controller import laws
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import Upstream
+from steelyard_controller.laws.blend import blend, step_all
+from steelyard_controller.laws.parameters import law_total
+from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.messages import inbox
+from steelyard_controller.messages.inbox import Inbox, SenderClocks
+from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.store.saved_state import SavedState
+from steelyard_controller.tick.outcome import Outcome
+from steelyard_controller.tick.snapshot_builder import build_snapshot
+from steelyard_controller.tick.table_builder import build_table
+from steelyard_controller.tick.window_pairing import WindowPairing
+
+# After a longer pause than this, the messages in Memcached may be of any age.
+PAUSE_TICKS = 2.5
+
+# Of those that a fault is about: enough to see what they share.
+NAMED_PEERS = 3
+
+
+# Of a tick of a second: a thousandth to all of it; the last bucket is open.
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+class CpuTime:
+    """CPU seconds of an upstream's ticks: the last one, the sum, and a histogram."""
+
+    def __init__(self) -> None:
+        self.last_s = 0.0
+        self.sum_s = 0.0
+        self._counts = [0] * (len(BOUNDS_S) + 1)
+
+    def add(self, seconds: float) -> None:
+        """Count the CPU seconds of one tick."""
+        self.last_s = seconds
+        self.sum_s += seconds
+        self._counts[bisect_left(BOUNDS_S, seconds)] += 1
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return cumulative counts by upper bound, as Prometheus wants them."""
+        found, total = [], 0
+        for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), self._counts, strict=True):
+            total += count
+            found.append((bound, float(total)))
+        return found
+
+
+class Cycle:
+    """The state of one upstream between ticks; with a shared key only signed values are accepted."""
+
+    def __init__(
+        self,
+        name: str,
+        declaration: Declaration,
+        *,
+        tick_s: float,
+        keys: Keyring = inbox.NO_KEYS,
+    ) -> None:
+        self.name = name
+        self.outcome: Outcome | None = None
+        self.overruns = 0
+        self.failures = 0
+        self.used = CpuTime()
+        self.forgotten: tuple[str, ...] = ()
+        self.resolved: Mapping[str, str] = {}
+        """The IP address of each host name as the leader before had it, where there was one."""
+        self._tick_s = tick_s
+        self._keys = keys
+        self._declaration = declaration
+        self._upstream = declaration.upstream
+        self._laws = self._upstream.made_laws()
+        self._named = _named(self._upstream)
+        self._inbox = Inbox()
+        self._pairing = WindowPairing()
+        self._order = (0, 0)
+        self._received_at_s = -math.inf
+        self._memories: Mapping[str, laws.Memory] = {}
+
+    @property
+    def declaration(self) -> Declaration:
+        """Return the declaration; the next tick follows a change of it."""
+        return self._declaration
+
+    @declaration.setter
+    def declaration(self, declaration: Declaration) -> None:
+        # One assignment: a tick in another thread sees the one or the other.
+        self._declaration = declaration
+
+    @property
+    def has_names(self) -> bool:
+        """Tell whether any peer is declared by a name."""
+        return any(not peer.has_ip for peer in self._declaration.upstream.peers)
+
+    @property
+    def remembered(self) -> tuple[str, ...]:
+        """Return the names of the laws that have a memory."""
+        return tuple(self._memories)
+
+    @property
+    def generation(self) -> int:
+        """Return the generation of the last table."""
+        return self._order[1]
+
+    def saved(self, *, term: int) -> SavedState:
+        """Return the state that the next leader goes on from."""
+        memories = {name: laws.encode_memory(name, memory) for name, memory in self._memories.items()}
+        clocks = inbox.sender_clocks(self._inbox) if self._keys.shared is not None else SenderClocks()
+        clocks_ms = {"samples": dict(clocks.samples), "reports": dict(clocks.reports)}
+        outcome = self.outcome
+        return SavedState(
+            term=term,
+            generation=self.generation,
+            memories=memories,
+            sender_clocks_ms={kind: found for kind, found in clocks_ms.items() if found},
+            resolved={} if outcome is None else _resolved(self._declaration.upstream, outcome.table),
+        )
+
+    def resume(self, saved: SavedState) -> bool:
+        """Go on from a saved state; False where the state here is of a later tick.
+
+        `forgotten` then names the laws whose saved memory is of another edition, or damaged.
+        """
+        if (saved.term, saved.generation) <= self._order:
+            return False
+        self.overtake(saved.generation)
+        remembered = SenderClocks(
+            samples=saved.sender_clocks_ms.get("samples", {}),
+            reports=saved.sender_clocks_ms.get("reports", {}),
+        )
+        self._inbox = replace(self._inbox, remembered=remembered)
+        self.resolved = {**saved.resolved, **self.resolved}
+        found = {law: laws.decode_memory(made, saved.memories.get(law)) for law, made in self._laws.items()}
+        self.forgotten = tuple(law for law in found if law in saved.memories and found[law] is None)
+        self._memories = {
+            **self._memories,
+            **{law: memory for law, memory in found.items() if memory is not None},
+        }
+        return True
+
+    def overtake(self, generation: int) -> None:
+        """Number the next tables above `generation`, which was found in a published one."""
+        self._order = (self._order[0], max(self.generation, generation))
+
+    def follow_table(self, published: WeightTable) -> None:
+        """Go on from a published table: number the next ones above it, and keep its servers' addresses."""
+        self.overtake(published.generation)
+        self.resolved = {**self.resolved, **_resolved(self._declaration.upstream, published)}
+
+    @property
+    def pairing_fault(self) -> str | None:
+        """Return which samples find no traffic report of their window for long, and the remedy."""
+        peers = self._pairing.unpaired
+        if not peers:
+            return None
+        more = f" and {len(peers) - NAMED_PEERS} more" if len(peers) > NAMED_PEERS else ""
+        return (
+            f"no traffic report covers the samples of {', '.join(peers[:NAMED_PEERS])}{more}, which have"
+            " requests: they teach nothing; give the agents (--interval), nginx (report_interval_s) and the"
+            " controllers (--tick-s) one length, and see that their clocks run evenly"
+        )
+
+    def keys(self) -> list[str]:
+        """Return the Memcached keys of all samples and reports."""
+        upstream = self._declaration.upstream
+        return [
+            *(wire.sample_key(self.name, peer.id) for peer in upstream.peers),
+            *(wire.traffic_key(self.name, lb) for lb in upstream.load_balancers),
+        ]
+
+    def refuse(self, refused: wire.Refused) -> None:
+        """Count a value that was refused outside of the inbox: a published table."""
+        self._inbox = inbox.count_refused(self._inbox, refused)
+
+    def advance(
+        self,
+        found: Mapping[str, bytes] | None,
+        *,
+        now_s: float,
+        term: int,
+        issued_at_ms: int,
+        addresses: Mapping[str, str],
+    ) -> tuple[Outcome, list[str]]:
+        """Do one tick: return its outcome, and a log line for each sender that began or ceased to be refused.
+
+        `found` has the values in Memcached by key, None when it did not answer; `now_s` is the receiver's
+        monotonic clock; `addresses` has the IP:port of each peer that is declared by a host name. A peer
+        without an address is left out of the table.
+        """
+        upstream = self._follow(addresses)
+        before = self._inbox
+        self._inbox = self._received(upstream, found, now_s, issued_at_ms)
+        due = self._pairing.due(
+            self._inbox.samples, self._inbox.reports.values(), now_s=now_s, tick_s=self._tick_s
+        )
+        snapshot = build_snapshot(self._inbox, upstream.peers, now_s=now_s, tick_s=self._tick_s, due=due)
+        snapshot = replace(snapshot, pinned=self._pins(upstream), published=self._followed(upstream))
+        stepped = step_all(self._laws, self._memories, snapshot)
+        self._memories = stepped.memories
+        decision = stepped.decisions[upstream.law]
+        if upstream.blend is not None:
+            decision = blend(decision, stepped.decisions[upstream.blend.law], upstream.blend.percent)
+        self._order = (term, self.generation + 1)
+        table = build_table(
+            decision,
+            upstream,
+            name=self.name,
+            term=term,
+            generation=self.generation,
+            issued_at_ms=issued_at_ms,
+        )
+        outcome = Outcome(
+            table=table,
+            decision=decision,
+            shadows={name: stepped.decisions[name] for name in upstream.shadows},
+            snapshot=snapshot,
+            inbox=self._inbox,
+            now_s=now_s,
+        )
+        return outcome, inbox.refusal_changes(before, self._inbox)
+
+    def _follow(self, addresses: Mapping[str, str]) -> Upstream:
+        declared = self._declaration.upstream
+        if declared is not self._upstream:
+            self._upstream = declared
+            self._laws = declared.made_laws()
+            self._memories = {law: memory for law, memory in self._memories.items() if law in self._laws}
+            self._named = _named(declared)
+        if not self._named:
+            return declared
+        peers = [
+            peer.model_copy(update={"address": addresses[peer.id]}) if peer.id in self._named else peer
+            for peer in declared.peers
+            if peer.id not in self._named or peer.id in addresses
+        ]
+        return declared.model_copy(update={"peers": peers})
+
+    def _received(
+        self, upstream: Upstream, found: Mapping[str, bytes] | None, now_s: float, unix_ms: int
+    ) -> Inbox:
+        if found is None:
+            return replace(self._inbox, refusals={})
+        # Messages found in the first tick, or after a pause, are kept and do not count as new: their age is
+        # unknown. To pair a sample with a report of another window, or to learn again from messages that the
+        # leader before has learnt from, would move the weights at the very moment of a takeover.
+        unknown = now_s - self._received_at_s > PAUSE_TICKS * self._tick_s
+        unseen_s, self._received_at_s = self._received_at_s, now_s
+        return inbox.receive(
+            self._inbox,
+            now_s - self._tick_s if unknown else now_s,
+            upstream=self.name,
+            samples={peer.id: found.get(wire.sample_key(self.name, peer.id)) for peer in upstream.peers},
+            reports={lb: found.get(wire.traffic_key(self.name, lb)) for lb in upstream.load_balancers},
+            keys=self._keys,
+            unix_ms=None if self._keys.shared is None else unix_ms,
+            unseen_s=-math.inf if unknown else unseen_s,
+            agreed_s=now_s - unix_ms / 1000,
+        )
+
+    def _pins(self, upstream: Upstream) -> Floats:
+        """Return the pins, k, on the scale S of the law that decides; NaN where there is none."""
+        deciding = upstream.law if upstream.blend is None else upstream.blend.law
+        total = law_total(self._laws[deciding].parameters["S"], len(upstream.peers))
+        pins = [math.nan if peer.pin is None else peer.pin / 100 * total for peer in upstream.peers]
+        return np.array(pins, dtype=float)
+
+    def _followed(self, upstream: Upstream) -> Floats:
+        """Return the published weights, k, which shadow laws need to know; NaN: none yet."""
+        if self.outcome is None or len(self._laws) == 1:
+            return np.empty(0)
+        table = {peer.id: float(peer.weight) for peer in self.outcome.table.peers}
+        return np.array([table.get(peer.id, math.nan) for peer in upstream.peers], dtype=float)
+
+
+def _resolved(upstream: Upstream, table: WeightTable) -> dict[str, str]:
+    """Return the IP address of each host name among the declared addresses, as the table has it."""
+    published = {peer.id: peer_address.parse(peer.address) for peer in table.peers}
+    found = {}
+    for peer in upstream.peers:
+        if not peer.has_ip and peer.id in published:
+            declared, at = peer_address.parse(peer.address), published[peer.id]
+            if declared.port == at.port:  # else it was declared otherwise when the table was made
+                found[declared.host] = at.host
+    return found
+
+
+def _named(upstream: Upstream) -> frozenset[str]:
+    return frozenset(peer.id for peer in upstream.peers if not peer.has_ip)

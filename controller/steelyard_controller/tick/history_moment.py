@@ -1,0 +1,78 @@
+"""One moment of an upstream's history, as JSON: columns over its peers.
+
+Pure. Columns, because a plot draws columns, and they take a tenth of the bytes of rows.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from steelyard_controller.laws.equations import INDICATORS
+from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.tick.outcome import Outcome, shares, utilization
+
+NOTHING: tuple[float | None, ...] = (None,) * len(INDICATORS)
+
+
+def encode(outcome: Outcome) -> bytes:
+    """Return the moment of an outcome as JSON; figures have four digits, null is "not known"."""
+    table, decision, snapshot = outcome.table, outcome.decision, outcome.snapshot
+    document: dict[str, Any] = {
+        "at_ms": table.issued_at_ms,
+        "term": table.term,
+        "generation": table.generation,
+        "alert": decision.alert,
+        "ids": [peer.id for peer in table.peers],
+        "weight": [peer.weight for peer in table.peers],
+        "share": [round(share, 4) for share in shares(table)],
+        "state": [peer.state for peer in table.peers],
+        "score": _short(decision.score),
+        **_utilizations(outcome),
+        "completed": _short(snapshot.completed),
+        "latency_ms": _short(snapshot.latency_s * 1000),
+        "entropy": _short(decision.entropy_weights),
+    }
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+
+
+def thinned(moments: Sequence[bytes], *, step_s: float) -> list[bytes]:
+    """Return the moments that lie at least `step_s` apart, and the last one; oldest first.
+
+    Entries that cannot be read are left out.
+    """
+    readable = [(at_ms, moment) for moment in moments if (at_ms := _at_ms(moment)) is not None]
+    kept: list[bytes] = []
+    last_ms = None
+    for at_ms, moment in readable:
+        # A clock that was set back must not hide the moments after that.
+        if last_ms is None or not 0 <= at_ms - last_ms < step_s * 1000 - 1:
+            kept.append(moment)
+            last_ms = at_ms
+    if readable and kept[-1] is not readable[-1][1]:
+        kept.append(readable[-1][1])
+    return kept
+
+
+def _at_ms(moment: bytes) -> int | None:
+    try:
+        document = json.loads(moment)
+    except (ValueError, RecursionError):
+        return None
+    at_ms = document.get("at_ms") if isinstance(document, dict) else None
+    return at_ms if isinstance(at_ms, int) else None
+
+
+def _utilizations(outcome: Outcome) -> dict[str, list[float | None]]:
+    # Of the last sample, which may be of the tick before: a sample that is a little late is no gap in a plot.
+    rows = [utilization(outcome, peer.id) or NOTHING for peer in outcome.table.peers]
+    return {name: [_rounded(row[column]) for row in rows] for column, name in enumerate(INDICATORS)}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _short(column: Floats) -> list[float | None]:
+    return [None if value != value else float(f"{value:.4g}") for value in np.asarray(column).tolist()]

@@ -1,0 +1,90 @@
+"""The overview of an upstream, as the API, the page and `steelyard status` show it. Pure."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from steelyard_protocol.weight_table import to_document
+
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.laws.equations import INDICATORS
+from steelyard_controller.laws.explanation import explain
+from steelyard_controller.tick.outcome import Outcome, shares, utilization
+
+
+def overview(outcome: Outcome, declaration: Declaration) -> dict[str, Any]:
+    """Return the table, its inputs, their ages and reasons as a JSON-able object; None is "not known"."""
+    decision = outcome.decision
+    pins = {peer.id: peer.pin for peer in declaration.upstream.peers}
+    document = to_document(outcome.table)
+    share = shares(outcome.table)
+    for row, peer in enumerate(document["peers"]):
+        peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]))
+    return document | {
+        "revision": declaration.revision,
+        "alert": decision.alert,
+        "thresholds": _thresholds(outcome),
+        "entropy_weights": dict(zip(INDICATORS, map(float, decision.entropy_weights), strict=True)),
+        "shadow_laws": list(outcome.shadows),
+        "load_balancers": {lb: _load_balancer(outcome, lb) for lb in declaration.upstream.load_balancers},
+        "refused": {
+            "now": {
+                source: f"{refusal.reason}: {refusal.detail}"
+                for source, refusal in outcome.inbox.refusals.items()
+            },
+            "count": dict(outcome.inbox.refused),
+        },
+        "degraded": list(outcome.degraded),
+    }
+
+
+def peer_overview(outcome: Outcome, declaration: Declaration, peer: str) -> dict[str, Any] | None:
+    """Return one server's row of the overview; None where the table does not have it."""
+    table = outcome.table
+    row = next((row for row, each in enumerate(table.peers) if each.id == peer), None)
+    if row is None:
+        return None
+    pin = next((each.pin for each in declaration.upstream.peers if each.id == peer), None)
+    document: dict[str, Any] = to_document(replace(table, peers=(table.peers[row],)))["peers"][0]
+    return document | _peer(outcome, row, share=shares(table)[row], pin=pin)
+
+
+def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None) -> dict[str, Any]:
+    """Return what the table does not say of the server in a row."""
+    snapshot, name = outcome.snapshot, outcome.table.peers[row].id
+    received = outcome.inbox.samples.get(name)
+    used = utilization(outcome, name)
+    return {
+        "share": share,
+        "pin": pin,
+        "score": _or_none(outcome.decision.score[row]),
+        "utilization": None if used is None else dict(zip(INDICATORS, used, strict=True)),
+        "sample_age_s": None if received is None else round(outcome.now_s - received.arrived_s, 3),
+        "leaving": bool(received and received.message.leaving),
+        "completed_per_tick": _or_none(snapshot.completed[row]),
+        "failed_per_tick": _or_none(snapshot.failed[row]),
+        "in_flight": float(snapshot.in_flight[row]),
+        "latency_ms": _or_none(snapshot.latency_s[row] * 1000),
+        "why": explain(outcome.decision, row).sentence,
+        "shadows": {law: round(float(shadow.weights[row]), 3) for law, shadow in outcome.shadows.items()},
+    }
+
+
+def _load_balancer(outcome: Outcome, lb: str) -> dict[str, Any] | None:
+    received = outcome.inbox.reports.get(lb)
+    if received is None:
+        return None
+    return {
+        "report_age_s": round(outcome.now_s - received.arrived_s, 3),
+        "rung": received.message.rung,
+        "order": received.message.order,
+    }
+
+
+def _thresholds(outcome: Outcome) -> dict[str, float] | None:
+    parameters = outcome.decision.parameters
+    return {name: parameters[name] for name in ("H", "L")} if {"H", "L"} <= set(parameters) else None
+
+
+def _or_none(value: float | np.floating[Any]) -> float | None:
+    return None if not np.isfinite(value) else float(value)

@@ -1,0 +1,115 @@
+"""Saves what was learnt: each upstream's memory and history moments, at their turns, in the state store.
+
+I/O. A tick waits for a slow store no longer than `SAVE_S`, however many
+upstreams there are. Those that it had no time for come first at the next tick,
+so that each has its turn however slow the store is.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from steelyard_controller.faults import Faults
+from steelyard_controller.store.interface import LeaseLost, Rejected, Store, Unavailable
+from steelyard_controller.store.lease import Lease
+from steelyard_controller.tick import history_moment, tick_schedule
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import Outcome
+
+log = logging.getLogger("steelyard.controller")
+
+# How long a tick waits for a slow store, all upstreams together.
+SAVE_S = 0.25
+
+# At the end of the process there is no next turn; but a shutdown must not take long either.
+LAST_SAVE_S = 2.0
+
+
+class StateSaver:
+    """Saves the outcomes of ticks; `moments` is how many of them the history has."""
+
+    def __init__(
+        self, store: Store, *, moments: int, faults: Faults, faults_of: Callable[[str], Faults]
+    ) -> None:
+        self._store = store
+        self._moments = moments
+        self._faults = faults
+        self._faults_of = faults_of
+        self._ticks = 0
+        self._left_out: list[str] = []
+
+    async def save_due(self, outcomes: Sequence[tuple[Cycle, Outcome]], lease: Lease) -> dict[str, float]:
+        """Save what is due of a tick's outcomes; return the CPU seconds that it took, by upstream.
+
+        Raises `LeaseLost`; a store that is away, or slow, is a fault named `saving`.
+        """
+        self._ticks += 1
+        total = tick_schedule.in_peers(len(outcome.table.peers) for _, outcome in outcomes)
+        used_s: dict[str, float] = {}
+        waited_s, fault = 0.0, None
+        left_out: list[str] = []
+        failed: list[str] = []
+        # The sort is stable: those that had no time come first, the longest left out before the others.
+        places = {name: place for place, name in enumerate(self._left_out)}
+        turns = sorted(enumerate(outcomes), key=lambda turn: places.get(turn[1][0].name, len(places)))
+        for position, (cycle, outcome) in turns:
+            overdue = cycle.name in places
+            if fault is None and waited_s > SAVE_S:
+                fault = f"the store is slow: it took more than {SAVE_S:g} s to save what was learnt"
+            if fault is not None:
+                if overdue or self._is_turn(position, outcome, total):
+                    left_out.append(cycle.name)
+                continue
+            began_s = time.process_time()
+            try:
+                waited_s += await self._save(cycle, outcome, lease, position, total, overdue=overdue)
+            except Unavailable as error:
+                fault = str(error)
+                failed.append(cycle.name)
+            used_s[cycle.name] = time.process_time() - began_s
+        # One whose state the store cannot take in time must not keep the others from their turn.
+        self._left_out = [*left_out, *failed]
+        # That the store is away is the election's to say: it asks it without a pause.
+        self._faults.note("saving", None if "state" in self._faults.now else fault)
+        return used_s
+
+    async def save_last(self, cycles: Sequence[Cycle], lease: Lease) -> None:
+        """Save the memory of every upstream for the next leader."""
+        try:
+            async with asyncio.timeout(LAST_SAVE_S):
+                for cycle in cycles:
+                    if cycle.outcome is not None:
+                        saved = await asyncio.to_thread(cycle.saved, term=lease.term)
+                        await self._store.save(lease, cycle.name, saved)
+        except (Unavailable, LeaseLost, TimeoutError) as error:
+            log.warning("what was learnt at last was not kept: %s", error, extra={"event": "not_kept"})
+
+    def _is_turn(self, position: int, outcome: Outcome, total: int) -> bool:
+        periods = (
+            tick_schedule.memory_period(total), tick_schedule.moment_period(len(outcome.table.peers), total),
+        )  # fmt: skip
+        return any(tick_schedule.is_turn(self._ticks, position, period) for period in periods)
+
+    async def _save(
+        self, cycle: Cycle, outcome: Outcome, lease: Lease, position: int, total: int, *, overdue: bool
+    ) -> float:
+        """Save an upstream's memory and history moment, if it is their turn; return the seconds waited."""
+        apart = tick_schedule.moment_period(len(outcome.table.peers), total)
+        faults, waited_s = self._faults_of(cycle.name), 0.0
+        try:
+            if overdue or tick_schedule.is_turn(self._ticks, position, tick_schedule.memory_period(total)):
+                saved = await asyncio.to_thread(cycle.saved, term=lease.term)
+                began_s = time.monotonic()
+                await self._store.save(lease, cycle.name, saved)
+                waited_s += time.monotonic() - began_s
+            if overdue or tick_schedule.is_turn(self._ticks, position, apart):
+                text = await asyncio.to_thread(history_moment.encode, outcome)
+                began_s = time.monotonic()
+                await self._store.remember(lease, cycle.name, text, keep=max(1, self._moments // apart))
+                waited_s += time.monotonic() - began_s
+        except Rejected as error:
+            faults.note("keeping", str(error))
+        else:
+            faults.note("keeping", None)
+        return waited_s

@@ -1,0 +1,67 @@
+"""Builds the weight table of a decision; refuses an upstream whose table would be too large. Pure."""
+
+from steelyard_protocol import traffic_report, weight_table
+from steelyard_protocol.weight_table import MAX_WEIGHT, TablePeer, TableTooLarge, WeightTable
+
+from steelyard_controller.declarations.upstream import Upstream
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.quantize import quantize
+
+# A row has at most 64 + 260 characters of names, and some 80 more.
+PEERS_THAT_ALWAYS_FIT = 2000
+
+
+def build_table(
+    decision: Decision, upstream: Upstream, *, name: str, term: int, generation: int, issued_at_ms: int
+) -> WeightTable:
+    """Return the table of a decision on `upstream`, whose peers are in the decision's order.
+
+    Weights and baselines both sum to S, at every tick, so that a person can compare the two columns, and two
+    tables; a picker divides by what the weights have in common.
+    """
+    rows = zip(
+        upstream.peers,
+        decision.published.tolist(),
+        quantize(decision.baseline, decision.total).tolist(),
+        strict=True,
+    )
+    table = WeightTable(
+        upstream=name,
+        term=term,
+        generation=generation,
+        issued_at_ms=issued_at_ms,
+        law=upstream.law if upstream.blend is None or upstream.blend.percent < 100 else upstream.blend.law,
+        picker=upstream.picker,
+        check=None if upstream.check is None else upstream.check.model_dump(),
+        hash_key=upstream.hash_key,
+        report_version=traffic_report.VERSION,
+        peers=tuple(
+            TablePeer(
+                id=peer.id,
+                address=peer.address,
+                weight=weight,
+                baseline=baseline,
+                state=peer.state,
+            )
+            for peer, weight, baseline in rows
+        ),
+    )
+    return weight_table.with_digest(table)
+
+
+def refuse_unpublishable(name: str, upstream: Upstream) -> None:
+    """Raise ValueError for an upstream whose table no Memcached would hold."""
+    if len(upstream.peers) <= PEERS_THAT_ALWAYS_FIT:
+        return
+    rows = tuple(
+        TablePeer(id=peer.id, address=peer.address, weight=MAX_WEIGHT, baseline=MAX_WEIGHT, state=peer.state)
+        for peer in upstream.peers
+    )
+    table = WeightTable(
+        upstream=name, term=2**53, generation=2**53, issued_at_ms=2**53, law=upstream.law,
+        picker=upstream.picker, peers=rows,
+    )  # fmt: skip
+    try:
+        weight_table.encode(table)
+    except TableTooLarge as error:
+        raise ValueError(str(error)) from None

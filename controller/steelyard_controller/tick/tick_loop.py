@@ -1,0 +1,239 @@
+"""The tick loop: read the messages of every upstream, decide, publish the tables, save what was learnt.
+
+I/O around pure cycles. The order within a tick is fixed: everything is read
+at once, then each upstream decides on that alone and publishes, then the
+memories and the history are saved. Memcached and the store may each fail by
+themselves: without Memcached the laws still step (and learn nothing), without
+the store the loop goes on from memory. A tick waits for neither longer than a
+fraction of a second, however many upstreams there are. Deciding is done in a
+thread, so that a large upstream keeps neither the lease nor the API waiting.
+
+Before anything is published the tables in Memcached are read: one of a higher
+term means that another controller leads, and ends this one's lead.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+
+from steelyard_protocol import memcached_client, weight_table
+from steelyard_protocol.memcached_pool import Forbidden, MemcachedPool
+from steelyard_protocol.weight_table import WeightTable
+from steelyard_protocol.wire import Refused
+
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.faults import Faults
+from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.messages.published_tables import PublishedTables, Tables
+from steelyard_controller.messages.published_upstreams import Held, PublishedUpstreams
+from steelyard_controller.store.interface import LeaseLost, Store
+from steelyard_controller.store.lease import Lease
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import Outcome
+from steelyard_controller.tick.state_saver import StateSaver
+
+log = logging.getLogger("steelyard.controller")
+
+
+class TickLoop:
+    """Ticks of the cycles under one lease."""
+
+    def __init__(
+        self,
+        *,
+        pipeline: MemcachedPool,
+        store: Store,
+        tick_s: float,
+        history_s: float,
+        keys: Keyring,
+        faults: Faults,
+    ) -> None:
+        self.cycles: dict[str, Cycle] = {}
+        self._pipeline = pipeline
+        self._tick_s = tick_s
+        self._keys = keys
+        self._published = PublishedTables(pipeline, keys=keys, refused=self._refuse)
+        self._published_upstreams = PublishedUpstreams(pipeline, keys=keys)
+        self._faults = faults
+        self._of_upstream: dict[str, Faults] = {}
+        self._saver = StateSaver(
+            store, moments=max(1, round(history_s / tick_s)), faults=faults, faults_of=self.faults_of
+        )
+        self._refused: dict[str, Refused] = {}
+        self._forgotten = 0
+
+    async def tick(
+        self,
+        now_s: float,
+        *,
+        lease: Lease,
+        certain: Callable[[], bool],
+        addresses: Mapping[str, Mapping[str, str]],
+        keep: bool = True,
+        done: Callable[[Cycle], Awaitable[None]] | None = None,
+        progressed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Do one tick of every upstream.
+
+        `certain` tells whether this controller may write under the lease; where it says no, the tick ends
+        with `Forbidden`. Raises `LeaseLost` when another controller has the lease. `addresses` has the
+        resolved peers of each upstream that has host names; one that is not in it has no tick. `keep` tells
+        whether the store can be written to; `done` is awaited when an upstream has its outcome;
+        `progressed` is called whenever a step of the tick is done.
+        """
+        cycles = [each for each in self.cycles.values() if not each.has_names or each.name in addresses]
+        skip: set[str] = set()
+        found = await self._read_messages([key for cycle in cycles for key in cycle.keys()], skip)  # noqa: SIM118
+        tables = await self._published.read([cycle.name for cycle in cycles], skip)
+        self._note_servers()
+        progressed()
+        lists = await self._published_upstreams.read(skip)
+        await self._refuse_higher(tables, lists, lease)
+        fault = await self._published_upstreams.publish(
+            self.cycles, lists, term=lease.term, certain=certain, skip=skip
+        )
+        self._faults.note("list of upstreams", fault)
+        done_now: list[tuple[Cycle, Outcome, float]] = []
+        for cycle in cycles:
+            progressed()
+            began_s = time.process_time()
+            try:
+                outcome = await self._advance(cycle, found, now_s, lease, addresses.get(cycle.name, {}))
+                if self._is_gone(cycle):
+                    continue
+                await self._publish(outcome.table, tables, certain, skip)
+            except Forbidden:
+                raise
+            except Exception as error:
+                self._note_failure(cycle, error)
+            else:
+                self.faults_of(cycle.name).note("tick", None)
+                done_now.append((cycle, outcome, time.process_time() - began_s))
+        progressed()
+        outcomes = [(cycle, outcome) for cycle, outcome, _ in done_now]
+        kept_s = await self._saver.save_due(outcomes, lease) if keep else {}
+        for cycle, outcome, used_s in done_now:
+            cycle.used.add(used_s + kept_s.get(cycle.name, 0.0))
+            if not self._is_gone(cycle):
+                cycle.outcome = replace(outcome, degraded=self._degraded(cycle.name))
+                if done is not None:
+                    await done(cycle)
+                progressed()
+
+    async def _advance(
+        self,
+        cycle: Cycle,
+        found: Mapping[str, bytes] | None,
+        now_s: float,
+        lease: Lease,
+        addresses: Mapping[str, str],
+    ) -> Outcome:
+        outcome, lines = await asyncio.to_thread(
+            cycle.advance,
+            found,
+            now_s=now_s,
+            term=lease.term,
+            issued_at_ms=time.time_ns() // 1_000_000,
+            addresses=addresses,
+        )
+        if not self._is_gone(cycle):
+            for line in lines:
+                log.warning("%s: %s", cycle.name, line, extra={"event": "refused", "upstream": cycle.name})
+            self.faults_of(cycle.name).note("pairing", cycle.pairing_fault)
+        return outcome
+
+    def _note_failure(self, cycle: Cycle, error: Exception) -> None:
+        """Count a tick that a bug ended: this upstream's last table holds, and the others have theirs."""
+        cycle.failures += 1
+        faults = self.faults_of(cycle.name)
+        if "tick" not in faults.now:
+            log.error("%s: a tick failed", cycle.name, exc_info=error, extra={"upstream": cycle.name})
+        faults.note("tick", f"it fails ({type(error).__name__}: {error}); the last table holds, see the log")
+        if cycle.outcome is not None and not self._is_gone(cycle):
+            cycle.outcome = replace(cycle.outcome, degraded=self._degraded(cycle.name))
+
+    def _degraded(self, upstream: str) -> tuple[str, ...]:
+        return (*self._faults.lines(), *self.faults_of(upstream).lines())
+
+    async def published(self, upstreams: Iterable[str]) -> dict[str, WeightTable]:
+        """Return the latest table of each of these upstreams in Memcached, where there is one."""
+        return await self._published.latest(upstreams)
+
+    async def term_of_list(self) -> int:
+        """Return the term of the list of upstreams in Memcached, 0 where there is none."""
+        return self._published_upstreams.highest_term(await self._published_upstreams.read())
+
+    async def save_last(self, lease: Lease) -> None:
+        """Save the state of every upstream for the next leader."""
+        await self._saver.save_last(list(self.cycles.values()), lease)
+
+    def follow(self, upstream: str, declaration: Declaration) -> None:
+        """Follow a changed declaration from the next tick on; add the upstream where it is new."""
+        if upstream in self.cycles:
+            self.cycles[upstream].declaration = declaration
+        else:
+            self.add(upstream, declaration)
+
+    def add(self, upstream: str, declaration: Declaration) -> None:
+        """Add an upstream without any memory."""
+        cycle = Cycle(upstream, declaration, tick_s=self._tick_s, keys=self._keys)
+        # It may have been deleted in this term: the generation of its tables must not go back.
+        cycle.overtake(self._forgotten)
+        if upstream in self._refused:
+            cycle.refuse(self._refused.pop(upstream))
+        self.cycles[upstream] = cycle
+
+    def forget(self, upstream: str) -> None:
+        """Drop an upstream; its published table expires by its time to live."""
+        cycle = self.cycles.pop(upstream, None)
+        if cycle is not None:
+            self._forgotten = max(self._forgotten, cycle.generation)
+        self._published.forget(upstream)
+        self._of_upstream.pop(upstream, None)
+
+    def faults_of(self, upstream: str) -> Faults:
+        """Return the faults of one upstream."""
+        return self._of_upstream.setdefault(upstream, Faults(upstream))
+
+    def _is_gone(self, cycle: Cycle) -> bool:
+        """Tell whether the upstream was deleted during this tick."""
+        return self.cycles.get(cycle.name) is not cycle
+
+    async def _read_messages(self, keys: list[str], skip: set[str]) -> dict[str, bytes] | None:
+        try:
+            return await self._pipeline.get_many(keys, skip) if keys else {}
+        except memcached_client.Unavailable:
+            return None
+
+    async def _refuse_higher(self, tables: Tables, lists: Held, lease: Lease) -> None:
+        """Raise `LeaseLost` when a table or list is of a higher term: another controller has led since."""
+        of_lists = self._published_upstreams.highest_term(lists)
+        found = max(await self._published.highest_term(tables), of_lists)
+        if found > lease.term:
+            raise LeaseLost(f"Memcached holds a table of term {found}")
+
+    def _refuse(self, upstream: str, refused: Refused) -> None:
+        """Count a published table that is refused, for its upstream, which may not have been added yet."""
+        if upstream in self.cycles:
+            self.cycles[upstream].refuse(refused)
+        else:
+            self._refused[upstream] = refused
+
+    async def _publish(
+        self, table: WeightTable, tables: Tables, certain: Callable[[], bool], skip: set[str]
+    ) -> None:
+        faults = self.faults_of(table.upstream)
+        try:
+            await self._published.publish(table, tables, certain=certain, skip=skip)
+        except (memcached_client.Unavailable, weight_table.TableTooLarge) as error:
+            faults.note("publishing", str(error))
+        else:
+            faults.note("publishing", None)
+        finally:
+            self._note_servers()
+
+    def _note_servers(self) -> None:
+        for server, fault in self._pipeline.faults.items():
+            self._faults.note(f"memcached {server}", fault)

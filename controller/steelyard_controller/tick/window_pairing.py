@@ -1,0 +1,175 @@
+"""Which sample belongs with which traffic report: that of the same window, by the ages that both really have.
+
+Pure. The laws keep the counts of each tick under that tick, and look a sample's up by
+its age (`laws/pairing.py`). So a sample is handed to them once the report of its window
+is there, with that report's age in ticks as its own.
+
+    a report's window      its end less its interval, to its end; those of several load balancers
+                           that came at one tick are one, at the mean by requests
+    a sample's instant     its end less half of the shorter of the two windows
+    they belong together   when the instant lies in the window: they share at least half of the shorter
+
+A sample whose report is still to come waits for it, until that is overdue. A tick that is
+longer than the windows sees only some of the reports: there the one that came at the same
+tick will do, for no weight has changed between the two. What finds none is handed over all
+the same, where it meets no count: how busy a server is, is known without.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from steelyard_protocol.sample_record import SampleRecord
+from steelyard_protocol.traffic_report import TrafficReport
+
+from steelyard_controller.laws.pairing import OLDEST_TICKS
+from steelyard_controller.messages.inbox import Received
+
+# Of a report's window: two that follow each other may leave a gap of some milliseconds.
+TOLERANCE = 0.05
+
+# Of one peer; more is a sender that is much faster than the ticks.
+MOST_WAITING = 4
+
+# A sample that waited for longer, in ticks or in intervals, whichever is longer, is handed over without.
+PATIENCE = 2.5
+
+# So many samples more without a report than twice those with one, though there are requests: a fault.
+UNPAIRED_SAMPLES = 10
+
+Sample = Received[SampleRecord]
+
+
+class DueSample(NamedTuple):
+    """A sample that the laws are to see at this tick, as if it were `age_ticks` old."""
+
+    sample: Sample
+    age_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    tick: int
+    at_s: float
+    end_s: float
+    span_s: float
+    middle_s: float
+    within_s: float
+
+
+class WindowPairing:
+    """The samples of one upstream that wait for their report, and the windows of the latest reports."""
+
+    def __init__(self) -> None:
+        self._tick = 0
+        self._windows: deque[_Window] = deque()
+        self._overdue_s = 0.0
+        self._served: Collection[str] = ()
+        self._waiting: dict[str, deque[Sample]] = {}
+        self._unpaired: dict[str, int] = {}
+
+    @property
+    def unpaired(self) -> list[str]:
+        """Return the peers most of whose samples find no report, though they have requests."""
+        return sorted(peer for peer, count in self._unpaired.items() if count >= UNPAIRED_SAMPLES)
+
+    def due(
+        self,
+        samples: Mapping[str, Sample],
+        reports: Iterable[Received[TrafficReport]],
+        *,
+        now_s: float,
+        tick_s: float,
+    ) -> dict[str, DueSample]:
+        """Return the samples that are due at this tick, by peer; to be called once a tick.
+
+        What was received at `now_s` is new. A peer that is in `samples` no more is forgotten.
+        """
+        self._tick += 1
+        self._take_reports([each for each in reports if each.arrived_s == now_s], now_s, tick_s)
+        served = self._served if now_s <= self._overdue_s else ()
+        found = {}
+        for peer, sample in samples.items():
+            waiting = self._waiting.get(peer)
+            if sample.arrived_s == now_s and not sample.message.leaving:
+                if waiting is None:
+                    waiting = self._waiting[peer] = deque(maxlen=MOST_WAITING)
+                waiting.append(sample)
+                if peer in served:
+                    self._unpaired[peer] = min(2 * UNPAIRED_SAMPLES, self._unpaired.get(peer, 0) + 1)
+            if waiting:
+                due = self._first_due(peer, waiting, now_s, tick_s)
+                if due is not None:
+                    found[peer] = due
+        self._forget(samples.keys())
+        return found
+
+    def _take_reports(self, new: list[Received[TrafficReport]], now_s: float, tick_s: float) -> None:
+        """Note the window of the reports that are new, and the peers that had requests in them."""
+        while self._windows and self._windows[0].tick < self._tick - OLDEST_TICKS:
+            self._windows.popleft()
+        if not new:
+            return
+        weighed = [(1 + sum(each.message.completed), each) for each in new]
+        total = sum(weight for weight, _ in weighed)
+        end_s = sum(weight * each.window_end_s for weight, each in weighed) / total
+        span_s = sum(weight * each.message.interval_s for weight, each in weighed) / total
+        within_s = (0.5 + TOLERANCE) * span_s
+        self._windows.append(_Window(self._tick, now_s, end_s, span_s, end_s - span_s / 2, within_s))
+        self._overdue_s = now_s + span_s + tick_s / 2
+        self._served = {
+            peer
+            for each in new
+            for peer, completed, failed in zip(
+                each.message.ids, each.message.completed, each.message.failed, strict=True
+            )
+            if completed or failed
+        }
+
+    def _first_due(self, peer: str, waiting: deque[Sample], now_s: float, tick_s: float) -> DueSample | None:
+        for position in range(len(waiting) - 1, -1, -1):
+            window = self._window_of(waiting[position], tick_s)
+            if window is not None:
+                self._unpaired[peer] = max(0, self._unpaired.get(peer, 0) - 2)
+                return DueSample(_taken(waiting, position), self._tick - window.tick)
+        patience_s = PATIENCE * max(tick_s, waiting[0].message.interval_s)
+        if now_s - waiting[0].arrived_s < patience_s and self._may_come(waiting[-1], now_s):
+            return None
+        taken = {self._tick - window.tick for window in self._windows}
+        unmet = next((age for age in range(OLDEST_TICKS + 1) if age not in taken), None)
+        if unmet is None:
+            waiting.clear()
+            return None
+        return DueSample(_taken(waiting, len(waiting) - 1), unmet)
+
+    def _window_of(self, sample: Sample, tick_s: float) -> _Window | None:
+        """Return the window that the sample belongs to, of those that are there."""
+        end_s, span_s = sample.window_end_s, sample.message.interval_s
+        for window in reversed(self._windows):
+            instant_s = end_s - min(span_s, window.span_s) / 2
+            if abs(instant_s - window.middle_s) <= window.within_s:
+                return window
+            if tick_s > window.span_s and window.at_s == sample.arrived_s:
+                return window
+        return None
+
+    def _may_come(self, sample: Sample, now_s: float) -> bool:
+        """Tell whether the report of the sample's window is still to come, and not overdue."""
+        if not self._windows:
+            return False
+        last = self._windows[-1]
+        instant_s = sample.window_end_s - min(sample.message.interval_s, last.span_s) / 2
+        return instant_s > last.end_s and now_s <= self._overdue_s
+
+    def _forget(self, peers: Collection[str]) -> None:
+        if self._waiting.keys() - peers:
+            self._waiting = {peer: each for peer, each in self._waiting.items() if peer in peers}
+            self._unpaired = {peer: count for peer, count in self._unpaired.items() if peer in peers}
+
+
+def _taken(waiting: deque[Sample], position: int) -> Sample:
+    """Take a sample out, and those before it, which it makes superfluous."""
+    for _ in range(position):
+        waiting.popleft()
+    return waiting.popleft()

@@ -1,0 +1,89 @@
+"""Builds a controller from its settings: Memcached client, store, election, tick loop, service."""
+
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from steelyard_protocol.memcached_pool import MemcachedPool
+
+from steelyard_controller import __version__
+from steelyard_controller.credentials import Credentials
+from steelyard_controller.dns.peer_addresses import PeerAddresses
+from steelyard_controller.dns.resolver import Resolver
+from steelyard_controller.faults import Faults
+from steelyard_controller.leader.election import Election
+from steelyard_controller.service import Service
+from steelyard_controller.settings import Settings
+from steelyard_controller.store.interface import Store
+from steelyard_controller.store.memory_store import MemoryStore
+from steelyard_controller.store.redis_store import RedisStore
+from steelyard_controller.tick.tick_loop import TickLoop
+
+
+@asynccontextmanager
+async def controller(settings: Settings, known: Credentials) -> AsyncIterator[Service]:
+    """Yield a service that is not running yet; close its connections at the end of the block."""
+    faults = Faults()
+    pipeline = MemcachedPool(settings.memcached)
+    store = _store(settings.state_url, known)
+    loop = TickLoop(
+        pipeline=pipeline,
+        store=store,
+        tick_s=settings.tick_s,
+        history_s=settings.history_s,
+        keys=known.keys,
+        faults=faults,
+    )
+    naming = PeerAddresses(Resolver(), faults_of=loop.faults_of, clock=time.monotonic)
+    name = settings.id or f"{socket.gethostname()}-{settings.api_port}"
+    try:
+        yield Service(
+            id=name,
+            loop=loop,
+            election=_election(settings, store, faults, name),
+            store=store,
+            faults=faults,
+            file=settings.upstreams,
+            tick_s=settings.tick_s,
+            lease_s=settings.lease_s,
+            version=__version__,
+            addresses=naming.addresses,
+        )
+    finally:
+        await naming.close()
+        pipeline.close()
+        await store.close()
+
+
+def in_url(address: str) -> str:
+    """Return an address for a URL: IPv6 in brackets."""
+    return f"[{address}]" if ":" in address else address
+
+
+def _election(settings: Settings, store: Store, faults: Faults, name: str) -> Election:
+    return Election(
+        store,
+        holder=name,
+        boot=secrets.token_hex(4),
+        url=settings.advertise_url or _own_url(settings),
+        lease_s=settings.lease_s,
+        # Runs on while this process is stopped or the machine sleeps, as the lease in Redis does.
+        clock=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+        unix=time.time,
+        faults=faults,
+    )
+
+
+def _own_url(settings: Settings) -> str:
+    """Return this API's URL for other controllers; where it listens everywhere, with the machine's name."""
+    everywhere = settings.api_host in {"", "0.0.0.0", "::"}  # noqa: S104
+    host = socket.gethostname() if everywhere else in_url(settings.api_host)
+    return f"http://{host}:{settings.api_port}"
+
+
+def _store(url: str, known: Credentials) -> Store:
+    if url.startswith("memory://"):
+        return MemoryStore()
+    return RedisStore(url, password=known.state_password, sentinel_password=known.sentinel_password)

@@ -1,0 +1,181 @@
+"""Redis as it is run, for tests: a primary and a replica that three Sentinels watch, and a cluster."""
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from conftest import PATIENCE_S, Daemon, free_port
+
+# How long a node is away before it counts as down. Less, and a busy machine starts failovers by itself.
+DOWN_MS = 1000
+
+NAME = "mymaster"
+
+
+@dataclass
+class RedisSet:
+    """A set of Redis; the keys that a controller writes are on `primary`, and on `replica`."""
+
+    url: str
+    primary: Daemon
+    replica: Daemon
+    others: list[Daemon]
+    """The Sentinels, or the other nodes."""
+    tag: str
+    """What the keys begin with."""
+    connect: dict[str, Any] = field(default_factory=dict)
+
+    def ask(self, daemon: Daemon, *command: str) -> Any:
+        """Return the answer of one of them."""
+        return _ask(daemon, *command, **self.connect)
+
+    def is_promoted(self) -> bool:
+        """Tell whether the replica is the primary."""
+        return bool(self.ask(self.replica, "ROLE")[0] == b"master")
+
+
+def wait(look: Callable[[], object], what: str) -> None:
+    """Wait until `look` returns something true; it may raise `RedisError` until then."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            if look():
+                return
+        except redis.RedisError:
+            pass
+        assert time.monotonic() < give_up_s, what
+        time.sleep(0.05)
+
+
+@contextmanager
+def behind_sentinels(folder: Path, *flags: str, **connect: Any) -> Iterator[RedisSet]:
+    """Yield a primary and a replica that three Sentinels watch; all have the flags, and are asked so."""
+    with ExitStack() as stack:
+        primary = _start(stack, folder, free_port(), *flags)
+        replica = _start(stack, folder, free_port(), *flags, "--replicaof", "127.0.0.1", str(primary.port))
+        sentinels = [_sentinel(stack, folder, primary, *flags) for _ in range(3)]
+
+        def are_watching() -> bool:
+            states = [_ask(sentinel, "SENTINEL MASTER", NAME, **connect) for sentinel in sentinels]
+            return all((state["num-slaves"], state["num-other-sentinels"]) == (1, 2) for state in states)
+
+        wait(are_watching, "the Sentinels to find each other and the replica")
+        hosts = ",".join(sentinel.address for sentinel in sentinels)
+        url = f"redis+sentinel://{hosts}/{NAME}/0"
+        yield RedisSet(url, primary, replica, sentinels, "steelyard", connect)
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[RedisSet]:
+    """Yield a cluster of three primaries, of which the one that a controller's keys are on has a replica."""
+    flags = ["--cluster-enabled", "yes", "--cluster-node-timeout", str(DOWN_MS)]
+    with ExitStack() as stack:
+        nodes = [_start(stack, folder, _cluster_port(), *flags) for _ in range(4)]
+        _cli("--cluster", "create", *(node.address for node in nodes[:3]), "--cluster-yes")
+        wait(lambda: any(_has_keys(node) for node in nodes[:3]), "all slots")
+        primary = next(node for node in nodes[:3] if _has_keys(node))
+        id = _cli("-p", str(primary.port), "CLUSTER", "MYID").strip()
+        _cli(
+            "--cluster", "add-node", nodes[3].address, primary.address, "--cluster-slave",
+            "--cluster-master-id", id,
+        )  # fmt: skip
+        wait(lambda: _ask(nodes[3], "ROLE")[3] == b"connected", "the replica")
+        # A node votes for a replica that it knows.
+        wait(
+            lambda: all(_cli("-p", str(node.port), "CLUSTER", "REPLICAS", id).strip() for node in nodes[:3]),
+            "the replica at every node",
+        )
+        hosts = ",".join(node.address for node in nodes[:3])
+        others = [node for node in nodes[:3] if node is not primary]
+        yield RedisSet(f"redis+cluster://{hosts}", primary, nodes[3], others, "{steelyard}")
+
+
+def _start(stack: ExitStack, folder: Path, port: int, *flags: str) -> Daemon:
+    own = folder / str(port)
+    own.mkdir()
+    kept = ["--dir", str(own), "--save", "", "--repl-diskless-sync-delay", "0"]
+    return _daemon(stack, own, port, ["redis-server", *kept, *flags])
+
+
+def _sentinel(stack: ExitStack, folder: Path, primary: Daemon, *flags: str) -> Daemon:
+    port = free_port()
+    own = folder / str(port)
+    own.mkdir()
+    config = own / "sentinel.conf"
+    lines = [
+        f"dir {own}",
+        f"sentinel monitor {NAME} 127.0.0.1 {primary.port} 2",
+        f"sentinel down-after-milliseconds {NAME} {DOWN_MS}",
+        f"sentinel failover-timeout {NAME} 5000",
+    ]
+    if "--requirepass" in flags:
+        password = flags[flags.index("--requirepass") + 1]
+        lines += [f"sentinel auth-pass {NAME} {password}", f"sentinel sentinel-pass {password}"]
+    config.write_text("\n".join(lines) + "\n")
+    return _daemon(stack, own, port, ["redis-server", str(config), "--sentinel", *flags])
+
+
+def _daemon(stack: ExitStack, folder: Path, port: int, command: list[str]) -> Daemon:
+    tls = "--tls-cert-file" in command
+    ports = ["--port", "0", "--tls-port", str(port)] if tls else ["--port", str(port)]
+    daemon = Daemon([*command, "--bind", "127.0.0.1", *ports], port, folder / "log")
+    stack.callback(daemon.kill)
+    daemon.start()
+    return daemon
+
+
+def _ask(daemon: Daemon, *command: str, **connect: Any) -> Any:
+    # By the address that certificates are for.
+    with redis.Redis(host="127.0.0.1", port=daemon.port, **connect) as client:
+        return client.execute_command(*command)
+
+
+def _has_keys(node: Daemon) -> bool:
+    """Tell whether a controller's keys are on this node."""
+    try:
+        _ask(node, "GET", "{steelyard}:1:lease")
+    except redis.exceptions.MovedError:
+        return False
+    return True
+
+
+def _cluster_port() -> int:
+    """Return a free port; the nodes talk to each other on the one 10,000 above it."""
+    while True:
+        port = free_port()
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port + 10_000))
+            except OSError:
+                continue
+            return port
+
+
+def _cli(*arguments: str) -> str:
+    done = subprocess.run(
+        ["redis-cli", *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def certificate(folder: Path) -> tuple[Path, list[str]]:
+    """Return a certificate of one's own for 127.0.0.1, and the flags of a Redis that has it."""
+    key, file = folder / "key.pem", folder / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-keyout", key, "-out", file, "-days", "1", "-subj", "/CN=redis",
+         "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return file, [
+        "--tls-cert-file", str(file), "--tls-key-file", str(key), "--tls-ca-cert-file", str(file),
+        "--tls-auth-clients", "no",
+    ]  # fmt: skip

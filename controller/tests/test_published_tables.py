@@ -1,0 +1,154 @@
+"""Tables put into a Memcached that somebody else writes to as well."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pymemcache.client.base import Client
+from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.messages.published_tables import TRIES, PublishedTables
+from steelyard_protocol import signature, weight_table, wire
+from steelyard_protocol.memcached_client import Unavailable
+from steelyard_protocol.memcached_pool import MemcachedPool
+from steelyard_protocol.weight_table import TablePeer, WeightTable
+from steelyard_protocol.wire import Refused
+
+from conftest import Daemon
+
+pytestmark = pytest.mark.integration
+
+KEY = b"an example key, never a real one"
+AT = wire.weights_key("web")
+
+
+def table(*, term: int, generation: int) -> WeightTable:
+    peers = (TablePeer(id="a", address="10.0.0.1:80", weight=1, baseline=1, state="up"),)
+    return WeightTable(
+        upstream="web", term=term, generation=generation, issued_at_ms=1, law="static", picker="vnswrr",
+        peers=peers,
+    )  # fmt: skip
+
+
+def signed(text: WeightTable) -> bytes:
+    return signature.sign(KEY, weight_table.encode(text))
+
+
+class Meddled(MemcachedPool):
+    """A Memcached to which somebody writes right before each of the first `times` writes of ours."""
+
+    def __init__(self, address: str, value: Callable[[int], bytes], *, times: int) -> None:
+        super().__init__(address)
+        host, port = address.split(":")
+        self._other = Client((host, int(port)))
+        self._value = value
+        self._times = times
+        self.writes = 0
+
+    async def replace(self, key: str, *args: Any, **options: Any) -> frozenset[str]:
+        self.writes += 1
+        if self.writes <= self._times:
+            self._other.set(key, self._value(self.writes), noreply=False)
+        return await super().replace(key, *args, **options)
+
+    def held(self, at: str = AT) -> bytes | None:
+        value: bytes | None = self._other.get(at)
+        return value
+
+    def close(self) -> None:
+        self._other.close()
+        super().close()
+
+
+Meddle = Callable[..., tuple[PublishedTables, Meddled]]
+
+
+@pytest.fixture
+def meddle(memcached: Daemon) -> Iterator[Meddle]:
+    opened: list[Meddled] = []
+
+    def make(value: Callable[[int], bytes], *, times: int) -> tuple[PublishedTables, Meddled]:
+        pipeline = Meddled(memcached.address, value, times=times)
+        opened.append(pipeline)
+        return PublishedTables(pipeline, keys=Keyring(shared=KEY), refused=lambda *_: None), pipeline
+
+    yield make
+    for pipeline in opened:
+        pipeline.close()
+
+
+async def publish(published: PublishedTables, mine: WeightTable) -> None:
+    skip: set[str] = set()
+    tables = await published.read(["web"], skip)
+    await published.publish(mine, tables, certain=lambda: True, skip=skip)
+
+
+def test_the_head_follows_the_table(meddle: Meddle) -> None:
+    published, pipeline = meddle(lambda _: b"", times=0)
+    mine = weight_table.with_digest(table(term=5, generation=7))
+    asyncio.run(publish(published, mine))
+    assert pipeline.held(wire.head_key("web")) == signature.sign(KEY, weight_table.encode_head(mine))
+
+
+def test_a_table_that_is_not_published_has_no_head(meddle: Meddle) -> None:
+    theirs = signed(table(term=6, generation=1))
+    published, pipeline = meddle(lambda _: theirs, times=1)
+    with pytest.raises(Unavailable, match="another controller leads by now"):
+        asyncio.run(publish(published, weight_table.with_digest(table(term=5, generation=7))))
+    assert pipeline.held(wire.head_key("web")) is None
+
+
+@pytest.mark.parametrize("times", range(TRIES))
+def test_a_false_table_that_comes_after_the_look_is_replaced_in_the_same_tick(
+    meddle: Meddle, times: int
+) -> None:
+    published, pipeline = meddle(lambda n: b"garbage %d" % n, times=times)
+    mine = table(term=5, generation=7)
+    asyncio.run(publish(published, mine))
+    assert pipeline.held() == signed(mine)
+    assert pipeline.writes == times + 1
+
+
+def test_who_writes_without_a_pause_is_said_and_not_waited_for(meddle: Meddle, memcached: Daemon) -> None:
+    published, pipeline = meddle(lambda n: b"garbage %d" % n, times=1000)
+    with pytest.raises(Unavailable, match=f"somebody else writes the table again.*{memcached.address}"):
+        asyncio.run(publish(published, table(term=5, generation=7)))
+    assert pipeline.writes == TRIES
+
+
+def test_the_table_of_a_leader_of_a_higher_term_is_left_there(meddle: Meddle) -> None:
+    theirs = signed(table(term=6, generation=1))
+    published, pipeline = meddle(lambda _: theirs, times=1)
+    with pytest.raises(Unavailable, match="another controller leads by now"):
+        asyncio.run(publish(published, table(term=5, generation=7)))
+    assert pipeline.held() == theirs
+
+
+def test_the_table_of_a_leader_before_this_one_is_replaced(meddle: Meddle) -> None:
+    """One that was paused within its write, say."""
+    published, pipeline = meddle(lambda _: signed(table(term=4, generation=900)), times=1)
+    mine = table(term=5, generation=7)
+    asyncio.run(publish(published, mine))
+    assert pipeline.held() == signed(mine)
+
+
+def test_false_tables_are_counted_one_by_one_and_logged_once(
+    memcached: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused: list[tuple[str, Refused]] = []
+    pipeline = Meddled(memcached.address, lambda n: b"garbage %d" % n, times=1000)
+    published = PublishedTables(
+        pipeline, keys=Keyring(shared=KEY), refused=lambda *told: refused.append(told)
+    )
+
+    async def ticks() -> None:
+        for generation in range(5):
+            with pytest.raises(Unavailable):
+                await publish(published, table(term=5, generation=generation))
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(ticks())
+    assert [upstream for upstream, _ in refused] == ["web"] * 5 * TRIES
+    assert len([line for line in caplog.messages if "its order is not taken up" in line]) == 1
+    pipeline.close()

@@ -1,0 +1,57 @@
+"""The URL of a Redis: its forms, and what a wrong one says."""
+
+import urllib.parse
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from steelyard_controller.store import redis_url
+
+
+def test_sentinels_with_their_own_user_and_a_database() -> None:
+    found = redis_url.parse(
+        "rediss+sentinel://us%40er:p%2Fw@a:26380,b,[fd00::1]:1/my-master/3"
+        "?sentinel_username=watcher&sentinel_password=x%26y&ssl_ca_certs=/ca.pem"
+    )
+    assert (found.kind, found.primary) == ("sentinel", "my-master")
+    assert found.hosts == (("a", 26380), ("b", 26379), ("fd00::1", 1))
+    tls = {"ssl": True, "ssl_ca_certs": "/ca.pem"}
+    assert found.options == {"username": "us@er", "password": "p/w", "db": 3, **tls}
+    assert found.sentinel_options == {"username": "watcher", "password": "x&y", **tls}
+
+
+def test_a_cluster_has_nodes_and_no_database() -> None:
+    found = redis_url.parse("redis+cluster://:pw@a:7000,b")
+    assert (found.kind, found.hosts) == ("cluster", (("a", 7000), ("b", 6379)))
+    assert found.options == {"password": "pw"}
+    assert redis_url.parse("redis+cluster://a/0").hosts == (("a", 6379),)
+
+
+@given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20))
+def test_any_user_and_password_can_be_written(user: str, password: str) -> None:
+    written = [urllib.parse.quote(each, safe="") for each in (user, password)]
+    options = redis_url.parse("redis+sentinel://{}:{}@host/main".format(*written)).options
+    assert (options["username"], options["password"]) == (user, password)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("sentinel://a/main", r"write it as redis://.*redis\+sentinel://.*redis\+cluster://"),
+        ("redis+sentinels://a/main", "write it as redis://"),
+        ("redis+sentinel://a:26379", "name the primary as the Sentinels call it"),
+        ("redis+sentinel://a/main/x", "and the database"),
+        ("redis+sentinel:///main", "its hosts cannot be read"),
+        ("redis+sentinel://a,,b/main", "its hosts cannot be read"),
+        ("redis+sentinel://a:s3cret/main", "its hosts cannot be read"),
+        ("redis+sentinel://:s3c/ret@a/main", "its hosts cannot be read"),
+        ("redis+cluster://a/1", "database 0 alone"),
+        ("redis+cluster://a?sentinel_password=s3cret", "no option sentinel_password"),
+        ("redis+cluster://a?ssl_ca_certs=x", r"no option ssl_ca_certs: write it as rediss\+cluster"),
+        ("redis+sentinel://a/main?s3cret=1", "no option"),
+    ],
+)
+def test_a_wrong_url_says_what_to_write(url: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says) as refused:
+        redis_url.parse(url)
+    assert "option s3cret" in str(refused.value) or "s3c" not in str(refused.value)

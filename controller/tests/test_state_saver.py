@@ -1,0 +1,73 @@
+"""What a slow store has no time for: each upstream's state is saved in its turn all the same."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.faults import Faults
+from steelyard_controller.store.interface import Unavailable
+from steelyard_controller.store.lease import Lease
+from steelyard_controller.store.memory_store import MemoryStore
+from steelyard_controller.store.saved_state import SavedState
+from steelyard_controller.tick import state_saver
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.state_saver import StateSaver
+
+LEASE = Lease(holder="a", boot="1", url="http://a", term=1)
+WEB = Declaration(upstream=Upstream(peers=[Peer(id="a", address="10.0.0.1:80")]))
+
+
+class Slow(MemoryStore):
+    """Takes so long that a tick has time for one upstream; refuses those of `away`."""
+
+    def __init__(self, away: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.away = away
+        self.saves: list[str] = []
+
+    async def save(self, _: Lease, upstream: str, __: SavedState) -> None:
+        if upstream in self.away:
+            raise Unavailable("timed out")
+        self.saves.append(upstream)
+        await asyncio.sleep(0.002)
+
+
+def ticks(store: Slow, count: int, monkeypatch: pytest.MonkeyPatch) -> Faults:
+    """Save the outcomes of five upstreams at each of `count` ticks."""
+    monkeypatch.setattr(state_saver, "SAVE_S", 0.001)
+    faults = Faults()
+    saver = StateSaver(store, moments=60, faults=faults, faults_of=Faults)
+    cycles = [Cycle(name, WEB, tick_s=1.0) for name in "abcde"]
+
+    async def run() -> None:
+        for tick in range(count):
+            advanced = [
+                cycle.advance({}, now_s=float(tick), term=1, issued_at_ms=tick, addresses={})
+                for cycle in cycles
+            ]
+            await saver.save_due(
+                [(cycle, outcome) for cycle, (outcome, _) in zip(cycles, advanced, strict=True)], LEASE
+            )
+
+    asyncio.run(run())
+    return faults
+
+
+def test_a_slow_store_is_a_fault_and_every_upstream_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Slow()
+    faults = ticks(store, 10, monkeypatch)
+    assert "the store is slow" in faults.now["saving"]
+    assert store.saves == [*"abcde"] * 2
+
+
+def test_one_that_the_store_does_not_take_keeps_nobody_from_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Slow(away="a")
+    ticks(store, 20, monkeypatch)
+    assert {*store.saves} == {*"bcde"}
+
+
+def test_a_store_that_is_away_is_the_elections_fault_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Faults, "now", {"state": "away"})
+    assert ticks(Slow(away="abcde"), 2, monkeypatch).lines() == ()

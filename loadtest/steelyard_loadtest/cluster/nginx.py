@@ -1,0 +1,100 @@
+"""The files that a cluster's nginx and its controller read, from one set of templates. Pure.
+
+    http.conf          what every nginx of the lab has; the others extend it
+    steelyard.conf     an nginx that balances by Steelyard
+    stream.conf        the same for TCP connections
+    answering.conf     servers that answer at once
+    controller.yaml    what a controller is told of the servers
+
+native.conf, haproxy.cfg and envoy.yaml are what `compare.rig.render` writes for a comparison.
+`templates` is always the folder's texts by name (`templates.read_folder(nginx.TEMPLATES)`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steelyard_loadtest.cluster.parts import UPSTREAM
+from steelyard_loadtest.templates import render_named
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+Texts = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nginx:
+    """What an nginx is told outside of its servers.
+
+    listen: an address with its parameters. files: worker_rlimit_nofile. user: as root, one who may read the
+    checkout and write the folder, which may both lie in a private home. modules: those to load.
+    environment: the names that workers may see. directives: more of the http block, without semicolons.
+    """
+
+    folder: Path
+    log: Path
+    listen: str = ""
+    log_level: str = "error"
+    workers: int = 1
+    connections: int = 16_384
+    files: int | None = None
+    user: str | None = None
+    modules: Sequence[str] = ()
+    environment: Iterable[str] = ()
+    directives: Sequence[str] = ()
+
+    @property
+    def temporary(self) -> Path:
+        """Return the folder of its temporary files; nginx makes those in it, not itself."""
+        return self.folder / "nginx-temp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steelyard:
+    """What an nginx that balances by Steelyard is told beside.
+
+    options: of init_worker. secrets: those of its options that stand in a file. blocks: the upstream blocks
+    as `steelyard-upstream` prints them; without, one with a pool of `pool` connections. shards: whether the
+    blocks are a sharded pool. all_pages: the header, the failure page and the metrics too, not only
+    /steelyard/status. equal_servers: addresses behind /equal/, in nginx's own turns. backend: where it
+    answers "ok" itself.
+    """
+
+    lua_dir: Path
+    options: Mapping[str, object]
+    secrets: Mapping[str, Path] = field(default_factory=dict)
+    upstream: str = UPSTREAM
+    blocks: str = ""
+    pool: int = 64
+    shards: bool = False
+    all_pages: bool = True
+    jit: bool = True
+    memory: str = "10m"
+    equal_servers: Sequence[str] = ()
+    backend: str = ""
+
+
+def steelyard(templates: Texts, nginx: Nginx, ours: Steelyard, *, title: str) -> str:
+    """Return the nginx.conf of one that balances by Steelyard; title: its first line."""
+    values = {name: getattr(ours, name) for name in ours.__dataclass_fields__}
+    return render_named(templates, "steelyard.conf", {"nginx": nginx, "title": title, **values})
+
+
+def steelyard_stream(templates: Texts, nginx: Nginx, lua_dir: Path, options: Mapping[str, object]) -> str:
+    """Return the nginx.conf of one that balances TCP connections by Steelyard; options: of init_worker."""
+    values = {"nginx": nginx, "lua_dir": lua_dir, "options": options, "upstream": UPSTREAM}
+    return render_named(templates, "stream.conf", values)
+
+
+def controller(
+    templates: Texts,
+    peers: Iterable[Mapping[str, object]],
+    *,
+    law: str = "steelyard",
+    picker: str = "vnswrr2",
+    load_balancers: Sequence[str] = ("edge-1",),
+    upstream: str = UPSTREAM,
+) -> str:
+    """Return a controller's YAML file; peers: each as the API takes it, with its id."""
+    values = {"upstream": upstream, "law": law, "picker": picker, "load_balancers": load_balancers}
+    return render_named(templates, "controller.yaml", {**values, "peers": list(peers)})

@@ -1,0 +1,123 @@
+"""The daemons that a cluster is made of: each one's command, port, and way to be stopped. Pure.
+
+One description for all that the lab builds: a local cluster under supervisord, a stage of network
+namespaces, the contenders of a comparison. Each says where its parts run and adds flags of its own;
+cluster/nginx.py has the files that nginx and the controller read.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HOST = "127.0.0.1"
+
+UPSTREAM = "web"
+"""The name that agents, controllers and balancers know the servers by."""
+
+Flag = str | int | float | Path | None
+"""A flag's value; with None the flag is left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One daemon: what starts it, where it answers, and how it is told to stop.
+
+    host: the one it runs on, where there are several. port: None where it does not listen.
+    orphan_signal: see machine.process. order: of its start; what has the same starts together.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    host: str = HOST
+    port: int | None = None
+    stop_signal: str = "TERM"
+    orphan_signal: str = "TERM"
+    order: int = 1
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def flags(values: Mapping[str, Flag]) -> list[str]:
+    """Return `--name value` for each value that is not None; underscores become dashes."""
+    given = [(name, value) for name, value in values.items() if value is not None]
+    return [word for name, value in given for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def memcached(
+    port: int, *more: str, program: str = "memcached", listen: str = HOST, user: str | None = None
+) -> Part:
+    """Return a Memcached of 64 MB; as root it wants to be told who to be."""
+    command = (program, "-l", listen, "-p", str(port), "-U", "0", "-m", "64", *more)
+    return Part(name="memcached", command=(*command, *(("-u", user) if user else ())), port=port)
+
+
+def redis(
+    port: int, folder: Path, *, program: str = "redis-server", listen: str = HOST, keep: bool = False
+) -> Part:
+    """Return a Redis; `keep`: what it was told outlives a restart, as docker-compose.yml has it."""
+    file = ("--appendonly", "yes", "--appendfsync", "everysec") if keep else ("--appendonly", "no")
+    command = (
+        program, "--bind", listen, "--port", str(port), "--dir", str(folder), "--daemonize", "no",
+        "--save", "", *file, *(() if listen == HOST else ("--protected-mode", "no")),
+    )  # fmt: skip
+    return Part(name="redis", command=command, port=port)
+
+
+def server(name: str, port: int, *, pid_file: Path, **more: Flag) -> Part:
+    """Return a demo server; `more`: its other flags, such as cpu_limit=0.15."""
+    words = flags({"name": name, "port": port, "pid_file": pid_file, **more})
+    return _python("steelyard_loadtest.server", words, name=name, port=port, order=2)
+
+
+def agent(
+    server: str, *, memcached: str, pid_file: Path | None = None, upstream: str = UPSTREAM, **more: Flag
+) -> Part:
+    """Return a server's agent, which reads the process of `pid_file`, or the whole host.
+
+    memcached: HOST:PORT. more: its other flags.
+    """
+    scope = "process" if pid_file else "host"
+    own: dict[str, Flag] = {"upstream": upstream, "peer": server, "memcached": memcached, "scope": scope}
+    words = flags({**own, "pid_file": pid_file, **more})
+    return _python("steelyard_agent", words, name=agent_of(server), order=3)
+
+
+def agent_of(server: str) -> str:
+    """Return the name of a server's agent."""
+    return server.replace("server", "agent")
+
+
+def controller(
+    port: int, config: Path, *, memcached: str, state_url: str, name: str = "controller", **more: Flag
+) -> Part:
+    """Return a controller whose API is at `port`; memcached: HOST:PORT. more: its other flags."""
+    own: dict[str, Flag] = {
+        "config": config,
+        "api_port": port,
+        "memcached": memcached,
+        "state_url": state_url,
+    }
+    return _python("steelyard_controller", flags({**own, **more}), name=name, port=port, order=4)
+
+
+def nginx(port: int, folder: Path, *, log: Path, program: str = "nginx", config: str = "nginx.conf") -> Part:
+    """Return an nginx in the foreground that reads `config` of its folder."""
+    command = (program, "-p", str(folder), "-c", str(folder / config), "-e", str(log))
+    # Told so, it finishes the requests under way.
+    return Part(name="nginx", command=command, port=port, stop_signal="QUIT", order=5)
+
+
+def haproxy(port: int, config: Path, *, program: str = "haproxy") -> Part:
+    """Return a HAProxy in the foreground."""
+    return Part(name="haproxy", command=(program, "-db", "-f", str(config)), port=port, order=5)
+
+
+def envoy(port: int, config: Path, *, program: str = "envoy") -> Part:
+    """Return an Envoy of one worker thread."""
+    more = ("--concurrency", "1", "--disable-hot-restart", "--log-level", "error")
+    return Part(name="envoy", command=(program, "-c", str(config), *more), port=port, order=5)
+
+
+def _python(module: str, words: Iterable[str], *, name: str, order: int, port: int | None = None) -> Part:
+    command = (sys.executable, "-m", module, *words)
+    return Part(name=name, command=command, port=port, order=order)

@@ -1,0 +1,98 @@
+"""Everything that can be compared: a balancer, its method, and what it is told."""
+
+import tomllib
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, TypeAdapter, with_config
+
+Program = Literal["direct", "nginx", "steelyard", "haproxy", "envoy"]
+Weights = Literal["equal", "true", "reversed"]
+
+LAWS = ("steelyard", "paper", "cswrr", "static")
+PICKERS = ("vnswrr2", "vnswrr", "least_conn", "peak_ewma", "hcl", "roundrobin", "swrr", "chash")
+
+
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Algorithm:
+    """One way to spread requests."""
+
+    name: str
+    title: str
+    program: Program
+    method: str = ""
+    """nginx: the upstream's directive; ours: the picker; HAProxy: `balance`; Envoy: `lb_policy`."""
+    law: str = ""
+    """The controller's law; "" where no controller runs."""
+    weights: Weights = "equal"
+    """What the operator has written down: nothing, the scenario's weights, or those the wrong way round."""
+    backwards: bool = False
+    """The servers stand in the configuration in the opposite order."""
+    connections: int | None = None
+    """nginx's worker_connections; None: enough for every level."""
+    mode: Literal["http", "tcp"] = "http"
+    fed_by: Literal["", "agent-check", "orca"] = ""
+    """How a balancer that is not ours learns of the agents' samples."""
+
+    @property
+    def ours(self) -> bool:
+        """Say whether our data plane picks."""
+        return self.program == "steelyard"
+
+    @property
+    def told(self) -> bool:
+        """Say whether somebody told it the servers' capacities. One that is not is *online*."""
+        return self.weights != "equal"
+
+    @property
+    def adapts(self) -> bool:
+        """Say whether its shares depend on anything measured."""
+        return self.ours or bool(self.fed_by) or self.method in _ADAPTIVE
+
+
+_ADAPTIVE = (
+    "least_conn;",
+    "least_time last_byte inflight;",
+    "random two least_conn;",
+    "fair;",
+    "leastconn",
+    "LEAST_REQUEST",
+)
+
+DEFAULT = "steelyard-steelyard-vnswrr2"
+"""The default law with the default picker."""
+
+_OURS = [
+    Algorithm(
+        name=f"steelyard-{law}-{picker}", title=f"Steelyard {law}, {picker}", program="steelyard",
+        method=picker, law=law,
+    )
+    for law, picker in product(LAWS, PICKERS)
+]  # fmt: skip
+
+
+def read_algorithms(file: Path) -> tuple[Algorithm, ...]:
+    """Read algorithms from a TOML file, a table each. Raises ValueError where one is not as it must be."""
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    known = [{"name": name} | fields for name, fields in tables.items()]
+    return TypeAdapter(tuple[Algorithm, ...]).validate_python(known)
+
+
+_OTHERS = read_algorithms(Path(__file__).with_suffix(".toml"))
+_BEFORE_OURS = [algorithm for algorithm in _OTHERS if algorithm.program in ("direct", "nginx")]
+ALGORITHMS = (*_BEFORE_OURS, *_OURS, *_OTHERS[len(_BEFORE_OURS) :])
+BY_NAME = {algorithm.name: algorithm for algorithm in ALGORITHMS}
+
+
+def named(name: str) -> Algorithm:
+    """Return the algorithm of this name; `steelyard` is short for the default.
+
+    Raises ValueError, which names those that there are.
+    """
+    full = DEFAULT if name == "steelyard" else name
+    if full not in BY_NAME:
+        raise ValueError(f"there is no algorithm {name!r}; there are: steelyard, {', '.join(BY_NAME)}")
+    return BY_NAME[full]

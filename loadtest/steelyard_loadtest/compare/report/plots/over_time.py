@@ -1,0 +1,145 @@
+"""Shares and utilizations of the servers over a cell, an algorithm a column, events marked (PNG files)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from steelyard_loadtest.compare.algorithms import BY_NAME
+from steelyard_loadtest.compare.figures.fair_share import fair_shares
+from steelyard_loadtest.compare.records import Measured
+from steelyard_loadtest.compare.report import scenario_text
+from steelyard_loadtest.compare.report.view import View, main_level, shown_algorithms, unlike
+from steelyard_loadtest.compare.scenario.definition import Event
+from steelyard_loadtest.reporting.plot_style import COLORS, DASHES, SHORT_DASH
+from steelyard_loadtest.reporting.plots import Panel, Rule, Series, Span, draw
+
+COLUMNS = 4
+SMOOTHED = 3
+"""Seconds, the one before and the one after among them: single ones are mostly the noise of few requests."""
+HEADROOM = 1.6
+"""Of the height of the lines: events are named above them."""
+MARGIN = 1.05
+SHADE = "#F6E3D3"
+ORDINARY = "#B8B8B8"
+
+
+def draw_over_time(file: Path, view: View) -> bool:
+    """Draw the first repeat of a few algorithms; False, and no file, when no server was observed."""
+    level = main_level(view)
+    # An algorithm that was told the weights has nothing to find out, which is what this shows.
+    names = [name for name in shown_algorithms(view) if not BY_NAME[name].told]
+    cells = [_first(view, name, level) for name in names] if level is not None else []
+    shown = [cell for cell in cells if cell is not None][:COLUMNS]
+    if not shown:
+        return False
+    grid = [_row(view, shown, used=used) for used in (False, True)]
+    size = (1.6 + 2.9 * len(shown), 5.4)
+    draw(file, grid, size=size, sharex=True, sharey="row", legend="outside lower center", legend_columns=6)
+    return True
+
+
+def _row(view: View, cells: Sequence[Measured], *, used: bool) -> list[Panel]:
+    """Return a panel a cell, all as high as the highest line: else they are as high as the first one's."""
+    panels = [_panel(view, cell, used=used, left=cell is cells[0]) for cell in cells]
+    known = [value for panel in panels for series in panel.series for value in series.y if value]
+    top = max((value for value in known if not math.isnan(value)), default=1.0)
+    room = MARGIN if used or not view.scenario.events else HEADROOM
+    return [replace(panel, y_limits=(0, top * room)) for panel in panels]
+
+
+def shows_fair(view: View) -> bool:
+    """Say whether the servers' CPU moves, and is known at each moment."""
+    scenario = view.scenario
+    moves = any(server.drift for server in scenario.servers) or any(
+        event.do == "burn" for event in scenario.events
+    )
+    return moves and bool(fair_shares(scenario.servers, scenario.events, 0.0))
+
+
+def server_styles(view: View) -> dict[str, dict[str, Any]]:
+    """Give each server a colour; where some differ or have something done to them, only those."""
+    servers = [server.name for server in view.scenario.servers]
+    coloured = unlike(view.scenario) or servers
+    styles: dict[str, dict[str, Any]] = {
+        name: {
+            "color": COLORS[position % len(COLORS)],
+            "linestyle": DASHES[position % len(DASHES)],
+            "linewidth": 1.8,
+            "label": name,
+            "zorder": 3,
+        }
+        for position, name in enumerate(coloured)
+    }
+    for name in servers:
+        other = {"color": ORDINARY, "linewidth": 1.0, "label": "the other servers", "zorder": 2}
+        styles.setdefault(name, other)
+    return styles
+
+
+def running_mean(values: Sequence[float | None]) -> list[float]:
+    """Return the mean of what is known of each value and its neighbours; not a number where none is."""
+    reach = SMOOTHED // 2
+    around = [values[max(0, position - reach) : position + reach + 1] for position in range(len(values))]
+    known = [[value for value in near if value is not None] for near in around]
+    return [sum(near) / len(near) if near else float("nan") for near in known]
+
+
+def _panel(view: View, cell: Measured, *, used: bool, left: bool) -> Panel:
+    events = view.scenario.events
+    title = scenario_text.title(cell.cell.algorithm).replace(", ", ",\n", 1)
+    y_label = "CPU utilization" if used else "share of the requests"
+    styles = server_styles(view)
+    fair = [] if used or not shows_fair(view) else [_fair(view, cell, name, styles[name]) for name in styles]
+    return Panel(
+        series=[*(_series(cell, server, style, used=used) for server, style in styles.items()), *fair],
+        title="" if used else title,
+        x_label="time (s)" if used else "",
+        y_label=y_label if left else "",
+        x_limits=(0, max(cell.outcome.seconds, 1)),
+        y_limits=(0, None),
+        y_percent=True,
+        spans=[
+            Span(begin=event.at_s, end=event.at_s + event.for_s, color=SHADE)
+            for event in events
+            if event.do == "burn"
+        ],
+        rules=[Rule(at=event.at_s, axis="x", dash=SHORT_DASH) for event in events if event.do != "burn"],
+        empty="",
+        finish=None if used or not events else partial(_name_events, events),
+    )
+
+
+def _series(cell: Measured, server: str, style: dict[str, Any], *, used: bool) -> Series:
+    own = [entry for entry in cell.observed if entry.server == server]
+    values = [entry.cpu_utilization if used else entry.share for entry in own]
+    label = style["label"]
+    rest = {name: value for name, value in style.items() if name != "label"}
+    return Series(x=[entry.t_s for entry in own], y=running_mean(values), label=label, style=rest)
+
+
+def _fair(view: View, cell: Measured, server: str, style: dict[str, Any]) -> Series:
+    scenario = view.scenario
+    moments_s = [count / 10 for count in range(int(cell.outcome.seconds * 10))]  # a burn's steps stay steep
+    fair = [fair_shares(scenario.servers, scenario.events, t_s)[server] for t_s in moments_s]
+    dotted = {"color": style["color"], "linestyle": ":", "linewidth": 1.2, "zorder": 4}
+    return Series(x=moments_s, y=fair, label="", style=dotted)
+
+
+def _name_events(events: Sequence[Event], axes: Axes) -> None:
+    for event in events:
+        burn = event.do == "burn"
+        axes.annotate(
+            f"{event.server}'s CPU taken" if burn else f"{event.server} {event.do}s", (event.at_s, 1),
+            xycoords=("data", "axes fraction"), xytext=(3, -4), textcoords="offset points",
+            rotation=0 if burn else 90, va="top", fontsize=7, color="#444444",
+        )  # fmt: skip
+
+
+def _first(view: View, name: str, level: float) -> Measured | None:
+    repeats = view.repeats_of(name, level)
+    return next((entry for entry in repeats if entry.observed), None)

@@ -1,0 +1,176 @@
+"""p99 as rows of dots: of every algorithm, best first, and ours over the best online peer's (PNG files)."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from steelyard_loadtest.compare.algorithms import BY_NAME, DEFAULT
+from steelyard_loadtest.compare.figures.summary import Summary
+from steelyard_loadtest.compare.figures.verdict import FAILURES_AT_MOST, Rival, Verdict
+from steelyard_loadtest.compare.report import scenario_text
+from steelyard_loadtest.compare.report.palette import LOOKS, PROGRAM_COLORS, TOLD_COLORS
+from steelyard_loadtest.compare.report.view import View, shown_levels
+from steelyard_loadtest.reporting import wording
+from steelyard_loadtest.reporting.plot_style import FAINT, INK, spans_decades
+from steelyard_loadtest.reporting.plots import Mark, RowName, RowPanel, Rule, draw
+
+ROW_IN = 0.24
+PANEL_IN = {1: 5.2, 2: 3.8, 3: 3.2, 4: 2.9}
+NAMES_IN = 2.9
+TICKS = 4
+"""Labels of five digits touch where there are more."""
+
+FAILED = "#AA0000"
+MET, MISSED = PROGRAM_COLORS["nginx"][0], LOOKS[DEFAULT].color
+
+
+def draw_p99(file: Path, view: View) -> bool:
+    """Draw a panel a level; False, and no file, when no p99 is known."""
+    levels = [level for level in shown_levels(view.levels) if _ends(view.at(level))]
+    names = _best_first(view, levels)
+    if not names:
+        return False
+    size = (NAMES_IN + PANEL_IN[len(levels)] * len(levels), 0.9 + ROW_IN * len(names))
+    panels = [_panel(view, level, names) for level in levels]
+    draw(file, [panels], size=size, names=[_name(name) for name in names], sharey=True)
+    return True
+
+
+def draw_targets(file: Path, views: Sequence[View]) -> bool:
+    """Draw the ratios of the headline, a dot a scenario and level; False, and no file, when there is none."""
+    rows = [
+        (f"{view.scenario.name}, {scenario_text.level(view.scenario.load, verdict.level)}", verdict)
+        for view in views
+        for verdict in view.verdicts
+        if verdict.online and verdict.online.ratio
+    ]
+    if not rows:
+        return False
+    ratios = [ratio for _, verdict in rows for ratio in _ratios(verdict)]
+    panel = RowPanel(
+        rows=[_target(verdict) for _, verdict in rows],
+        title="p99 of Steelyard's default over the best online peer's: left of 1 is better",
+        x_label="ratio of p99 (grey: over the best that was told the weights)",
+        scale="log",
+        limits=(min(0.5, *ratios) / 1.15, max(2.0, *ratios) * 4),  # room for the longest name
+        rules=[Rule(at=1, axis="x", color=INK, dash="-", width=1)],
+    )
+    size = (8.8, 1.3 + 0.3 * len(rows))
+    draw(file, [[panel]], size=size, names=[RowName(text=name, color="black") for name, _ in rows])
+    return True
+
+
+def _panel(view: View, level: float, names: Sequence[str]) -> RowPanel:
+    values = _ends(view.at(level))
+    lowest, highest = min(values), max(values)
+    log = spans_decades(values)
+    silent = {
+        position: summary
+        for position, name in enumerate(names)
+        if (summary := view.find(name, level)) and "p99_ms" not in summary.metrics
+    }
+
+    def finish(axes: Axes) -> None:
+        if not log:
+            axes.xaxis.set_major_locator(MaxNLocator(TICKS))
+        for position, summary in silent.items():
+            axes.annotate(
+                _failed(summary) or "fewer than 100 answers", (0.02, position),
+                xycoords=("axes fraction", "data"), va="center", fontsize=7.5, color=FAILED,
+            )  # fmt: skip
+
+    own = view.spread(DEFAULT, level, "p99_ms")
+    return RowPanel(
+        rows=[_marks(view.find(name, level)) for name in names],
+        title=scenario_text.level(view.scenario.load, level),
+        x_label="p99 latency (ms)",
+        scale="log" if log else "linear",
+        # Room for the figures at the right of the dots.
+        limits=(lowest / 1.25, highest * (highest / lowest) ** 0.35) if log else (0, highest * 1.45),
+        rules=[Rule(at=own.median, axis="x", color=LOOKS[DEFAULT].color, dash="-", width=0.8)] if own else [],
+        finish=finish,
+    )
+
+
+def _marks(summary: Summary | None) -> list[Mark]:
+    p99_ms = summary.metrics.get("p99_ms") if summary else None
+    if summary is None or p99_ms is None:
+        return []
+    look, failed, default = LOOKS[summary.algorithm], _failed(summary), summary.algorithm == DEFAULT
+    return [
+        Mark(
+            value=p99_ms.median,
+            low=p99_ms.lowest,
+            high=p99_ms.highest,
+            color=look.color,
+            marker=look.marker,
+            size=look.marker_size,
+            hollow=look.hollow,
+            width=2.4 if default else 1.4,
+            text=scenario_text.with_sigma(p99_ms) + (f"  † {failed}" if failed else ""),
+            text_color=FAILED if failed else "#333333",
+            bold=default,
+        )
+    ]
+
+
+def _target(verdict: Verdict) -> list[Mark]:
+    marks = []
+    if verdict.told and verdict.told.ratio:
+        marks.append(Mark(value=verdict.told.ratio, color=TOLD_COLORS[1], hollow=True))
+    if verdict.online and verdict.online.ratio:
+        met = verdict.standing == "met"
+        marks.append(
+            Mark(
+                value=verdict.online.ratio,
+                low=min(1.0, verdict.online.ratio),
+                high=max(1.0, verdict.online.ratio),
+                color=MET if met else MISSED,
+                marker="o" if met else "X",
+                size=8,
+                width=2,
+            )
+        )
+        # At the right of both dots.
+        text = f"{wording.ratio(verdict.online.ratio)} × {_short(verdict.online)}"
+        at = max(1.0, *_ratios(verdict))
+        marks.append(Mark(value=at, marker="", text=text, text_color="black"))
+    return marks
+
+
+def _failed(summary: Summary) -> str:
+    failed = summary.failures_part > FAILURES_AT_MOST
+    return f"{wording.small_percent(summary.failures_part)} failed" if failed else ""
+
+
+def _name(name: str) -> RowName:
+    known = BY_NAME[name]
+    text = scenario_text.title(name) + (" (told)" if known.told else "")
+    if known.ours:
+        return RowName(text=text, color="#B04A00", bold=name == DEFAULT)
+    return RowName(text=text, color=FAINT if known.told else INK)
+
+
+def _best_first(view: View, levels: Sequence[float]) -> list[str]:
+    """By the mean of the logarithms, in which each level counts alike."""
+    scores = {}
+    for name in view.algorithms:
+        known = [spread.median for level in levels if (spread := view.spread(name, level, "p99_ms"))]
+        scores[name] = sum(map(math.log, (max(ms, 1e-6) for ms in known))) / len(known) if known else math.inf
+    return sorted(scores, key=scores.__getitem__) if levels else []
+
+
+def _ends(found: Sequence[Summary]) -> list[float]:
+    spreads = [entry.metrics["p99_ms"] for entry in found if "p99_ms" in entry.metrics]
+    return [value for spread in spreads for value in (spread.lowest, spread.highest)]
+
+
+def _short(rival: Rival) -> str:
+    return scenario_text.title(rival.algorithm) + (", within the noise" if rival.within_noise else "")
+
+
+def _ratios(verdict: Verdict) -> list[float]:
+    return [rival.ratio for rival in (verdict.online, verdict.told) if rival and rival.ratio]

@@ -1,0 +1,178 @@
+"""A scenario's tables: p99 over the levels, those of its source, and for each level all the rest. Pure.
+
+The locust study (IC-PFG-21-49, tables 1 to 16) gives the mean of three repeats and its
+deviation in a column of its own; so does its table here.
+"""
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from steelyard_loadtest.compare.algorithms import BY_NAME, DEFAULT
+from steelyard_loadtest.compare.figures.summary import Summary
+from steelyard_loadtest.compare.figures.verdict import FAILURES_AT_MOST
+from steelyard_loadtest.compare.report import scenario_text
+from steelyard_loadtest.compare.report.view import View
+from steelyard_loadtest.reporting import wording
+from steelyard_loadtest.reporting.tables import Column, Table, table, without_empty_columns
+
+SHARES_OF = 5
+"""With more servers the shares are in servers.csv and in the plots."""
+
+SIGMA = "Medians over the repeats; ± is their sample deviation σ."
+
+Metric = Sequence[Any]
+"""A line of layout.toml: a heading, a figure's name and, unless it has about three digits, its decimals."""
+
+
+def mark(algorithm: str) -> str:
+    """Say how an algorithm's lines are marked, so that ours can be found."""
+    known = BY_NAME[algorithm]
+    if algorithm == DEFAULT:
+        return "default"
+    return "ours" if known.ours else "told" if known.told else ""
+
+
+def overview(view: View) -> list[Table]:
+    """Lay out p99 by algorithm and level; none with one level, which has it in its own table."""
+    if len(view.levels) < 2:
+        return []
+    names = [name for name in view.scenario.algorithms if name in view.algorithms]
+    columns = [
+        Column[str]("algorithm", scenario_text.title, "left"),
+        Column[str]("kind", scenario_text.kind, "left"),
+        *(
+            Column[str](scenario_text.level(view.scenario.load, level), partial(_p99_at, view, level))
+            for level in view.levels
+        ),
+    ]
+    note = f"{SIGMA} † over {FAILURES_AT_MOST * 100:g} % failed, and p99 is of the rest."
+    return [table(names, columns, title="p99 in ms at each level", note=note, mark=mark)]
+
+
+def source_tables(view: View) -> list[Table]:
+    """Return the tables that the source of a scenario's generator prints; none for the others."""
+    if not view.summaries:
+        return []
+    load = view.scenario.load
+    told = scenario_text.GENERATORS[load.generator]
+    level = Column[Summary](told["unit"], lambda one: scenario_text.level_number(load, one.level), "left")
+    found = []
+    for title, metrics in told.get("tables", {}).items():
+        columns = [level, NAME, *(_with_sigmas(metrics) if told["sigmas"] else _medians(metrics))]
+        made = _table(view.summaries, columns, title=title, note=told["tables_note"])
+        found.append(without_empty_columns(made) if told["sigmas"] else made)
+    return found
+
+
+def by_level(view: View, level: float, *, folded: bool) -> list[Table]:
+    """Return the tables of one level: latency, balance, and failures where there were any."""
+    found = sorted(view.at(level), key=_by_p99)
+    where = scenario_text.level(view.scenario.load, level)
+    shown = scenario_text.LAYOUT["by_level"]
+    names = [] if view.scenario.static else [server.name for server in view.scenario.servers]
+    shares = [
+        Column[Summary](f"{name} share", partial(_share_text, name))
+        for name in (names if len(names) <= SHARES_OF else [])
+    ]
+    latency = _table(
+        found, [NAME, KIND, P99, *_medians(shown["latency"]), FAILED], title=f"Latency at {where}", note=SIGMA
+    )
+    balance = _table(
+        found,
+        [NAME, KIND, *shares, *_medians(shown["balance"])],
+        title=f"Balance and cost at {where}",
+        note="Medians over the repeats, shares of all together; max/mean and Jain are of CPU utilization.",
+    )
+    phases = next((list(one.cells[0].phases_p99_ms) for one in found), [])
+    by_phase = _table(
+        found,
+        [NAME, KIND, *(Column[Summary](f"{name} s", partial(_phase_p99, name)) for name in phases)],
+        title=f"p99 in ms in each phase at {where}",
+        note="Of the requests due between two events; medians over the repeats.",
+    )
+    tables = [replace(without_empty_columns(each), folded=folded) for each in (latency, by_phase, balance)]
+    failed = [summary for summary in view.at(level) if summary.failures_part > 0]
+    if failed:
+        columns = [NAME, FAILED, FAILURES, KINDS]
+        tables.append(_table(failed, columns, title=f"Failures at {where}", note="Of all repeats together."))
+    return [each for each in tables if len(each.head) > 2]
+
+
+def _table(
+    summaries: Sequence[Summary], columns: Sequence[Column[Summary]], *, title: str, note: str
+) -> Table:
+    return table(summaries, columns, title=title, note=note, mark=lambda one: mark(one.algorithm))
+
+
+def _medians(metrics: Sequence[Metric]) -> list[Column[Summary]]:
+    return [
+        Column(heading, partial(_figure, metric, "median", digits)) for heading, metric, *digits in metrics
+    ]
+
+
+def _with_sigmas(metrics: Sequence[Metric]) -> list[Column[Summary]]:
+    return [
+        Column(name, partial(_figure, metric, "mean" if name == heading else "sigma", digits))
+        for heading, metric, *digits in metrics
+        for name in (heading, "σ")
+    ]
+
+
+def _figure(metric: str, of: str, digits: Sequence[int], summary: Summary) -> str:
+    return wording.number(getattr(summary.metrics.get(metric), of, None), *digits)
+
+
+def _p99(summary: Summary) -> str:
+    return scenario_text.with_sigma(summary.metrics.get("p99_ms"))
+
+
+def _phase_p99(phase: str, summary: Summary) -> str:
+    known = [cell.phases_p99_ms.get(phase) for cell in summary.cells]
+    measured = [ms for ms in known if ms is not None]
+    return wording.number(statistics.median(measured) if measured else None)
+
+
+def _p99_at(view: View, level: float, algorithm: str) -> str | None:
+    summary = view.find(algorithm, level)
+    if summary is None:
+        return None
+    return _p99(summary) + (" †" if summary.failures_part > FAILURES_AT_MOST else "")
+
+
+def _kinds(summary: Summary) -> str | None:
+    kinds: Counter[str] = Counter()
+    for cell in summary.cells:
+        kinds.update(cell.measured.outcome.kinds)
+    return ", ".join(f"{kind}: {count:,}" for kind, count in kinds.most_common()) or None
+
+
+def _share_text(server: str, summary: Summary) -> str:
+    served = [
+        (cell.shares[server], cell.measured.outcome.requests)
+        for cell in summary.cells
+        if server in cell.shares
+    ]
+    requests = sum(count for _, count in served)
+    share = sum(share * count for share, count in served) / requests if requests else None
+    return wording.small_percent(share)
+
+
+def _by_p99(summary: Summary) -> tuple[bool, float]:
+    """The order of a level's lines: the best tail first, those that failed requests after the rest."""
+    p99_ms = summary.metrics.get("p99_ms")
+    return (
+        p99_ms is None or summary.failures_part > FAILURES_AT_MOST,
+        p99_ms.median if p99_ms else float("inf"),
+    )
+
+
+NAME = Column[Summary]("algorithm", lambda one: scenario_text.title(one.algorithm), "left")
+KIND = Column[Summary]("kind", lambda one: scenario_text.kind(one.algorithm), "left")
+P99 = Column[Summary]("p99 ms", _p99)
+FAILED = Column[Summary]("failed", lambda one: wording.small_percent(one.failures_part, 2))
+FAILURES = Column[Summary]("failures", lambda one: f"{one.failures:,}")
+KINDS = Column[Summary]("by kind", _kinds)

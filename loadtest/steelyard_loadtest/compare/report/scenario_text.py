@@ -1,0 +1,116 @@
+"""Algorithms, levels, servers and events of a scenario in words; layout.toml is read once at import. Pure."""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from steelyard_loadtest.compare.algorithms import BY_NAME, DEFAULT
+from steelyard_loadtest.compare.scenario.definition import Event, Load, Scenario, Server
+from steelyard_loadtest.reporting.statistics import Spread
+from steelyard_loadtest.reporting.wording import number, plus_minus
+
+LAYOUT: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("layout.toml").read_text(encoding="utf-8"))
+GENERATORS: Mapping[str, Any] = LAYOUT["generators"]
+
+
+def median(spread: Spread | None, digits: int | None = None) -> str:
+    """Write the median."""
+    return number(None if spread is None else spread.median, digits)
+
+
+def with_sigma(spread: Spread | None, digits: int | None = None) -> str:
+    """Write the median and, with repeats, the deviation to as many decimals."""
+    return number(None) if spread is None else plus_minus(spread.median, spread.sigma, digits)
+
+
+def title(algorithm: str) -> str:
+    """Name an algorithm; the default law and picker have a mark."""
+    return BY_NAME[algorithm].title + (" ★" if algorithm == DEFAULT else "")
+
+
+def kind(algorithm: str) -> str:
+    """Say what sort of an algorithm it is: the tables' second column."""
+    known = BY_NAME[algorithm]
+    if known.program == "direct":
+        return "no balancer"
+    if known.ours:
+        return "ours"
+    if known.told:
+        return "told weights" if known.weights == "true" else "told wrong weights"
+    return "adapts" if known.adapts else "static"
+
+
+def level(load: Load, value: float) -> str:
+    """Write a level with its unit."""
+    if load.of_capacity:
+        return f"{value * 100:g} % of capacity"
+    return f"{value:g} {GENERATORS[load.generator]['unit']}"
+
+
+def level_unit(load: Load) -> str:
+    """Name what levels are counted in."""
+    return "% of capacity" if load.of_capacity else GENERATORS[load.generator]["unit"]
+
+
+def level_number(load: Load, value: float) -> str:
+    """Write a level without its unit."""
+    return f"{value * 100:g}" if load.of_capacity else f"{value:g}"
+
+
+def load_text(load: Load) -> str:
+    """Say how a scenario is loaded."""
+    levels = ", ".join(level_number(load, value) for value in load.levels)
+    times = f"{load.repeats} × {load.seconds:g} s" if load.repeats > 1 else f"{load.seconds:g} s"
+    warm_up = f"after {load.warm_up_s:g} s of warm-up"
+    return f"{GENERATORS[load.generator]['loop']}; {levels} {level_unit(load)}; {times} each, {warm_up}"
+
+
+def servers_text(scenario: Scenario) -> str:
+    """Say what the servers are, those that are alike together."""
+    if scenario.static:
+        return "one nginx that answers at once"
+    groups = groupby(scenario.servers, key=_abilities)
+    return "; ".join(f"{_names(list(servers))}: {text}" for text, servers in groups)
+
+
+def event_text(event: Event) -> str:
+    """Say what happens."""
+    if event.do == "burn":
+        when = f"{event.at_s:g} to {event.at_s + event.for_s:g} s"
+        return f"{when}: a neighbour takes {event.server}'s CPU ({event.workers} processes)"
+    return f"{event.at_s:g} s: {event.server} {'leaves' if event.do == 'leave' else 'joins'}"
+
+
+def events_text(events: Sequence[Event]) -> str:
+    """Say what happens in each cell."""
+    return "; ".join(event_text(event) for event in events) or "none"
+
+
+def command(scenario: Scenario) -> str:
+    """Write the command that measures a scenario again."""
+    return f"steelyard-loadtest compare {scenario.name}{' --quick' if scenario.quick else ''}"
+
+
+def _names(servers: Sequence[Server]) -> str:
+    first, last = servers[0].name, servers[-1].name
+    return (
+        first if len(servers) == 1 else f"{first} and {last}" if len(servers) == 2 else f"{first} to {last}"
+    )
+
+
+def _abilities(server: Server) -> str:
+    return ", ".join(_each_ability(server))
+
+
+def _each_ability(server: Server) -> Iterator[str]:
+    yield "no CPU limit" if server.cpu_cores is None else f"{server.cpu_cores:g} cores"
+    if server.drift:
+        drift = server.drift
+        yield f"drifting by {drift.by * 100:g} % every {drift.period_s:g} s from phase {drift.phase:g} on"
+    yield f"weight {server.weight}"
+    if server.delay_ms:
+        yield f"answers {server.delay_ms:g} ms late"
+    if server.disk_ops_per_s is not None:
+        yield f"{server.disk_ops_per_s:g} disk operations/s"

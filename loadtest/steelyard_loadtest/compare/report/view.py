@@ -1,0 +1,123 @@
+"""One scenario's part of the results, as plots and tables ask for it, and which of it a plot shows. Pure."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from steelyard_loadtest.compare.algorithms import DEFAULT
+from steelyard_loadtest.compare.figures.cell_figures import figures
+from steelyard_loadtest.compare.figures.summary import Summary, summarize
+from steelyard_loadtest.compare.figures.verdict import Verdict, verdicts
+from steelyard_loadtest.compare.records import Measured, Missing, Results
+from steelyard_loadtest.compare.report import scenario_text
+from steelyard_loadtest.compare.scenario.definition import Scenario
+from steelyard_loadtest.reporting.statistics import Spread
+
+MOST_LINES = 9
+"""More lines in one plot cannot be told apart."""
+MOST_PANELS = 4
+"""More panels beside each other are too small to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A scenario and what was found in it; summaries are in the scenario's order of algorithms."""
+
+    scenario: Scenario
+    measured: tuple[Measured, ...]
+    summaries: tuple[Summary, ...]
+    verdicts: tuple[Verdict, ...]
+    missing: tuple[Missing, ...]
+
+    @property
+    def levels(self) -> list[float]:
+        """Return the levels at which anything was measured, ascending."""
+        return sorted({summary.level for summary in self.summaries})
+
+    @property
+    def algorithms(self) -> list[str]:
+        """Return the algorithms of which anything was measured."""
+        return list(dict.fromkeys(summary.algorithm for summary in self.summaries))
+
+    @property
+    def repeats(self) -> int:
+        """Return how many repeats the cell with the fewest has; 0 when there is none."""
+        return min((len(summary.cells) for summary in self.summaries), default=0)
+
+    def at(self, level: float) -> list[Summary]:
+        """Return the summaries of a level."""
+        return [summary for summary in self.summaries if summary.level == level]
+
+    def find(self, algorithm: str, level: float) -> Summary | None:
+        """Return the summary of an algorithm at a level."""
+        return next((entry for entry in self.at(level) if entry.algorithm == algorithm), None)
+
+    def spread(self, algorithm: str, level: float, metric: str) -> Spread | None:
+        """Return a figure of an algorithm at a level; None when it is not known."""
+        found = self.find(algorithm, level)
+        return found.metrics.get(metric) if found else None
+
+    def repeats_of(self, algorithm: str, level: float) -> list[Measured]:
+        """Return the cells of an algorithm at a level, in the order in which they were repeated."""
+        own = [
+            entry
+            for entry in self.measured
+            if entry.cell.algorithm == algorithm and entry.cell.level == level
+        ]
+        return sorted(own, key=lambda entry: entry.cell.repeat)
+
+
+def views(results: Results) -> list[View]:
+    """Take the results apart, one view a scenario, also of those in which nothing was measured."""
+    return [_view(scenario, results) for scenario in results.scenarios]
+
+
+def _view(scenario: Scenario, results: Results) -> View:
+    measured = [entry for entry in results.measured if entry.cell.scenario == scenario.name]
+    order = {name: position for position, name in enumerate(scenario.algorithms)}
+    measured.sort(key=lambda entry: (entry.cell.level, order.get(entry.cell.algorithm, len(order))))
+    summaries = summarize(figures(entry, scenario.events, scenario.servers) for entry in measured)
+    return View(
+        scenario=scenario,
+        measured=tuple(measured),
+        summaries=tuple(summaries),
+        verdicts=tuple(verdicts(summaries)),
+        missing=tuple(dict.fromkeys(entry for entry in results.missing if entry.scenario == scenario.name)),
+    )
+
+
+def shown_algorithms(view: View, most: int = MOST_LINES) -> list[str]:
+    """Return the algorithms to draw as lines: ours, the best online peers, then the preferred ones."""
+    rivals = [verdict.online.algorithm for verdict in view.verdicts if verdict.online]
+    # The one that is the best peer at most levels comes first.
+    rivals.sort(key=lambda name: -rivals.count(name))
+    wanted = [DEFAULT, *rivals, *scenario_text.LAYOUT["preferred"], *view.algorithms]
+    return [name for name in dict.fromkeys(wanted) if name in view.algorithms][:most]
+
+
+def shown_levels(found: Sequence[float]) -> list[float]:
+    """Return at most four levels, the lowest and the highest among them, evenly spread."""
+    if len(found) <= MOST_PANELS:
+        return list(found)
+    step = (len(found) - 1) / (MOST_PANELS - 1)
+    return [found[round(position * step)] for position in range(MOST_PANELS)]
+
+
+def main_level(view: View) -> float | None:
+    """Return the level that is shown where there is room for one.
+
+    The highest at which our default kept its failures low: above that, everything is
+    a queue. Else the highest. None: nothing was measured.
+    """
+    found = view.levels
+    held = [verdict.level for verdict in view.verdicts if verdict.standing in ("met", "missed", "no peer")]
+    return max(held or found, default=None)
+
+
+def unlike(scenario: Scenario) -> list[str]:
+    """Return the servers that differ from the most, or to which something happens."""
+    abilities = {server.name: replace(server, name="") for server in scenario.servers}
+    usual = Counter(abilities.values()).most_common(1)[0][0]
+    touched = {event.server for event in scenario.events}
+    touched |= {server.name for server in scenario.servers if server.drift}
+    return [name for name, ability in abilities.items() if ability != usual or name in touched]

@@ -1,0 +1,90 @@
+"""Writes a comparison: two CSV files, the report in Markdown and HTML, its plots, a page of docs/ (I/O)."""
+
+import base64
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from jinja2 import FileSystemLoader
+
+from steelyard_loadtest.compare.figures.cell_figures import CellFigures, figures
+from steelyard_loadtest.compare.figures.columns import results_csv, servers_csv
+from steelyard_loadtest.compare.figures.summary import summarize
+from steelyard_loadtest.compare.findings.claims import SOURCES
+from steelyard_loadtest.compare.findings.page import section
+from steelyard_loadtest.compare.records import Results
+from steelyard_loadtest.compare.report.document import Document, document
+from steelyard_loadtest.compare.report.plots.draw import FOLDER, draw_scenario, draw_verdict
+from steelyard_loadtest.compare.report.view import views
+from steelyard_loadtest.reporting import tables
+from steelyard_loadtest.reporting.markdown import as_section, filled
+from steelyard_loadtest.reporting.result_files import read_csv, write_text
+from steelyard_loadtest.templates import environment
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+def write(out: Path, results: Results) -> list[Path]:
+    """Write the report anew, from whatever was measured, and return the files. Raises OSError."""
+    (out / FOLDER).mkdir(parents=True, exist_ok=True)
+    found = views(results)
+    verdict_figure = draw_verdict(out, found)
+    drawn = {view.scenario.name: draw_scenario(out, view) for view in found}
+    report = document(results, found, verdict_figure, drawn)
+    shown = [*(figure for own in drawn.values() for figure in own), *filter(None, [verdict_figure])]
+    pictures = {figure.path: _data_uri(out / figure.path) for figure in shown}
+    return [
+        write_text(out / "report.html", html(report, pictures)),
+        write_text(out / "report.md", markdown(report)),
+        *(out / figure.path for figure in shown),
+    ]
+
+
+def write_csv(out: Path, results: Results) -> list[Path]:
+    """Write a line a cell, and a line a server and second; return the files. Raises OSError."""
+    return [
+        write_text(out / "results.csv", results_csv(_figures(results))),
+        write_text(out / "servers.csv", servers_csv(results.measured)),
+    ]
+
+
+def fill_page(page: Path, marks: str, out: Path, results: Results, dataplane: Path) -> None:
+    """Write the report in `out` and the findings between the page's marks, and the plots to plots/PAGE/.
+
+    dataplane: the CSV of `steelyard-loadtest dataplane`, for the findings that come
+    from it; without it they say that they were not measured. Raises OSError, ValueError.
+    """
+    rows = read_csv(dataplane) if dataplane.exists() else None
+    report = (out / "report.md").read_text(encoding="utf-8")
+    text = as_section(report, FOLDER, f"{FOLDER}/{page.stem}")
+    text += "\n" + section(SOURCES, summarize(_figures(results)), rows)
+    folder = page.parent / FOLDER / page.stem
+    shutil.rmtree(folder, ignore_errors=True)  # a plot that is not made any more is not shown any more
+    shutil.copytree(out / FOLDER, folder)
+    page.write_text(filled(page.read_text(encoding="utf-8"), marks, text), encoding="utf-8")
+
+
+def markdown(report: Document) -> str:
+    """Return the report as GitHub's Markdown."""
+    # `grid` and `plain` escape what must be.
+    made = environment(FileSystemLoader(TEMPLATES), keep_trailing_newline=False)
+    made.filters |= {"grid": tables.markdown, "plain": tables.plain}
+    text = made.get_template("report.md").render(document=report)
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def html(report: Document, pictures: Mapping[str, str]) -> str:
+    """Return the report as HTML that needs nothing else; pictures: the data URI by a figure's path."""
+    made = environment(FileSystemLoader(TEMPLATES), autoescape=True, keep_trailing_newline=False)
+    made.filters["marked"] = tables.inline_html
+    return made.get_template("report.html").render(document=report, pictures=pictures)
+
+
+def _figures(results: Results) -> list[CellFigures]:
+    known = {scenario.name: (scenario.events, scenario.servers) for scenario in results.scenarios}
+    return [figures(entry, *known[entry.cell.scenario]) for entry in results.measured]
+
+
+def _data_uri(file: Path) -> str:
+    return "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode()

@@ -1,0 +1,180 @@
+"""From rounds, which are compare's cells, to CSV, medians, spreads, ratios and targets. Pure.
+
+A cell's level is a number of servers, its repeat a round.
+
+Rounds of all contenders alternate, so that a noisy minute hits all of them;
+what is compared is the median of one with the median of another of the same run.
+So every target is a ratio of such medians, which means the same on a slow machine as
+on a fast one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from steelyard_loadtest.compare.figures.cell_figures import figures
+from steelyard_loadtest.compare.figures.summary import Summary, summarize
+from steelyard_loadtest.compare.generators.tally import REFUSED, RESET
+from steelyard_loadtest.compare.generators.wrk_output import STATUS
+from steelyard_loadtest.compare.records import Measured, Outcome
+from steelyard_loadtest.dataplane.contenders import AFTER, BASE, BEFORE, BY_NAME, COST
+from steelyard_loadtest.machine.errors import UnreadableError
+from steelyard_loadtest.reporting.csv_text import csv_text
+from steelyard_loadtest.reporting.statistics import Spread, grouped, spread, spread_of
+
+MANY, FEW = 2000, 3
+ORDER = list(BY_NAME)
+# The pickers that are judged: what lua-resty-balancer's cost is its own.
+OURS = [name for name in ORDER if BY_NAME[name].ours and not name.startswith("resty-")]
+
+LOAD = ("requests", "seconds", "requests_per_s", "p50_ms", "p99_ms", "p999_ms", "max_ms",
+        "non_2xx", "socket_errors")  # fmt: skip
+PROXY = ("cpu_s", "cpu_us_per_request", "cpu_utilization", "resident_bytes")
+
+CPU, CORES = "balancer_cpu_us_per_request", "balancer_cpu_cores"
+P99, P99_BEFORE = "p99_ms", "p99_before_ms"
+RATIO, RATIO_OF_MEDIANS = "ratio", "ratio_of_medians"
+FAILED, RESIDENT = "failed", "resident_bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One target for one of our pickers: what it came to, and what it may be at most."""
+
+    target: str
+    contender: str
+    value: float
+    bound: float
+
+    @property
+    def met(self) -> bool:
+        """Whether it is within the bound."""
+        return self.value <= self.bound
+
+
+def answered(outcome: Outcome) -> Outcome:
+    """Leave out requests that no proxy answered; they are failures all the same. Raises UnreadableError."""
+    requests = outcome.requests - outcome.kinds.get(REFUSED, 0) - outcome.kinds.get(RESET, 0)
+    if requests < 1:
+        raise UnreadableError("wrk got no answer at all")
+    return replace(outcome, requests=requests)
+
+
+def metrics(entry: Measured) -> dict[str, float]:
+    """Return compare's figures of one cell, those that are known."""
+    (alone,) = summarize([figures(entry, ())])
+    return {name: figure.median for name, figure in alone.metrics.items()}
+
+
+def rounds_csv(measured: Sequence[Measured]) -> str:
+    """Return one line for each contender, number of servers and round; an unknown value is empty."""
+    lines = [_line(entry) for entry in measured if entry.cell.scenario == COST]
+    return csv_text(lines, ["round", "peers", "contender", *LOAD, *PROXY])
+
+
+def changes_csv(measured: Sequence[Measured]) -> str:
+    """Return two lines for each change of weights: the load before it and after it."""
+    lines = [_line(entry) for entry in measured if entry.cell.scenario != COST]
+    return csv_text(lines, ["round", "peers", "contender", "when", *LOAD])
+
+
+def rows(measured: Sequence[Measured]) -> list[Summary]:
+    """Return a row for each number of servers and contender that has a round, in their order.
+
+    Among its metrics are FAILED, of all rounds; of a proxy RESIDENT, and RATIO: its CPU per request over
+    that of nginx's SWRR at as many servers in the same run.
+    """
+    costs = [entry for entry in measured if entry.cell.scenario == COST]
+    rounds = grouped(costs, lambda entry: (entry.cell.level, entry.cell.algorithm))
+    found = summarize(figures(entry, ()) for entry in costs)
+    found.sort(key=lambda row: (row.level, ORDER.index(row.algorithm)))
+    ended = []
+    for row in found:
+        own = rounds[row.level, row.algorithm]
+        cpu_us, base_us = _cpu_us(row), _cpu_us(find(found, BASE, row.level))
+        more = {
+            FAILED: _failed(own),
+            RESIDENT: spread_of(own, lambda entry: entry.balancer_resident_bytes),
+            RATIO: spread([cpu_us / base_us]) if cpu_us and base_us else None,
+        }
+        known = {name: figure for name, figure in more.items() if figure}
+        ended.append(replace(row, metrics={**row.metrics, **known}))
+    return ended
+
+
+def changes(measured: Sequence[Measured]) -> list[Summary]:
+    """Return a row for each contender whose weights were changed and whose p99 is known, in their order.
+
+    It is of the seconds after the changes. Among its metrics are P99_BEFORE; RATIO, of p99 after to before
+    in each round; RATIO_OF_MEDIANS; and FAILED, before and after.
+    """
+    around = grouped(measured, lambda entry: (entry.cell.algorithm, entry.cell.scenario))
+    ended = []
+    for name in ORDER:
+        before, after = around.get((name, BEFORE), []), around.get((name, AFTER), [])
+        pairs = [
+            (metrics(old).get(P99), metrics(new).get(P99)) for old, new in zip(before, after, strict=True)
+        ]
+        known = [(old_ms, new_ms) for old_ms, new_ms in pairs if old_ms and new_ms]
+        if known:
+            (row,) = summarize(figures(entry, ()) for entry in after)
+            before_ms, after_ms = (spread(side) for side in zip(*known, strict=True))
+            more = {
+                P99_BEFORE: before_ms,
+                RATIO: spread(new_ms / old_ms for old_ms, new_ms in known),
+                RATIO_OF_MEDIANS: spread([after_ms.median / before_ms.median]),
+                FAILED: _failed(before + after),
+            }
+            ended.append(replace(row, metrics={**row.metrics, **more}))
+    return ended
+
+
+def find(found: Sequence[Summary], contender: str, peers: float) -> Summary | None:
+    """Return the row of a contender at a number of servers."""
+    return next((row for row in found if (row.algorithm, row.level) == (contender, peers)), None)
+
+
+def verdicts(rows: Sequence[Summary], changes: Sequence[Summary]) -> list[Verdict]:
+    """Judge whatever was measured; what was not has no verdict."""
+    found = []
+    for target, bound, count, other, other_count in (
+        ("CPU at 2000 servers / nginx SWRR", 0.40, MANY, BASE, MANY),
+        ("CPU at 2000 servers / HAProxy roundrobin", 1.15, MANY, "haproxy-roundrobin", MANY),
+        ("CPU at 3 servers / nginx SWRR", 1.15, FEW, BASE, FEW),
+        ("CPU at 2000 servers / its own at 3", 1.25, MANY, None, FEW),
+    ):
+        for name in OURS:
+            over, under = _cpu_us(find(rows, name, count)), _cpu_us(find(rows, other or name, other_count))
+            if over is not None and under:
+                found.append(Verdict(target=target, contender=name, value=over / under, bound=bound))
+    target = f"p99 in the 5 s after a change of all {MANY} weights / before"
+    ratios = {row.algorithm: row.metrics[RATIO_OF_MEDIANS].median for row in changes if row.algorithm in OURS}
+    return found + [
+        Verdict(target=target, contender=name, value=ratio, bound=2.0) for name, ratio in ratios.items()
+    ]
+
+
+def _line(entry: Measured) -> dict[str, object]:
+    cell, outcome, found = entry.cell, entry.outcome, metrics(entry)
+    failed_status = outcome.kinds.get(STATUS, 0)
+    return {name: found.get(name) for name in LOAD} | {
+        "round": cell.repeat,
+        "peers": cell.level,
+        "contender": cell.algorithm,
+        "when": cell.scenario,
+        "seconds": outcome.seconds,
+        "non_2xx": failed_status,
+        "socket_errors": outcome.failures - failed_status,
+        "cpu_s": entry.balancer_cpu_s,
+        "cpu_us_per_request": found.get(CPU),
+        "cpu_utilization": found.get(CORES),
+        "resident_bytes": entry.balancer_resident_bytes,
+    }
+
+
+def _failed(entries: Sequence[Measured]) -> Spread:
+    return spread([sum(entry.outcome.failures for entry in entries)])
+
+
+def _cpu_us(row: Summary | None) -> float | None:
+    figure = row.metrics.get(CPU) if row else None
+    return figure.median if figure else None

@@ -1,9 +1,0 @@
-"""Fuzzing: every decoder gets inputs that nobody meant, and every port bytes that nobody should send.
-
-Data flows one way: target -> inputs -> outcomes -> tally -> report. Nothing found is 0 violations in
-the inputs that were tried, whose number is printed; it is no proof.
-"""
-
-from steelyard_loadtest.fuzz.command import add_parser
-
-__all__ = ["add_parser"]

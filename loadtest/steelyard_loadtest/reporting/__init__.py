@@ -1,0 +1,1 @@
+"""What every command that measures shares: tables, CSV, progress, plots, pages, words, flags."""

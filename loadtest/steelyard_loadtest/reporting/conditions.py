@@ -1,0 +1,64 @@
+"""On what something was measured: the command, the machine, the versions of programs (I/O)."""
+
+import datetime
+import json
+import os
+import platform
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+ANSWERS_WITHIN_S = 20.0
+UNKNOWN, MISSING = "of an unknown version", "missing"
+
+
+def machine(*more: str) -> str:
+    """Return cores, CPU model, memory and kernel in a line, and what else is to be said of the machine."""
+    model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    cores = f"{psutil.cpu_count()} × {model[1] if model else platform.machine()}"
+    memory = f"{psutil.virtual_memory().total / 1e9:.0f} GB"
+    return ", ".join([cores, memory, f"{platform.system()} {platform.release()}", *more])
+
+
+def conditions(
+    arguments: Sequence[str], versions: Mapping[str, str], *, on_machine: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return command, date, machine, load average and versions by name, in the order of a report."""
+    return {
+        "Command": f"`steelyard-loadtest {shlex.join(arguments)}`",
+        "Date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "Machine": machine(*on_machine),
+        # Above a few tenths, somebody else was at work.
+        "Load average before": f"{os.getloadavg()[0]:.1f}",
+        "Versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
+    }
+
+
+def version_of(
+    command: Sequence[str], pattern: str = r"(\d+\.\d[\w.]*)", environment: Mapping[str, str] | None = None
+) -> str:
+    """Return the first group of `pattern` in what a program says of itself on either stream."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=ANSWERS_WITHIN_S,
+            env=os.environ | dict(environment or {}),
+        )  # fmt: skip
+    except OSError:
+        return MISSING
+    match = re.search(pattern, done.stdout + done.stderr)
+    return match[1] if match else UNKNOWN
+
+
+def kept(out: Path, now: dict[str, str], *, new: bool) -> dict[str, str]:
+    """Return the conditions that the figures in `out` were measured under: those of now, if any are new."""
+    file = out / "conditions.json"
+    if not new and file.exists():
+        earlier: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+        return earlier
+    out.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(now, indent=1), encoding="utf-8")
+    return now

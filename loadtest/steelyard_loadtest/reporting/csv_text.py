@@ -1,0 +1,52 @@
+"""Rows of objects as CSV text. Pure. Lines end with \\n; what is unknown (None, NaN) is an empty cell."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+Field = str | tuple[str, str | Callable[[T], object]]
+"""A column: an attribute (dots reach into it) or a mapping's key; or its heading, and that or a function."""
+
+
+def csv_text(items: Iterable[T], columns: Sequence[Field[T]], *, digits: int | None = None) -> str:
+    """Return a line an item under the headings; digits: how many significant ones floats have, None: all."""
+    pairs = [(column, column) if isinstance(column, str) else column for column in columns]
+    readers = [_reader(source) for _, source in pairs]
+    rows = ([read(item) for read in readers] for item in items)
+    return rows_text([heading for heading, _ in pairs], rows, digits=digits)
+
+
+def rows_text(head: Sequence[str], rows: Iterable[Sequence[object]], *, digits: int | None = None) -> str:
+    """Return rows that are lists of values already."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows([cell(value, digits) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def names_of(dataclass: type[Any], *, without: Sequence[str] = ()) -> list[str]:
+    """Return the names of a dataclass's fields, for columns that are all of them."""
+    return [field.name for field in fields(dataclass) if field.name not in without]
+
+
+def cell(value: object, digits: int | None = None) -> object:
+    """Return what the CSV writer is given for a value."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            return ""
+        return value if digits is None else f"{value:.{digits}g}"
+    return "" if value is None else value
+
+
+def _reader(source: str | Callable[[T], object]) -> Callable[[T], object]:
+    if not isinstance(source, str):
+        return source
+    attribute = attrgetter(source)
+    return lambda item: item.get(source) if isinstance(item, Mapping) else attribute(item)

@@ -1,0 +1,23 @@
+"""A command's exit status: what went wrong in a line on stderr, 130 after Ctrl-C (I/O)."""
+
+import sys
+from collections.abc import Callable
+
+from steelyard_loadtest.machine.errors import ProgramError, SetupError
+
+INTERRUPTED = 130
+"""The shell's status for Ctrl-C."""
+
+
+def exit_status(command: str, work: Callable[[], int | None]) -> int:
+    """Do the work and return a status: 1 when the machine or a page is not as it must be, 130 after Ctrl-C.
+
+    SetupError, ProgramError, OSError and ValueError become a line on stderr; others are bugs and pass.
+    """
+    try:
+        return work() or 0
+    except (SetupError, ProgramError, OSError, ValueError) as error:
+        print(f"steelyard-loadtest {command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED

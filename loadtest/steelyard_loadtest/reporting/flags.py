@@ -1,0 +1,122 @@
+"""What flags take: text in, a value or argparse's error out. Pure.
+
+Each function returns a `type=` for argparse: `flag("--rounds", type=whole(0, 100, "rounds"))`.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+T = TypeVar("T")
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What a subcommand adds itself to."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def number(lowest: float, highest: float, unit: str, why: str = "") -> Callable[[str], float]:
+    """Take a number of units within bounds; `why` ends the error's sentence."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not lowest <= value <= highest:
+            raise argparse.ArgumentTypeError(
+                f"a number of {unit} from {lowest:g} to {highest:g}{why}, not {text!r}"
+            )
+        return value
+
+    return parse
+
+
+def whole(lowest: int, highest: int, unit: str, why: str = "") -> Callable[[str], int]:
+    """Take a whole number of units within bounds."""
+
+    def parse(text: str) -> int:
+        # Of so many digits, as int() refuses a number of thousands of them with an error of its own.
+        if not re.fullmatch(r"\s*[0-9]{1,15}\s*", text) or not lowest <= int(text) <= highest:
+            raise argparse.ArgumentTypeError(
+                f"a whole number of {unit} from {lowest} to {highest}{why}, not {text!r}"
+            )
+        return int(text)
+
+    return parse
+
+
+def ascending(item: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:
+    """Take numbers, comma-separated; each once, ascending out."""
+
+    def parse(text: str) -> tuple[int, ...]:
+        return tuple(sorted({item(part) for part in text.split(",")}))
+
+    return parse
+
+
+def names(known: Mapping[str, T] | Callable[[], Mapping[str, T]]) -> Callable[[str], tuple[T, ...]]:
+    """Take names, comma-separated; what they name out, in the order given."""
+
+    def parse(text: str) -> tuple[T, ...]:
+        table = known() if callable(known) else known
+        asked = [part.strip() for part in text.split(",")]
+        unknown = [name for name in asked if name not in table]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}; there are {', '.join(table)}")
+        return tuple(table[name] for name in asked)
+
+    return parse
+
+
+def url(text: str) -> str:
+    """Take a base URL, without its last slash."""
+    if not _is_http(text):
+        raise argparse.ArgumentTypeError("a URL such as http://127.0.0.1:8080")
+    return text.rstrip("/")
+
+
+def named_urls(text: str) -> dict[str, str]:
+    """Take NAME=URL,... as a mapping."""
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    if not all(NAME.fullmatch(name) and _is_http(address) for name, _, address in pairs):
+        raise argparse.ArgumentTypeError("NAME=URL, several separated by commas")
+    return {name: address.rstrip("/") for name, _, address in pairs}
+
+
+def add_output(parser: argparse.ArgumentParser, out: str | None, page: str = "the report") -> None:
+    """Add --out (a folder; None: no default) and --page (whose marks the report is written between)."""
+    told = "folder for results" + (" (%(default)s)" if out else "")
+    parser.add_argument("--out", type=Path, default=Path(out) if out else None, metavar="DIR", help=told)
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help=f"also write {page} between the marks of this page"
+    )
+
+
+def add_seeds(parser: argparse.ArgumentParser, *, most: int, default: int | None, told: str) -> None:
+    """Add --seeds, --seed and --jobs, which every study has."""
+    flag = parser.add_argument
+    flag("--seeds", type=whole(1, most, "seeds"), default=default, metavar="N", help=told)
+    flag("--seed", type=int, default=1, help="the first seed (%(default)s)")
+    flag("--jobs", type=whole(1, most, "processes"), metavar="N", help="processes (one a core)")
+
+
+def given(options: argparse.Namespace, defaults: Mapping[str, object], order: Iterable[str]) -> list[str]:
+    """Return the flags that differ from their defaults as words of a command line, in this order."""
+    words: list[str] = []
+    for name in order:
+        value = getattr(options, name, None)
+        if value is None or value is False or value == defaults.get(name):
+            continue
+        words.append(f"--{name.replace('_', '-')}")
+        if value is not True:
+            words.append(",".join(map(str, value)) if isinstance(value, tuple | list) else str(value))
+    return words
+
+
+def _is_http(text: str) -> bool:
+    parts = urlsplit(text)
+    return parts.scheme in ("http", "https") and bool(parts.netloc)

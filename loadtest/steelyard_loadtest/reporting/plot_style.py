@@ -1,0 +1,153 @@
+"""How all plots look: type, grid, colours, scales, legends; and saving them small (matplotlib, PNG files)."""
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import matplotlib as mpl
+
+mpl.use("Agg")  # a file, never a window
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from PIL import Image
+
+# Okabe and Ito's palette, which the colour-blind can tell apart. Ours is orange, and nginx is blue.
+ORANGE, BLUE, GREEN, PINK = "#D55E00", "#0072B2", "#009E73", "#CC79A7"
+YELLOW, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
+COLORS = (ORANGE, BLUE, GREEN, PINK, YELLOW, SKY, BLACK)
+PROGRAMS = {"steelyard": ORANGE, "nginx": BLUE, "haproxy": GREEN, "envoy": PINK}
+
+INK, REFERENCE, FAINT = "#222222", "#555555", "#777777"
+DASHES = ("-", "--", "-.", ":")
+SHORT_DASH = (0, (2, 2))
+MARKERS = "osD^vPX*<>"
+
+Place = Any
+"""A place that matplotlib's legends know, as `upper left`; outside of the panels: `outside lower center`."""
+
+DPI = 120
+"""A plot of 10 inches is as wide as a page's column on a good screen."""
+
+DECADES_FROM = 6.0
+"""A range wider than this is drawn on a log scale: the least would be a line on the axis."""
+
+MANY_DECADES = 300.0
+"""Over a wider range the labels of 2 and 5 would touch."""
+
+SETTINGS: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#888888",
+    "legend.frameon": False,
+}
+
+
+@contextmanager
+def canvas(
+    file: Path,
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    dpi: int = DPI,
+    settings: Mapping[str, Any] | None = None,
+    all_colors: bool = False,
+    **options: Any,  # noqa: ANN401 - of matplotlib's subplots
+) -> Iterator[tuple[Figure, list[list[Axes]]]]:
+    """Give a figure and its grid of axes; it is saved and closed at the end.
+
+    settings: of matplotlib, beside ours. all_colors: for heat maps, of which 256 colours are too few.
+    """
+    with mpl.rc_context(SETTINGS | dict(settings or {})):
+        figure, axes = plt.subplots(rows, columns, squeeze=False, layout="constrained", **options)
+        try:
+            yield figure, [list(row) for row in axes]
+            save(figure, file, dpi=dpi, all_colors=all_colors)
+        finally:
+            plt.close(figure)
+
+
+def save(figure: Figure, file: Path, *, dpi: int = DPI, all_colors: bool = False) -> None:
+    """Write a PNG file of 256 colours, a third of the size."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=dpi)
+    with Image.open(picture) as full:
+        small = full.convert("RGB")
+        if not all_colors:
+            # The octree keeps rare colours: median cut gives two algorithms the same.
+            small = small.quantize(method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    small.save(file, optimize=True)
+
+
+def headline(figure: Figure, title: str, size: float = 13) -> None:
+    """Write the figure's title, bold and to the left."""
+    figure.suptitle(title, fontsize=size, fontweight="bold", x=0.01, ha="left")
+
+
+def legend(
+    figure: Figure, place: Place = "outside lower center", columns: int = 4, size: float = 8.5
+) -> None:
+    """Name the lines of all panels once each, in a legend of the figure."""
+    found = {
+        label: handle
+        for axes in figure.axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if found:
+        figure.legend(list(found.values()), list(found), loc=place, ncols=columns, fontsize=size)
+
+
+def spans_decades(values: Sequence[float]) -> bool:
+    """Say whether values need a log scale, and can have one."""
+    return bool(values) and min(values) > 0 and max(values) / min(values) > DECADES_FROM
+
+
+def log_scale(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:
+    """Make an axis logarithmic, with plain numbers at 1, 2 and 5, or at tens where there are many decades."""
+    axis: Axis = axes.xaxis if which == "x" else axes.yaxis
+    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    few = max(values) / min(values) < MANY_DECADES
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
+    plain_numbers(axis)
+    axis.set_minor_formatter(NullFormatter())
+
+
+def log_counts(axes: Axes, counts: Sequence[float], label: str = "servers") -> None:
+    """Make the x axis logarithmic, with a tick at each count and nowhere else."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(sorted(set(counts))))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_xlabel(label)
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Write an axis's figures in full, with a comma at the thousands."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+
+
+def gaps(
+    times: Sequence[float], values: Sequence[float | None], wider_than: float = math.inf
+) -> tuple[list[float], list[float]]:
+    """Return times and values; an unknown value and a wider hole are NaN, which is drawn as a gap."""
+    found_times: list[float] = []
+    found: list[float] = []
+    for at, value in zip(times, values, strict=True):
+        if found_times and at - found_times[-1] > wider_than:
+            found_times.append(found_times[-1])
+            found.append(math.nan)
+        found_times.append(at)
+        found.append(math.nan if value is None else value)
+    return found_times, found

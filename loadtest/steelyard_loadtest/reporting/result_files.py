@@ -1,0 +1,43 @@
+"""Writes and reads result files: CSV, compressed where the name ends in .gz, and JSON (I/O)."""
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+
+
+def write_text(file: Path, text: str) -> Path:
+    """Write a text, compressed without a time stamp where the name ends in .gz. Raises OSError.
+
+    In one step, so that nobody reads half of it.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode()
+    fresh = file.with_name(f".{file.name}.new")
+    fresh.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
+    return fresh.replace(file)
+
+
+def read_csv(file: Path) -> list[dict[str, str]]:
+    """Return the lines as mappings by heading, from a compressed file too. Raises OSError."""
+    opened: Callable[..., object] = gzip.open if file.suffix == ".gz" else open
+    with opened(file, "rt", newline="", encoding="utf-8") as stream:  # type: ignore[attr-defined]
+        return list(csv.DictReader(stream))
+
+
+def write_json(file: Path, document: object) -> Path:
+    """Write a document with one space of indent; dataclasses in it become objects. Raises OSError."""
+    return write_text(file, json_text(document))
+
+
+def json_text(document: object) -> str:
+    """Return what `write_json` writes."""
+    return json.dumps(document, indent=1, default=_plain, ensure_ascii=False) + "\n"
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return str(value)

@@ -1,0 +1,163 @@
+"""Tables: declared once, written as Markdown or as aligned text, or handed to a template. Pure.
+
+COLUMNS = (
+    Column("picker", lambda row: row.title, align="left"),
+    Column("p99 ms", lambda row: wording.number(row.p99_ms, 2)),
+)
+markdown(table(rows, COLUMNS))
+"""
+
+import html as standard
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Generic, Literal, TypeVar
+
+from markupsafe import Markup
+
+from steelyard_loadtest.reporting.wording import ABSENT
+
+T = TypeVar("T")
+R = TypeVar("R")
+C = TypeVar("C")
+Align = Literal["left", "right"]
+
+
+# Without slots: in Python 3.11 `Column[Row](...)` of a frozen class with slots fails.
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """A column of a table of T: its heading, and the text of a cell; None is written as a dash."""
+
+    heading: str
+    cell: Callable[[T], str | None]
+    align: Align = "right"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One row. mark: a CSS class in HTML; `default` and `group`, a heading between rows, are bold."""
+
+    cells: tuple[str, ...]
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """head, align and the cells of each line have the same length. folded: closed until a reader opens it."""
+
+    head: tuple[str, ...]
+    align: tuple[Align, ...]
+    lines: tuple[Line, ...]
+    title: str = ""
+    note: str = ""
+    folded: bool = False
+    kind: Literal["table"] = "table"
+
+
+def table(
+    items: Iterable[T],
+    columns: Sequence[Column[T]],
+    *,
+    title: str = "",
+    note: str = "",
+    mark: Callable[[T], str] = lambda _: "",
+    group: Callable[[T], str] = lambda _: "",
+) -> Table:
+    """Return one line an item. With `group`, a line that names the group stands before its first item."""
+    lines: list[Line] = []
+    last = ""
+    for item in items:
+        if (name := group(item)) != last:
+            last = name
+            lines.append(Line(cells=(name, *[""] * (len(columns) - 1)), mark="group"))
+        cells = tuple(ABSENT if (text := column.cell(item)) is None else text for column in columns)
+        lines.append(Line(cells=cells, mark=mark(item)))
+    return Table(
+        head=tuple(column.heading for column in columns),
+        align=tuple(column.align for column in columns),
+        lines=tuple(lines),
+        title=title,
+        note=note,
+    )
+
+
+def text_columns(
+    head: Sequence[str], lines: Iterable[Sequence[str]], *, left: int = 1, title: str = "", note: str = ""
+) -> Table:
+    """Return a table of texts; the first `left` columns are aligned to the left, the others to the right."""
+    return Table(
+        head=tuple(head),
+        align=tuple("left" if place < left else "right" for place in range(len(head))),
+        lines=tuple(Line(cells=tuple(line)) for line in lines),
+        title=title,
+        note=note,
+    )
+
+
+def pivot(
+    corner: str,
+    rows: Sequence[R],
+    columns: Sequence[C],
+    cell: Callable[[R, C], str | None],
+    *,
+    row_text: Callable[[R], str] = str,
+    column_text: Callable[[C], str] = str,
+) -> Table:
+    """Return a table of every row against every column; `corner` is the heading of the rows' names."""
+    made = [Column[R](corner, row_text, "left")]
+    made += [Column[R](column_text(column), lambda row, of=column: cell(row, of)) for column in columns]  # type: ignore[misc]
+    return table(rows, made)
+
+
+def without_empty_columns(found: Table) -> Table:
+    """Leave out the columns in which no line has a figure."""
+    kept = [
+        any(cell not in ("", ABSENT) for cell in column)
+        for column in zip(*(line.cells for line in found.lines), strict=True)
+    ]
+    return replace(
+        found,
+        head=tuple(compress(found.head, kept)),
+        align=tuple(compress(found.align, kept)),
+        lines=tuple(replace(line, cells=tuple(compress(line.cells, kept))) for line in found.lines),
+    )
+
+
+def markdown(found: Table) -> str:
+    """Write the grid as GitHub's Markdown: no title, no note, no newline at the end."""
+    separators = ["---" if align == "left" else "---:" for align in found.align]
+    rows = [[escaped(name) for name in found.head], separators]
+    for line in found.lines:
+        bold = "**" if line.mark in ("default", "group") else ""
+        rows.append([f"{bold}{escaped(cell)}{bold}" if cell else "" for cell in line.cells])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def text(found: Table) -> str:
+    """Write the grid for a terminal: columns of equal width, no bars."""
+    rows = [found.head, *(line.cells for line in found.lines)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(found.head))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if align == "left" else cell.rjust(width)
+            for cell, width, align in zip(row, widths, found.align, strict=True)
+        ).rstrip()
+        for row in rows
+    )
+
+
+def plain(written: str) -> str:
+    """Escape text for Markdown, so that < begins no tag."""
+    return written.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def escaped(written: str) -> str:
+    """Escape text for a cell of a Markdown table, which a bar or a newline would end."""
+    return plain(written).replace("|", "\\|").replace("\n", " ")
+
+
+def inline_html(written: str) -> Markup:
+    """Escape text for HTML and keep two marks of Markdown: `code` and *emphasis*."""
+    safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", standard.escape(written))
+    return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", safe))  # noqa: S704 - escaped above

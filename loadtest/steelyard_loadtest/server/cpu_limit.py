@@ -1,0 +1,123 @@
+"""Holds the server's CPU limit: by a control group with a quota, v1 or v2, or else by the throttle."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard_loadtest.server.cgroup_place import Place, find_place
+
+MEANS = ("auto", "cgroup", "process", "none")
+LOWEST_CORES = 0.05  # a cgroup's quota of 1 ms in 20 ms
+
+PARENT = "steelyard-demo"
+# A group that used up its quota stands still until the period ends: the kernel's 100 ms would put pauses of
+# 85 ms into the latencies of a server of 0.15 cores, 20 ms makes them 17. No quota may be under 1 ms.
+PERIOD_US = 20_000
+
+
+class LimitError(Exception):
+    """The wanted means does not work here; the message says why and what does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A group that this process is in: its directory, its version, and where the process was before."""
+
+    directory: Path
+    version: int
+    before: Path
+
+    def leave(self) -> None:
+        """Go back to where the process was and remove the group, unless others are still in it."""
+        with contextlib.suppress(OSError):
+            (self.before / "cgroup.procs").write_text(str(os.getpid()))
+        for directory in (self.directory, self.directory.parent):
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+
+
+@contextlib.contextmanager
+def hold(*, limit_cores: float | None, means: str, group: str) -> Iterator[str]:
+    """Hold this process and its children to limit_cores by one of MEANS; give a sentence about it.
+
+    `group` names the control group, where one is used. Raises LimitError.
+    """
+    if limit_cores is None or means == "none":
+        yield "CPU not limited"
+        return
+    told = f"CPU limited to {limit_cores:g} cores by"
+    entered: Group | None = None
+    if means != "process":
+        try:
+            entered = enter(group, limit_cores)
+        except LimitError as error:
+            if means == "cgroup":
+                raise LimitError(f"no CPU limit by cgroup: {error}; use --limit-by process") from error
+            told = f"{told} (no cgroup: {error})"
+    if entered is None:
+        _start_throttle(limit_cores)  # it ends with this process
+        yield f"{told} stop and continue signals"
+        return
+    try:
+        yield f"{told} cgroup {entered.directory} (v{entered.version})"
+    finally:
+        entered.leave()
+
+
+def enter(name: str, limit_cores: float) -> Group:
+    """Make (or take over: a killed server leaves one behind) the group `name` and move this process in.
+
+    Raises LimitError, which says why no group can be made here.
+    """
+    if os.geteuid() != 0:
+        raise LimitError("not root")
+    try:
+        place = find_place(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+        if place is None:
+            raise LimitError("no cpu controller is mounted")
+        return enter_place(place, name, limit_cores)
+    except OSError as error:
+        raise LimitError(f"{error.filename or 'cgroup'}: {error.strerror}") from error
+
+
+def enter_place(place: Place, name: str, limit_cores: float) -> Group:
+    """Make the group below a known place and move this process in. Raises OSError."""
+    base = Path(place.base)
+    directory = base / PARENT / name
+    if place.version == 2:
+        _share_out_cpu(base)
+        directory.parent.mkdir(exist_ok=True)
+        _share_out_cpu(directory.parent)
+    directory.mkdir(parents=True, exist_ok=True)
+    if place.version == 1:
+        (directory / "cpu.cfs_quota_us").write_text("-1")  # an old quota may not fit the period
+        (directory / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+    write_quota(directory, place.version, limit_cores)
+    (directory / "cgroup.procs").write_text(str(os.getpid()))
+    return Group(directory=directory, version=place.version, before=Path(place.current))
+
+
+def write_quota(directory: Path, version: int, limit_cores: float) -> None:
+    """Tell a group that has its period how much CPU it may use. Raises OSError."""
+    quota_us = max(round(limit_cores * PERIOD_US), 1000)
+    if version == 2:
+        (directory / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+    else:
+        (directory / "cpu.cfs_quota_us").write_text(str(quota_us))
+
+
+def _start_throttle(limit_cores: float) -> None:
+    command = [sys.executable, "-m", "steelyard_loadtest.server.throttle", str(os.getpid()), str(limit_cores)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+    if done.returncode != 0:
+        raise LimitError("the throttle did not start (its error is above); it needs Linux 5.3 or newer")
+
+
+def _share_out_cpu(directory: Path) -> None:
+    shared_out = directory / "cgroup.subtree_control"
+    if "cpu" not in shared_out.read_text().split():
+        shared_out.write_text("+cpu")

@@ -1,0 +1,89 @@
+"""What a request may ask: query arguments with bounds, and who may burn CPU. Pure.
+
+Knows nothing of HTTP beyond headers and the problem document of RFC 9457. Every
+bound is there so that a typing error cannot fill the disk or the memory of the
+machine that the demo runs on.
+
+Only a request from this machine itself may burn CPU. A peer address alone does not
+tell: behind a load balancer on this machine every client has a loopback address. So
+the Host must name this machine too (nginx sends its upstream's name or the client's
+Host), and a forwarding header means somebody else stands behind the peer.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+FORWARDING = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One query argument, its unit, its default and the values it may take (both ends included)."""
+
+    name: str
+    unit: str
+    default: int
+    lowest: int
+    highest: int
+
+
+class Problem(Exception):
+    """Why a request was refused: the members of a problem document of RFC 9457; `more`: its own ones."""
+
+    def __init__(self, status: int, title: str, detail: str, **more: object) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.document = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
+
+
+SLEEP_MS = Argument("ms", "ms", default=50, lowest=0, highest=60_000)
+BODY_BYTES = Argument("n", "bytes", default=1024, lowest=0, highest=16 * 1024**2)
+FILE_BYTES = Argument("bytes", "bytes", default=64 * 1024, lowest=1, highest=16 * 1024**2)
+BURN_SECONDS = Argument("seconds", "s", default=20, lowest=1, highest=600)
+BURN_WORKERS = Argument("workers", "processes", default=2, lowest=1, highest=8)
+
+
+def read(argument: Argument, query: Mapping[str, str]) -> int:
+    """Return the argument's value, its default where it is absent. Raises Problem."""
+    text = query.get(argument.name, str(argument.default))
+    # isascii: int() would also take digits of other scripts, underscores, signs and spaces around.
+    # 10 digits hold every bound; longer texts are refused before int() has to read them.
+    if text.isascii() and text.isdigit() and len(text) <= 10:
+        value = int(text)
+        if argument.lowest <= value <= argument.highest:
+            return value
+    raise Problem(
+        400,
+        "Bad query argument",
+        f"{argument.name} must be a whole number of {argument.unit}"
+        f" from {argument.lowest} to {argument.highest}",
+        argument=argument.name,
+        unit=argument.unit,
+        lowest=argument.lowest,
+        highest=argument.highest,
+    )
+
+
+def is_loopback_name(name: str) -> bool:
+    """Say whether a host name or address is this machine's loopback."""
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def host_name(host: str) -> str:
+    """Take the port and the brackets off a Host header."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def is_local(client: str | None, headers: Mapping[str, str]) -> bool:
+    """Say whether client address and headers (lower-case names) are those of a direct local request."""
+    if client is None or any(name in headers for name in FORWARDING):
+        return False
+    return is_loopback_name(client) and is_loopback_name(host_name(headers.get("host", "")))

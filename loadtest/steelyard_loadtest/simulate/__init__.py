@@ -1,8 +1,0 @@
-"""The simulator: the shipped law and the shipped pickers on servers that are a model.
-
-Data flows one way: case (model) -> run -> result -> studies -> tables, files, plots.
-"""
-
-from steelyard_loadtest.simulate.command import add_parser
-
-__all__ = ["add_parser"]

@@ -1,1 +1,0 @@
-"""The scale study: shares, latency, bytes and CPU from 100 servers to 10,000."""

@@ -1,1 +1,0 @@
-"""A TCP proxy before a store, which can make its answers late."""

@@ -1,0 +1,74 @@
+"""Configuration files from templates in jinja2's language; the rendering of a text is pure.
+
+A name that the template uses and nobody gives is an error (StrictUndefined). A line that has only a
+tag leaves no line. `{{ value | json }}` writes JSON, which is a quoted string in YAML and HAProxy;
+`{{ value | lua }}` writes Lua: a quoted string, a number, or a table.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from jinja2 import BaseLoader, DictLoader, Environment, FileSystemLoader, StrictUndefined
+
+LUA_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LUA_WIDTH = 80
+"""A table that is longer than this takes a line for each of its entries."""
+
+
+def render_named(templates: Mapping[str, str], name: str, values: Mapping[str, object]) -> str:
+    """Return one of these texts by name, which may include and extend each other, with these values.
+
+    Raises jinja2.UndefinedError where one is missing.
+    """
+    return environment(DictLoader(templates)).get_template(name).render(values)
+
+
+def render_file(file: Path, values: Mapping[str, object]) -> str:
+    """Return a template file with these values; what it includes lies beside it. Raises OSError."""
+    return environment(FileSystemLoader(file.parent)).get_template(file.name).render(values)
+
+
+def read_folder(folder: Path) -> dict[str, str]:
+    """Return the texts of a folder's files by name. Raises OSError."""
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(folder.iterdir())}
+
+
+def lua(value: object, indent: int = 12) -> str:
+    """Return a value as Lua source; what is None in a mapping is left out.
+
+    indent: of the line that the text stands in, for the lines of a long table.
+    """
+    if isinstance(value, Mapping):
+        entries = [
+            (name if LUA_NAME.fullmatch(name) else f"[{lua(name)}]") + f" = {lua(entry, indent + 4)}"
+            for name, entry in value.items()
+            if entry is not None
+        ]
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        entries = [lua(entry, indent + 4) for entry in value]
+    else:
+        return json.dumps(value, ensure_ascii=False)
+    line = "{ " + ", ".join(entries) + " }" if entries else "{}"
+    if len(line) <= LUA_WIDTH and "\n" not in line:
+        return line
+    inner = " " * (indent + 4)
+    return "{\n" + "".join(f"{inner}{entry},\n" for entry in entries) + " " * indent + "}"
+
+
+def environment(
+    loader: BaseLoader, *, autoescape: bool = False, keep_trailing_newline: bool = True
+) -> Environment:
+    """Return what the templates of all files and reports are written for; autoescape: for HTML."""
+    made = Environment(
+        loader=loader,
+        undefined=StrictUndefined,
+        autoescape=autoescape,  # noqa: S701 - configuration files are no HTML
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=keep_trailing_newline,
+    )
+    made.filters["json"] = json.dumps
+    made.filters["lua"] = lua
+    return made

@@ -1,0 +1,145 @@
+"""The whole command on real daemons: a comparison, its files, and going on after an end."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+SCENARIO = """
+title = "Two servers"
+what = "A strong and a weak one."
+source = "a test"
+algorithms = ["nginx-rr", "nginx-ip_hash", "steelyard", "steelyard-steelyard-swrr"]
+[[servers]]
+name = "strong"
+cpu_cores = 0.3
+weight = 3
+[[servers]]
+name = "weak"
+cpu_cores = 0.1
+[load]
+generator = "open"
+levels = [0.3]
+of_capacity = true
+seconds = 4
+warm_up_s = 1
+cool_down_s = 0
+[[events]]
+at_s = 1
+do = "leave"
+server = "weak"
+[[events]]
+at_s = 3
+do = "join"
+server = "weak"
+"""
+
+PATIENCE_S = 110
+
+
+def compare(folder: Path, *arguments: str, temporary: str | None = None) -> subprocess.Popen[str]:
+    # Its many starts are not to take the CPU of what is measured beside it.
+    command = ["nice", sys.executable, "-m", "steelyard_loadtest", "compare", *arguments]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"} | ({"TMPDIR": temporary} if temporary else {}),
+    )
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "results.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.alone
+def test_a_comparison_writes_its_figures_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(SCENARIO)
+    first = compare(tmp_path, "two.toml", "--out", "found", "--only", "nginx-rr,steelyard-steelyard-swrr")
+    said, _ = first.communicate(timeout=PATIENCE_S)
+    assert first.returncode == 0, said
+    assert "lua-resty-balancer" in said  # that picker is not there, and is not passed over in silence
+    assert [row["algorithm"] for row in rows(tmp_path / "found")] == ["nginx-rr"]
+
+    second = compare(tmp_path, "two.toml", "--out", "found", "--only", "nginx-ip_hash,steelyard")
+    said, _ = second.communicate(timeout=PATIENCE_S)
+    assert second.returncode == 0, said
+    found = {row["algorithm"]: row for row in rows(tmp_path / "found")}
+    assert set(found) == {"nginx-rr", "nginx-ip_hash", "steelyard-steelyard-vnswrr2"}
+    for row in found.values():
+        assert int(row["requests"]) > 50
+        assert row["failures"] == "0"
+        assert float(row["p99_ms"]) >= float(row["p50_ms"]) > 0
+        assert float(row["balancer_cpu_us_per_request"]) > 0
+    shares = dict(part.split("=") for part in found["nginx-ip_hash"]["shares"].split())
+    assert max(map(float, shares.values())) > 0.6  # one address: all to one server, but while it is away
+    assert (tmp_path / "found" / "report.md").read_text().count("nginx round robin") > 1
+    page = (tmp_path / "found" / "report.html").read_text()
+    assert "data:image/png" in page
+    assert 'src="http' not in page
+
+
+@pytest.fixture
+def temporary() -> Iterator[str]:
+    """A folder with a short path, as a Unix socket's must be, for what a run keeps while it goes on."""
+    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
+        yield folder
+
+
+def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(tmp_path: Path, temporary: str) -> None:
+    (tmp_path / "two.toml").write_text(SCENARIO)
+    arguments = ("two.toml", "--out", "found", "--only", "nginx-rr,steelyard")
+    going = compare(tmp_path, *arguments, temporary=temporary)
+    deadline = time.monotonic() + PATIENCE_S
+    while not list(tmp_path.glob("found/cells/two/*/*-1.json")):
+        assert going.poll() is None, going.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    # Whatever it starts carries the folder of its run in its command line.
+    assert processes_of(temporary) != []
+    going.send_signal(signal.SIGINT)
+    said, _ = going.communicate(timeout=PATIENCE_S)
+    assert going.returncode == 130, said
+    assert "interrupted" in said
+    assert [row["algorithm"] for row in rows(tmp_path / "found")] == ["nginx-rr"]
+    # What the kernel ends because its parent is gone ends a moment after it.
+    deadline = time.monotonic() + PATIENCE_S
+    while (left := processes_of(temporary)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+
+
+def processes_of(folder: str) -> list[str]:
+    found = subprocess.run(
+        ["pgrep", "-f", f"{folder}/steelyard-lab-"], stdout=subprocess.PIPE, text=True, check=False
+    )
+    return found.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["nowhere"], "there is no scenario 'nowhere'; there are report, paper"),
+        ([], "which scenario?"),
+        (["report", "--only", "nginx-best"], "there is no algorithm 'nginx-best'"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_right_ones(arguments: list[str], why: str, tmp_path: Path) -> None:
+    wrong = compare(tmp_path, *arguments)
+    said, _ = wrong.communicate(timeout=PATIENCE_S)
+    assert wrong.returncode == 2
+    assert why in said
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,347 @@
+"""The report's words and tables, from figures that nobody had to measure."""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from steelyard_loadtest.compare.algorithms import ALGORITHMS, DEFAULT
+from steelyard_loadtest.compare.records import (
+    PARTS,
+    Cell,
+    Measured,
+    Missing,
+    Observed,
+    Outcome,
+    Quantile,
+    Results,
+)
+from steelyard_loadtest.compare.report import scenario_text, write
+from steelyard_loadtest.compare.report.document import Document, document, remarks
+from steelyard_loadtest.compare.report.palette import LOOKS
+from steelyard_loadtest.compare.report.plots.over_time import running_mean, server_styles
+from steelyard_loadtest.compare.report.view import (
+    MOST_LINES,
+    shown_algorithms,
+    shown_levels,
+    views,
+)
+from steelyard_loadtest.compare.scenario.definition import Scenario
+from steelyard_loadtest.compare.scenario.find import NAMES, find
+from steelyard_loadtest.reporting import wording
+from steelyard_loadtest.reporting.statistics import spread
+from steelyard_loadtest.reporting.tables import text_columns
+
+HTML_THAT_FETCHES = re.compile(r"""(src|href)="(?!data:|#)|url\(|@import""")
+
+
+def cell(
+    scenario: Scenario, algorithm: str, level: float, repeat: int, p99_ms: float = 20.0, failures: int = 0
+) -> Measured:
+    """Half a minute or whatever the scenario lasts, at about 50 requests/s."""
+    seconds = scenario.load.seconds
+    requests = int(seconds * 50)
+    nothing = failures == requests
+    points = (
+        () if nothing else tuple(Quantile(part=part, ms=1 + (p99_ms - 1) * part / 0.99) for part in PARTS)
+    )
+    names = [server.name for server in scenario.servers]
+    return Measured(
+        cell=Cell(scenario=scenario.name, algorithm=algorithm, level=level, repeat=repeat),
+        generator=scenario.load.generator,
+        outcome=Outcome(
+            seconds=seconds,
+            requests=requests,
+            failures=failures,
+            kinds={"502": failures} if failures else {},
+            mean_ms=None if nothing else p99_ms / 2,
+            min_ms=None if nothing else 1.0,
+            max_ms=None if nothing else p99_ms * 2,
+            quantiles=points,
+            concurrency=2.0,
+        ),
+        observed=()
+        if scenario.static
+        else tuple(
+            Observed(
+                t_s=second + 1.0,
+                interval_s=1.0,
+                server=name,
+                served=50 // len(names),
+                share=None if nothing else 1 / len(names),
+                cpu_utilization=0.5,
+            )
+            for second in range(int(seconds))
+            for name in names
+        ),
+        balancer_cpu_s=None if algorithm == "direct" else 0.1,
+    )
+
+
+def results(
+    *measured: Measured, scenarios: tuple[Scenario, ...], missing: tuple[Missing, ...] = ()
+) -> Results:
+    return Results(
+        scenarios=scenarios,
+        measured=measured,
+        missing=missing,
+        conditions={"Command": "`steelyard-loadtest compare <x> | y`"},
+        interrupted=False,
+    )
+
+
+def everything(scenario: Scenario) -> list[Measured]:
+    """Every cell of a scenario, the algorithms of ever worse p99."""
+    return [
+        cell(scenario, algorithm, level, repeat, p99_ms=20.0 + position)
+        for position, algorithm in enumerate(scenario.algorithms)
+        for level in scenario.load.levels
+        for repeat in range(1, scenario.load.repeats + 1)
+    ]
+
+
+def composed(found: Results) -> Document:
+    return document(found, views(found), None, {})
+
+
+REPORT = find("report", quick=True)
+CHURN = find("churn", quick=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.12345, "0.123"), (1.2345, "1.23"), (12.345, "12.3"), (12345.6, "12,346"), (0.0, "0"),
+     (None, "–"), (math.inf, "never")],
+)  # fmt: skip
+def test_a_figure_has_about_three_digits(value: float | None, text: str) -> None:
+    assert wording.number(value) == text
+
+
+def test_a_deviation_has_the_digits_of_its_median() -> None:
+    assert scenario_text.with_sigma(spread([99, 100, 102])) == "100 ± 2"
+    assert scenario_text.with_sigma(spread([1.25, 1.35])) == "1.30 ± 0.07"
+    assert scenario_text.with_sigma(spread([1.3])) == "1.30"
+    assert scenario_text.with_sigma(None) == "–"
+
+
+def test_a_ratio_shows_on_which_side_of_one_it_is() -> None:
+    assert [wording.ratio(value) for value in (0.5, 1.0, 1.004, 0.9996, None)] == [
+        "0.50",
+        "1.00",
+        "1.004",
+        "0.9996",
+        "–",
+    ]
+
+
+def test_a_small_percentage_is_not_written_as_none() -> None:
+    assert [wording.small_percent(part, 2) for part in (0.0, 0.00001, 0.001)] == [
+        "0.00 %",
+        "<0.01 %",
+        "0.10 %",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scenario_can_be_put_in_words(name: str) -> None:
+    scenario = find(name, quick=True)
+    assert scenario_text.command(scenario) == f"steelyard-loadtest compare {name} --quick"
+    assert scenario_text.load_text(scenario.load).endswith("s of warm-up")
+    assert all(event.server in scenario_text.events_text(scenario.events) for event in scenario.events)
+
+
+def test_alike_servers_are_named_together() -> None:
+    assert scenario_text.servers_text(CHURN) == (
+        "server-1: 0.16 cores, weight 2; server-2 to server-5: 0.08 cores, weight 1"
+    )
+
+
+def test_no_two_algorithms_look_alike_and_the_default_is_the_boldest() -> None:
+    looks = {(look.color, look.marker, look.hollow) for look in LOOKS.values()}
+    assert len(looks) == len(ALGORITHMS)
+    assert max(LOOKS, key=lambda name: LOOKS[name].width) == DEFAULT
+    assert [name for name, look in LOOKS.items() if look.hollow] == [
+        algorithm.name for algorithm in ALGORITHMS if algorithm.told
+    ]
+
+
+def test_lines_are_ours_then_the_best_peer_then_what_everybody_knows() -> None:
+    scenario = find("noisy-neighbour", quick=False)
+    found = [
+        replace(entry, outcome=cell(scenario, "nginx-hash", 1, 1, p99_ms=1).outcome)
+        if entry.cell.algorithm == "nginx-hash"
+        else entry
+        for entry in everything(scenario)
+    ]
+    (view,) = views(results(*found, scenarios=(scenario,)))
+    assert shown_algorithms(view)[:3] == [DEFAULT, "nginx-hash", "nginx-wrr"]
+    assert len(shown_algorithms(view)) == MOST_LINES
+
+
+def test_four_of_ten_levels_are_the_ends_and_two_between() -> None:
+    assert shown_levels([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) == [1, 4, 7, 10]
+    assert shown_levels([6, 10]) == [6, 10]
+
+
+def test_servers_that_are_touched_or_differ_have_a_colour_and_the_others_are_grey() -> None:
+    (view,) = views(results(scenarios=(CHURN,)))
+    labels = {name: style["label"] for name, style in server_styles(view).items()}
+    assert labels == {
+        "server-1": "server-1",
+        "server-2": "the other servers",
+        "server-3": "the other servers",
+        "server-4": "server-4",
+        "server-5": "server-5",
+    }
+
+
+def test_every_server_whose_limit_drifts_has_a_colour_and_its_fair_share_is_said_to_be_dotted(
+    tmp_path: Path,
+) -> None:
+    drift = find("drift", quick=True)
+    (view,) = views(results(*everything(drift), scenarios=(drift,)))
+    assert [style["label"] for style in server_styles(view).values()] == ["server-1", "server-2", "server-3"]
+    assert "drifting by 33.3 % every 40 s from phase 0.667 on" in scenario_text.servers_text(drift)
+    write.write(tmp_path, results(*everything(drift), scenarios=(drift,)))
+    assert "Dotted: a server's part of all servers' CPU" in (tmp_path / "report.md").read_text()
+
+
+def test_p99_before_while_and_after_a_neighbour_is_a_table_of_its_own() -> None:
+    scenario = find("neighbour-near-capacity", quick=True)
+    one = cell(scenario, DEFAULT, 0.6975, 1)
+    phases = tuple(cell(scenario, DEFAULT, 0.6975, 1, p99_ms=ms).outcome for ms in (10, 300, 20))
+    lengths = [replace(phase, seconds=seconds) for phase, seconds in zip(phases, (4, 7, 9), strict=True)]
+    one = replace(one, outcome=replace(one.outcome, phases=tuple(lengths)))
+    (section,) = composed(results(one, scenarios=(scenario,))).sections
+    (table,) = [block for block in section.blocks if block.kind == "table" and "phase" in block.title]
+    assert table.head == ("algorithm", "kind", "0-4 s", "4-11 s", "11-20 s")
+    assert table.lines[0].cells[2:] == ("10.0", "300", "20.0")
+    (balance,) = [block for block in section.blocks if block.kind == "table" and "Balance" in block.title]
+    assert balance.head[-3:-1] == ("share error", "recovers s")
+
+
+def test_a_running_mean_leaves_out_what_is_not_known() -> None:
+    assert running_mean([1.0, 2.0, 6.0]) == [1.5, 3.0, 4.0]
+    assert running_mean([None, 2.0])[0] == 2.0
+    assert math.isnan(running_mean([None])[0])
+
+
+def test_the_headline_counts_and_the_table_names_the_rivals() -> None:
+    found = results(
+        cell(REPORT, DEFAULT, 250, 1, p99_ms=30),
+        cell(REPORT, "nginx-rr", 250, 1, p99_ms=60),
+        cell(REPORT, "nginx-wrr", 250, 1, p99_ms=20),
+        cell(CHURN, DEFAULT, 0.5, 1, p99_ms=30),
+        cell(CHURN, "nginx-rr", 0.5, 1, p99_ms=15),
+        scenarios=(REPORT, CHURN),
+    )
+    composed_report = composed(found)
+    assert composed_report.headline == "The target is met at 1 of 2 levels of load and missed at 1."
+    lines = [
+        dict(zip(composed_report.verdict.head, line.cells, strict=True))
+        for line in composed_report.verdict.lines
+    ]
+    assert [(line["target"], line["ratio"], line["ratio to told"]) for line in lines] == [
+        ("met", "0.50", "1.50"),
+        ("missed", "2.00", "–"),
+    ]
+    assert lines[0]["best online peer"] == "nginx round robin"
+
+
+def test_the_locust_studys_tables_have_a_deviation_beside_each_mean() -> None:
+    repeats = [cell(REPORT, "nginx-rr", 250, repeat, p99_ms=ms) for repeat, ms in enumerate((20, 20, 26))]
+    (section,) = composed(results(*repeats, scenarios=(REPORT,))).sections
+    tables = {block.title: block for block in section.blocks if block.kind == "table"}
+    counts = tables["Total requests, RPS and failures per second"]
+    assert counts.head == ("users", "algorithm", "total requests", "σ", "RPS", "σ", "failures/s", "σ")
+    assert counts.lines[0].cells == ("250", "nginx round robin", "400", "0", "50.00", "0.00", "0.00", "0.00")
+    latencies = tables["Median, mean, minimal and maximal latency"]
+    assert latencies.lines[0].cells[4:6] == ("11.0", "1.7")  # 10, 10, 13
+
+
+def test_the_best_tail_stands_first_and_those_that_failed_requests_last() -> None:
+    found = [
+        cell(REPORT, "nginx-rr", 250, 1, p99_ms=30),
+        cell(REPORT, "nginx-hash", 250, 1, p99_ms=5, failures=40),
+        cell(REPORT, "nginx-wrr", 250, 1, p99_ms=10),
+    ]
+    (section,) = composed(results(*found, scenarios=(REPORT,))).sections
+    (table,) = [
+        block for block in section.blocks if block.kind == "table" and block.title.startswith("Latency")
+    ]
+    assert [line.cells[0] for line in table.lines] == [
+        "nginx weighted round robin",
+        "nginx round robin",
+        "nginx hash consistent",
+    ]
+    (failures,) = [
+        block for block in section.blocks if block.kind == "table" and block.title.startswith("Failures")
+    ]
+    assert failures.lines[0].cells == ("nginx hash consistent", "10.00 %", "40", "502: 40")
+
+
+def test_a_reader_is_warned() -> None:
+    busy = cell(REPORT, "nginx-rr", 250, 1, failures=4)
+    busy = replace(busy, outcome=replace(busy.outcome, generator_cpu_utilization=0.93))
+    (view,) = views(results(busy, scenarios=(REPORT,)))
+    warnings = " ".join(remarks(view))
+    assert "1 of 11 cells" in warnings
+    assert "One repeat" in warnings
+    assert "generator used over 0.8 of a core with nginx round robin" in warnings
+    assert "failed with nginx round robin (1.0 %)" in warnings
+
+
+def test_a_complete_scenario_with_repeats_has_no_warning() -> None:
+    scenario = find("churn", quick=False)
+    (view,) = views(results(*everything(scenario), scenarios=(scenario,)))
+    assert remarks(view) == []
+
+
+def test_what_is_missing_is_named_with_its_reason() -> None:
+    why = Missing(scenario="report", algorithm="nginx-fair", why="no <module> | none")
+    text = write.markdown(composed(results(scenarios=(REPORT,), missing=(why, why))))
+    assert text.count("nginx fair | no &lt;module> \\| none |") == 1
+    assert "Nothing was measured." in text
+
+
+def test_the_markdown_says_how_to_do_it_again_and_defines_its_figures() -> None:
+    text = write.markdown(composed(results(*everything(REPORT), scenarios=(REPORT,))))
+    assert "`steelyard-loadtest compare report --quick`" in text
+    assert "Jain, Chiu, Hawe 1984" in text
+    for line in re.findall(r"^\|[ :|-]+\|$", text, re.MULTILINE):
+        assert "---" in line  # no row of bars that is not a table's rule
+
+
+def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head() -> None:
+    text = write.markdown(composed(results(*everything(REPORT), scenarios=(REPORT,))))
+    for table in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
+        counts = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(counts) == 1, table
+
+
+def with_table(*, folded: bool = False) -> Document:
+    """A report whose verdict is a table of one line."""
+    found = text_columns(["picker", "p99 ms"], [["`x` *y* <z>", "1.00"]], title="p99 < 1", note="Medians.")
+    line = replace(found.lines[0], mark="ours")
+    return replace(composed(results(scenarios=())), verdict=replace(found, lines=(line,), folded=folded))
+
+
+def test_html_marks_lines_and_keeps_code_and_emphasis() -> None:
+    made = write.html(with_table(), {})
+    assert '<tr class="ours"><td><code>x</code> <em>y</em> &lt;z&gt;</td><td class="n">1.00</td></tr>' in made
+
+
+def test_a_folded_table_opens_when_a_reader_wants_it() -> None:
+    made = write.markdown(with_table(folded=True))
+    assert "\n<details><summary>p99 &lt; 1</summary>\n\nMedians.\n\n| picker |" in made
+    assert "&lt;z> | 1.00 |\n\n</details>\n" in made
+
+
+def test_the_html_needs_nothing_from_elsewhere_and_escapes_what_it_quotes(tmp_path: Path) -> None:
+    found = results(*everything(CHURN), scenarios=(CHURN,))
+    write.write(tmp_path, found)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert not HTML_THAT_FETCHES.search(page)
+    assert "<code>steelyard-loadtest compare &lt;x&gt; | y</code>" in page
+    assert page.count("<img") == page.count("data:image/png;base64,") == 4

@@ -1,0 +1,143 @@
+"""The report is written from whatever was measured, also from next to nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from steelyard_loadtest.compare.algorithms import DEFAULT
+from steelyard_loadtest.compare.records import (
+    Cell,
+    Measured,
+    Observed,
+    Outcome,
+    Results,
+    quantiles,
+)
+from steelyard_loadtest.compare.report.write import write as write_report
+from steelyard_loadtest.compare.scenario.definition import Scenario
+from steelyard_loadtest.compare.scenario.find import find
+
+
+def cell(
+    scenario: Scenario, algorithm: str, level: float, succeeded: int = 400, failures: int = 0
+) -> Measured:
+    latencies = [1.0 + number for number in range(succeeded)]
+    return Measured(
+        cell=Cell(scenario=scenario.name, algorithm=algorithm, level=level, repeat=1),
+        generator=scenario.load.generator,
+        outcome=Outcome(
+            seconds=scenario.load.seconds,
+            requests=succeeded + failures,
+            failures=failures,
+            kinds={"refused": failures} if failures else {},
+            mean_ms=sum(latencies) / succeeded if succeeded else None,
+            min_ms=1.0 if succeeded else None,
+            max_ms=latencies[-1] if succeeded else None,
+            quantiles=quantiles(latencies),
+            concurrency=1.0,
+        ),
+        observed=tuple(
+            Observed(
+                t_s=second + 1.0,
+                interval_s=1.0,
+                server=server.name,
+                served=succeeded,
+                share=1 / len(scenario.servers) if succeeded else None,
+                cpu_utilization=0.3,
+            )
+            for second in range(int(scenario.load.seconds))
+            for server in scenario.servers
+        ),
+        balancer_cpu_s=0.1,
+    )
+
+
+def write(out: Path, scenario: Scenario, *measured: Measured, interrupted: bool = False) -> list[str]:
+    """Write a report, see that its files are what they are called, and return their names."""
+    results = Results(
+        scenarios=(scenario,),
+        measured=measured,
+        missing=(),
+        conditions={"Date": "today"},
+        interrupted=interrupted,
+    )
+    files = write_report(out, results)
+    for file in files:
+        if file.suffix == ".png":
+            with Image.open(file) as picture:
+                assert min(picture.size) > 100
+        else:
+            assert f"{scenario.name}: " in file.read_text(encoding="utf-8")
+    return [str(file.relative_to(out)) for file in files]
+
+
+TEXTS = ["report.html", "report.md"]
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "plots"),
+    [
+        ("paper", 800, ["plots/paper-p99.png", "plots/target.png"]),
+        (
+            "churn",
+            0.5,
+            [
+                "plots/churn-p99.png",
+                "plots/churn-distribution.png",
+                "plots/churn-time.png",
+                "plots/target.png",
+            ],
+        ),
+    ],
+)
+def test_two_cells_are_enough_for_a_report(tmp_path: Path, name: str, level: float, plots: list[str]) -> None:
+    scenario = find(name, quick=True)
+    cells = [cell(scenario, algorithm, level) for algorithm in (DEFAULT, "nginx-rr")]
+    assert write(tmp_path, scenario, *cells) == [*TEXTS, *plots]
+
+
+def test_a_scenario_of_several_levels_has_its_figures_over_the_level(tmp_path: Path) -> None:
+    scenario = find("proxy-cost", quick=True)
+    cells = [
+        cell(scenario, name, level) for name in (DEFAULT, "direct") for level in scenario.load.levels[:2]
+    ]
+    assert "plots/proxy-cost-load.png" in write(tmp_path, scenario, *cells)
+
+
+def test_an_algorithm_that_was_ended_between_its_levels_leaves_a_gap(tmp_path: Path) -> None:
+    scenario = find("paper", quick=True)
+    cells = [cell(scenario, DEFAULT, 200), cell(scenario, DEFAULT, 800), cell(scenario, "nginx-wrr", 200)]
+    assert "plots/paper-load.png" in write(tmp_path, scenario, *cells, interrupted=True)
+    assert "**Interrupted**" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize(("succeeded", "failures"), [(0, 0), (0, 30), (1, 0), (40, 2)])
+@pytest.mark.parametrize("name", ["report", "churn", "paper"])
+def test_next_to_nothing_is_a_report_without_plots_of_it(
+    tmp_path: Path, name: str, succeeded: int, failures: int
+) -> None:
+    scenario = find(name, quick=True)
+    only = cell(scenario, DEFAULT, scenario.load.levels[0], succeeded, failures)
+    written = write(tmp_path, scenario, only)
+    assert written[:2] == TEXTS
+    assert f"plots/{name}-p99.png" not in written  # too few for a p99
+
+
+def test_nothing_at_all_is_a_report_that_says_so(tmp_path: Path) -> None:
+    assert write(tmp_path, find("slow-one", quick=True)) == TEXTS
+    assert "Nothing was measured." in (tmp_path / "report.md").read_text()
+
+
+def test_cells_without_observations_have_no_plot_over_time(tmp_path: Path) -> None:
+    scenario = find("churn", quick=True)
+    written = write(tmp_path, scenario, replace(cell(scenario, DEFAULT, 0.5), observed=()))
+    assert "plots/churn-time.png" not in written
+    assert "plots/churn-distribution.png" in written
+
+
+def test_writing_twice_changes_nothing(tmp_path: Path) -> None:
+    scenario = find("churn", quick=True)
+    cells = [cell(scenario, algorithm, 0.5) for algorithm in (DEFAULT, "nginx-rr")]
+    first = {name: (tmp_path / name).read_bytes() for name in write(tmp_path, scenario, *cells)}
+    assert {name: (tmp_path / name).read_bytes() for name in write(tmp_path, scenario, *cells)} == first

@@ -1,0 +1,116 @@
+"""The servers behind the proxies, and who is asked in which order."""
+
+import ipaddress
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from steelyard_loadtest.dataplane.contenders import (
+    BASE,
+    BY_NAME,
+    CONTENDERS,
+    chosen,
+    cycle,
+    peers,
+    reweighed,
+    steps,
+    table,
+)
+from steelyard_protocol.weight_table import WeightTable, decode, encode
+
+
+@pytest.mark.parametrize("count", [1, 3, 100, 2000, 70_000])
+def test_every_server_has_a_loopback_address_of_its_own(count: int) -> None:
+    addresses = {peer.address for peer in peers(count, 8000)}
+    assert len(addresses) == count
+    for address in addresses:
+        host, port = address.split(":")
+        assert ipaddress.ip_address(host).is_loopback
+        assert not host.startswith("127.0.0.")
+        assert not host.endswith((".0", ".255"))
+        assert port == "8000"
+
+
+def test_the_addresses_and_weights_begin_like_this() -> None:
+    assert [(peer.id, peer.address, peer.weight) for peer in peers(3, 8000)] == [
+        ("server-00000", "127.1.0.1:8000", 1),
+        ("server-00001", "127.1.0.2:8000", 8),
+        ("server-00002", "127.1.0.3:8000", 5),
+    ]
+
+
+def test_weights_from_1_to_10_are_equally_many() -> None:
+    servers = peers(2000, 8000)
+    assert Counter(peer.weight for peer in servers) == dict.fromkeys(range(1, 11), 200)
+    assert cycle(servers) == 11_000
+
+
+@pytest.mark.parametrize("count", [0, 250**3 + 1])
+def test_more_servers_than_addresses_is_a_bug_of_the_caller(count: int) -> None:
+    with pytest.raises(ValueError, match="servers"):
+        peers(count, 8000)
+
+
+def test_reweighing_changes_every_weight_keeps_the_sum_and_twice_is_back() -> None:
+    before = peers(2000, 8000)
+    after = reweighed(before)
+    assert all(old.weight != new.weight and old.id == new.id for old, new in zip(before, after, strict=True))
+    assert cycle(after) == cycle(before)
+    assert reweighed(after) == before
+
+
+def test_the_weight_table_is_one_that_the_controller_could_publish() -> None:
+    published = table(peers(10_000, 8000), picker="vnswrr2", generation=7, issued_at_ms=1790000000000)
+    read = decode(encode(published))
+    assert isinstance(read, WeightTable)
+    assert read == published
+    assert (read.order, read.picker, len(read.peers)) == ((1, 7), "vnswrr2", 10_000)
+
+
+def test_names_are_chosen_in_the_usual_order_and_nginx_s_may_be_short() -> None:
+    names = [contender.name for contender in chosen(["vnswrr", "swrr", "direct", "nginx-swrr"])]
+    assert names == ["direct", BASE, "vnswrr"]
+
+
+def test_least_conn_is_ours_and_nginx_s_has_its_full_name() -> None:
+    assert [contender.program for contender in chosen(["least_conn"])] == ["steelyard"]
+    assert [contender.program for contender in chosen(["nginx-least_conn"])] == ["nginx"]
+
+
+def test_an_unknown_name_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match="maglev: none of direct, nginx-swrr, "):
+        chosen(["swrr", "maglev"])
+
+
+def test_names_and_titles_tell_contenders_apart() -> None:
+    assert len({contender.name for contender in CONTENDERS}) == len(CONTENDERS)
+    assert len({contender.title for contender in CONTENDERS}) == len(CONTENDERS)
+
+
+def test_every_proxy_is_told_the_servers_weights() -> None:
+    assert all(contender.told for contender in CONTENDERS if contender.program != "direct")
+
+
+def test_each_round_asks_everybody_once_at_each_size() -> None:
+    plan = list(steps(CONTENDERS, [3, 100], 4))
+    assert len(plan) == len(set(plan)) == 4 * 2 * len(CONTENDERS)
+    assert [step.repeat for step in plan] == sorted(step.repeat for step in plan)
+
+
+def test_rounds_begin_with_others_and_neighbours_change() -> None:
+    three = CONTENDERS[:3]
+    orders = [
+        "".join(
+            str(CONTENDERS.index(BY_NAME[step.algorithm]))
+            for step in steps(three, [3], 4)
+            if step.repeat == number
+        )
+        for number in (1, 2, 3, 4)
+    ]
+    assert orders == ["012", "021", "201", "210"]
+    pairs = {pair for order in orders for pair in pairwise(order)}
+    assert len(pairs) >= 5
+
+
+def test_no_rounds_and_nobody_are_no_steps() -> None:
+    assert list(steps(CONTENDERS, [3], 0)) == list(steps([], [3], 4)) == []

@@ -1,0 +1,228 @@
+"""Medians, ratios, targets and the tables made of them."""
+
+import csv
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from steelyard_loadtest.compare.generators.wrk_output import STATUS
+from steelyard_loadtest.compare.records import Cell, Measured, Outcome, Quantile
+from steelyard_loadtest.dataplane import table
+from steelyard_loadtest.dataplane.contenders import AFTER, BEFORE, COST
+from steelyard_loadtest.dataplane.medians import (
+    FAILED,
+    P99,
+    P99_BEFORE,
+    RATIO,
+    RATIO_OF_MEDIANS,
+    Verdict,
+    changes,
+    changes_csv,
+    find,
+    rounds_csv,
+    rows,
+    verdicts,
+)
+from steelyard_loadtest.dataplane.plot import line_styles, plot
+from steelyard_loadtest.reporting.markdown import filled
+from steelyard_loadtest.reporting.statistics import spread
+
+
+def load(p99_ms: float = 2.5, non_2xx: int = 0) -> Outcome:
+    ms = {0.5: 1.25, 0.99: p99_ms, 0.999: 2 * p99_ms, 1.0: 4 * p99_ms}
+    return Outcome(
+        seconds=2.0,
+        requests=20_000,
+        failures=non_2xx,
+        kinds={STATUS: non_2xx},
+        mean_ms=1.25,
+        min_ms=1.0,
+        max_ms=4 * p99_ms,
+        quantiles=tuple(Quantile(part=part, ms=at) for part, at in ms.items()),
+        concurrency=64,
+    )
+
+
+def measured(contender: str, peers: int, *cpu_us: float | None, non_2xx: int = 0) -> list[Measured]:
+    return [
+        Measured(
+            cell=Cell(scenario=COST, algorithm=contender, level=peers, repeat=number),
+            generator="wrk",
+            outcome=load(non_2xx=non_2xx),
+            balancer_cpu_s=None if us is None else us * 20_000 / 1e6,
+            balancer_resident_bytes=None if us is None else 16 * 1024 * 1024,
+        )
+        for number, us in enumerate(cpu_us, start=1)
+    ]
+
+
+MEASURED = [
+    *measured("vnswrr", 3, 25, 26),
+    *measured("nginx-swrr", 3, 24, 25, 30),
+    *measured("direct", 3, None),
+    *measured("nginx-swrr", 2000, 80),
+    *measured("vnswrr", 2000, 30, 32, 40, non_2xx=1),
+    *measured("haproxy-roundrobin", 2000, 28),
+]
+REWEIGHED = [
+    Measured(
+        cell=Cell(scenario=when, algorithm="vnswrr", level=2000, repeat=number),
+        generator="wrk",
+        outcome=load(p99_ms),
+    )
+    for number, pair in enumerate([(2.0, 3.0), (4.0, 6.0), (2.0, 8.0)], start=1)
+    for when, p99_ms in zip((BEFORE, AFTER), pair, strict=True)
+]
+
+
+def test_a_spread_is_the_median_and_the_extremes() -> None:
+    found = spread([3.0, 1.0, 9.0])
+    assert (found.median, found.lowest, found.highest) == (3.0, 1.0, 9.0)
+    assert spread([1.0, 2.0]).median == 1.5
+
+
+def test_rows_go_by_servers_and_then_in_the_usual_order() -> None:
+    found = rows(MEASURED)
+    assert [(row.level, row.algorithm, len(row.cells)) for row in found] == [
+        (3, "direct", 1),
+        (3, "nginx-swrr", 3),
+        (3, "vnswrr", 2),
+        (2000, "nginx-swrr", 1),
+        (2000, "vnswrr", 3),
+        (2000, "haproxy-roundrobin", 1),
+    ]
+
+
+def test_the_ratio_is_of_medians_at_as_many_servers() -> None:
+    ratios = [row.metrics.get(RATIO) for row in rows(MEASURED)]
+    assert [ratio and round(ratio.median, 3) for ratio in ratios] == [None, 1.0, 1.02, 1.0, 0.4, 0.35]
+
+
+def test_without_the_base_there_are_no_ratios() -> None:
+    assert [row.metrics.get(RATIO) for row in rows(measured("vnswrr", 3, 25))] == [None]
+
+
+def test_failures_of_all_rounds_are_added_up() -> None:
+    row = find(rows(MEASURED), "vnswrr", 2000)
+    assert row is not None
+    assert row.metrics[FAILED].median == 3
+    assert find(rows(MEASURED), "vnswrr", 100) is None
+
+
+def test_targets_are_judged_on_what_was_measured_and_only_on_that() -> None:
+    judged = verdicts(rows(MEASURED), changes(REWEIGHED))
+    assert [(verdict.target, round(verdict.value, 3), verdict.met) for verdict in judged] == [
+        ("CPU at 2000 servers / nginx SWRR", 0.4, True),
+        ("CPU at 2000 servers / HAProxy roundrobin", 1.143, True),
+        ("CPU at 3 servers / nginx SWRR", 1.02, True),
+        ("CPU at 2000 servers / its own at 3", 1.255, False),
+        ("p99 in the 5 s after a change of all 2000 weights / before", 3.0, False),
+    ]
+    assert verdicts(rows(MEASURED[:2]), []) == []
+
+
+def test_the_change_is_the_median_after_over_the_median_before() -> None:
+    (change,) = changes(REWEIGHED)
+    medians = [change.metrics[name].median for name in (P99_BEFORE, P99, RATIO_OF_MEDIANS)]
+    assert medians == [2.0, 6.0, 3.0]
+    ratios = change.metrics[RATIO]
+    assert (ratios.median, ratios.lowest, ratios.highest) == (1.5, 1.5, 4.0)
+    assert change.metrics["max_ms"].highest == 32.0
+
+
+def test_the_overview_has_a_column_a_number_of_servers() -> None:
+    assert table.overview(rows(MEASURED)).splitlines() == [
+        "| CPU µs per request (× nginx SWRR) | 3 servers | 2,000 servers |",
+        "| --- | ---: | ---: |",
+        "| nginx SWRR | 25.0 (1.00) | 80.0 (1.00) |",
+        "| Steelyard vnswrr | 25.5 (1.02) | 32.0 (0.40) |",
+        "| HAProxy roundrobin | – | 28.0 (0.35) |",
+    ]
+
+
+def test_the_details_have_all_that_was_measured() -> None:
+    lines = table.details(rows(MEASURED), 2000).splitlines()
+    assert lines[3] == (
+        "| Steelyard vnswrr | 32.0 | 30.0..40.0 | 0.40 | 10,000 | 1.25 | 2.50 | 16 | 32 % | 3 | 3 |"
+    )
+    assert table.details(rows(MEASURED), 3).splitlines()[2] == (
+        "| no proxy | – | – | – | 10,000 | 1.25 | 2.50 | – | – | 0 | 1 |"
+    )
+
+
+def test_a_missed_target_says_by_how_much() -> None:
+    missed = Verdict(target="CPU", contender="vnswrr", value=0.5, bound=0.4)
+    met = Verdict(target="CPU", contender="vnswrr2", value=0.4, bound=0.4)
+    assert table.targets([missed, met]).splitlines()[2:] == [
+        "| CPU | vnswrr | 0.50 | 0.40 | missed by 25 % |",
+        "| CPU | vnswrr2 | 0.40 | 0.40 | met |",
+    ]
+
+
+def test_the_report_names_what_is_missing_and_has_a_section_a_number_of_servers() -> None:
+    found, changed = rows(MEASURED), changes(REWEIGHED)
+    text = table.report(
+        conditions={"Machine": "2 cores"},
+        rows=found,
+        changes=changed,
+        verdicts=verdicts(found, changed),
+        missing={"Envoy round_robin": "not installed"},
+        plot="plots/dataplane.png",
+    )
+    assert text.startswith(
+        "- Machine: 2 cores\n\nNot measured:\n\n- Envoy round_robin: not installed\n\n| CPU"
+    )
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "### Targets",
+        "### 3 servers",
+        "### 2,000 servers",
+        "### A change of all 2000 weights",
+    ]
+    assert "(plots/dataplane.png)" in text
+
+
+def test_a_report_of_nothing_is_its_conditions() -> None:
+    text = table.report(
+        conditions={"Machine": "2 cores"}, rows=[], changes=[], verdicts=[], missing={}, plot=None
+    )
+    assert text == "- Machine: 2 cores\n"
+
+
+def test_the_csv_has_every_round_and_nothing_for_the_unknown() -> None:
+    found = list(csv.DictReader(StringIO(rounds_csv(MEASURED))))
+    assert len(found) == len(MEASURED)
+    assert [row["cpu_us_per_request"] for row in found[:2]] == ["25.0", "26.0"]
+    assert [row["cpu_s"] for row in found if row["contender"] == "direct"] == [""]
+    changed = csv.DictReader(StringIO(changes_csv(REWEIGHED)))
+    assert [(row["round"], row["when"], row["p99_ms"]) for row in changed][:2] == [
+        ("1", "before", "2.0"),
+        ("1", "after", "3.0"),
+    ]
+
+
+def test_a_report_replaces_only_what_is_between_the_marks() -> None:
+    begin, end = "<!-- measured: begin -->", "<!-- measured: end -->"
+    page = filled(f"# Head\n{begin}\nold\n{end}\ntail\n", "measured", "new\n")
+    assert page == f"# Head\n{begin}\n\nnew\n\n{end}\ntail\n"
+    assert filled(page, "measured", "new\n") == page
+    with pytest.raises(ValueError, match="measured: begin"):
+        filled("# Head\n", "measured", "new\n")
+
+
+def test_the_documentation_s_page_has_the_marks() -> None:
+    page = Path(__file__).parents[2] / "docs" / "benchmarks-dataplane.md"
+    assert "report" in filled(page.read_text(encoding="utf-8"), "measured", "report\n")
+
+
+@pytest.mark.parametrize("entries", [MEASURED, MEASURED[:1]], ids=["all", "interrupted before the base"])
+def test_the_plot_is_a_png(tmp_path: Path, entries: list[Measured]) -> None:
+    file = tmp_path / "dataplane.png"
+    plot(file, rows(entries))
+    assert file.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_lines_of_one_program_share_a_colour_and_differ_in_dash_and_marker() -> None:
+    styles = line_styles(["vnswrr", "vnswrr2", "nginx-swrr"])
+    assert styles["vnswrr"]["color"] == styles["vnswrr2"]["color"] != styles["nginx-swrr"]["color"]
+    assert styles["vnswrr"]["linestyle"] != styles["vnswrr2"]["linestyle"]
+    assert styles["vnswrr"]["marker"] != styles["vnswrr2"]["marker"]

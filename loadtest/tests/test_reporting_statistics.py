@@ -1,0 +1,42 @@
+"""Means and Student's t: against published quantiles."""
+
+import math
+
+import pytest
+from steelyard_loadtest.reporting.statistics import interval, t_quantile
+
+
+# NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
+@pytest.mark.parametrize(
+    ("probability", "degrees", "t"),
+    [
+        (0.975, 1, 12.706),
+        (0.975, 2, 4.303),
+        (0.975, 3, 3.182),
+        (0.975, 4, 2.776),
+        (0.975, 9, 2.262),
+        (0.975, 19, 2.093),
+        (0.975, 100, 1.984),
+        (0.95, 5, 2.015),
+        (0.995, 10, 3.169),
+    ],
+)
+def test_quantile_is_the_published_one(probability: float, degrees: int, t: float) -> None:
+    assert t_quantile(probability, degrees) == pytest.approx(t, abs=5e-4)
+
+
+def test_interval_is_mean_and_t_times_standard_error() -> None:
+    # The standard deviation of 1..5 is sqrt(2.5); t for 4 degrees is 2.776.
+    found = interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert found.mean == 3.0
+    assert found.half_width == pytest.approx(2.776 * math.sqrt(2.5 / 5), abs=1e-3)
+    assert found.count == 5
+
+
+def test_unknown_values_are_left_out() -> None:
+    assert interval([math.nan, 4.0, 6.0]).mean == 5.0
+
+
+def test_one_value_has_no_interval_and_none_no_mean() -> None:
+    assert math.isnan(interval([7.0]).half_width)
+    assert math.isnan(interval([]).mean)

@@ -1,0 +1,105 @@
+"""Which means holds the CPU limit, and what a control group is told; on folders that look like cgroupfs."""
+
+import os
+from pathlib import Path, PurePosixPath
+
+import pytest
+from steelyard_loadtest.server.cgroup_place import Place
+from steelyard_loadtest.server.cpu_limit import (
+    LOWEST_CORES,
+    MEANS,
+    PARENT,
+    PERIOD_US,
+    enter_place,
+    hold,
+    write_quota,
+)
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Path:
+    """A hierarchy's root, with the group below it that servers share."""
+    (tmp_path / PARENT).mkdir()
+    for folder in (tmp_path, tmp_path / PARENT):
+        (folder / "cgroup.subtree_control").write_text("memory pids\n")
+    return tmp_path
+
+
+def at(mount: Path, version: int) -> Place:
+    return Place(version=version, base=PurePosixPath(mount), current=PurePosixPath(mount))
+
+
+@pytest.mark.parametrize("means", MEANS)
+def test_without_a_limit_nothing_is_held_whatever_the_means(means: str) -> None:
+    with hold(limit_cores=None, means=means, group="server-1-8101") as limit:
+        assert limit == "CPU not limited"
+
+
+def test_a_limit_by_none_is_not_held() -> None:
+    with hold(limit_cores=0.2, means="none", group="server-1-8101") as limit:
+        assert limit == "CPU not limited"
+
+
+def test_v2_is_given_quota_and_period_in_one_file_and_then_the_process(mount: Path) -> None:
+    group = enter_place(at(mount, 2), "server-1-8101", 0.15)
+    assert group.directory == mount / PARENT / "server-1-8101"
+    assert (group.directory / "cpu.max").read_text() == f"3000 {PERIOD_US}"
+    assert (group.directory / "cgroup.procs").read_text() == str(os.getpid())
+
+
+def test_v2_shares_the_cpu_out_all_the_way_down(mount: Path) -> None:
+    enter_place(at(mount, 2), "server-1-8101", 0.15)
+    assert (mount / "cgroup.subtree_control").read_text() == "+cpu"
+    assert (mount / PARENT / "cgroup.subtree_control").read_text() == "+cpu"
+
+
+def test_v2_leaves_alone_what_is_shared_out_already(mount: Path) -> None:
+    (mount / "cgroup.subtree_control").write_text("cpuset cpu memory\n")
+    enter_place(at(mount, 2), "server-1-8101", 0.15)
+    assert (mount / "cgroup.subtree_control").read_text() == "cpuset cpu memory\n"
+
+
+def test_v1_is_given_quota_and_period_in_two_files(mount: Path) -> None:
+    group = enter_place(at(mount, 1), "server-1-8101", 1.5)
+    assert (group.directory / "cpu.cfs_period_us").read_text() == str(PERIOD_US)
+    assert (group.directory / "cpu.cfs_quota_us").read_text() == "30000"
+
+
+def test_the_lowest_limit_is_a_quota_the_kernel_takes(mount: Path) -> None:
+    group = enter_place(at(mount, 2), "server-1-8101", LOWEST_CORES)
+    assert (group.directory / "cpu.max").read_text() == f"1000 {PERIOD_US}"
+
+
+def test_a_quota_is_changed_and_nothing_else(mount: Path) -> None:
+    for version, file, told in ((1, "cpu.cfs_quota_us", "2000"), (2, "cpu.max", f"2000 {PERIOD_US}")):
+        group = enter_place(at(mount, version), f"server-{version}", 0.15).directory
+        before = {each.name: each.read_text() for each in group.iterdir()}
+        write_quota(group, version, 0.1)
+        assert {each.name: each.read_text() for each in group.iterdir()} == before | {file: told}
+
+
+def test_a_group_that_a_killed_server_left_behind_is_taken_over(mount: Path) -> None:
+    enter_place(at(mount, 2), "server-1-8101", 0.15)
+    group = enter_place(at(mount, 2), "server-1-8101", 0.3)
+    assert (group.directory / "cpu.max").read_text() == f"6000 {PERIOD_US}"
+
+
+def test_leaving_puts_the_process_back_where_it_was(mount: Path) -> None:
+    (mount / "before").mkdir()
+    place = Place(version=1, base=PurePosixPath(mount), current=PurePosixPath(mount / "before"))
+    enter_place(place, "server-1-8101", 0.15).leave()
+    assert (mount / "before" / "cgroup.procs").read_text() == str(os.getpid())
+
+
+def test_leaving_a_group_that_is_gone_is_no_error(tmp_path: Path) -> None:
+    group = enter_place(at(tmp_path, 1), "server-1-8101", 0.15)
+    for file in group.directory.iterdir():
+        file.unlink()
+    group.leave()
+    assert not group.directory.exists()
+    group.leave()
+
+
+def test_a_place_without_the_files_of_a_cgroup_is_an_os_error_for_enter_to_tell(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        enter_place(at(tmp_path, 2), "server-1-8101", 0.15)

@@ -1,0 +1,40 @@
+--- The common phase: the instants of the wall clock at which nginx reports and
+-- fetches, beside those of agents and controller (protocol/steelyard_protocol/clock_phase.py).
+--
+--     workers hand in their counts at   k FLUSH
+--     one of them reports at            k I + 0.02 s    I: report_interval_s
+--     one of them fetches at            k F + 0.25 s    F: fetch_interval_s
+--
+-- The last two later by up to SPREAD_S, by the load balancer's name. The controller
+-- ticks at k T + 0.10 s: it finds the report, and its table is there to be fetched.
+-- The phase is only an aim: an instant is at least half an interval away, and none
+-- is further than one and a half, whatever the clock does in between. Pure.
+
+local bit = require "bit"
+
+local _M = {
+    REPORT_S = 0.02, -- the workers' counts are in the shared dict
+    FETCH_S = 0.25, -- the table of some thousands of servers is published
+}
+
+local SPREAD_S = 0.03
+
+
+--- How long after the common instant the sender of this name acts, in seconds.
+function _M.spread_s(name, interval_s)
+    local hash = 5381
+    for i = 1, #name do
+        hash = bit.band(hash * 33 + string.byte(name, i), 0x7fffffff) -- djb2
+    end
+    return hash % 1000 / 1000 * SPREAD_S * math.min(1, interval_s)
+end
+
+
+--- The first instant that is at least half an interval after `now`.
+-- @param instant_s where it lies within the interval
+function _M.after(now, interval_s, instant_s)
+    return instant_s + math.ceil((now + interval_s / 2 - instant_s) / interval_s) * interval_s
+end
+
+
+return _M

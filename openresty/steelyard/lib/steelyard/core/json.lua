@@ -1,0 +1,160 @@
+--- JSON, read and written alike with OpenResty's lua-cjson and Debian's.
+--
+-- An instance of its own: settings of `cjson.safe` itself would change every
+-- other user of it in the same nginx. Debian's lua-cjson knows no arrays on
+-- decoding, and encodes an empty table as {}. Pure.
+
+local cjson = require("cjson.safe").new()
+
+-- NaN, Infinity, 0x10 and 01 are not JSON (RFC 8259); lua-cjson takes them unless told.
+cjson.decode_invalid_numbers(false)
+
+-- Numbers are written with 14 digits (Debian's lua-cjson has no more): integers
+-- are exact up to 1e14, which is milliseconds until the year 5138.
+
+local byte, find, sub = string.byte, string.find, string.sub
+
+local EMPTY_ARRAY = "\1[]"
+
+-- About 22 peers, and 0.05 ms.
+local SLICE_BYTES = 2048
+
+local _M = { null = cjson.null }
+
+
+--- Tell whether a string holds a control character, which JSON wants escaped
+-- and lua-cjson does not mind. Tabs and line ends are fine between the strings.
+local function has_control_character(text)
+    -- Hardly any text has one, and this loop is compiled: 1 ns a byte, where a pattern takes 30.
+    local suspicious = false
+    for i = 1, #text do
+        suspicious = suspicious or byte(text, i) < 32
+    end
+    if not suspicious then
+        return false
+    end
+    if string.find(text, "[%z\1-\8\11\12\14-\31]") then
+        return true
+    end
+    if string.find(text, "[\9\10\13]") then
+        for content in string.gmatch(string.gsub(text, "\\.", ""), '"([^"]*)"') do
+            if string.find(content, "[\9\10\13]") then
+                return true
+            end
+        end
+    end
+    return false
+end
+
+
+--- Parse a text; nil and the reason when it is not JSON.
+function _M.decode(text)
+    if has_control_character(text) then
+        return nil, "a control character"
+    end
+    return cjson.decode(text)
+end
+
+
+--- Encode a value; nil and the reason for what JSON cannot hold (NaN, functions).
+function _M.encode(value)
+    local text, err = cjson.encode(value)
+    if not text then
+        return nil, err
+    end
+    return (string.gsub(text, '"\\u0001%[%]"', "[]"))
+end
+
+
+--- Return what to encode for a list: lua-cjson would write an empty one as {}.
+function _M.array(list)
+    if #list == 0 then
+        return EMPTY_ARRAY
+    end
+    return list
+end
+
+
+--- Cut a text into the object with an empty list, and the text in the list; nil when it is not written that way.
+local function cut(text, member)
+    local opening = '"' .. member .. '":['
+    local from, to = find(text, opening, 1, true)
+    if not from or sub(text, -3) ~= "}]}" or sub(text, to + 1, to + 1) ~= "{" then
+        return nil
+    end
+    local head = sub(text, 1, from - 1)
+    local last = sub(head, -1)
+    if (last ~= "{" and last ~= ",") or find(head, "\\", 1, true) or find(head, '"' .. member .. '"', 1, true) then
+        return nil
+    end
+    return head .. opening .. "]}", sub(text, to + 1, -3)
+end
+
+
+--- The rows of a list without its brackets, or nil.
+local function rows_of(list, breathe)
+    local rows, n, from = {}, 0, 1
+    while from <= #list do
+        local to = find(list, "},{", from + SLICE_BYTES, true) or #list
+        local piece = _M.decode("[" .. sub(list, from, to) .. "]")
+        if not piece then
+            return nil
+        end
+        for i = 1, #piece do
+            rows[n + i] = piece[i]
+        end
+        n, from = n + #piece, to + 2
+        breathe()
+    end
+    return rows
+end
+
+
+--- Parse an object whose last member is a long list of objects, in slices; nil and the reason when it is not JSON.
+--
+-- A megabyte of JSON takes tens of milliseconds, in which a worker serves nobody. So the text
+--
+--     {...,"peers":[{...},{...},...]}
+--
+-- is cut into the object with an empty list, and the list into pieces of about
+-- SLICE_BYTES, each after a row; every part is decoded alone. What comes out is
+-- what decoding the whole would give, by induction over the pieces:
+--
+--   * The head ends in { or , and has no backslash. So the quote before `peers`
+--     is no escaped one; would it close a string, `peers` were a bare word and
+--     the part no JSON. It opens the name of a member, then, whose value the list is.
+--   * The head holds no other "peers", and without backslashes there is no other
+--     way to write it. So if the decoded object has the member, it is this one.
+--   * A cut at `},{` that is not between two rows of the list lies in a string or
+--     in a nested value, and leaves the piece before it with an open quote or
+--     bracket: no JSON. If the pieces before a cut are lists of whole values, the
+--     cut is between two of them; and a comma between such lists makes one list.
+--
+-- Where any of this fails, or the text is written in another way (by hand, over
+-- several lines), the whole is decoded at once, which also finds the reason.
+--
+-- 10,000 peers: 25 to 50 ms in all, slices of 0.05 to 0.5 ms; a step of LuaJIT's
+-- collector that falls into one adds 2 to 4 ms, about once in six tables.
+--
+-- @param member  the name of the list
+-- @param breathe called between slices
+-- @param known   the text of a list that need not be decoded again, or nil
+-- @return the object, and its list's text. Where that is `known` the list is left empty
+function _M.decode_in_slices(text, member, breathe, known)
+    local shell, list = cut(text, member)
+    local document = shell and _M.decode(shell)
+    if document and type(document[member]) == "table" and next(document[member]) == nil then
+        if list == known then
+            return document, list
+        end
+        local rows = rows_of(list, breathe)
+        if rows then
+            document[member] = rows
+            return document, list
+        end
+    end
+    return _M.decode(text)
+end
+
+
+return _M

@@ -1,0 +1,250 @@
+--- The open requests of one worker, and what became of those that ended.
+--
+-- Open requests are kept under a key of the caller's (the request's pointer)
+-- and not in the request's context, because nginx wipes that on an internal
+-- redirect (error_page), before the log phase. A key that was never closed (a
+-- location without the log line) is taken over by the next request that gets
+-- it, and the peer it held is released then.
+--
+-- Counts are kept per *address*, in its cell's row: a server in two upstreams
+-- does the work of both. `drain` hands out what has changed since the last time;
+-- the peer stats show at once what pickers want to know. A server that has no cell, or
+-- left all tables while a request lasted and lost it, is not counted: that would be
+-- another one's count. Pure.
+
+local ffi = require "ffi"
+local latency_histogram = require "steelyard.core.latency_histogram"
+local no_pause = require("resty.vnswrr").no_pause
+
+-- Drains (a quarter second apart) without a request after which an address is forgotten.
+local FORGET_AFTER = 40
+
+-- Addresses between two breaths: 0.02 ms, with three counts to hand out for each.
+local ROWS = 20
+
+-- Doubles of a row, which is a cache line.
+local PICKS, COMPLETED, FAILED, LATENCY_MS, UNTIMED, IN_FLIGHT, IDLE = 0, 1, 2, 3, 4, 5, 6
+local LINE = 8
+
+local _M = {}
+local mt = { __index = _M }
+
+
+--- How much memory the counts need.
+function _M.bytes(cells)
+    return cells * LINE * 8
+end
+
+
+--- Make an empty list of open requests, which keeps peer stats up to date.
+-- @param options memory: zeroed, of bytes(stats.cells); histograms: core/latency_histogram. Left out,
+--                both are made here. cells: core/peer_cells; left out, every cell is its peer's
+function _M.new(stats, options)
+    options = options or {}
+    local memory = options.memory or ffi.new("uint8_t[?]", _M.bytes(stats.cells))
+    return setmetatable({
+        stats = stats, owners = options.cells, open = {}, spare = {},
+        histograms = options.histograms or latency_histogram.new(nil, stats.cells),
+        memory = memory, -- so that it is not collected
+        counts = ffi.cast("double *", memory), -- a row a cell
+        cells = {}, addresses = {}, -- the cells that are listed (they have something to tell), and whose they are
+    }, mt)
+end
+
+
+--- List a cell; false when it is not the server's.
+local function list(self, cell, address)
+    if self.owners and self.owners:owner(cell) ~= address then
+        return false
+    end
+    if not self.addresses[cell] then
+        self.cells[#self.cells + 1] = cell
+    end
+    self.addresses[cell] = address
+    return true
+end
+
+
+--- The index of a server's first count; lists the server if it was not. Nil when the cell is not its own.
+local function row_of(self, cell, address)
+    if self.addresses[cell] ~= address and not list(self, cell, address) then
+        return nil
+    end
+    return cell * LINE
+end
+
+
+--- Let go of the server of the running try: it has nothing more to do for the request.
+function _M:release(entry)
+    local cell = entry.held
+    if cell then
+        local at = cell * LINE + IN_FLIGHT
+        self.counts[at] = self.counts[at] - 1
+        self.stats:lower(cell)
+        entry.held = nil
+    end
+end
+
+
+local release = _M.release
+
+
+--- The entry of an open request: its tries [1..n], what each `found` in flight at its
+-- server (nil where the peer stats keep no levels), the first of the running pass `from`, the
+-- peer `reserved` for the next pass and whether the request `waited` for it, `why` there was no peer and the
+-- status that it `ended_as`. Opens one if need be.
+-- @param started any value that two requests of one key do not share
+function _M:entry(key, started)
+    local entry = self.open[key]
+    if entry then
+        if entry.started == started then
+            return entry
+        end
+        self:close(key)
+    end
+    local spare = self.spare
+    local last = #spare
+    entry = spare[last]
+    if entry then
+        spare[last] = nil
+    else
+        entry = { n = 0, from = 1, started = 0 }
+    end
+    entry.started = started
+    self.open[key] = entry
+    return entry
+end
+
+
+--- Note that a try goes to `peer`, and hold nothing in flight.
+function _M:sent(entry, peer)
+    local n, counts, row = entry.n + 1, self.counts, row_of(self, peer.cell, peer.address)
+    entry.n, entry[n] = n, peer
+    if row then
+        counts[row + PICKS] = counts[row + PICKS] + 1
+    end
+end
+
+
+--- Note that the request now goes to `peer`; the try before it is over.
+function _M:picked(entry, peer)
+    release(self, entry)
+    self:sent(entry, peer)
+    local cell, counts, stats = peer.cell, self.counts, self.stats
+    local at = cell * LINE + IN_FLIGHT
+    counts[at] = counts[at] + 1
+    if stats.by_level then
+        entry.found = entry.found or {}
+        entry.found[entry.n] = stats:in_flight(cell)
+    end
+    stats:raise(cell)
+    entry.held = cell
+end
+
+
+--- Note that no peer was found; the try before it is over.
+function _M:none(entry, why)
+    release(self, entry)
+    entry.why = why
+end
+
+
+--- Count what became of one try at a server; tells whether it has the cell.
+-- @param latency_ms nil where it says nothing of how fast the server is
+function _M:count(cell, address, verdict, latency_ms)
+    local counts, row = self.counts, row_of(self, cell, address)
+    if not row then
+        return false
+    end
+    if verdict == "completed" then
+        counts[row + COMPLETED] = counts[row + COMPLETED] + 1
+        if latency_ms then
+            counts[row + LATENCY_MS] = counts[row + LATENCY_MS] + latency_ms
+            self.histograms:count(cell, latency_ms)
+        else
+            counts[row + UNTIMED] = counts[row + UNTIMED] + 1
+        end
+    elseif verdict == "failed" then
+        counts[row + FAILED] = counts[row + FAILED] + 1
+    end
+    return true
+end
+
+
+--- Count what became of one try at a peer, in the peer stats too.
+-- @param found what it found in flight there, nil where nobody looked
+function _M:tried(peer, verdict, latency_ms, now, found)
+    local counted = self:count(peer.cell, peer.address, verdict, latency_ms)
+    if counted and verdict ~= "aborted" then
+        self.stats:observe(peer.cell, latency_ms, verdict == "completed", now, found)
+    end
+end
+
+
+--- Close a request; its entry must not be used any more.
+function _M:close(key)
+    local entry = self.open[key]
+    if not entry then
+        return
+    end
+    self.open[key] = nil
+    release(self, entry)
+    for i = 1, entry.n do
+        entry[i] = nil
+        if entry.found then
+            entry.found[i] = nil
+        end
+    end
+    entry.n, entry.from, entry.why, entry.ended_as, entry.upstream = 0, 1, nil, nil, nil
+    entry.reserved, entry.waited = nil, nil
+    self.spare[#self.spare + 1] = entry
+end
+
+
+--- Remove a cell from the list; the last one moves to its place.
+local function unlist(self, i)
+    local cells = self.cells
+    local cell = cells[i]
+    self.counts[cell * LINE + IDLE] = 0
+    self.addresses[cell] = nil
+    cells[i] = cells[#cells]
+    cells[#cells] = nil
+end
+
+
+--- Call sink(address, picks, completed, failed, latency_ms, untimed) for what was
+-- counted since the last drain (the completed less the untimed have taken
+-- latency_ms together), and return address -> requests in flight. Servers that
+-- come while it breathes are left for the next drain. Only one drain may run at a time.
+function _M:drain(sink, breathe)
+    local in_flight, counts = {}, self.counts
+    breathe = breathe or no_pause
+    for i = #self.cells, 1, -1 do
+        local cell = self.cells[i]
+        local row, address = cell * LINE, self.addresses[cell]
+        local picks, completed, failed = counts[row + PICKS], counts[row + COMPLETED], counts[row + FAILED]
+        if counts[row + IN_FLIGHT] > 0 then
+            in_flight[address] = counts[row + IN_FLIGHT]
+        end
+        if picks + completed + failed > 0 then
+            local latency_ms, untimed = counts[row + LATENCY_MS], counts[row + UNTIMED]
+            for field = PICKS, UNTIMED do
+                counts[row + field] = 0
+            end
+            counts[row + IDLE] = 0
+            sink(address, picks, completed, failed, latency_ms, untimed)
+        elseif counts[row + IN_FLIGHT] == 0 then
+            counts[row + IDLE] = counts[row + IDLE] + 1
+            if counts[row + IDLE] > FORGET_AFTER then
+                unlist(self, i)
+            end
+        end
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    return in_flight
+end
+
+
+return _M

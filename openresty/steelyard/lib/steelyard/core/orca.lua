@@ -1,0 +1,114 @@
+--- ORCA load reports: what a server says of its load in the response header `endpoint-load-metrics`.
+--
+--   TEXT cpu_utilization=0.3, mem_utilization=0.8, named_metrics.kv_cache_usage_perc=0.4
+--   JSON {"cpu_utilization": 0.3, "named_metrics": {"kv_cache_usage_perc": 0.4}}
+--
+-- as gRPC and Envoy read them (xds.data.orca.v3.OrcaLoadReport), vLLM and Triton
+-- send them, and our agent writes them. The binary form (`BIN `, and the header
+-- endpoint-load-metrics-bin) is not read. Text in, a load or nothing out. Pure.
+
+local json = require "steelyard.core.json"
+local wire = require "steelyard.core.wire"
+
+-- The bounds of the traffic report (protocol/steelyard_protocol/traffic_report.py).
+local MAX_UTILIZATION, MAX_METRIC, MAX_NAMES = 64, 1e15, 8
+
+-- nginx's own buffer for a response's header is as large.
+local MAX_BYTES = 4096
+
+local MAPS = { named_metrics = "", utilization = "utilization." }
+
+local _M = {}
+
+
+local function pairs_of_text(text)
+    local found = {}
+    for entry in string.gmatch(text, "[^,]+") do
+        local name, value = string.match(entry, "^%s*([%w._-]+)%s*[=:]%s*([%d.eE+-]+)%s*$")
+        if not name or found[name] then
+            return nil
+        end
+        found[name] = tonumber(value) or value
+    end
+    return found
+end
+
+
+--- The members of a JSON report, those of its maps as TEXT writes them. Protobuf's
+-- own JSON has lowerCamelCase names, other writers the names of the .proto file.
+local function pairs_of_json(text)
+    local document = string.find(text, "^%s*{") and json.decode(text)
+    if not document then
+        return nil
+    end
+    local found = {}
+    for key, value in pairs(document) do
+        local name = string.gsub(key, "%u", function(letter) return "_" .. string.lower(letter) end)
+        if type(value) == "table" then
+            for inner, each in pairs(value) do
+                found[name .. "." .. tostring(inner)] = each
+            end
+        elseif value ~= json.null then
+            found[name] = value
+        end
+    end
+    return found
+end
+
+
+local READERS = { TEXT = pairs_of_text, JSON = pairs_of_json }
+
+
+local function within(value, low, high)
+    return type(value) == "number" and value >= low and value <= high -- not so with NaN
+end
+
+
+--- The first MAX_NAMES of the metrics that an operator named, by name; nil when there is none.
+local function named(found)
+    local names, values = {}, {}
+    for key, value in pairs(found) do
+        local map, name = string.match(key, "^([%l_]+)%.(.+)$")
+        local prefix = MAPS[map]
+        name = prefix and prefix .. name
+        if name and wire.is_name(name) and within(value, -MAX_METRIC, MAX_METRIC) then
+            names[#names + 1], values[name] = name, value
+        end
+    end
+    table.sort(names)
+    local kept
+    for i = 1, math.min(#names, MAX_NAMES) do
+        kept = kept or {}
+        kept[names[i]] = values[names[i]]
+    end
+    return kept
+end
+
+
+--- Read the value of a header.
+-- @return { utilization, mem_utilization, named_metrics: name -> number }, of each only what
+--   was said; nil when nothing was; and whether the value is malformed, or in a form that is not read
+function _M.load(text)
+    local kind, rest = string.match(text, "^(%a+)%s+(.*)$")
+    local read = kind and #text <= MAX_BYTES and READERS[string.upper(kind)]
+    local found = read and read(rest)
+    if not found then
+        return nil, true
+    end
+    for _, name in ipairs({ "application_utilization", "cpu_utilization", "mem_utilization" }) do
+        if found[name] ~= nil and not within(found[name], 0, MAX_UTILIZATION) then
+            return nil, true
+        end
+    end
+    -- gRPC's order: what the application says of itself; 0 is how a protobuf says nothing.
+    local application = found.application_utilization
+    local load = {
+        utilization = application and application > 0 and application or found.cpu_utilization,
+        mem_utilization = found.mem_utilization,
+        named_metrics = named(found),
+    }
+    return next(load) and load or nil, false
+end
+
+
+return _M

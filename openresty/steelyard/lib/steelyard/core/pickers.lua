@@ -1,0 +1,58 @@
+--- The pickers, by the name that a weight table asks for.
+--
+-- A picker is made of a context { random = f(n) -> 1..n, stats =, now = f() -> s } and has
+--
+--   update(peers, breathe)  take the eligible peers, in id order, each with id, weight and
+--                           cell; picks that come while it breathes still see the old ones
+--   pick(key)               the next peer, or nil when there is none
+--   grow(n)                 do up to n steps of work ahead of picks; returns what is left
+--   wants_key               true when pick uses a key (chash)
+--
+-- Pure, like the pickers themselves.
+
+local resty_balancer = require "steelyard.core.pickers.resty_balancer"
+
+local FALLBACK = "vnswrr2"
+
+local PICKERS = {
+    vnswrr = require "steelyard.core.pickers.vnswrr",
+    vnswrr2 = require "steelyard.core.pickers.vnswrr2",
+    least_conn = require "steelyard.core.pickers.least_conn",
+    peak_ewma = require "steelyard.core.pickers.peak_ewma",
+    hcl = require "steelyard.core.pickers.hcl",
+    roundrobin = resty_balancer.roundrobin,
+    swrr = resty_balancer.swrr,
+    chash = resty_balancer.chash,
+}
+
+local _M = {}
+
+
+local function names()
+    local sorted = {}
+    for name in pairs(PICKERS) do
+        sorted[#sorted + 1] = name
+    end
+    table.sort(sorted)
+    return table.concat(sorted, ", ")
+end
+
+
+--- Make the picker of that name (nil: the default).
+-- @return the picker, the name that it has, and why it is not the one asked for
+function _M.make(name, context)
+    name = name or FALLBACK
+    local picker, err
+    if PICKERS[name] then
+        picker, err = PICKERS[name].new(context)
+    else
+        err = "there is no picker " .. tostring(name) .. "; there are: " .. names()
+    end
+    if picker then
+        return picker, name
+    end
+    return PICKERS[FALLBACK].new(context), FALLBACK, err
+end
+
+
+return _M

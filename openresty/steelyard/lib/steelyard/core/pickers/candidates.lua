@@ -1,0 +1,201 @@
+--- Candidates for a request: the peer whose turn it is, and others drawn by weight.
+--
+-- What vnswrr2, least_conn and peak_ewma choose between. The ring's next peer
+-- comes first, so that a cluster where no candidate is better than another is
+-- served in the ring's order; it has had its turn also when it is not taken,
+-- or a busy peer would hold up the ring.
+--
+-- What makes a peer lose a comparison, whatever it has in flight:
+--
+--   failing  over half of its tries failed lately. A server that answers 500 in
+--            a millisecond has nothing in flight and looks like the best one.
+--   slower   its latency is over 5 times the other's, both known, and over 5 ms:
+--            nginx counts in whole ones. Speaks only when the loads are equal:
+--            the weights know how fast a server is, and 5 times is no longer noise.
+--   late     it has nothing in flight, is slower, and would still answer after
+--            the other has answered all that it has in flight, and one more. A
+--            slow server is idle because nobody waits for it: where requests come
+--            in bursts it would get one whenever the fast ones are busy.
+--
+-- Both figures fade within 10 s without requests, so that a peer that lost
+-- because of them is tried again. Pure.
+
+local no_pause = require("resty.vnswrr").no_pause
+local vnswrr = require "steelyard.core.pickers.vnswrr"
+local weighted_draw = require "steelyard.core.pickers.weighted_draw"
+
+local max = math.max
+
+-- Rows between two calls of breathe.
+local ROWS = 100
+
+-- A peer that is drawn against itself wins unseen: of two equal peers one that
+-- fails would still get a quarter of the requests. With 4 draws it gets 3 %.
+local DRAWS = 4
+
+-- The least of so many and two is hardly busier than the least of all.
+local MORE = 14
+
+local FAILING = 0.5
+local SLOWER, CLOCK_MS = 5, 1
+
+local _M = { SLOWER = SLOWER }
+local mt = { __index = _M }
+
+
+local function same_weights(left, right, breathe)
+    if #left ~= #right then
+        return false
+    end
+    for i = 1, #left do
+        if left[i].weight ~= right[i].weight then
+            return false
+        end
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    return true
+end
+
+
+--- Make candidates of no peers.
+function _M.new(context)
+    return setmetatable({
+        turns = vnswrr.new(context), random = context.random,
+        peers = {}, mean_weight = 1, draw = nil, updates = 0,
+    }, mt)
+end
+
+
+--- Take the peers. Returns whether they were taken: an update that began
+-- later, while this one breathed, wins.
+function _M:update(peers, breathe)
+    breathe = breathe or no_pause
+    local update = self.updates + 1
+    self.updates = update
+    local drawn = self.draw
+    if not same_weights(peers, self.peers, breathe) then
+        local weights = {}
+        for i = 1, #peers do
+            weights[i] = peers[i].weight
+            if i % ROWS == 0 then
+                breathe()
+            end
+        end
+        drawn = weighted_draw.new(weights, self.random, breathe)
+    end
+    -- The ring breathes, and then it and all else change in one go.
+    if self.updates ~= update or not self.turns:update(peers, breathe) then
+        return false
+    end
+    self.peers, self.draw = peers, drawn
+    self.mean_weight = drawn and drawn.total / drawn.n or 1
+    return true
+end
+
+
+--- The peer whose turn it is; nil when there is none.
+function _M:first()
+    return self.turns:pick()
+end
+
+
+--- A peer, each with probability weight/total. There must be one.
+function _M:another()
+    return self.peers[self.draw:next()]
+end
+
+
+--- The peer whose turn it is and one drawn, another one if a few draws find
+-- one; nil when there is no peer.
+function _M:pair()
+    local first = self.turns:pick()
+    if not first then
+        return nil
+    end
+    local second
+    for _ = 1, DRAWS do
+        second = self:another()
+        if second ~= first then
+            break
+        end
+    end
+    return first, second
+end
+
+
+--- How many more peers a picker may look at while the best it has is busy: all of a small
+-- cluster, from anywhere on, so that none of several equal ones is always met first; of a
+-- large one as many draws.
+function _M:more()
+    local n = #self.peers
+    self.from = n <= MORE and self.random(n) or nil
+    return self.from and n or MORE
+end
+
+
+--- The i-th of them. It may be one that was looked at before.
+function _M:look(i)
+    if not self.from then
+        return self:another()
+    end
+    local peers = self.peers
+    return peers[(self.from + i) % #peers + 1]
+end
+
+
+--- Unroll up to n slots of the ring.
+function _M:grow(n)
+    return self.turns:grow(n)
+end
+
+
+--- Whether most of the peer's tries failed lately.
+function _M.failing(stats, peer, now)
+    return stats:failing(peer.cell, now) > FAILING
+end
+
+
+--- Whether the peer's latency is far above the other's.
+function _M.slower(stats, peer, other, now)
+    local least = stats:latency(other.cell, now)
+    return least > 0 and stats:latency(peer.cell, now) > SLOWER * max(least, CLOCK_MS)
+end
+
+
+--- Whether the peer, with nothing in flight, is later than the other behind its queue.
+function _M.late(stats, peer, other, now)
+    return stats:in_flight(peer.cell) == 0
+        and _M.slower(stats, peer, other, now)
+        and stats:latency(peer.cell, now)
+            > (stats:in_flight(other.cell) + 1) * max(stats:latency(other.cell, now), CLOCK_MS)
+end
+
+
+--- Make the module of a picker that chooses among candidates.
+-- @param pick function(self): the next peer, nil when there is none; self has candidates, stats, now and random
+function _M.picker(pick)
+    local picker = { pick = pick }
+    local picker_mt = { __index = picker }
+
+    function picker.new(context)
+        return setmetatable({
+            candidates = _M.new(context),
+            stats = context.stats, now = context.now, random = context.random,
+        }, picker_mt)
+    end
+
+    function picker:update(peers, breathe)
+        return self.candidates:update(peers, breathe)
+    end
+
+    function picker:grow(n)
+        return self.candidates:grow(n)
+    end
+
+    return picker
+end
+
+
+return _M

@@ -1,0 +1,83 @@
+--- Pick the least in_flight / weight of all eligible peers.
+--
+-- Nothing is below 0: so a peer with nothing in flight is the least, and the
+-- ring's next peer or one of a few draws usually is such a one. On ties the
+-- ring's peer wins, or else a draw by weight: a cluster at rest is served in
+-- the ring's order. Only when none of those is idle all peers are looked at:
+-- O(1) while enough peers are idle, O(peers) as in nginx when all are busy. A
+-- heap would not do: other workers change what is in flight, too.
+--
+-- A failing peer is only taken when all are; on a tie a much slower peer loses
+-- to the one it is compared with, and so does an idle one that would yet be late.
+-- Pure.
+
+local candidates = require "steelyard.core.pickers.candidates"
+
+local failing, late, slower = candidates.failing, candidates.late, candidates.slower
+
+-- With a quarter of the peers idle, one pick in 130 looks at all; and where all
+-- are busy the draws add little to that. Never more draws than peers.
+local DRAWS = 16
+
+
+local function is_idle(stats, peer, now)
+    return stats:in_flight(peer.cell) == 0 and not failing(stats, peer, now)
+end
+
+
+--- A peer that has nothing in flight, if it takes few draws to find one.
+local function idle(self, first, now)
+    local stats, choice = self.stats, self.candidates
+    local found, left = first, math.min(DRAWS, #choice.peers)
+    while not is_idle(stats, found, now) do
+        if left == 0 then
+            return nil
+        end
+        left = left - 1
+        found = choice:another()
+    end
+    local rival = choice:another()
+    if rival ~= found and late(stats, found, rival, now) and not failing(stats, rival, now) then
+        return rival
+    end
+    return found
+end
+
+
+--- The least loaded of all; nil when `avoid` is set and all of them fail.
+local function least(self, first, now, avoid)
+    local stats, peers, random = self.stats, self.candidates.peers, self.random
+    local best, best_in_flight, tied = nil, 0, 0
+    if not (avoid and failing(stats, first, now)) then
+        best, best_in_flight = first, stats:in_flight(first.cell)
+    end
+    for i = 1, #peers do
+        local peer = peers[i]
+        local in_flight = stats:in_flight(peer.cell)
+        -- in_flight / weight, times both weights: in whole numbers a tie is a tie.
+        local excess = best and in_flight * best.weight - best_in_flight * peer.weight or -1
+        if excess <= 0 and peer ~= best and not (avoid and failing(stats, peer, now)) then
+            if excess < 0 then
+                best, best_in_flight, tied = peer, in_flight, peer.weight
+            elseif slower(stats, best, peer, now) then
+                best, best_in_flight, tied = peer, in_flight, tied + peer.weight
+            elseif not slower(stats, peer, best, now) then
+                tied = tied + peer.weight
+                if best ~= first and random(tied) <= peer.weight then
+                    best, best_in_flight = peer, in_flight
+                end
+            end
+        end
+    end
+    return best
+end
+
+
+return candidates.picker(function(self)
+    local first = self.candidates:first()
+    if not first then
+        return nil
+    end
+    local now = self.now()
+    return idle(self, first, now) or least(self, first, now, true) or least(self, first, now, false)
+end)

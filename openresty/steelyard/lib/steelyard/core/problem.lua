@@ -1,0 +1,50 @@
+--- The problem document (RFC 9457) of a request that got no answer. Pure.
+--
+-- Servers are named by id: clients are not to see addresses.
+
+local json = require "steelyard.core.json"
+local try_outcomes = require "steelyard.core.try_outcomes"
+
+local TITLES = {
+    [400] = "Bad Request", [403] = "Forbidden", [404] = "Not Found", [405] = "Method Not Allowed",
+    [500] = "Internal Server Error", [502] = "Bad Gateway", [503] = "Service Unavailable", [504] = "Gateway Timeout",
+}
+
+local _M = { CONTENT_TYPE = "application/problem+json", TITLES = TITLES }
+
+
+--- The JSON text of a problem.
+-- @param extra further members, or nil
+function _M.encode(status, detail, extra)
+    local document = extra or {}
+    document.type = "about:blank"
+    document.title = TITLES[status] or "Error"
+    document.status = status
+    document.detail = detail
+    return json.encode(document)
+end
+
+
+--- Describe why a request failed: which upstream, which servers, what each did.
+-- @param entry    of the open requests; nil when none of our upstreams was involved
+-- @param outcomes of its tries
+-- @return the detail in words, and further members of the document
+function _M.of_request(entry, outcomes)
+    if not entry then
+        return "the server gave no valid answer", nil
+    end
+    local told, rows = {}, {}
+    for i = 1, entry.n do
+        local words = try_outcomes.words(outcomes[i])
+        told[i] = entry[i].id .. " " .. words
+        rows[i] = { peer = entry[i].id, status = outcomes[i].status or json.null, what = words }
+    end
+    if entry.why and not (entry.why == "every server was tried" and entry.n > 0) then
+        told[#told + 1] = entry.why
+    end
+    local detail = "upstream " .. entry.upstream .. ": " .. table.concat(told, "; ")
+    return detail, { upstream = entry.upstream, tries = json.array(rows) }
+end
+
+
+return _M

@@ -1,0 +1,241 @@
+--- The status document in Prometheus' text format (version 0.0.4).
+--
+--   # HELP steelyard_peer_picks_total Requests and retries sent to the peer.
+--   # TYPE steelyard_peer_picks_total counter
+--   steelyard_peer_picks_total{upstream="web",peer="server-1"} 267
+--
+-- All samples of a family stand together, so the peers are walked once for each
+-- family. At 10,000 peers it is 11 MB and 50 ms of work, written in pieces. They
+-- grow in a buffer, because every line as a Lua string of its own would be one
+-- that LuaJIT interns, and sweeping up so many stops a worker for 20 ms. Pure.
+
+local buffers = require "string.buffer"
+
+local ladder = require "steelyard.core.ladder"
+
+local PREFIX = "steelyard_"
+
+-- Samples; about 0.1 ms.
+local PIECE = 100
+
+local HEALTH = { "ok", "fails", "ejected", "check" }
+
+local ESCAPED = { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }
+
+local _M = { CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8" }
+
+
+--- One label as it stands between the braces.
+local function label(name, value)
+    return name .. '="' .. string.gsub(tostring(value), '[\\"\n]', ESCAPED) .. '"'
+end
+
+
+local function field(name, scale)
+    return function(subject)
+        local value = subject[name]
+        return scale and value * scale or value
+    end
+end
+
+
+local function one()
+    return 1
+end
+
+
+--- One series with the value of a field.
+local function plain(name)
+    return { { value = field(name) } }
+end
+
+
+--- A series for each of some words: 1 for the one that the field holds.
+local function one_of(words, name)
+    local series = {}
+    for i = 1, #words do
+        local word = words[i]
+        series[i] = {
+            labels = label(name, word),
+            value = function(subject) return subject[name] == word end,
+        }
+    end
+    return series
+end
+
+
+local function refusals(upstream)
+    local series = {}
+    for reason in pairs(upstream.refused) do
+        series[#series + 1] = {
+            labels = label("reason", reason),
+            value = function() return upstream.refused[reason] end,
+        }
+    end
+    table.sort(series, function(a, b) return a.labels < b.labels end)
+    return series
+end
+
+
+--- The part about the controller's list of upstreams; without the option `any_upstream` there is none.
+local function of_list(all)
+    return type(all.upstream_list) == "table" and all.upstream_list or { refused = {} }
+end
+
+
+-- A family: name, type, help, and its series: each { suffix, labels, value }, where
+-- labels may depend on the subject, as the list may.
+
+local OF_ALL = {
+    { "build_info", "gauge", "1; what runs here.", { {
+        labels = function(all)
+            return label("version", all.version) .. "," .. label("lb", all.lb) .. "," .. label("platform", all.platform)
+        end,
+        value = one,
+    } } },
+    { "workers", "gauge", "Worker processes of nginx that are alive.",
+      { { value = function(all) return #all.workers end } } },
+    { "fetch_errors_total", "counter", "Fetches of the weight tables that reached no Memcached.",
+      plain("fetch_errors") },
+    { "controller_errors_total", "counter", "Controllers that did not answer when they were needed.",
+      plain("controller_errors") },
+    { "unknown_upstreams_total", "counter", "Requests for an upstream that is not served.",
+      plain("unknown_upstreams") },
+    { "upstream_list_beyond", "gauge", "Upstreams of the controller's list for which there is no room.",
+      { { value = function(all) return of_list(all).beyond end } } },
+    { "upstream_list_refused_total", "counter", "Values that were refused as the list of upstreams.",
+      function(all) return refusals(of_list(all)) end },
+    { "load_reports_malformed_total", "counter", "Load reports of servers (ORCA) that could not be read.",
+      plain("load_reports_malformed") },
+    { "report_errors_total", "counter", "Traffic reports that could not be sent.", plain("report_errors") },
+    { "dict_evictions_total", "counter", "Writes for which the shared dict threw out values in use: it is too small.",
+      plain("dict_evictions") },
+    { "timer_errors_total", "counter", "Timers that nginx did not set or run: jobs were late.", plain("timer_errors") },
+    { "cells", "gauge", "Cells of the memory that the workers share: a server's address has one.", plain("cells") },
+    { "cells_in_use", "gauge", "Cells that belong to an address.", plain("cells_in_use") },
+}
+
+local OF_UPSTREAM = {
+    { "upstream_rung", "gauge", "1 for what the weights rest on now.", one_of(ladder.RUNGS, "rung") },
+    { "upstream_drift_ratio", "gauge", "How far the weights have gone from the last table's to the baselines.",
+      plain("drift") },
+    { "upstream_fail_open", "gauge", "1 while no peer is healthy and all are used.", plain("fail_open") },
+    { "upstream_picker_info", "gauge", "1; the picker in use, and the one that the weight table asks for.", { {
+        labels = function(upstream)
+            return label("picker", upstream.picker) .. "," .. label("asked", upstream.picker_asked)
+        end,
+        value = one,
+    } } },
+    { "upstream_subrequests_total", "counter", "Subrequests that a server was chosen for.", plain("subrequests") },
+    { "upstream_subrequests_counted_total", "counter", "Subrequests whose outcome was counted: log_subrequest is on.",
+      plain("subrequests_counted") },
+    { "upstream_retries_total", "counter", "Retries of failed requests, at another peer.", plain("retries") },
+    { "upstream_retries_refused_total", "counter", "Failed requests without a retry: the retry budget was spent.",
+      plain("retries_refused") },
+    { "upstream_max_conns", "gauge", "Requests that a peer may have in flight.", plain("max_conns") },
+    { "upstream_full_total", "counter", "Requests answered 503: every peer was at max_conns.", plain("full") },
+    { "upstream_queued_total", "counter", "Requests that waited: every peer was at max_conns.", plain("queued") },
+    { "upstream_peers_without_cell", "gauge", "Peers of which nothing is counted, because no cell was left.",
+      plain("without_cell") },
+    { "table_age_seconds", "gauge", "Time since a new weight table arrived.", plain("age_s") },
+    { "table_term", "gauge", "Term of the weight table in use.", plain("term") },
+    { "table_generation", "gauge", "Generation of the weight table in use.", plain("generation") },
+    { "table_refused_total", "counter", "Values that were refused as weight tables.", refusals },
+}
+
+local OF_PEER = {
+    { "peer_info", "gauge", "1; the address and the state that the weight table gives the peer.", { {
+        labels = function(peer) return label("address", peer.address) .. "," .. label("state", peer.state) end,
+        value = one,
+    } } },
+    { "peer_weight", "gauge", "Effective weight in the weight table.", plain("weight") },
+    { "peer_baseline_weight", "gauge", "Baseline weight in the weight table.", plain("baseline") },
+    { "peer_share_ratio", "gauge", "The peer's part of the weights that requests are spread over.", plain("share") },
+    { "peer_eligible", "gauge", "1 when the peer may get requests.", plain("eligible") },
+    { "peer_health", "gauge", "1 for ok, or for what took the peer out.", one_of(HEALTH, "health") },
+    { "peer_in_flight", "gauge", "Requests at the peer now.", plain("in_flight") },
+    { "peer_picks_total", "counter", "Requests and retries sent to the peer.", plain("picks") },
+    { "peer_requests_total", "counter", "Requests that the peer completed (answered below 500) or failed.", {
+        { labels = label("outcome", "completed"), value = field("completed") },
+        { labels = label("outcome", "failed"), value = field("failed") },
+    } },
+    { "peer_latency_seconds", "summary", "Time to the response's header, of completed requests; without upgrades.", {
+        { suffix = "_sum", value = field("latency_total_ms", 0.001) },
+        { suffix = "_count", value = field("timed") },
+    } },
+}
+
+
+--- What is written, handed on whenever it has PIECE samples.
+local function sample(out, name, suffix, common, own, value)
+    local buffer = out.buffer
+    buffer:put(name, suffix)
+    if common ~= "" or own then
+        buffer:put("{", common, own and common ~= "" and "," or "", own or "", "} ", value, "\n")
+    else
+        buffer:put(" ", value, "\n")
+    end
+    out.n = out.n + 1
+    if out.n % PIECE == 0 then
+        out.send(buffer:get())
+    end
+end
+
+
+local function write_family(out, family, subjects, commons)
+    local name, series_of = PREFIX .. family[1], family[4]
+    out.buffer:put("# HELP ", name, " ", family[3], "\n# TYPE ", name, " ", family[2], "\n")
+    for i = 1, #subjects do
+        local subject = subjects[i]
+        local series = type(series_of) == "function" and series_of(subject) or series_of
+        for k = 1, #series do
+            local one_series = series[k]
+            local own, value = one_series.labels, one_series.value(subject)
+            if type(own) == "function" then
+                own = own(subject)
+            end
+            if type(value) == "boolean" then
+                value = value and 1 or 0
+            end
+            if type(value) == "number" then -- else it is not known
+                sample(out, name, one_series.suffix or "", commons[i], own, value)
+            end
+        end
+    end
+end
+
+
+local function write_families(out, families, subjects, commons)
+    for i = 1, #families do
+        write_family(out, families[i], subjects, commons)
+    end
+end
+
+
+--- Write a status document (phase/status_pages): calls send(text) with piece after
+-- piece, and breathe() in the work before the first.
+function _M.write(document, send, breathe)
+    local names, upstreams, labels, peers, peer_labels = {}, {}, {}, {}, {}
+    for name in pairs(document.upstreams) do
+        names[#names + 1] = name
+    end
+    table.sort(names)
+    for i, name in ipairs(names) do
+        upstreams[i], labels[i] = document.upstreams[name], label("upstream", name)
+        for k, peer in ipairs(upstreams[i].peers) do
+            local n = #peers + 1
+            peers[n], peer_labels[n] = peer, labels[i] .. "," .. label("peer", peer.id)
+            if k % PIECE == 0 then
+                breathe()
+            end
+        end
+    end
+    local out = { buffer = buffers.new(), n = 0, send = send }
+    write_families(out, OF_ALL, { document }, { "" })
+    write_families(out, OF_UPSTREAM, upstreams, labels)
+    write_families(out, OF_PEER, peers, peer_labels)
+    send(out.buffer:get())
+end
+
+
+return _M

@@ -1,0 +1,72 @@
+--- Retries: how many tries a request is given, and which of them may be used.
+--
+-- With one server there is none beyond the first. But where nginx does not give a
+-- try back when a connection from the pool turns out closed (io/platform), there is
+-- a spare one, for that alone. Whether a request's second try is a spare one was
+-- decided at its first: servers may come and go meanwhile. Pure.
+
+local validate = require "steelyard.core.validate"
+
+-- Methods that may be sent twice: the idempotent ones of IANA's registry. nginx looks after POST, LOCK and
+-- PATCH itself: one that was sent and is to be tried again has `proxy_next_upstream ... non_idempotent`. But
+-- a method that it does not know it sends again, and that may be as little idempotent as these.
+local MAY_BE_SENT_TWICE = {}
+for method in string.gmatch([[
+    GET HEAD PUT DELETE OPTIONS TRACE QUERY
+    ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK MERGE MKACTIVITY MKCALENDAR MKCOL
+    MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PROPFIND PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT
+    UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL
+    POST LOCK PATCH
+]], "%S+") do
+    MAY_BE_SENT_TWICE[method] = true
+end
+
+local _M = {}
+
+
+--- How many tries a request is given beyond the first, and whether that is a spare one.
+-- @param more_tries how many the servers that there are allow
+-- @param retries    the option
+-- @param with_spare whether this nginx needs a spare one
+function _M.given(more_tries, retries, with_spare)
+    if more_tries == 0 and with_spare and retries > 0 then
+        return 1, true
+    end
+    return more_tries, false
+end
+
+
+--- The status to answer with when the spare try may not be used: the server timed out, could not be
+-- reached, or did answer. Nil when it may.
+-- @param last how the try before ended (core/try_outcomes)
+function _M.refusal(last)
+    return (last.status ~= 502 or not last.connected or last.answered) and (last.status or 502) or nil
+end
+
+
+--- Check the option `idempotent_methods`, a list of further ones; return their set, or nil.
+-- @param name the option's full name
+function _M.methods_of_options(name, given)
+    if given == nil then
+        return nil
+    end
+    local methods = {}
+    for _, method in ipairs(type(given) == "table" and given or { false }) do
+        if type(method) ~= "string" or not string.find(method, "^[A-Z_-]+$") then
+            validate.bad(name, "must be a list of methods", 'write it as idempotent_methods = { "PURGE" }')
+        end
+        methods[method] = true
+    end
+    return methods
+end
+
+
+--- Whether a request may be sent again: nothing of it went out, or its method is one that may be.
+-- @param last how the try before ended
+-- @param also method -> true for further ones (methods_of_options), or nil
+function _M.may_be_sent_again(method, last, also)
+    return not last.sent or MAY_BE_SENT_TWICE[method] or (also and also[method]) or false
+end
+
+
+return _M

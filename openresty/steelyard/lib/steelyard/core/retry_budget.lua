@@ -1,0 +1,116 @@
+--- The retry budget of an upstream in one worker: few retries beside the requests, so that an outage is not doubled.
+--
+--   R = R f + r (1 - f) / x      requests of the last TAU_S or so; x = t / TAU_S, f = e^-x, r of them
+--   T = T f                      came within t, evenly; and retries, each of which adds 1
+--   a retry is made when         T + 1 <= max(floor, share R)
+--
+-- So over any time of length l there are at most share (requests + R at its start) + floor (1 + l / TAU_S)
+-- retries: a share of the requests, after what ten seconds of them have saved up. One server that fails
+-- among several is out of use long before that is gone; an outage uses it up within seconds.
+-- Finagle's budget has the same share and reserve, and a window of the same length.
+--
+-- Each worker has a budget of its own. A request is then one more in a number that no other worker reads;
+-- shared, it would be a cache line that all of them write. Shares of the workers' requests add up to that
+-- share of all, however unevenly connections are spread over workers. The floor is divided, and what a
+-- worker leaves of its part is nobody's. Pure: the time is passed in.
+
+local validate = require "steelyard.core.validate"
+
+local exp, max, min = math.exp, math.max, math.min
+
+-- Both are Finagle's, the share Envoy's too.
+local SHARE, MIN_PER_S = 0.2, 10
+
+-- Finagle's window.
+local TAU_S = 10
+
+-- So many a worker at the least, as Envoy's min_retry_concurrency: many workers with little to do would find
+-- less than one retry in their part.
+local LEAST = 3
+
+-- Requests between two looks at the clock.
+local LOOK_AFTER = 64
+
+local _M = {}
+local mt = { __index = _M }
+
+
+--- Check the option `retry_budget`: { share, min_per_s }, with defaults; nil where there is to be none.
+-- @param name the option's full name
+function _M.of_options(name, given)
+    if given == false then
+        return nil
+    end
+    if given ~= nil and type(given) ~= "table" then
+        validate.bad(name, "must be a table, or false for none",
+                     "write it as retry_budget = { share = 0.2, min_per_s = 10 }")
+    end
+    given = given or {}
+    validate.only_known(given, "share, min_per_s", name .. ".")
+    return {
+        share = validate.number(given, "share", name .. ".share", "a number", 0, 1, SHARE),
+        min_per_s = validate.number(given, "min_per_s", name .. ".min_per_s", "a number of retries", 0, 1000000,
+                                    MIN_PER_S),
+    }
+end
+
+
+--- Make a budget that nothing was taken from.
+-- @param settings share: of the requests; min_per_s: retries that all workers together may always make
+-- @param workers  how many workers there are
+-- @param now      function: the time in s
+function _M.new(settings, workers, now)
+    local floor = settings.min_per_s * TAU_S
+    return setmetatable({
+        share = settings.share, floor = max(floor / workers, min(LEAST, floor)), now = now,
+        requests = 0, retries = 0, -- R and T at the time `at`
+        fresh = 0, at = now(),     -- requests since
+        spent = false,             -- whether the last look found no room
+    }, mt)
+end
+
+
+--- Bring R and T up to now. A clock that was set back is a clock that stood still.
+local function look(self)
+    local now = self.now()
+    local x = max(0, now - self.at) / TAU_S
+    local f = exp(-x)
+    self.requests = self.requests * f + self.fresh * (x > 0 and (1 - f) / x or 1)
+    self.retries = self.retries * f
+    self.fresh, self.at = 0, now
+    self.spent = self.retries + 1 > max(self.floor, self.share * self.requests)
+end
+
+
+--- Count a request; not for its retries.
+function _M:count()
+    local fresh = self.fresh + 1
+    self.fresh = fresh
+    if fresh >= LOOK_AFTER then
+        look(self)
+    end
+end
+
+
+--- Whether a retry would be refused now.
+function _M:is_spent()
+    if self.spent then
+        look(self)
+    end
+    return self.spent
+end
+
+
+--- Take a retry; false when there is none left.
+function _M:take()
+    look(self)
+    if self.spent then
+        return false
+    end
+    self.retries = self.retries + 1
+    self.spent = self.retries + 1 > max(self.floor, self.share * self.requests)
+    return true
+end
+
+
+return _M

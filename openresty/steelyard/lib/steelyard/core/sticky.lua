@@ -1,0 +1,150 @@
+--- Sticky sessions: a cookie that names the server of a client's session.
+--
+-- Its value is a hash of the server's id, keyed with the secret where there is one, so
+-- it tells neither id nor address, and all workers and load balancers with one secret
+-- agree on it. A request goes to the server that its cookie names while that is eligible,
+-- or drained and healthy: a drained server keeps its sessions and gets no new ones. Any
+-- other value counts as none: the picker chooses, by weight, and the cookie then names
+-- that server.
+--
+-- Pure: the hash comes in.
+
+local hash_key = require "steelyard.core.hash_key"
+local validate = require "steelyard.core.validate"
+
+local KNOWN = "cookie, secret, path, domain, max_age_s, same_site, secure"
+
+-- 64 bits: that any two of 10,000 servers have one value has a chance of 3e-12, and they would share sessions.
+local DIGITS = 16
+
+-- What browsers keep a cookie for at the most (RFC 6265bis).
+local MAX_AGE_S = 400 * 86400
+
+-- Shorter ones can be guessed.
+local MIN_SECRET_BYTES = 16
+
+-- Peers between two breaths: 0.2 ms, when all have to be hashed.
+local ROWS = 50
+
+local bad = validate.bad
+
+local _M = {}
+local mt = { __index = _M }
+
+
+--- A part of the cookie; nothing in it may end it.
+local function attribute(given, option, where, pattern, remedy)
+    local value = given[option]
+    if value ~= nil and (type(value) ~= "string" or not string.find(value, pattern)) then
+        bad(where .. "." .. option, "is " .. tostring(value), remedy)
+    end
+    return value
+end
+
+
+--- Check the option `sticky` of an upstream; nil without one. Raises with option and remedy.
+function _M.of_options(where, given)
+    if given == nil then
+        return nil
+    end
+    local remedy = 'write it as sticky = { cookie = "route" }'
+    if type(given) ~= "table" then
+        bad(where, "must be a table", remedy)
+    end
+    validate.only_known(given, KNOWN, where .. ".")
+    local variable = type(given.cookie) == "string" and hash_key.variable("cookie:" .. given.cookie)
+    if not variable then
+        bad(where .. ".cookie", "must be a name of letters, digits, _ and -", remedy)
+    end
+    local secret, secure = given.secret, given.secure
+    if secret ~= nil and (type(secret) ~= "string" or #secret < MIN_SECRET_BYTES) then
+        bad(where .. ".secret", "must be a string of at least " .. MIN_SECRET_BYTES .. " bytes",
+            "give the same to all load balancers: `openssl rand -hex 32` prints one")
+    end
+    if secure ~= nil and type(secure) ~= "boolean" then
+        bad(where .. ".secure", "must be true or false", "leave it out for: where the client came by https")
+    end
+    local same_site = attribute(given, "same_site", where, "^%a+$", 'it may be "Lax", "Strict" or "None"') or "Lax"
+    if same_site ~= "Lax" and same_site ~= "Strict" and same_site ~= "None" then
+        bad(where .. ".same_site", "is " .. same_site, 'it may be "Lax", "Strict" or "None"')
+    elseif same_site == "None" and not secure then
+        bad(where .. ".same_site", "is None", "browsers then want secure = true, too")
+    end
+    local path = attribute(given, "path", where, "^/[^%c%s;,]*$", 'write it as path = "/shop"') or "/"
+    local domain = attribute(given, "domain", where, "^[%w.-]+$", 'write it as domain = "example.com"')
+    local max_age_s = given.max_age_s
+    if max_age_s ~= nil then
+        validate.number(given, "max_age_s", where .. ".max_age_s", "a whole number", 1, MAX_AGE_S,
+                        "until the browser is closed")
+    end
+    return {
+        cookie = given.cookie, variable = variable, secret = secret or "", secure = secure,
+        attributes = "; Path=" .. path .. (domain and "; Domain=" .. domain or "")
+                     .. (max_age_s and string.format("; Max-Age=%d", max_age_s) or "")
+                     .. "; HttpOnly; SameSite=" .. same_site,
+    }
+end
+
+
+--- Make the sessions of an upstream that knows no peer yet.
+-- @param settings of_options
+-- @param digest   function(secret, text): hex digits
+function _M.new(settings, digest)
+    return setmetatable({
+        cookie = settings.cookie, variable = settings.variable, settings = settings, digest = digest,
+        values = {}, -- id -> the cookie's value, for all peers
+        by_value = {}, -- value -> peer, for those that keep their sessions
+    }, mt)
+end
+
+
+--- Take the peers.
+-- @param peers     all of them
+-- @param eligible  those that the picker picks among
+-- @param unhealthy id -> anything, for peers that health has taken out
+function _M:update(peers, eligible, unhealthy, breathe)
+    local values, by_value = {}, {}
+    for i = 1, #peers do
+        local peer = peers[i]
+        local id = peer.id
+        values[id] = self.values[id] or string.sub(self.digest(self.settings.secret, id), 1, DIGITS)
+        if peer.state == "drain" and not unhealthy[id] then
+            by_value[values[id]] = peer
+        end
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    for i = 1, #eligible do
+        by_value[values[eligible[i].id]] = eligible[i]
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    self.values, self.by_value = values, by_value
+end
+
+
+--- The peer that a cookie's value names, nil when that may have no requests; nil without a value.
+function _M:peer(value)
+    return value and self.by_value[value]
+end
+
+
+--- The header Set-Cookie with which a session is at `peer`; nil where the cookie says so already.
+-- @param value    of the request's cookie, or nil
+-- @param is_https whether the client's connection is encrypted
+function _M:set_cookie(peer, value, is_https)
+    local named = self.values[peer.id]
+    if not named or named == value then
+        return nil
+    end
+    local secure = self.settings.secure
+    if secure == nil then
+        secure = is_https
+    end
+    return self.cookie .. "=" .. named .. self.settings.attributes .. (secure and "; Secure" or "")
+end
+
+
+return _M

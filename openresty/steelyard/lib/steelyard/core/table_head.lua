@@ -1,0 +1,98 @@
+--- The head of a weight table: what of it changes at each tick.
+--
+--   {"v":1,"upstream":..,"term":..,"generation":..,"issued_at_ms":..,"digest":..,"weights":[..]}
+--
+-- `digest` stands for everything else, so a table in use that has the same one is brought up to date by
+-- putting the head's figures into its text. What comes out is the controller's own table again, and is decoded
+-- and judged like one that was fetched. The producer is protocol/steelyard_protocol/weight_table.py; both ends
+-- are tested on docs/contract/head.json. Pure.
+
+local wire = require "steelyard.core.wire"
+
+local byte, find, sub = string.byte, string.find, string.sub
+
+local WEIGHT, PEERS = '"weight":', '"peers":['
+
+-- Rows between two breaths: 0.1 ms.
+local ROWS = 100
+
+local _M = {}
+
+
+local function decoder(text)
+    local document = wire.load_object(text)
+    local weights = wire.field(document, "weights")
+    if type(weights) ~= "table" or next(weights) ~= nil and weights[1] == nil or find(text, '"weights"%s*:%s*{') then
+        wire.refuse("type", '"weights" is not an array')
+    end
+    for i = 1, #weights do
+        wire.integer(weights, i, 1, wire.MAX_INTEGER) -- the table's decoder has the tighter bound
+    end
+    return {
+        upstream = wire.name(document, "upstream"),
+        term = wire.integer(document, "term", 0, wire.MAX_INTEGER),
+        generation = wire.integer(document, "generation", 0, wire.MAX_INTEGER),
+        issued_at_ms = wire.integer(document, "issued_at_ms", 0, wire.MAX_INTEGER),
+        digest = wire.name(document, "digest"),
+        weights = weights,
+    }
+end
+
+
+--- Read a head from the network; nil and { reason, detail } when it is refused. Total: never raises.
+function _M.decode(text)
+    return wire.total(decoder, text)
+end
+
+
+--- The part of a table's text before its rows with the head's figures; nil when it is not written as expected.
+local function members_with(text, head)
+    for _, name in ipairs({ "term", "generation", "issued_at_ms" }) do
+        local n
+        -- In a string its quotes would have a backslash each.
+        text, n = string.gsub(text, '"' .. name .. '":%d+', string.format('"%s":%.0f', name, head[name]))
+        if n ~= 1 then
+            return nil
+        end
+    end
+    return text
+end
+
+
+--- The text of a table with the figures of a later head; nil when the two do not belong together, or the text is
+-- not written as the controller writes it.
+-- @param breathe called every 0.1 ms or so of work; may yield
+function _M.put_into(text, head, breathe)
+    local rows = find(text, PEERS, 1, true)
+    local members = rows and members_with(sub(text, 1, rows - 1), head)
+    if not members then
+        return nil
+    end
+    local parts, n, i, from = { members }, 1, 0, rows
+    local _, last = find(text, WEIGHT, from, true)
+    while last do
+        i = i + 1
+        local _, digits = find(text, "^%d+", last + 1)
+        if not digits or not head.weights[i] then
+            return nil
+        end
+        parts[n + 1], parts[n + 2] = sub(text, from, last), string.format("%.0f", head.weights[i])
+        n, from = n + 2, digits + 1
+        local after = byte(text, from)
+        if after ~= 44 and after ~= 125 then -- , or }: else it was no whole number
+            return nil
+        end
+        if i % ROWS == 0 then
+            breathe()
+        end
+        _, last = find(text, WEIGHT, from, true)
+    end
+    if i ~= #head.weights then
+        return nil
+    end
+    parts[n + 1] = sub(text, from)
+    return table.concat(parts)
+end
+
+
+return _M

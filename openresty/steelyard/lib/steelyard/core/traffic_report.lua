@@ -1,0 +1,161 @@
+--- The traffic report: what this load balancer saw of each peer in one interval.
+--
+-- The consumer is protocol/steelyard_protocol/traffic_report.py, where its versions
+-- are described; both ends are tested on docs/contract/traffic.json. Pure.
+
+local json = require "steelyard.core.json"
+local no_pause = require("resty.vnswrr").no_pause
+local wire = require "steelyard.core.wire"
+
+local LATEST = 2
+
+local _M = {}
+
+
+--- One peer's figures: totals at the end of the interval less those at its start.
+-- Totals that went backwards (the shared dict forgot them) count from 0 again.
+-- @param seen in_flight at the end; median_ms of the latencies in the interval, nil where it is not
+--   known; load, what the server said of itself (core/orca), nil where it said nothing
+function _M.figures(total, before, seen)
+    local completed = total.completed - before.completed
+    local failed = total.failed - before.failed
+    local latency_ms, untimed = total.latency_ms - before.latency_ms, total.untimed - before.untimed
+    if completed < 0 or failed < 0 or latency_ms < 0 or untimed < 0 then
+        completed, failed, latency_ms, untimed = total.completed, total.failed, total.latency_ms, total.untimed
+    end
+    local timed = completed - untimed
+    return {
+        completed = completed, failed = failed, in_flight = seen.in_flight,
+        -- Microseconds are beyond nginx's clock already.
+        latency_ms = timed > 0 and math.floor(latency_ms / timed * 1000 + 0.5) / 1000 or wire.null,
+        latency_p50_ms = seen.median_ms, load = seen.load,
+    }
+end
+
+
+-- Peers to encode at once: 0.02 ms.
+local ROWS = 20
+
+-- What a report may have beside a signature, for which 65 bytes are enough.
+local LARGEST = wire.MAX_BYTES - 100
+
+-- What a report of so many servers that it would not be read leaves out, one after the other.
+local DISPENSABLE = {
+    function(figures)
+        if figures.load then
+            figures.load.named_metrics = nil
+        end
+    end,
+    function(figures) figures.latency_p50_ms = nil end,
+    function(figures) figures.load = nil end,
+}
+
+-- The figures of version 2, each a list in the order of the ids.
+local COLUMNS = { "completed", "failed", "in_flight", "latency_ms", "latency_p50_ms" }
+
+
+--- What is within the brackets or braces of a long list or object, encoded in pieces.
+-- @param add function (piece, i, size): put the i-th of `count` entries into the piece, which has `size`; its new size
+local function contents(count, add, breathe)
+    local pieces, piece, size = {}, {}, 0
+    for i = 1, count do
+        size = add(piece, i, size)
+        if size > 0 and (size == ROWS or i == count) then
+            pieces[#pieces + 1] = string.sub(assert(json.encode(piece)), 2, -2)
+            piece, size = {}, 0
+            breathe()
+        end
+    end
+    return table.concat(pieces, ",")
+end
+
+
+local function list(count, value_at, breathe)
+    local function add(piece, i, size)
+        piece[size + 1] = value_at(i)
+        return size + 1
+    end
+    return "[" .. contents(count, add, breathe) .. "]"
+end
+
+
+--- An object of the ids that have a value.
+local function object(ids, value_at, breathe)
+    local function add(piece, i, size)
+        local value = value_at(i)
+        piece[ids[i]] = value
+        return value and size + 1 or size
+    end
+    return "{" .. contents(#ids, add, breathe) .. "}"
+end
+
+
+--- What is known of any server.
+local function is_known(figures, name)
+    for i = 1, #figures do
+        if figures[i][name] then
+            return true
+        end
+    end
+    return false
+end
+
+
+local function in_columns(report, breathe)
+    local ids, figures = report.ids, report.figures
+    local members = { ',"ids":' .. list(#ids, function(i) return ids[i] end, breathe) }
+    for _, name in ipairs(COLUMNS) do
+        if name ~= "latency_p50_ms" or is_known(figures, name) then
+            local column = list(#ids, function(i) return figures[i][name] or wire.null end, breathe)
+            members[#members + 1] = ',"' .. name .. '":' .. column
+        end
+    end
+    if is_known(figures, "load") then
+        members[#members + 1] = ',"loads":' .. object(ids, function(i) return figures[i].load end, breathe)
+    end
+    return table.concat(members)
+end
+
+
+local function in_rows(report, breathe)
+    return ',"peers":' .. object(report.ids, function(i) return report.figures[i] end, breathe)
+end
+
+
+local function encode(report, breathe)
+    local version = math.min(report.read_version or 1, LATEST)
+    local head = assert(json.encode({
+        v = version,
+        upstream = report.upstream, lb = report.lb, boot = report.boot, seq = report.seq,
+        sent_at_ms = report.sent_at_ms, interval_s = report.interval_s,
+        rung = report.rung, order = report.order,
+    }))
+    local rows = version == 1 and in_rows(report, breathe) or in_columns(report, breathe)
+    return string.sub(head, 1, -2) .. rows .. "}"
+end
+
+
+--- Encode a report as the Memcached value. One of so many servers that it would not
+-- be read leaves out what a controller can do without.
+-- @param report  upstream, lb, boot, seq, interval_s; ids of the servers, and the figures of each;
+--   rung (core/ladder); order: { term, generation } of the table that is served, or nil; sent_at_ms:
+--   this machine's clock since 1970, by which the controller recognises a replayed report;
+--   read_version: the latest that the controller reads, nil where it does not tell and reads 1
+-- @param breathe called between pieces of work; may yield
+function _M.encode(report, breathe)
+    breathe = breathe or no_pause
+    local text = encode(report, breathe)
+    for i = 1, #DISPENSABLE do
+        if #text <= LARGEST then
+            break
+        end
+        for _, figures in ipairs(report.figures) do
+            DISPENSABLE[i](figures)
+        end
+        text = encode(report, breathe)
+    end
+    return text
+end
+
+
+return _M

@@ -1,0 +1,109 @@
+--- The outcome of each try of a request, from nginx's own variables.
+--
+-- $upstream_addr, $upstream_status, $upstream_connect_time, $upstream_header_time
+-- and $upstream_bytes_sent list the tries of a request: ", " between servers of one
+-- pass, " : " after an internal redirect. Other upstreams of the same request
+-- stand in the same lists. Pure.
+
+-- gRPC's codes that blame the request, the client or nobody: those that Envoy's outlier detection takes for HTTP's
+-- below 500 (Grpc::Utility::grpcToHttpStatus). The others, and what is no code, are failures of the server: UNKNOWN,
+-- DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS.
+local NOT_THE_SERVERS_FAULT = {
+    [0] = true,  -- OK
+    [1] = true,  -- CANCELLED
+    [3] = true,  -- INVALID_ARGUMENT
+    [5] = true,  -- NOT_FOUND
+    [6] = true,  -- ALREADY_EXISTS
+    [7] = true,  -- PERMISSION_DENIED
+    [8] = true,  -- RESOURCE_EXHAUSTED: as 429
+    [9] = true,  -- FAILED_PRECONDITION
+    [10] = true, -- ABORTED
+    [11] = true, -- OUT_OF_RANGE
+    [16] = true, -- UNAUTHENTICATED
+}
+
+local _M = {}
+
+
+--- Split one of the lists.
+function _M.split(list)
+    local items = {}
+    for item in string.gmatch(list or "", "[^%s,]+") do
+        if item ~= ":" then
+            items[#items + 1] = item
+        end
+    end
+    return items
+end
+
+
+--- Classify a try as nginx's accounting does: `completed` is a response below 500.
+-- A try without a status is `aborted`: the client went away, which counts as neither.
+function _M.verdict(status)
+    if not status then
+        return "aborted"
+    end
+    return status < 500 and "completed" or "failed"
+end
+
+
+--- Classify a try by its grpc-status, as it came.
+function _M.grpc_verdict(status)
+    return NOT_THE_SERVERS_FAULT[tonumber(status)] and "completed" or "failed"
+end
+
+
+--- How long a server took to answer, in ms; nil when that says nothing of how fast it is.
+--
+-- It is the time to the response's header: what follows lasts as long as what was
+-- asked for (a stream, a download by a slow reader). An upgrade (101, a WebSocket)
+-- is a handshake and no work.
+-- @param header_s as in $upstream_header_time, "-" where no header came
+function _M.latency_ms(status, header_s)
+    header_s = status ~= 101 and tonumber(header_s)
+    return header_s and header_s * 1000 or nil
+end
+
+
+--- Find each of our tries in the lists.
+-- @param entry [1..n] peers, in the order of the tries
+-- @param lists addresses, statuses, connect_times, header_times, bytes_sent
+-- @return [1..n] of { status, verdict, latency_ms, connected, sent, answered }
+function _M.outcomes(entry, lists)
+    local addresses, statuses = _M.split(lists.addresses), _M.split(lists.statuses)
+    local connect_times, header_times = _M.split(lists.connect_times), _M.split(lists.header_times)
+    local bytes_sent = _M.split(lists.bytes_sent)
+    local outcomes, at = {}, 1
+    for i = 1, entry.n do
+        while addresses[at] and addresses[at] ~= entry[i].address do
+            at = at + 1
+        end
+        local status = tonumber(statuses[at])
+        outcomes[i] = {
+            status = status, verdict = _M.verdict(status),
+            latency_ms = _M.latency_ms(status, header_times[at]),
+            connected = tonumber(connect_times[at]) ~= nil,
+            sent = bytes_sent[at] ~= "0", -- a part of the request, at least
+            -- nginx's own 502 and 504 came from no server.
+            answered = tonumber(header_times[at]) ~= nil,
+        }
+        at = at + 1
+    end
+    return outcomes
+end
+
+
+--- Describe in words how a try ended.
+function _M.words(outcome)
+    if not outcome.status then
+        return "gave no answer"
+    elseif outcome.status == 504 then
+        return outcome.connected and "did not answer in time" or "could not be connected to in time"
+    elseif outcome.status == 502 then
+        return outcome.connected and "closed the connection or sent no valid answer" or "could not be connected to"
+    end
+    return "answered " .. outcome.status
+end
+
+
+return _M

@@ -1,0 +1,332 @@
+--- One upstream in one worker: its table, its picker, and the choice of a peer.
+--
+-- Eligible are `up` peers; `backup` peers when no other is left; `drain` and `down`
+-- never. Health takes peers out of both; when it has taken out all of them, it
+-- is more likely wrong than right, and all are used (fail open). Health never
+-- edits a weight. Peers carry id, address, weight, state and are in id order.
+--
+-- With `max_conns` a peer with as much in flight is passed over, whatever the picker; then
+-- backups are used, too. Workers look before they raise what they share: where all of them
+-- choose one peer in the same microsecond, it has up to a request a worker more.
+--
+-- Pure: tables, health and randomness come in, peers go out. Who fetches, when,
+-- and what becomes of the peer is not known here.
+
+local ladder = require "steelyard.core.ladder"
+local no_pause = require("resty.vnswrr").no_pause
+local peer_cells = require "steelyard.core.peer_cells"
+local pickers = require "steelyard.core.pickers"
+local retry_budget = require "steelyard.core.retry_budget"
+local sticky = require "steelyard.core.sticky"
+
+-- nginx gives a try back when a connection from its pool turns out closed. It
+-- may then ask again though every peer was tried; beyond the tries that a
+-- request may have, this bounds how often.
+local SPARE_PICKS = 3
+
+-- How often a picker whose peer is at max_conns is asked again, before all peers are looked at.
+local MORE_PICKS = 4
+
+-- A peer whose share of the weights grows by this has been found able again: see forget_slowness.
+local ABLE_AGAIN = 2
+
+-- Rows between two calls of breathe.
+local ROWS = 100
+
+local NOBODY, NOBODY_TRIED = {}, { n = 0 }
+
+local _M = {}
+local mt = { __index = _M }
+
+
+--- Return the peers to pick from, the reserve for retries when all of those failed,
+-- and whether health had to be ignored (fail open).
+-- @param unhealthy id -> anything, for peers that are out
+local function eligible_of(peers, unhealthy)
+    local up, backup, sick_up, sick_backup = {}, {}, {}, {}
+    for i = 1, #peers do
+        local peer = peers[i]
+        local sick = unhealthy[peer.id]
+        if peer.state == "up" then
+            local list = sick and sick_up or up
+            list[#list + 1] = peer
+        elseif peer.state == "backup" then
+            local list = sick and sick_backup or backup
+            list[#list + 1] = peer
+        end
+    end
+    if #up > 0 then
+        return up, backup, false
+    elseif #backup > 0 then
+        return backup, {}, false
+    elseif #sick_up > 0 then
+        return sick_up, sick_backup, true
+    end
+    return sick_backup, {}, #sick_backup > 0
+end
+
+
+--- Tell whether two sets have the same ids.
+function _M.same_ids(a, b)
+    for id in pairs(a) do
+        if b[id] == nil then
+            return false
+        end
+    end
+    for id in pairs(b) do
+        if a[id] == nil then
+            return false
+        end
+    end
+    return true
+end
+
+
+--- Make an upstream that knows no peer yet.
+-- @param settings its options (core/options)
+-- @param context  what pickers are made with: random, stats, now; for sticky sessions the digest; and workers,
+--                 how many there are
+function _M.new(name, settings, context)
+    local budget = settings.retry_budget
+    return setmetatable({
+        name = name, settings = settings, context = context,
+        rung = "none", drift = 0, unhealthy = NOBODY, fail_open = false,
+        table = nil, eligible = {}, reserve = {}, picker = nil, picker_name = nil, picker_error = nil,
+        check = settings.check, -- the one in force
+        more_tries = 0,      -- how many tries beyond the first a request may have
+        hash_variable = nil, -- nginx's variable that the picker hashes, if it does
+        sticky = settings.sticky and sticky.new(settings.sticky, context.digest), -- nil: no sessions
+        waiting = nil,       -- the semaphore on which requests wait (phase/limit)
+        changes = 0,         -- raised with each change of who is picked among, and how
+        retry_budget = budget and retry_budget.new(budget, context.workers, context.now), -- nil: none
+    }, mt)
+end
+
+
+local function choose_picker(self, asked)
+    if asked ~= self.picker_asked then
+        local picker, name, err = pickers.make(asked, self.context)
+        self.picker_asked = asked
+        return picker, name, err
+    end
+    return self.picker, self.picker_name, self.picker_error
+end
+
+
+--- The check that is in force with a table: its own, or nginx.conf's.
+function _M:check_with(weight_table)
+    return weight_table.check or self.settings.check
+end
+
+
+--- Put a table in force, with its check and hash key; where it has none,
+-- nginx.conf's apply.
+local function put_in_force(self, weight_table)
+    local key = weight_table.hash_variable or self.settings.hash_variable
+    if not self.picker.wants_key then
+        key = nil
+    end
+    if key ~= self.hash_variable then
+        self.hash_variable, self.changes = key, self.changes + 1
+    end
+    self.table, self.check = weight_table, self:check_with(weight_table)
+end
+
+
+local function total_of(peers)
+    local total = 0
+    for i = 1, #peers do
+        total = total + peers[i].weight
+    end
+    return total
+end
+
+
+--- Forget how slow a peer was whose share of the weights has doubled: its agent knows before any request
+-- that it is whole again. Its latency was learnt while it was not, and a picker that goes by it would send
+-- it nothing that could show the contrary until that has faded. If it is slow after all, two requests tell.
+local function forget_slowness(stats, before, peers, breathe)
+    local share_before, total, total_before = {}, total_of(peers), total_of(before)
+    for i = 1, #before do
+        share_before[before[i].address] = before[i].weight / total_before
+    end
+    for i = 1, #peers do
+        local share = share_before[peers[i].address]
+        if share and peers[i].weight / total >= ABLE_AGAIN * share then
+            stats:forget_latency(peers[i].cell)
+        end
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+end
+
+
+--- Take a table (or the bootstrap list as one) at a rung of the ladder. What
+-- changes no peer restarts no ring. Returns whether anything changed. May call
+-- breathe(): requests meanwhile get the peers of the table before.
+-- @param unhealthy id -> why, for peers that health has taken out
+function _M:take(weight_table, rung, drift, unhealthy, breathe)
+    unhealthy, breathe = unhealthy or NOBODY, breathe or no_pause
+    self.rung = rung
+    local asked = self.settings.picker or weight_table.picker
+    if self.table and weight_table.peers == self.table.peers and drift == self.drift
+       and unhealthy == self.unhealthy and asked == self.picker_asked then
+        put_in_force(self, weight_table) -- a new generation of the same weights
+        return false
+    end
+    if self.table and weight_table.peers ~= self.table.peers then
+        forget_slowness(self.context.stats, self.table.peers, weight_table.peers, breathe)
+    end
+    local peers = ladder.drifted(weight_table.peers, drift, breathe)
+    local eligible, reserve, fail_open = eligible_of(peers, unhealthy)
+    local picker, name, err = choose_picker(self, asked)
+    picker:update(eligible, breathe)
+    if self.sticky then
+        self.sticky:update(peers, eligible, unhealthy, breathe)
+    end
+    self.picker, self.picker_name, self.picker_error = picker, name, err
+    self.eligible, self.reserve, self.fail_open = eligible, reserve, fail_open
+    self.more_tries = math.max(0, math.min(self.settings.retries, #eligible + #reserve - 1))
+    self.drift, self.unhealthy = drift, unhealthy
+    put_in_force(self, weight_table)
+    self.changes = self.changes + 1
+    return true
+end
+
+
+--- Whether a peer has less in flight than max_conns. Of one without a cell nobody knows.
+function _M:has_room(peer)
+    local max_conns = self.settings.max_conns
+    return not max_conns or peer.cell == peer_cells.NONE or self.context.stats:in_flight(peer.cell) < max_conns
+end
+
+
+local function was_tried(peer, tries, from)
+    for i = from, tries.n do
+        -- By address: one server under two ids is still one server.
+        if tries[i].address == peer.address then
+            return true
+        end
+    end
+    return false
+end
+
+
+local function may_have(self, peer, tries, from)
+    return not was_tried(peer, tries, from) and self:has_room(peer)
+end
+
+
+--- Draw by weight among those that have room and are not in tries[from..tries.n]; nil when none is left.
+-- O(peers), for retries and where peers are full only: it leaves the picker's own order undisturbed.
+local function draw(self, peers, tries, from)
+    local total, last = 0, nil
+    for i = 1, #peers do
+        if may_have(self, peers[i], tries, from) then
+            total = total + peers[i].weight
+        end
+    end
+    local ticket = total > 0 and self.context.random(total) or 0
+    for i = 1, total > 0 and #peers or 0 do
+        local peer = peers[i]
+        if may_have(self, peer, tries, from) then
+            last, ticket = peer, ticket - peer.weight
+            if ticket <= 0 then
+                return peer
+            end
+        end
+    end
+    return last -- another worker has filled one meanwhile
+end
+
+
+--- How many peers are not in tries[from..tries.n].
+local function untried(self, tries, from)
+    local n = 0
+    for list = 1, 2 do
+        local peers = list == 1 and self.eligible or self.reserve
+        for i = 1, #peers do
+            n = n + (was_tried(peers[i], tries, from) and 0 or 1)
+        end
+    end
+    return n
+end
+
+
+--- Whether all peers are at max_conns; not when there is none. O(peers) when it is so.
+function _M:full()
+    for list = 1, self.settings.max_conns and 2 or 0 do
+        local peers = list == 1 and self.eligible or self.reserve
+        for i = 1, #peers do
+            if self:has_room(peers[i]) then
+                return false
+            end
+        end
+    end
+    return self.settings.max_conns ~= nil and #self.eligible > 0
+end
+
+
+--- Choose a peer that has room, after the picker has named one that has none.
+local function first_with_room(self, key)
+    for _ = 1, self.hash_variable and 0 or MORE_PICKS do
+        local peer = self.picker:pick(key)
+        if self:has_room(peer) then
+            return peer
+        end
+    end
+    return draw(self, self.eligible, NOBODY_TRIED, 1) or draw(self, self.reserve, NOBODY_TRIED, 1)
+end
+
+
+--- Choose the peer of a request's first try; nil when no peer is eligible.
+-- @param key what a hash picker hashes
+function _M:first(key)
+    local picker = self.picker
+    local peer = picker and picker:pick(key)
+    if peer and self.settings.max_conns and not self:has_room(peer) then
+        return first_with_room(self, key)
+    end
+    return peer
+end
+
+
+--- Choose a peer for a retry: one not in tries[from..tries.n] if there is one.
+function _M:another(tries, from, key)
+    local peer = draw(self, self.eligible, tries, from) or draw(self, self.reserve, tries, from)
+    local spare = tries.n - from + 1 < self.settings.retries + 1 + SPARE_PICKS
+    if not peer and spare and untried(self, tries, from) == 0 then
+        peer = self:first(key)
+    end
+    return peer
+end
+
+
+--- Say in words why no peer was chosen, after tries[from..tries.n]; and with which status to answer, or nil.
+function _M:why_none(tries, from)
+    if not self.table then
+        return "no weight table yet and no bootstrap list"
+    end
+    local peers = self.table.peers
+    if #peers == 0 then
+        return "the weight table has no servers"
+    end
+    if #self.eligible == 0 then
+        local states = {}
+        for i = 1, math.min(#peers, 10) do
+            states[i] = peers[i].id .. " is " .. peers[i].state
+        end
+        return "no server is up: " .. table.concat(states, ", ") .. (#peers > 10 and ", ..." or "")
+    end
+    -- Not looked at anew: what was full a moment ago another worker may have let go of.
+    local full = self.settings.max_conns and untried(self, tries, from) or 0
+    if full > 0 then
+        return "all " .. full .. " servers " .. (tries.n >= from and "that were not tried " or "")
+               .. "have max_conns = " .. self.settings.max_conns .. " requests in flight", 503
+    end
+    return "every server was tried"
+end
+
+
+return _M

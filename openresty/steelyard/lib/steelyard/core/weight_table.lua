@@ -1,0 +1,231 @@
+--- The weight table: the wire format between the controller and nginx.
+--
+-- The producer is protocol/steelyard_protocol/weight_table.py; both ends
+-- are tested on docs/contract/weights.json. A controller publishes each second
+-- and changes little: what a table has in common with the one before is taken
+-- from there and not decoded again. So a table may share peers with the table
+-- before. Pure.
+
+local address = require "steelyard.core.address"
+local check_settings = require "steelyard.core.check_settings"
+local hash_key = require "steelyard.core.hash_key"
+local json = require "steelyard.core.json"
+local no_pause = require("resty.vnswrr").no_pause
+local sort = require "resty.vnswrr.sort"
+local wire = require "steelyard.core.wire"
+
+local STATES = { up = true, drain = true, down = true, backup = true }
+
+-- Published weights sum to about max(1000, 20 k); 10,000 peers make 200,000.
+local MAX_WEIGHT = 1000000
+
+-- No IP:port is longer than 47 characters.
+local MAX_ADDRESS = 128
+
+-- `argument:` and a name of 64.
+local MAX_HASH_KEY = 73
+
+-- A day, and an hour for the clocks: that is a time zone set wrong by one.
+local OLDEST_S = 25 * 3600
+
+-- Rows between two breaths: 0.1 ms when every one is new.
+local ROWS = 20
+
+local NOTHING = {}
+
+local _M = {}
+
+
+--- Check a row; `known` is the peer of the table before in this place, or nil.
+local function peer_of(row, known)
+    if type(row) ~= "table" or row[1] ~= nil then
+        wire.refuse("type", "a peer is not an object")
+    end
+    local same_place = known and row.id == known.id and row.address == known.written_as
+    if same_place and row.weight == known.weight and row.baseline == known.baseline and row.state == known.state then
+        return known
+    end
+    local ip, port
+    if same_place then
+        ip, port = known.ip, known.port
+    else
+        ip, port = address.split(wire.text(row, "address", MAX_ADDRESS))
+        if not ip then
+            wire.refuse("range", port)
+        end
+    end
+    local state = wire.text(row, "state", 128)
+    if not STATES[state] then
+        wire.refuse("range", '"state" is none of up, drain, down, backup')
+    end
+    return {
+        id = wire.name(row, "id"),
+        address = ip .. ":" .. port, ip = ip, port = port, written_as = row.address,
+        weight = wire.integer(row, "weight", 1, MAX_WEIGHT),
+        baseline = wire.integer(row, "baseline", 1, MAX_WEIGHT),
+        state = state,
+    }
+end
+
+
+--- The peers in the order of the text; the list of the table before when nothing changed.
+local function rows_of(rows, before, breathe)
+    local peers, changed = {}, #rows ~= #before
+    for i = 1, #rows do
+        peers[i] = peer_of(rows[i], before[i])
+        changed = changed or peers[i] ~= before[i]
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    return changed and peers or before
+end
+
+
+--- Return the peers in id order, so that all workers agree on ties. The controller writes them so, mostly.
+local function in_id_order(written, breathe)
+    local ids, peers, rises = {}, {}, true
+    for i = 1, #written do
+        ids[i], peers[i] = written[i].id, written[i]
+        rises = rises and (i == 1 or ids[i - 1] < ids[i])
+    end
+    if rises then
+        return written
+    end
+    ids, peers = sort.sorted(ids, peers, breathe)
+    for i = 2, #ids do
+        if ids[i] == ids[i - 1] then
+            wire.refuse("range", "two peers have the same id")
+        end
+    end
+    return peers
+end
+
+
+local function peers_of(document, text, previous, breathe)
+    local rows = wire.field(document, "peers")
+    -- lua-cjson turns {} and [] into the same table; the text tells.
+    if type(rows) ~= "table" or (#rows == 0 and (next(rows) ~= nil or string.find(text, '"peers"%s*:%s*{'))) then
+        wire.refuse("type", '"peers" is not an array')
+    end
+    local written = rows_of(rows, previous.written or {}, breathe)
+    if written == previous.written then
+        return previous.peers, written
+    end
+    return in_id_order(written, breathe), written
+end
+
+
+local function hash_key_of(document)
+    if document.hash_key == nil then
+        return nil
+    end
+    local key = wire.text(document, "hash_key", MAX_HASH_KEY)
+    local variable = hash_key.variable(key)
+    if not variable then
+        wire.refuse("range", '"hash_key" is wrong: ' .. hash_key.REMEDY)
+    end
+    return key, variable
+end
+
+
+local function report_version_of(document)
+    return document.report_version ~= nil and wire.integer(document, "report_version", 1, wire.MAX_INTEGER) or nil
+end
+
+
+local function decoder(text, previous, breathe)
+    local document, list = wire.load_object(text, function()
+        return json.decode_in_slices(text, "peers", breathe, previous.peers_text)
+    end)
+    local peers, written = previous.peers, previous.written
+    if not list or list ~= previous.peers_text then
+        peers, written = peers_of(document, text, previous, breathe)
+    end
+    local key, variable = hash_key_of(document)
+    return {
+        upstream = wire.name(document, "upstream"),
+        term = wire.integer(document, "term", 0, wire.MAX_INTEGER),
+        generation = wire.integer(document, "generation", 0, wire.MAX_INTEGER),
+        issued_at_ms = wire.integer(document, "issued_at_ms", 0, wire.MAX_INTEGER),
+        law = wire.name(document, "law"),
+        picker = wire.name(document, "picker"),
+        peers = peers,
+        -- Where the table has none, nginx.conf's stand.
+        check = check_settings.of_table(document), hash_key = key, hash_variable = variable,
+        -- The latest version of a traffic report that its controller reads; nil: it does not tell.
+        report_version = report_version_of(document),
+        -- Of all that its head has not; nil: it has no head.
+        digest = document.digest ~= nil and wire.name(document, "digest") or nil,
+        -- For the decoding of the next one:
+        written = written, -- the peers in the text's order
+        peers_text = list, -- the text between the brackets; nil when it was not cut into slices
+    }
+end
+
+
+--- Read a weight table from the network: the table, its peers in id order, or
+-- nil and { reason, detail }. Total: never raises.
+-- @param options.breathe  called every 0.1 ms or so of work; may yield
+-- @param options.previous the table before this one. Where no peer changed, `peers` is the same list
+function _M.decode(text, options)
+    options = options or NOTHING
+    return wire.total(decoder, text, options.previous or NOTHING, options.breathe or no_pause)
+end
+
+
+--- Compare two tables (or anything with term and generation): -1, 0 or 1.
+-- Clocks never order tables.
+function _M.compare(a, b)
+    if a.term ~= b.term then
+        return a.term < b.term and -1 or 1
+    end
+    if a.generation ~= b.generation then
+        return a.generation < b.generation and -1 or 1
+    end
+    return 0
+end
+
+
+--- Tell whether two tables have the same effect, whatever their order and law.
+-- @param b decoded with `a` as the one before, or from the same text
+function _M.same(a, b)
+    return a.peers == b.peers and a.picker == b.picker and a.hash_key == b.hash_key
+           and (a.check and a.check.id) == (b.check and b.check.id)
+end
+
+
+--- The replay guard: why the first table of an upstream is refused, { reason, detail }; nil when it is not.
+--
+-- Where a table is served, (term, generation) tells what is older, and no clock is
+-- asked. An nginx that starts with nothing would take any signed table; but one
+-- lies in Memcached for a day at the most (TABLE_TTL_S in the controller's loop),
+-- and a controller's own answer is a tick old. So one that was issued before that
+-- is a recording, or one of the two clocks is wrong.
+--
+-- @param now seconds since 1970, by this machine's clock
+function _M.replayed(first, now)
+    local age_s = now - first.issued_at_ms / 1000
+    if age_s <= OLDEST_S then
+        return nil
+    end
+    return {
+        reason = "replayed",
+        detail = string.format("it was issued %.0f hours ago by this machine's clock, and no table is kept for more "
+                               .. "than 24: an old one is back, or a clock is wrong, here or at the controller: "
+                               .. "set it", age_s / 3600),
+    }
+end
+
+
+--- The table of an upstream for which only a list of addresses is known.
+-- Not on the wire: term and generation are 0 and any published table is later.
+function _M.bootstrap(upstream, peers)
+    return {
+        upstream = upstream, term = 0, generation = 0, issued_at_ms = 0,
+        law = "bootstrap", picker = "vnswrr2", peers = peers,
+    }
+end
+
+
+return _M

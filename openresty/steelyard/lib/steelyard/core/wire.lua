@@ -1,0 +1,164 @@
+--- What every wire format of version 1 shares: keys, names, field checks.
+--
+-- Text in, a value or a refusal out. A decoder that raises lets whoever can
+-- write one Memcached item stop a data plane; so `total` catches what the
+-- checks below throw, and only that: a bug still raises. The Python side is
+-- protocol/steelyard_protocol/wire.py; both ends give the same reason for every
+-- value in docs/contract. Where they differ, and it is harmless: lua-cjson does
+-- not tell 1.0 or 1e2 from a whole number, nor [] from {}, and takes `1.`. Pure.
+
+local json = require "steelyard.core.json"
+
+local VERSION = 1
+
+-- Memcached's default item size; nothing larger can have come from there.
+local MAX_BYTES = 1024 * 1024
+
+-- Integers above this are not exact in a double.
+local MAX_INTEGER = 2 ^ 53
+
+local _M = {
+    VERSION = VERSION, MAX_BYTES = MAX_BYTES, MAX_INTEGER = MAX_INTEGER, null = json.null,
+    UPSTREAMS_KEY = "steelyard:" .. VERSION .. ":upstreams", -- the list of all upstreams
+}
+
+local refusal = {}
+
+
+function _M.traffic_key(upstream, lb)
+    return "steelyard:" .. VERSION .. ":traffic:" .. upstream .. ":" .. lb
+end
+
+
+function _M.weights_key(upstream)
+    return "steelyard:" .. VERSION .. ":weights:" .. upstream
+end
+
+
+function _M.head_key(upstream)
+    return "steelyard:" .. VERSION .. ":head:" .. upstream
+end
+
+
+--- Tell whether a value can name an upstream, a peer or a load balancer.
+function _M.is_name(value)
+    return type(value) == "string" and #value <= 64 and string.find(value, "^%w[%w._-]*$") ~= nil
+end
+
+
+--- Refuse the value that is being decoded; only within `total`.
+function _M.refuse(reason, detail)
+    error(setmetatable({ reason = reason, detail = detail }, refusal), 0)
+end
+
+
+--- Run decoder(...); return its value, or nil and { reason, detail }.
+function _M.total(decoder, ...)
+    local ok, value = pcall(decoder, ...)
+    if ok then
+        return value
+    end
+    if getmetatable(value) ~= refusal then
+        error(value, 0)
+    end
+    return nil, { reason = value.reason, detail = value.detail }
+end
+
+
+local function shown(value)
+    local kind = type(value)
+    if kind == "string" then
+        return string.format("%q", string.sub(value, 1, 60))
+    elseif kind == "table" then
+        return "an object or array"
+    elseif value == json.null then
+        return "null"
+    end
+    return tostring(value)
+end
+
+
+--- Parse an object of wire version 1.
+-- @param decode text -> value; nil and what is wrong; json.decode if left out
+-- @return the object, and what else `decode` returned
+function _M.load_object(text, decode)
+    if #text > MAX_BYTES then
+        _M.refuse("too_large", #text .. " bytes, at most " .. MAX_BYTES .. " are read")
+    end
+    local document, more = (decode or json.decode)(text)
+    if document == nil then
+        _M.refuse("not_json", string.sub(tostring(more), 1, 200))
+    end
+    if type(document) ~= "table" or not string.find(text, "^%s*{") then
+        _M.refuse("not_object", "a JSON value that is not an object")
+    end
+    if document.v == nil then
+        _M.refuse("missing", 'no "v" (the format version)')
+    end
+    if document.v ~= VERSION then
+        _M.refuse("version", "version " .. shown(document.v) .. ", this program reads " .. VERSION)
+    end
+    return document, more
+end
+
+
+--- A field that must be there.
+function _M.field(document, key)
+    local value = document[key]
+    if value == nil then
+        _M.refuse("missing", 'no "' .. key .. '"')
+    end
+    return value
+end
+
+
+--- A field that must be a name.
+function _M.name(document, key)
+    local value = _M.field(document, key)
+    if not _M.is_name(value) then
+        _M.refuse("name", '"' .. key .. '" is ' .. shown(value) .. "; a name is [A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+    end
+    return value
+end
+
+
+--- A field that must be a whole number within bounds.
+function _M.integer(document, key, low, high)
+    local value = _M.field(document, key)
+    if type(value) ~= "number" or value ~= math.floor(value) or value == 1 / 0 or value == -1 / 0 then
+        _M.refuse("type", '"' .. key .. '" is ' .. shown(value) .. ", not a whole number")
+    end
+    if value < low or value > high then
+        _M.refuse("range", string.format('"%s" is %s, outside %d..%d', key, shown(value), low, high))
+    end
+    return value
+end
+
+
+--- A field that must be a number within bounds.
+function _M.number(document, key, low, high)
+    local value = _M.field(document, key)
+    if type(value) ~= "number" then
+        _M.refuse("type", '"' .. key .. '" is ' .. shown(value) .. ", not a number")
+    end
+    if not (value >= low and value <= high) then
+        _M.refuse("range", string.format('"%s" is %s, outside %g..%g', key, shown(value), low, high))
+    end
+    return value
+end
+
+
+--- A field that must be a string of 1..longest bytes.
+function _M.text(document, key, longest)
+    local value = _M.field(document, key)
+    if type(value) ~= "string" then
+        _M.refuse("type", '"' .. key .. '" is ' .. shown(value) .. ", not a string")
+    end
+    if #value == 0 or #value > longest then
+        _M.refuse("range", '"' .. key .. '" has ' .. #value .. " characters, 1.." .. longest .. " are allowed")
+    end
+    return value
+end
+
+
+return _M

@@ -1,0 +1,162 @@
+--- Run the active health checks: ask each peer how it is, and take out peers that fail.
+--
+--   check/<upstream>/<id>/<about>   a peer's state (core/health_check), for as long as it is checked
+--   checked/<upstream>              up to when peers' checks were begun, and by which settings
+--
+-- The settings are nginx.conf's, or the weight table's where it has some, and may
+-- change at any time. Then every peer is due, and a state or mark of other settings
+-- counts for nothing unless they ask the same (`about`, core/check_settings).
+--
+-- A run checks the peers that fell due since the last one, so when it is called
+-- ten times an interval (poll_interval_s), or each second, the checks are spread over it. At most
+-- AT_ONCE wait for an answer at a time. When so many peers are silent that
+-- a run takes longer than the interval, the next begins when it is over: checks
+-- become rarer and never more. A check costs the worker about 0.1 ms, over TLS 0.8 ms.
+
+local grpc_health = require "steelyard.core.grpc_health"
+local health_check = require "steelyard.core.health_check"
+local http_client = require "steelyard.io.http_client"
+local http_message = require "steelyard.core.http_message"
+local peer_health = require "steelyard.io.peer_health"
+
+-- Each lane pauses after a check, and few lanes begin at a time: together that
+-- is at most 10 checks a millisecond, so requests wait for about one.
+local AT_ONCE, TOGETHER = 50, 10
+local BEGIN_PAUSE_S, PAUSE_S = 0.001, 0.005
+
+-- Over TLS, where a check costs eight times as much, at most one a millisecond.
+local TLS_TOGETHER, TLS_PAUSE_S = 1, 0.05
+
+-- States and marks outlast this many intervals without a check, and as long as
+-- a whole cycle takes with 1500 silent peers and a timeout of a second.
+local KEEP_INTERVALS, KEEP_S = 5, 30
+
+local _M = {}
+
+
+--- How often to call `run`: new settings do not wait for an interval of the old ones.
+function _M.poll_interval_s(settings)
+    return math.min(1, math.max(0.1, settings.interval_s / 10))
+end
+
+
+--- Return the peers whose checks are due; from now on they are due an interval later.
+local function due_peers(worker, name, settings, now)
+    local dict, key, interval_s = worker.dict, "checked/" .. name, settings.interval_s
+    local text, id = string.match(dict:get(key) or "", "^(%S+) (.*)$")
+    local from = id == settings.id and tonumber(text) or 0
+    if from > now or from < now - interval_s then
+        from = now - interval_s -- all of them; the first run with these settings, or the clock was set
+    end
+    dict:set(key, string.format("%.3f %s", now, settings.id))
+    local own = ngx.crc32_short(worker.options.lb) / 2 ^ 32
+    local live, due = worker.upstreams[name], {}
+    for _, peer in ipairs(live.table and live.table.peers or {}) do
+        local phase = (own + ngx.crc32_short(peer.id) / 2 ^ 32) % 1
+        if peer.state ~= "down" and health_check.due(phase, from, now, interval_s) then
+            due[#due + 1] = peer
+        end
+    end
+    return due
+end
+
+
+local function check_key(name, peer, settings)
+    return "check/" .. name .. "/" .. peer.id .. "/" .. settings.about
+end
+
+
+local function log(name, peer, words)
+    ngx.log(ngx.NOTICE, "steelyard: upstream ", name, ": ", peer.id, " (", peer.address, ") ", words)
+end
+
+
+local function in_force(worker, name, settings)
+    local live = worker.upstreams[name]
+    local current = live and live.check
+    return current ~= nil and current.id == settings.id
+end
+
+
+--- Ask a peer: its status, or nil and the reason.
+local function ask(peer, settings)
+    local target = {
+        host = peer.ip, port = peer.port, path = settings.path, timeout_ms = settings.timeout_s * 1000,
+        headers = { Host = settings.host or peer.address, ["User-Agent"] = "steelyard-check" },
+        tls = settings.tls and { server_name = settings.server_name, verify = settings.tls_verify },
+    }
+    if settings.grpc_service then
+        return http_client.ask(target, grpc_health.request(settings.grpc_service, target.headers.Host),
+                               grpc_health.judge)
+    end
+    return http_client.ask(target, http_message.request(target, "1.1"), http_message.status)
+end
+
+
+--- Log what a person has to mend, in nginx.conf mostly: once, whichever peer it was found at.
+local function log_remedy(worker, name, settings, why)
+    local remedy = health_check.remedy(why)
+    if remedy and worker.store:outcome_changed("!check/" .. name .. "/" .. why, settings.id) then
+        ngx.log(ngx.ERR, "steelyard: upstream ", name, ": checks fail (", why, "): ", remedy)
+    end
+end
+
+
+local function check_one(worker, name, peer, settings)
+    local status, err = ask(peer, settings)
+    if not in_force(worker, name, settings) then
+        return -- the answer came too late
+    end
+    local ok, why = health_check.verdict(status, err, settings)
+    if not ok then
+        log_remedy(worker, name, settings, why)
+    end
+    local key, keep_s = check_key(name, peer, settings), KEEP_INTERVALS * settings.interval_s + KEEP_S
+    local kind = peer_health.check_kind(settings)
+    local state, changed = health_check.step(health_check.read(worker.dict:get(key), peer.address), ok, settings)
+    worker.dict:set(key, health_check.write(state, peer.address), keep_s)
+    if state.up then
+        worker.health:clear(name, peer, kind)
+        if changed then
+            log(name, peer, "rises: its checks succeed")
+        end
+    elseif worker.health:mark(name, peer, kind, why or "its checks failed", keep_s) then
+        log(name, peer, "falls: " .. (why or "its checks failed"))
+    else
+        worker.health:prolong(name, peer, kind, why, keep_s)
+    end
+end
+
+
+--- Check the peers whose checks are due, if there is a check; returns when each has answered or timed out.
+function _M.run(worker, name, now)
+    local settings = worker.upstreams[name].check
+    if not settings then
+        return -- it was removed since the timer was set
+    end
+    local due, at = due_peers(worker, name, settings, now), 0
+    local together, pause_s = settings.tls and TLS_TOGETHER or TOGETHER, settings.tls and TLS_PAUSE_S or PAUSE_S
+    local function lane()
+        while at < #due and in_force(worker, name, settings) and not ngx.worker.exiting() do
+            at = at + 1
+            check_one(worker, name, due[at], settings)
+            ngx.sleep(pause_s)
+        end
+    end
+    local lanes = {}
+    for i = 1, math.min(AT_ONCE, #due) do
+        lanes[i] = ngx.thread.spawn(lane)
+        if i % together == 0 then
+            ngx.sleep(BEGIN_PAUSE_S)
+        end
+    end
+    for i = 1, #lanes do
+        local ok, err = ngx.thread.wait(lanes[i])
+        if not ok then
+            ngx.log(ngx.ERR, "steelyard: upstream ", name, ": a check failed: ", err)
+        end
+    end
+end
+
+
+return _M

@@ -1,0 +1,167 @@
+--- One small request over a cosocket, for timers: health checks, and the controller's API.
+--
+-- `get` asks in HTTP/1.0, so the body ends by its length or with the connection,
+-- and never comes in chunks. `ask` sends any request and reads until somebody can
+-- judge what came. Total, because the other end may be broken or hostile: whatever
+-- comes gives an answer or nil and the reason, within `timeout_ms` over everything
+-- (connect, TLS, send and read: a server that drips its bytes gains nothing) and
+-- within MAX_HEAD + CHUNK + `max_bytes` of memory.
+--
+-- nginx logs each failed connect and handshake by itself unless `lua_socket_log_errors off;`.
+
+local http_message = require "steelyard.core.http_message"
+
+-- Several times what any status page or API of ours sends.
+local MAX_HEAD = 8192
+local MAX_BODY = 65536
+
+-- Read at most so much at a time.
+local CHUNK = 8192
+
+local _M = {}
+
+
+--- What is left of a number of milliseconds, less at each call. Steps of the
+-- clock only: set back, it gives one step for free and not an hour.
+local function countdown(total_ms)
+    local left_ms, before = total_ms, ngx.now()
+    return function()
+        local now = ngx.now()
+        left_ms = left_ms - math.max(0, now - before) * 1000
+        before = now
+        return left_ms
+    end
+end
+
+
+--- Give the next step what is left of the time; false when nothing is.
+local function in_time(connection, left_ms)
+    local wait_ms = left_ms()
+    if wait_ms < 1 then
+        return false
+    end
+    connection:settimeout(wait_ms)
+    return true
+end
+
+
+--- Read what has come; nil and the reason when nothing more does ("closed": the end).
+local function read(connection, left_ms)
+    if not in_time(connection, left_ms) then
+        return nil, "timeout"
+    end
+    return connection:receiveany(CHUNK)
+end
+
+
+--- Read until `judge` knows: its value, or nil and the reason.
+-- @param judge text -> value, or nil and the reason, or nothing while bytes are missing
+local function read_until(connection, judge, left_ms)
+    local text = ""
+    while true do
+        local value, more = judge(text)
+        if value ~= nil or more then
+            return value, more
+        elseif #text > MAX_HEAD then
+            return nil, "more than " .. MAX_HEAD .. " bytes of headers"
+        end
+        local chunk, err = read(connection, left_ms)
+        if not chunk then
+            return nil, err == "closed" and "closed without an answer" or err
+        end
+        text = text .. chunk
+    end
+end
+
+
+--- Read the body, of which some came with the head.
+local function read_body(connection, answer, target, left_ms)
+    local length, bad = http_message.length(answer)
+    if bad then
+        return nil, bad
+    end
+    local most, chunks, size = target.max_bytes or MAX_BODY, { answer.begun }, #answer.begun
+    while size < (length or 1 / 0) and size <= most do
+        local chunk, err = read(connection, left_ms)
+        if not chunk then
+            if err == "closed" and not length then
+                break
+            end
+            return nil, err == "closed" and "closed in the middle of the body" or err
+        end
+        chunks[#chunks + 1], size = chunk, size + #chunk
+    end
+    if (length or size) > most then
+        return nil, "more than " .. most .. " bytes of body"
+    end
+    return string.sub(table.concat(chunks), 1, length or size)
+end
+
+
+--- Connect and send; nil and the reason when the other end does not take it.
+local function send(connection, target, request, left_ms)
+    connection:settimeout(target.timeout_ms)
+    local ok, err = connection:connect(target.host, target.port)
+    if ok and target.tls then
+        if not in_time(connection, left_ms) then
+            return nil, "timeout"
+        end
+        ok, err = connection:sslhandshake(false, target.tls.server_name, target.tls.verify)
+        err = ok and err or "TLS: " .. tostring(err)
+    end
+    if not ok then
+        return nil, err
+    elseif not in_time(connection, left_ms) then
+        return nil, "timeout"
+    end
+    return connection:send(request)
+end
+
+
+--- Read an answer to HTTP/1.0: { status, headers, body }.
+local function read_answer(connection, target, left_ms)
+    local answer, err = read_until(connection, http_message.head, left_ms)
+    if not answer then
+        return nil, err
+    end
+    answer.body, err = read_body(connection, answer, target, left_ms)
+    return answer.body and answer, err
+end
+
+
+local function exchange(target, request, receive)
+    local connection, left_ms = ngx.socket.tcp(), countdown(target.timeout_ms)
+    local answer, err = send(connection, target, request, left_ms)
+    if answer then
+        answer, err = receive(connection, left_ms)
+    end
+    connection:close()
+    return answer, err
+end
+
+
+--- GET something whole.
+-- @param target host (IPv6 in brackets), port, path, timeout_ms; and if need be
+--   headers (`Host` is host:port otherwise) and max_bytes of body
+-- @return { status, headers by lower-case name, body }; nil and the reason
+function _M.get(target)
+    return exchange(target, http_message.request(target, "1.0"), function(connection, left_ms)
+        return read_answer(connection, target, left_ms)
+    end)
+end
+
+
+--- Send any request, and read no more of the answer than `judge` needs.
+-- @param target host (IPv6 in brackets), port, timeout_ms; and for TLS `tls`: { server_name, verify }, where
+--   server_name is for SNI and, if `verify`, what the certificate has to be for; by a CA in
+--   `lua_ssl_trusted_certificate` of http {}
+-- @param judge  text that came -> value, or nil and the reason, or nothing while bytes are missing
+-- @return the value; nil and the reason
+function _M.ask(target, request, judge)
+    return exchange(target, request, function(connection, left_ms)
+        return read_until(connection, judge, left_ms)
+    end)
+end
+
+
+return _M

@@ -1,0 +1,185 @@
+--- The job lock: of all workers one does a job, once an interval.
+--
+-- The time that the job is next due stands in the shared dict, and `add` of a
+-- lock with a TTL decides between two workers that both see it pass. A lock has its
+-- taker's number, and who has it prolongs it while the job lasts. A worker that is
+-- killed in the job, or stands still, leaves a lock that expires; the job is then
+-- done by another at most LOCK_S late, and what comes of the first after all neither
+-- takes the lock from the second nor says when the job is next due.
+--
+-- nginx runs 256 timers at a time (lua_max_running_timers) and drops what is due beyond. So the jobs that there
+-- are once an upstream, and that may wait for a peer, share a timer: all that a worker takes in one look.
+
+local clock = require "steelyard.io.clock"
+local clock_phase = require "steelyard.core.clock_phase"
+local timers = require "steelyard.io.timers"
+
+local LOCK_S = 2
+
+-- As often as a worker looks: a job that is due before it looks again is taken now, and begun in time.
+local AHEAD_S = 0.1
+
+-- Of the jobs that share timers so many are under way in a worker at a time; each has a timer of its own at the worst.
+local TOGETHER = 200
+
+local _M = {}
+
+local held = {} -- job -> { number, begun } of this worker's lock
+local look_at = {} -- job -> when to look for it again, of jobs that share timers: a look for each at each tick costs
+local together = 0 -- how many of those are under way
+
+
+local function is_ours(dict, job, lock)
+    return dict:get("turn/" .. job) == lock.number
+end
+
+
+--- Forget this worker's lock; gives it back if it is still its own.
+local function let_go(dict, job, lock)
+    if is_ours(dict, job, lock) then
+        dict:delete("turn/" .. job)
+    end
+    if held[job] == lock then
+        held[job] = nil
+    end
+end
+
+
+--- Prolong the lock of a job that is under way. One that should have begun long ago is given up.
+local function look_after(dict, job, lock)
+    if is_ours(dict, job, lock) then
+        if lock.begun then
+            dict:expire("turn/" .. job, LOCK_S)
+        end
+    elseif not lock.begun then
+        held[job] = nil
+        timers.failed(dict, "the one for " .. job .. " was not run in time")
+    end
+end
+
+
+--- Take the lock if the job is due and nobody else has it; return it and in how many seconds the job is to
+-- begin, or nil and in how many seconds to look again, where that is known. A job that is due much more than an
+-- interval from now is due at once: the clock was set back.
+local function take(dict, job, interval_s, now)
+    local wait_s = (dict:get("due/" .. job) or 0) - now
+    if wait_s > interval_s * 1.6 then
+        wait_s = 0
+    end
+    if wait_s > AHEAD_S then
+        return nil, wait_s - AHEAD_S
+    elseif dict:get("turn/" .. job) then
+        return nil
+    end
+    local lock = { number = dict:incr("turns", 1, 0), begun = false }
+    if not lock.number or not dict:add("turn/" .. job, lock.number, LOCK_S) then
+        return nil
+    end
+    held[job] = lock
+    return lock, math.max(0, wait_s)
+end
+
+
+--- Say when the job is due again: an interval after it was due, so that lateness does not add up, unless it
+-- is later than that already. One with an instant is due again at the next one of the common phase.
+local function set_due(dict, job, interval_s, instant_s, now)
+    local due
+    if instant_s then
+        due = clock_phase.after(now, interval_s, instant_s)
+    else
+        due = (dict:get("due/" .. job) or 0) + interval_s
+        due = math.min(math.max(due, now + interval_s / 2), now + interval_s)
+    end
+    dict:set("due/" .. job, due)
+end
+
+
+--- Do the work of a lock that is still this worker's.
+local function begin(dict, job, lock, interval_s, instant_s, work, about)
+    lock.begun = true
+    local ok, err = pcall(work, about)
+    if not ok then
+        ngx.log(ngx.ERR, "steelyard: ", job, " failed: ", err)
+    end
+    if is_ours(dict, job, lock) then
+        set_due(dict, job, interval_s, instant_s, ngx.now())
+    end
+    let_go(dict, job, lock)
+end
+
+
+--- Do work() in a timer of its own if the job is due and no other worker has it. Call it every AHEAD_S or so.
+-- @param instant_s of the common phase (core/clock_phase); nil: at any
+function _M.run(dict, job, interval_s, instant_s, work)
+    if held[job] then
+        return look_after(dict, job, held[job])
+    end
+    local lock, wait_s = take(dict, job, interval_s, ngx.now())
+    if not lock then
+        return
+    end
+    local is_set = timers.at(dict, wait_s, function(premature)
+        if premature or not is_ours(dict, job, lock) then
+            return let_go(dict, job, lock) -- this worker leaves, or was late: the job is still due, to another
+        end
+        begin(dict, job, lock, interval_s, instant_s, work)
+    end)
+    if not is_set then
+        let_go(dict, job, lock) -- the next look tries again
+    end
+end
+
+
+--- Add the job work(about) to `taken` if it is due and no other worker has it; for run_together. Call it every
+-- AHEAD_S or so.
+-- @return false when this worker can take no more at present
+function _M.take_together(dict, taken, job, interval_s, work, about)
+    if held[job] then
+        look_after(dict, job, held[job])
+        return true
+    end
+    local now, at = ngx.now(), look_at[job]
+    if at and now < at and at <= now + interval_s then -- else the clock was set back, or the interval is another
+        return true
+    end
+    if together >= TOGETHER then
+        return false
+    end
+    local lock, wait_s = take(dict, job, interval_s, now)
+    look_at[job] = not lock and wait_s and now + wait_s or nil
+    if lock then
+        together = together + 1
+        taken[#taken + 1] = { job = job, lock = lock, interval_s = interval_s, work = work, about = about }
+    end
+    return true
+end
+
+
+local function begin_together(premature, dict, taken)
+    local breathe = clock.breather()
+    for i = 1, #taken do
+        local one = taken[i]
+        if premature or not is_ours(dict, one.job, one.lock) then
+            let_go(dict, one.job, one.lock)
+            together = together - 1
+        else
+            -- A thread of its own, so that no upstream waits for the servers of another.
+            ngx.thread.spawn(function()
+                begin(dict, one.job, one.lock, one.interval_s, nil, one.work, one.about)
+                together = together - 1
+            end)
+            breathe()
+        end
+    end
+end
+
+
+--- Do the work of all jobs that were taken, in one timer.
+function _M.run_together(dict, taken)
+    if #taken > 0 and not timers.at(dict, 0, begin_together, dict, taken) then
+        begin_together(true, dict, taken)
+    end
+end
+
+
+return _M

@@ -1,0 +1,107 @@
+--- Fetch the list of upstreams from Memcached, for the option `any_upstream`, and publish it to all workers.
+--
+-- It stands in the table store, under a name that no upstream can have: signature, format, order and
+-- the guard against recordings are as of a table. A list that cannot be read, or is refused, leaves the last
+-- one where it is. With `state_dir` a copy is kept on disk, for a start while Memcached is away.
+
+local clock = require "steelyard.io.clock"
+local memcached_client = require "steelyard.io.memcached_client"
+local no_pause = require("resty.vnswrr").no_pause
+local saved_tables = require "steelyard.io.saved_tables"
+local signature = require "steelyard.io.signature"
+local upstream_list = require "steelyard.core.upstream_list"
+local weight_table = require "steelyard.core.weight_table"
+local wire = require "steelyard.core.wire"
+
+local NAME = "!upstreams"
+
+local _M = { NAME = NAME }
+
+local taken -- the last value that was not refused, in this worker: the same one is not opened again
+
+
+local function accept(options, store, value, source, breathe)
+    local text, refused = signature.open_with_any(options.keys.tables, value, breathe)
+    local listed
+    if text then
+        listed, refused = upstream_list.decode(text)
+    end
+    if not listed then
+        return nil, refused
+    end
+    local served = store:order(NAME)
+    local replayed = options.key and not served and source ~= store.SAVED and weight_table.replayed(listed, ngx.now())
+    if replayed then
+        return nil, replayed
+    end
+    local order = served and weight_table.compare(listed, served) or 1
+    if order < 0 then
+        return nil, {
+            reason = "older",
+            detail = string.format("term %.0f generation %.0f is before the one in use (term %.0f generation %.0f)",
+                                   listed.term, listed.generation, served.term, served.generation)
+                     .. (store:from_disk(NAME) and "; that is the saved one: if the controller began anew, remove "
+                         .. saved_tables.list_path(options) .. " and restart nginx" or ""),
+        }
+    elseif order == 0 then
+        return false
+    end
+    local ok, err = store:publish(NAME, text, listed, source, clock.monotonic())
+    if not ok then
+        return nil, { reason = "too_large", detail = "the shared dict says: " .. err .. "; make it larger" }
+    end
+    return true
+end
+
+
+--- Read the list; what is new is published.
+function _M.run(options, store, breathe)
+    local found, server = memcached_client.get_all(options.memcached, { wire.UPSTREAMS_KEY }, breathe)
+    if not found then
+        return -- the fetch of tables says so
+    end
+    local value = found[wire.UPSTREAMS_KEY]
+    if not value then
+        if store:outcome_changed(NAME, "absent") then
+            ngx.log(ngx.NOTICE, "steelyard: no list of upstreams in Memcached; what is known of them stays")
+        end
+        return
+    end
+    if value == taken then
+        return
+    end
+    local new, refused = accept(options, store, value, "memcached " .. server, breathe)
+    taken = not refused and value or nil
+    if refused then
+        store:count_refused(NAME, refused.reason, refused.detail)
+    end
+    if store:outcome_changed(NAME, refused and refused.reason or "ok") then
+        if refused then
+            ngx.log(ngx.WARN, "steelyard: the list of upstreams of memcached ", server, " is refused (",
+                    refused.reason, "): ", refused.detail, "; the last one holds")
+        else
+            ngx.log(ngx.NOTICE, "steelyard: list of upstreams taken from memcached ", server)
+        end
+    end
+    if new then
+        saved_tables.write_list(options, store, store:table_text(NAME))
+    end
+end
+
+
+--- At the start of a worker: begin with the list on disk, where there is none yet.
+function _M.restore(options, store)
+    local value = not store:table_text(NAME) and saved_tables.read_list(options)
+    local new, refused
+    if value then
+        new, refused = accept(options, store, value, store.SAVED, no_pause)
+    end
+    if refused and store:outcome_changed(NAME .. "/saved", refused.reason) then
+        ngx.log(ngx.WARN, "steelyard: the saved list of upstreams is refused (", refused.reason, "): ", refused.detail)
+    elseif new and store:outcome_changed(NAME .. "/saved", "ok") then
+        ngx.log(ngx.NOTICE, "steelyard: begins with the saved list of upstreams")
+    end
+end
+
+
+return _M

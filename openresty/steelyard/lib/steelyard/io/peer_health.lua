@@ -1,0 +1,244 @@
+--- Passive and active health, shared by all workers: marks in the shared dict say which peers are out.
+--
+--   out/<upstream>/<id>/<kind>   a mark: "<until>\n<address>\n<why>", until by the monotonic clock
+--   fails/<upstream>/<id>/<address>   tries without an answer, within fail_timeout_s
+--   health/<upstream>            raised at each change; workers compare it
+--   health/<upstream>/<n>        the id that change n was about, for JOURNAL_S
+--
+-- Kinds: `fails` (max_fails), `ejected` (core/outlier_detection), and `check/<about>` of
+-- active checks, whose marks count only while a check that asks the same is in force.
+-- Marks are by id and note the address, so a peer that moves begins anew, and
+-- one that changes its place in the table keeps its mark. Each has a TTL, so
+-- nothing is left of a peer that leaves, nor of checks that are no longer run; but
+-- TTLs count by the time of day, which may be set back, so a mark tells its end too.
+--
+-- A worker looks at no peer when nothing changed, and then only at those that
+-- the journal names and those that were out before. When it is new, or the
+-- journal was too short for it, it looks at all.
+
+local clock = require "steelyard.io.clock"
+
+-- In the order in which status names a peer's trouble; a check's comes first.
+local KINDS = { "ejected", "fails" }
+
+-- Workers look ten times a second; one that was away for longer looks at all peers.
+local JOURNAL_S = 60
+
+-- Peers between two breaths; where their marks are read, about 4 us each.
+local BREATH, BREATH_READING = 100, 30
+
+local NOBODY = {}
+
+local _M = {}
+local mt = { __index = _M }
+
+
+--- Forget an upstream that is no longer served; its marks end by themselves.
+function _M:forget(upstream)
+    self.seen[upstream] = nil
+    self.dict:delete("health/" .. upstream)
+end
+
+
+--- Open the marks in a lua_shared_dict.
+function _M.new(dict)
+    return setmetatable({ dict = dict, seen = {} }, mt)
+end
+
+
+--- The kind of an active check's marks.
+-- @param settings core/check_settings
+function _M.check_kind(settings)
+    return "check/" .. settings.about
+end
+
+
+local function mark_key(upstream, id, kind)
+    return "out/" .. upstream .. "/" .. id .. "/" .. kind
+end
+
+
+--- Tell all workers, after the mark itself was written.
+local function changed(self, upstream, id)
+    local number = self.dict:incr("health/" .. upstream, 1, 0)
+    if number then
+        -- A worker that comes in between finds no entry, and looks at all peers.
+        self.dict:set("health/" .. upstream .. "/" .. number, id, JOURNAL_S)
+    end
+end
+
+
+--- A number that changes whenever a mark comes, or is taken away before its time.
+function _M:version(upstream)
+    return self.dict:get("health/" .. upstream) or 0
+end
+
+
+local function packed(address, why, ttl_s)
+    return string.format("%.3f\n%s\n%s", clock.monotonic() + ttl_s, address, why)
+end
+
+
+--- The mark under a key: { address, reason, until_s }; nil when there is none, or it is over.
+local function mark_at(dict, key)
+    local until_s, address, why = string.match(dict:get(key) or "", "^([^\n]*)\n([^\n]*)\n(.*)$")
+    until_s = tonumber(until_s)
+    if until_s and until_s > clock.monotonic() then
+        return { address = address, reason = why, until_s = until_s }
+    end
+end
+
+
+--- Take a peer out for `ttl_s`; return false when it was out for this reason already.
+-- A mark that stands is left as it is.
+function _M:mark(upstream, peer, kind, why, ttl_s)
+    local key, value = mark_key(upstream, peer.id, kind), packed(peer.address, why, ttl_s)
+    -- `add` decides between two workers, so that one of them writes the log.
+    if not self.dict:add(key, value, ttl_s) then
+        local standing = mark_at(self.dict, key)
+        if standing and standing.address == peer.address then
+            return false
+        end
+        self.dict:set(key, value, ttl_s)
+    end
+    changed(self, upstream, peer.id)
+    return true
+end
+
+
+--- Let a standing mark last `ttl_s` from now, for the reason that there is today.
+-- @param why nil: none, it is on its way back
+function _M:prolong(upstream, peer, kind, why, ttl_s)
+    local key = mark_key(upstream, peer.id, kind)
+    local standing = mark_at(self.dict, key)
+    if not standing then
+        return
+    end
+    why = why or standing.reason
+    self.dict:set(key, packed(standing.address, why, ttl_s), ttl_s)
+    if why ~= standing.reason then
+        changed(self, upstream, peer.id)
+    end
+end
+
+
+--- Remove a mark; return whether there was one.
+function _M:clear(upstream, peer, kind)
+    local key = mark_key(upstream, peer.id, kind)
+    if not self.dict:get(key) then
+        return false
+    end
+    self.dict:delete(key)
+    changed(self, upstream, peer.id)
+    return true
+end
+
+
+--- Count a try that got no answer at all; at max_fails within fail_timeout_s the
+-- peer is out for as long, and then counted anew. Tells whether this took it out.
+-- @param settings max_fails (0: never), fail_timeout_s
+function _M:failed(upstream, peer, settings)
+    local most, timeout_s = settings.max_fails, settings.fail_timeout_s
+    if most == 0 then
+        return false
+    end
+    local key = "fails/" .. upstream .. "/" .. peer.id .. "/" .. peer.address
+    local fails = self.dict:incr(key, 1, 0, timeout_s)
+    if not fails or fails < most then
+        return false
+    end
+    self.dict:delete(key)
+    local why = most == 1 and "a try got no answer" or most .. " tries got no answer"
+    if not self:mark(upstream, peer, "fails", why, timeout_s) then
+        return false -- it was in flight when the peer was taken out
+    end
+    ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": ", peer.id, " (", peer.address, ") is out for ",
+            timeout_s, " s: ", why)
+    return true
+end
+
+
+--- The ids that may have a mark: those that had one when this worker last
+-- looked, and those that changed since; all when that is not known.
+local function suspects(self, upstream, version, peers, check_kind, breathe)
+    local before, ids = self.seen[upstream], {}
+    local known = before and before.check_kind == check_kind and version - before.version <= #peers
+    for number = known and before.version + 1 or 1, known and version or 0 do
+        local id = self.dict:get("health/" .. upstream .. "/" .. number)
+        if not id then
+            known = false
+            break
+        end
+        ids[id] = true
+    end
+    if known then
+        for id in pairs(before.marked) do
+            ids[id] = true
+        end
+        return ids
+    end
+    for i = 1, version > 0 and #peers or 0 do
+        ids[peers[i].id] = true
+        if i % BREATH == 0 then
+            breathe()
+        end
+    end
+    return ids
+end
+
+
+--- The marks of one peer, or nil.
+local function marks_of(self, upstream, id, check_kind)
+    local marks
+    for i = check_kind and 0 or 1, #KINDS do
+        local mark = mark_at(self.dict, mark_key(upstream, id, KINDS[i] or check_kind))
+        if mark then
+            mark.kind = KINDS[i] or "check"
+            marks = marks or {}
+            marks[#marks + 1] = mark
+        end
+    end
+    return marks
+end
+
+
+--- The peers that are out: id -> { kind, reason, until_s }, and when the first
+-- mark ends (nil: none will), both by the monotonic clock. until_s is nil where a check decides.
+-- @param check   the check that is in force (core/check_settings), or nil
+-- @param breathe called now and then; requests may be served meanwhile
+function _M:unhealthy(upstream, peers, check, breathe)
+    local version, check_kind = self:version(upstream), check and _M.check_kind(check)
+    local ids = suspects(self, upstream, version, peers, check_kind, breathe)
+    local marked, looked = {}, 0
+    for id in pairs(ids) do
+        marked[id] = marks_of(self, upstream, id, check_kind)
+        looked = looked + 1
+        if looked % BREATH_READING == 0 then
+            breathe()
+        end
+    end
+    self.seen[upstream] = { version = version, marked = marked, check_kind = check_kind }
+    if next(marked) == nil then
+        return NOBODY, nil
+    end
+    local out, next_change_s = {}, nil
+    for i = 1, #peers do
+        local peer = peers[i]
+        for _, mark in ipairs(marked[peer.id] or NOBODY) do
+            if mark.address == peer.address then
+                out[peer.id] = out[peer.id] or {
+                    kind = mark.kind, reason = mark.reason,
+                    until_s = mark.kind ~= "check" and mark.until_s or nil,
+                }
+                next_change_s = math.min(next_change_s or mark.until_s, mark.until_s)
+            end
+        end
+        if i % BREATH == 0 then
+            breathe()
+        end
+    end
+    return out, next_change_s
+end
+
+
+return _M

@@ -1,0 +1,172 @@
+--- The copy of each table on disk, for an nginx that starts while Memcached and the controllers are down;
+-- and with the option `any_upstream` that of the list of upstreams.
+--
+-- `<state_dir>/<upstream>.weights` holds the value as Memcached would, signature
+-- and all, and is accepted like one. It is written to a file beside it and renamed,
+-- so that a reader finds the old one or the new one; there is no fsync, because
+-- what a power failure leaves is at worst refused. Files block, but only for the
+-- page cache: 1 MB takes 1 ms. So a table is saved when its peers changed, and
+-- once in SAVE_S; what was skipped is saved later. Where tables are signed it is
+-- saved at each generation, likewise once in SAVE_S: the file then also tells an
+-- nginx that starts which tables are old, to within SAVE_S and a fetch.
+
+-- luacheck: read globals os (rename and remove)
+
+local no_pause = require("resty.vnswrr").no_pause
+local signature = require "steelyard.io.signature"
+local table_acceptance = require "steelyard.io.table_acceptance"
+local wire = require "steelyard.core.wire"
+
+local SAVE_S = 5
+
+-- A signature and its dot come before the text; one byte more is too much.
+local MAX_FILE_BYTES = wire.MAX_BYTES + 65 + 1
+
+local _M = {}
+
+
+--- The file of an upstream's table; nil without the option `state_dir`.
+-- Names of upstreams begin with a letter or digit and have no slash.
+function _M.path(options, upstream)
+    return options.state_dir and options.state_dir .. "/" .. upstream .. ".weights"
+end
+
+
+local function write(path, value)
+    local beside = path .. "." .. ngx.worker.pid()
+    local file, err = io.open(beside, "wb")
+    if not file then
+        return nil, err
+    end
+    local ok
+    ok, err = file:write(value)
+    -- What did not fit is only told when the file is closed.
+    local closed, close_err = file:close()
+    ok, err = ok and closed, err or close_err
+    if ok then
+        ok, err = os.rename(beside, path)
+    end
+    if not ok then
+        os.remove(beside)
+    end
+    return ok, err
+end
+
+
+local function note(options, store, err)
+    -- Without the file, which differs from worker to worker.
+    err = err and string.match(err, ": ([^:]+)$") or err
+    if not store:saved_error_changed(err) then
+        return
+    end
+    if err then
+        ngx.log(ngx.ERR, "steelyard: weight tables are not saved (", err, "): nginx's workers must be able to write "
+                .. "to the option `state_dir`, ", options.state_dir)
+    else
+        ngx.log(ngx.NOTICE, "steelyard: weight tables are saved again")
+    end
+end
+
+
+--- Save an upstream's table if the one on disk has other peers, and it is time.
+function _M.keep(options, store, upstream, now, breathe)
+    local path = _M.path(options, upstream)
+    if not path or not store:is_unsaved(upstream) then
+        return
+    end
+    local key = "saved_at/" .. upstream
+    if math.abs(now - (store.dict:get(key) or 0)) < SAVE_S then
+        return
+    end
+    store.dict:set(key, now)
+    store:set_unsaved(upstream, false) -- before the text is read: a newer one will set it again
+    local text = store:table_text(upstream)
+    if not text then
+        return
+    end
+    local ok, err = write(path, signature.sign(options.keys.saved, text, breathe))
+    if not ok then
+        store:set_unsaved(upstream, true)
+    end
+    note(options, store, not ok and tostring(err) or nil)
+end
+
+
+--- The text of a file, or nil.
+local function read(path)
+    local file = io.open(path, "rb")
+    local value = file and file:read(MAX_FILE_BYTES)
+    if file then
+        file:close()
+    end
+    return value
+end
+
+
+--- Remove the copy of an upstream that is no longer served.
+function _M.forget(options, upstream)
+    local path = _M.path(options, upstream)
+    if path then
+        os.remove(path)
+    end
+end
+
+
+--- The file of the list of upstreams, which no table's is; nil without the option `state_dir`.
+function _M.list_path(options)
+    return options.state_dir and options.state_dir .. "/upstreams.list"
+end
+
+
+--- Save the list of upstreams.
+function _M.write_list(options, store, text)
+    if options.state_dir then
+        local ok, err = write(_M.list_path(options), signature.sign(options.keys.saved, text))
+        note(options, store, not ok and tostring(err) or nil)
+    end
+end
+
+
+--- The saved list of upstreams, signature and all; nil when there is none.
+function _M.read_list(options)
+    return options.state_dir and read(_M.list_path(options))
+end
+
+
+local function restore(options, store, upstream, path)
+    local value = read(path)
+    if not value then
+        return -- there is none yet, or it cannot be read: nothing to start from
+    end
+    local source = { name = store.SAVED, from_disk = true }
+    local taken, refused = table_acceptance.accept(options, store, upstream, value, source, no_pause)
+    if refused and store:outcome_changed(upstream .. "/saved", refused.reason) then
+        ngx.log(ngx.WARN, "steelyard: upstream ", upstream, ": the saved table in ", path, " is refused (",
+                refused.reason, "): ", refused.detail)
+    elseif taken then
+        ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": begins with the table saved in ", path)
+    end
+end
+
+
+--- At the start of a worker: load the saved tables of upstreams that have none yet,
+-- and try whether `state_dir` can be written, so that it is logged now.
+function _M.restore(options, store)
+    if not options.state_dir then
+        return
+    end
+    local probe = options.state_dir .. "/.steelyard"
+    local ok, err = write(probe, "")
+    if ok then
+        os.remove(probe)
+    end
+    note(options, store, not ok and tostring(err) or nil)
+    for _, upstream in ipairs(options.names) do
+        if not store:table_text(upstream) then
+            restore(options, store, upstream, _M.path(options, upstream))
+        end
+    end
+end
+
+
+return _M

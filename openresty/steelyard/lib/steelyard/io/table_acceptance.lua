@@ -1,0 +1,163 @@
+--- Accept a weight table, wherever it comes from, and publish it to all workers if it is good and new.
+--
+-- Signature, then format, then the upstream's name, then the order (term,
+-- generation); where tables are signed, the age of the first of all. What is
+-- refused is counted, shown and logged once; the last table stays in use. A source
+-- has the same value for many fetches: it is checked and decoded once.
+--
+-- A head (core/table_head) does for a table that differs from the one in use in order, time and weights alone.
+-- Every rule above holds for it; where it does not fit the table in use, the table has to be read.
+
+local clock = require "steelyard.io.clock"
+local signature = require "steelyard.io.signature"
+local table_head = require "steelyard.core.table_head"
+local weight_table = require "steelyard.core.weight_table"
+
+local _M = {}
+
+
+-- Source and upstream -> the last value, and what it was opened to; of this worker.
+local opened = {}
+
+
+local function decode_table(store, upstream, text, breathe)
+    return weight_table.decode(text, { breathe = breathe, previous = store:table(upstream, breathe) })
+end
+
+
+local function open(options, upstream, value, decode, breathe)
+    local text, refused = signature.open_with_any(options.keys.tables, value, breathe)
+    if not text then
+        return nil, refused
+    end
+    local fetched
+    fetched, refused = decode(text)
+    if fetched and fetched.upstream ~= upstream then
+        return nil, { reason = "upstream", detail = "it is the table of " .. fetched.upstream }
+    end
+    return fetched and { table = fetched, text = text }, refused
+end
+
+
+local function open_once(options, upstream, value, from, decode, breathe)
+    local last = opened[from .. "/" .. upstream]
+    if not last or last.value ~= value then
+        local good, refused = open(options, upstream, value, decode, breathe)
+        last = { value = value, good = good, refused = refused }
+        opened[from .. "/" .. upstream] = last
+    end
+    return last.good, last.refused
+end
+
+
+--- Forget the last values of an upstream that is no longer served.
+function _M.forget(upstream)
+    for key in pairs(opened) do
+        if string.sub(key, -#upstream - 1) == "/" .. upstream then
+            opened[key] = nil
+        end
+    end
+end
+
+
+--- The refusal of a table that is older than the one in use, with the remedy.
+local function older(store, upstream, fetched, served, source)
+    local detail = string.format("term %.0f generation %.0f is before what is served (term %.0f generation %.0f)",
+                                 fetched.term, fetched.generation, served.term, served.generation)
+    if store:from_disk(upstream) and source.saved then
+        detail = detail .. "; that is the table in " .. source.saved
+                 .. ": if the controller began anew, remove the file and restart nginx"
+    end
+    return { reason = "older", detail = detail }
+end
+
+
+--- Publish a table that is later than the one in use; false when it is not, nil and the refusal when it is one.
+--
+-- The same (term, generation) is the same table, whatever else changed in the text.
+-- Only a new one is a sign of life: the controller publishes at every tick, and
+-- Memcached would show the last table of a controller that has died for as long as
+-- it keeps it. But the table from disk is confirmed by its equal.
+local function publish(options, store, upstream, good, source)
+    local fetched, served = good.table, store:order(upstream)
+    -- Whoever can write to Memcached cannot write to this disk.
+    local replayed = options.key and not served and not source.from_disk and weight_table.replayed(fetched, ngx.now())
+    if replayed then
+        return nil, replayed
+    end
+    local order = served and weight_table.compare(fetched, served) or 1
+    if order < 0 and source.confirms then
+        return false -- the controller is a tick behind Memcached, which thus holds no recording
+    end
+    if order < 0 then
+        return nil, older(store, upstream, fetched, served, source)
+    end
+    if order == 0 and (source.from_disk or not store:from_disk(upstream)) then
+        return false
+    end
+    local known = store.decoded[upstream]
+    local changed = not known or not weight_table.same(known.table, fetched)
+    local ok, err = store:publish(upstream, good.text, fetched, source.from_disk and store.SAVED or source.name,
+                                  clock.monotonic())
+    if not ok then
+        return nil, { reason = "too_large", detail = "the shared dict says: " .. err .. "; make it larger" }
+    end
+    store:keep(upstream, good.text, fetched)
+    -- Where tables are signed the one on disk also has to tell, after a restart, which are old.
+    if not source.from_disk and (changed or options.key) then
+        store:set_unsaved(upstream, true)
+    end
+    if options.key and not served and not source.from_disk then
+        store:set_doubtful(upstream, true)
+    end
+    return true
+end
+
+
+--- Accept the value of an upstream. True when it was a new table, and is now
+-- published; false when it was not; nil and { reason, detail } when it is refused.
+-- @param source name; `saved`: the file of the table on disk, or nil; `from_disk`: it is that file's;
+--   `confirms`: it is asked whether what is served is the last, and may be a little behind
+-- @param breathe called every 0.1 ms or so of work; may yield
+function _M.accept(options, store, upstream, value, source, breathe)
+    local good, refused = open_once(options, upstream, value, source.name, function(text)
+        return decode_table(store, upstream, text, breathe)
+    end, breathe)
+    if not good then
+        return nil, refused
+    end
+    return publish(options, store, upstream, good, source)
+end
+
+
+--- Accept the value of a head. True when it does for the table, and its weights are published if they are new;
+-- false when the table has to be read; nil and { reason, detail } when it is refused, and so, too.
+function _M.accept_head(options, store, upstream, value, source, breathe)
+    local good, refused = open_once(options, upstream, value, source.name .. " head", table_head.decode, breathe)
+    if not good then
+        return nil, refused
+    end
+    local head, served = good.table, store:table(upstream, breathe)
+    if not served or served.digest ~= head.digest then
+        return false
+    end
+    local order = weight_table.compare(head, served)
+    if order < 0 then
+        return nil, older(store, upstream, head, served, source)
+    elseif order == 0 then
+        return true
+    end
+    local text = table_head.put_into(store.decoded[upstream].text, head, breathe)
+    if not text then
+        return false
+    end
+    local fetched
+    fetched, refused = decode_table(store, upstream, text, breathe)
+    if not fetched then
+        return nil, refused
+    end
+    return publish(options, store, upstream, { table = fetched, text = text }, source)
+end
+
+
+return _M

@@ -1,0 +1,167 @@
+--- Send the traffic reports.
+--
+-- Runs in one worker's timer, once an interval. Where the last report ended
+-- stands in the shared dict (io/shared_counters), because the next one may be another
+-- worker's. A report that could not be sent is lost, like a sample:
+-- what a peer did half a minute ago would be taken for what it does now.
+
+local clock = require "steelyard.io.clock"
+local load_reports = require "steelyard.io.load_reports"
+local memcached_client = require "steelyard.io.memcached_client"
+local shared_stats = require "steelyard.io.shared_stats"
+local signature = require "steelyard.io.signature"
+local traffic_report = require "steelyard.core.traffic_report"
+local wire = require "steelyard.core.wire"
+
+-- Ten ticks: the controller judges freshness itself, the key need only outlast that.
+local TTL_S = 10
+
+local FIELDS = { "completed", "failed", "latency_ms", "untimed" }
+
+-- Peers between two breaths.
+local ROWS = 20
+
+local _M = {}
+
+
+--- Return the id of this start of nginx, eight hex digits; it outlives a reload, as the dict does.
+function _M.boot(dict)
+    dict:add("boot", string.format("%08x", math.random(0, 2 ^ 32 - 1)))
+    return dict:get("boot")
+end
+
+
+--- Forget addresses that left every table, so that one that comes back begins
+-- at 0 and not with what it did long ago.
+local function forget(worker, departed)
+    for address in pairs(departed) do
+        local served = false
+        for _, live in pairs(worker.upstreams) do
+            served = served or live.addresses[address]
+        end
+        if not served then
+            worker.counters:forget(address)
+            shared_stats.forget_cell(worker.dict, address)
+        end
+    end
+end
+
+
+--- Forget what was reported of an upstream that is no longer served, and its addresses.
+function _M.forget(worker, name, breathe)
+    local key = "reported/" .. name
+    local _, _, departed = worker.counters:since_last(key, {}, FIELDS, breathe)
+    forget(worker, departed or {})
+    worker.dict:delete(key)
+    worker.dict:delete(key .. "/order")
+end
+
+
+local function row(packed, i)
+    local at = #FIELDS * i
+    return {
+        completed = packed[at], failed = packed[at + 1], latency_ms = packed[at + 2], untimed = packed[at + 3],
+    }
+end
+
+
+--- A function of a cell: the median since the last report, or nil. A server in several
+-- upstreams is in several reports of one run, and its histogram can be drained once.
+local function medians_of(histograms)
+    local known = {}
+    return function(cell)
+        if known[cell] == nil then
+            known[cell] = histograms and histograms:drain(cell) or false
+        end
+        return known[cell] or nil
+    end
+end
+
+
+--- The peers' ids, and the figures of each since the last report; nothing while only the bootstrap
+-- list is served, whose peers are counted but have no name to be reported by.
+local function figures_of(name, live, worker, seen, breathe)
+    local served = live.table and live.table.peers or {}
+    local totals, before, departed = worker.counters:since_last("reported/" .. name, served, FIELDS, breathe)
+    forget(worker, departed or {})
+    local ids, figures, nothing = {}, {}, { completed = 0, failed = 0, latency_ms = 0, untimed = 0 }
+    for i = 1, live.rung ~= "bootstrap" and #served or 0 do
+        local peer = served[i]
+        ids[i] = peer.id
+        figures[i] = traffic_report.figures(row(totals, i - 1), before and row(before, i - 1) or nothing, {
+            in_flight = seen.in_flight[peer.address] or 0,
+            median_ms = seen.median(peer.cell), load = seen.load(peer.address),
+        })
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    return ids, figures
+end
+
+
+--- The term and generation of the table that is served; nil while there is none.
+local function order_of(live)
+    local served = live.table
+    if served and served ~= live.bootstrap then
+        return { served.term, served.generation }
+    end
+end
+
+
+local function report_of(name, worker, seen, now, breathe)
+    local dict, options, live = worker.dict, worker.options, worker.upstreams[name]
+    -- Durations by the monotonic clock: after a step of the other one a report would count a window of
+    -- a minute as one of a millisecond.
+    local ended = clock.monotonic()
+    local last = dict:get("reported_at/" .. name) or ended - options.report_interval_s
+    dict:set("reported_at/" .. name, ended)
+    local report = {
+        upstream = name, lb = options.lb, boot = _M.boot(dict), seq = dict:incr("seq/" .. name, 1, 0),
+        sent_at_ms = math.floor(now * 1000),
+        interval_s = math.max(0.001, math.min(3600, math.floor((ended - last) * 1000 + 0.5) / 1000)),
+        rung = live.rung, order = order_of(live),
+        read_version = live.known and live.known.report_version,
+    }
+    report.ids, report.figures = figures_of(name, live, worker, seen, breathe)
+    return report
+end
+
+
+--- Send one report for each upstream.
+-- @param breathe called every 0.1 ms or so of work; may yield
+function _M.run(worker, now, breathe)
+    local options, items = worker.options, {}
+    local _, in_flight = worker.counters:workers()
+    local seen = {
+        in_flight = in_flight, median = medians_of(worker.histograms),
+        load = load_reports.taker(worker.dict, function() worker.dict:incr("loads_malformed", 1, 0) end),
+    }
+    for _, name in ipairs(options.names) do
+        local ok, err = pcall(function()
+            if not worker.upstreams[name] then
+                return -- it was removed meanwhile
+            end
+            local text = traffic_report.encode(report_of(name, worker, seen, now, breathe), breathe)
+            local value = signature.sign(options.keys.reports, text, breathe)
+            items[#items + 1] = { wire.traffic_key(name, options.lb), value }
+        end)
+        if not ok then
+            ngx.log(ngx.ERR, "steelyard: upstream ", name, ": no traffic report: ", err)
+        end
+        breathe()
+    end
+    local refused, err = memcached_client.set_all(options.memcached, items, TTL_S, breathe)
+    if refused then
+        err = refused[1] and table.concat(refused, "; ", 1, math.min(#refused, 3)) .. (refused[4] and "; ..." or "")
+    end
+    if err then
+        worker.dict:incr("report_errors", 1, 0)
+    end
+    if worker.store:outcome_changed("!report", err and "failed" or "ok") and err then
+        ngx.log(ngx.WARN, "steelyard: traffic report not sent: ", err)
+    end
+end
+
+
+return _M

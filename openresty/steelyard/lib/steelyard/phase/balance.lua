@@ -1,0 +1,227 @@
+--- Choose the server: balancer_by_lua for this try, set_by_lua before nginx chooses a pool of connections.
+--
+-- nginx's `keepalive` looks through its whole pool for a connection to the
+-- chosen server. With thousands of servers that costs more than all the rest,
+-- so their connections are split over several upstream blocks (shards), and the
+-- block must be known when the request is proxied. Where ngx_lua has pools of
+-- its own there is one block, and this only names it.
+
+local balancer = require "ngx.balancer"
+local platform = require "steelyard.io.platform"
+local request = require "steelyard.phase.request"
+local retries = require "steelyard.core.retries"
+local worker = require "steelyard.phase.worker"
+
+local ngx = ngx
+local get_last_failure, set_current_peer = balancer.get_last_failure, balancer.set_current_peer
+local set_more_tries, keep_alive = balancer.set_more_tries, platform.keep_alive
+local recreate_request, set_header, get_method = balancer.recreate_request, ngx.req.set_header, ngx.req.get_method
+local request_entry, choose = request.entry, request.choose
+
+-- NGX_BUSY, for which ngx_lua has no name: nginx answers 502, "no live upstreams".
+local NO_LIVE_UPSTREAMS = -3
+
+-- Names of upstreams are no longer.
+local MAX_SHOWN = 64
+
+-- Of requests for upstreams that are not served.
+local LOG_EVERY_S = 10
+
+local _M = {}
+
+
+--- End the request with a status; where only OpenResty's nginx can do that here, nginx answers 502, and
+-- failure() with the status.
+local function end_as(status, entry, counted, why)
+    if counted then
+        worker.requests:none(entry, why)
+    end
+    entry.ended_as = status
+    return ngx.exit(status and platform.any_status and status or NO_LIVE_UPSTREAMS)
+end
+
+
+local function give_up(entry, counted, why, status)
+    ngx.log(ngx.ERR, "steelyard: upstream ", entry.upstream, ": ", why)
+    if status then
+        worker.dict:incr("full/" .. entry.upstream, 1, 0)
+        return end_as(status, entry, counted, why)
+    end
+    if counted then
+        worker.requests:none(entry, why)
+    end
+    return ngx.exit(NO_LIVE_UPSTREAMS)
+end
+
+
+--- A name that may come from a client, as it can be logged.
+local function shown(name)
+    return (string.gsub(string.sub(tostring(name), 1, MAX_SHOWN), "[^%w._:-]", function(character)
+        return string.format("\\x%02x", string.byte(character))
+    end))
+end
+
+
+--- Why there is no upstream of a name that balance() was given, and the status to answer.
+local function why_unknown()
+    if get_last_failure() ~= nil then
+        return "it was removed while a server of it was tried", nil
+    elseif not worker.options.any_upstream then
+        return "it is not among `upstreams` in init_worker", nil
+    elseif not worker.listed_version then
+        return "the list of upstreams is not known yet", 503
+    end
+    return "there is no upstream of this name", 404
+end
+
+
+--- End a request for an upstream that is not served. Clients may choose the name: the log has a line now and then.
+local function unknown(entry, counted)
+    local why, status = why_unknown()
+    worker.dict:incr("unknown_upstreams", 1, 0)
+    if worker.dict:add("unknown_upstream_logged", true, LOG_EVERY_S) then
+        ngx.log(ngx.ERR, "steelyard: upstream \"", entry.upstream, "\": ", why)
+    end
+    return end_as(status, entry, counted, why)
+end
+
+
+--- The peer of the first try: the one that shard() chose, if nothing has changed
+-- meanwhile (reading a long request body takes its time); or limit(), this instant.
+local function first(entry, live)
+    local peer = entry.reserved
+    if peer then
+        entry.reserved = nil
+        if entry.reserved_at == live.changes and (entry.waited or live:has_room(peer)) then
+            return peer
+        end
+    end
+    return choose(live)
+end
+
+
+--- Ask nginx for as many tries as the request may have beyond the first, and remember which they are. None while
+-- the budget is spent: the request then ends as its first try does, with the server's own answer if it has one.
+local function ask_for_tries(live, entry)
+    local tries
+    tries, entry.spare_try = retries.given(live.more_tries, live.settings.retries, platform.spare_try)
+    local budget = live.retry_budget
+    entry.no_retry = false
+    if budget then
+        budget:count()
+        entry.no_retry = tries > 0 and budget.spent and budget:is_spent()
+    end
+    if tries > 0 and not entry.no_retry then
+        set_more_tries(tries)
+    end
+end
+
+
+--- The status to answer with when the request may not be tried again, and what to say of it; nil when it may.
+local function refusal(live, entry)
+    local last, method, budget = request.outcomes(entry)[entry.n], get_method(), live.retry_budget
+    local status = entry.spare_try and retries.refusal(last)
+    if status then
+        return status
+    elseif not retries.may_be_sent_again(method, last, live.settings.idempotent_methods) then
+        return last.status or 502, method .. " is not sent twice"
+    elseif budget and not budget:take() then
+        worker.retry_refused(live.name)
+        return last.status or 502, "the retry budget is spent"
+    end
+    worker.dict:incr("retries/" .. live.name, 1, 0)
+end
+
+
+--- Ask for the server's load (core/orca), in a request header; a client that asks for it itself is left its way.
+--
+-- nginx has built the request before it asks for a server, so it is built again.
+-- ngx_lua does that with the body that nginx has read, and does not look whether it
+-- has read one, which would be the worker's end: a subrequest has none, and one that
+-- was discarded is gone. (A body that is still coming in counts as none, too.)
+local function ask_for_load(format)
+    local var = ngx.var
+    if ngx.is_subrequest or var.http_endpoint_load_metrics_format then
+        return true
+    end
+    local length = var.content_length
+    local has_body = length and length ~= "0" or var.http_transfer_encoding
+    if has_body and not (var.request_body or var.request_body_file) then
+        return true
+    end
+    set_header("endpoint-load-metrics-format", format)
+    return recreate_request()
+end
+
+
+--- balancer_by_lua: choose a server of the upstream `name`.
+function _M.balance(name)
+    local live = worker.upstreams[name]
+    local entry, counted = request_entry()
+    if worker.broken or not live then
+        entry.upstream = shown(name)
+        if worker.broken then
+            return give_up(entry, counted, worker.broken)
+        end
+        return unknown(entry, counted)
+    end
+    entry.upstream = name
+
+    local peer
+    if entry.n == 0 or get_last_failure() == nil then
+        entry.from, entry.ended_as = entry.n + 1, nil -- an internal redirect may have brought it here again
+        peer = first(entry, live)
+        if peer then
+            ask_for_tries(live, entry)
+        end
+    else
+        local status, why = refusal(live, entry)
+        if status then
+            return end_as(status, entry, counted, why)
+        end
+        peer = live:another(entry, entry.from, live.hash_variable and ngx.var[live.hash_variable])
+    end
+    if not peer then
+        return give_up(entry, counted, live:why_none(entry, entry.from))
+    end
+
+    local ok, err = set_current_peer(peer.ip, peer.port)
+    if ok and keep_alive then
+        ok, err = keep_alive()
+    end
+    if ok and live.settings.load_metrics_format then
+        ok, err = ask_for_load(live.settings.load_metrics_format)
+    end
+    if not ok then
+        return give_up(entry, counted, "nginx does not take " .. peer.address .. ": " .. tostring(err))
+    end
+    if counted then
+        worker.requests:picked(entry, peer)
+    else
+        if entry.n == 0 then
+            worker.dict:incr("subrequests/" .. name, 1, 0)
+        end
+        worker.requests:sent(entry, peer)
+    end
+end
+
+
+--- set_by_lua: the upstream block for this request; balance() in that block then uses the
+-- server that was chosen here. A retry goes to any server, in the same block.
+function _M.shard(name)
+    local live = worker.upstreams[name]
+    local shards = live and live.shards
+    if not shards then
+        return name
+    end
+    local peer = choose(live)
+    if not peer then
+        return shards[1] -- where balance() says why
+    end
+    local entry = request_entry()
+    entry.reserved, entry.reserved_at = peer, live.changes
+    return shards[peer.cell % #shards + 1]
+end
+
+
+return _M

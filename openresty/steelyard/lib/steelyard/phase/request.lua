@@ -1,0 +1,70 @@
+--- The request that is being served: a key that lasts from its first phase to its
+-- log, its entry among the open requests, and what nginx says of its tries.
+
+local base = require "resty.core.base"
+local ffi = require "ffi"
+local try_outcomes = require "steelyard.core.try_outcomes"
+local worker = require "steelyard.phase.worker"
+
+local cast, tonumber, get_request = ffi.cast, tonumber, base.get_request
+local ngx = ngx
+local start_time = ngx.req.start_time
+local uintptr = ffi.typeof("uintptr_t")
+
+local _M = {}
+
+
+--- The request's address. nginx uses it again after the log phase; together
+-- with the start time it names one request.
+function _M.key()
+    -- Pointers have 47 bits here, so the double is exact. (A tail call would
+    -- keep LuaJIT from compiling this.)
+    local key = tonumber(cast(uintptr, get_request()))
+    return key
+end
+
+
+local key_of_request = _M.key
+
+
+--- The request's entry, and whether it is held in flight. A subrequest is not: nginx runs no log phase for it
+-- unless its location has `log_subrequest on`, nor when the client goes away. Its entry is in its own context.
+function _M.entry()
+    if not ngx.is_subrequest then
+        return worker.requests:entry(key_of_request(), start_time()), true
+    end
+    local entry = ngx.ctx.steelyard or { n = 0, from = 1 }
+    ngx.ctx.steelyard = entry
+    return entry, false
+end
+
+
+--- The entry that an earlier phase opened, or nil.
+function _M.open_entry()
+    return worker.requests.open[key_of_request()]
+end
+
+
+--- The outcome of each try of an entry, in order.
+function _M.outcomes(entry)
+    local var = ngx.var
+    return try_outcomes.outcomes(entry, {
+        addresses = var.upstream_addr, statuses = var.upstream_status,
+        connect_times = var.upstream_connect_time, header_times = var.upstream_header_time,
+        bytes_sent = var.upstream_bytes_sent,
+    })
+end
+
+
+--- Choose the peer of a request: that of its session where there are sessions and it has room, else the picker's.
+function _M.choose(live)
+    local sticky, key = live.sticky, live.hash_variable
+    local peer = sticky and sticky:peer(ngx.var[sticky.variable])
+    if peer and live:has_room(peer) then
+        return peer
+    end
+    return live:first(key and ngx.var[key])
+end
+
+
+return _M

@@ -1,0 +1,300 @@
+--- The two pages about this load balancer: /steelyard/status, JSON for people, and /steelyard/metrics, for Prometheus.
+--
+-- Both show one plain table: what is served, and why. Upstreams' `peers` are rows in
+-- id order. They are gathered in slices: a table that is taken meanwhile shows in
+-- the next document, counters may be some milliseconds apart. Who may read a page is
+-- checked here, and long answers are sent in pieces, so that requests are served
+-- between.
+
+local address = require "steelyard.core.address"
+local clock = require "steelyard.io.clock"
+local json = require "steelyard.core.json"
+local list_fetch = require "steelyard.io.list_fetch"
+local peer_cells = require "steelyard.core.peer_cells"
+local platform = require "steelyard.io.platform"
+local problem = require "steelyard.core.problem"
+local prometheus = require "steelyard.core.prometheus"
+local worker = require "steelyard.phase.worker"
+
+local null = json.null
+
+-- About 0.1 ms.
+local ROWS = 20
+
+-- About 0.5 ms of encoding.
+local ROWS_TO_SEND = 100
+
+local WELL = { kind = "ok" }
+
+local _M = {}
+
+
+local function or_null(value)
+    if value == nil then
+        return null
+    end
+    return value
+end
+
+
+local function row_of(peer, weight, total, sick)
+    local counts = worker.counters:of(peer.address)
+    local timed = counts.completed - counts.untimed
+    return {
+        id = peer.id, address = peer.address, state = peer.state,
+        weight = peer.weight, baseline = peer.baseline,
+        eligible = weight ~= nil, share = (weight or 0) / math.max(1, total),
+        -- ok, or which check took it out: fails, ejected, check.
+        health = sick.kind, health_reason = or_null(sick.reason),
+        out_for_s = sick.until_s and math.max(0, sick.until_s - clock.monotonic()) or null,
+        picks = counts.picks, completed = counts.completed, failed = counts.failed,
+        latency_ms = timed > 0 and counts.latency_ms / timed or null,
+        latency_total_ms = counts.latency_ms, timed = timed,
+        in_flight = peer.cell ~= peer_cells.NONE and worker.stats:in_flight(peer.cell) or null,
+    }
+end
+
+
+local function rows_of(live, breathe)
+    local peers, unhealthy = live.table and live.table.peers or {}, live.unhealthy
+    local weights, total = {}, 0
+    for i, peer in ipairs(live.eligible) do
+        weights[peer.id], total = peer.weight, total + peer.weight
+        if i % (ROWS * 10) == 0 then
+            breathe()
+        end
+    end
+    local rows = {}
+    for i = 1, #peers do
+        local peer = peers[i]
+        rows[i] = row_of(peer, weights[peer.id], total, unhealthy[peer.id] or WELL)
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    return rows
+end
+
+
+--- The check in force as a person would write it.
+local function check_of(check)
+    return check and {
+        path = or_null(check.path), grpc_service = or_null(check.grpc_service), host = or_null(check.host),
+        tls = check.tls, tls_server_name = or_null(check.server_name), tls_verify = check.tls_verify,
+        statuses = check.statuses_words,
+        interval_s = check.interval_s, timeout_s = check.timeout_s, rise = check.rise, fall = check.fall,
+    } or null
+end
+
+
+local function source_of(in_table)
+    return in_table and "table" or "nginx.conf"
+end
+
+
+local function upstream_of(live, breathe)
+    local store, served = worker.store, live.table or {}
+    local seen = store:seen(live.name)
+    local refused, last_refusal, outcome = store:refusals(live.name)
+    return {
+        rung = live.rung, drift = live.drift, fail_open = live.fail_open,
+        term = or_null(served.term), generation = or_null(served.generation),
+        issued_at_ms = or_null(served.issued_at_ms), law = or_null(served.law),
+        picker = or_null(live.picker_name),
+        -- What the table asks for. `picker` differs where the configuration names
+        -- another one, and where it cannot be had: then `picker_error` says why.
+        picker_asked = or_null(served.picker), picker_error = or_null(live.picker_error),
+        -- The check and the hash key in force, and who said so. `chash` alone uses the key.
+        check = check_of(live.check), check_from = live.check and source_of(served.check) or null,
+        hash_key = served.hash_key or live.settings.hash_key, hash_key_from = source_of(served.hash_key),
+        sticky = live.sticky and live.sticky.cookie or null, -- the cookie's name
+        -- Which server the table came from, and when.
+        source = or_null(store:source(live.name)), age_s = seen and clock.monotonic() - seen or null,
+        last_fetch = outcome or "none yet",
+        refused = refused, last_refused = or_null(last_refusal),
+        -- Subrequests that a server was chosen for, and those of them whose outcome nginx told (`log_subrequest`).
+        subrequests = worker.dict:get("subrequests/" .. live.name) or 0,
+        subrequests_counted = worker.dict:get("subrequests_counted/" .. live.name) or 0,
+        -- Retries that were made, and requests that would have had one and did not, because the budget was spent.
+        retry_budget = or_null(live.settings.retry_budget),
+        retries = worker.dict:get("retries/" .. live.name) or 0,
+        retries_refused = worker.dict:get("retries_refused/" .. live.name) or 0,
+        -- Requests that were answered 503 because every server was at max_conns, and those that waited before
+        -- they had a server, or that answer.
+        max_conns = or_null(live.settings.max_conns),
+        full = worker.dict:get("full/" .. live.name) or 0, queued = worker.dict:get("queued/" .. live.name) or 0,
+        -- Servers for which no cell was left: nothing is counted of them.
+        without_cell = live.without_cell,
+        peers = rows_of(live, breathe),
+    }
+end
+
+
+--- Gather what both pages show; calls breathe() now and then.
+local function document(breathe)
+    local store = worker.store
+    local fetch_errors, fetch_error = store:fetch_errors()
+    local controller_errors, controller_error = store:controller_errors()
+    local upstreams, listed = {}, worker.options.any_upstream
+    local list_refused, list_problem, last_list_fetch = store:refusals(list_fetch.NAME)
+    local list_order = store:order(list_fetch.NAME) or {}
+    for name, live in pairs(worker.upstreams) do
+        upstreams[name] = upstream_of(live, breathe)
+    end
+    return {
+        version = worker.VERSION,
+        lb = worker.options.lb, platform = platform.name, ngx_lua_version = platform.ngx_lua_version,
+        fetch_errors = fetch_errors, last_fetch_error = or_null(fetch_error),
+        controller_errors = controller_errors, last_controller_error = or_null(controller_error),
+        saved_error = or_null(store:saved_error()),
+        -- Requests for an upstream that is not served.
+        unknown_upstreams = worker.dict:get("unknown_upstreams") or 0,
+        -- The controller's list of upstreams, with the option `any_upstream`: which one is in use, how many of its
+        -- names there is no room for, and what was refused as a list.
+        upstream_list = listed and {
+            term = or_null(list_order.term), generation = or_null(list_order.generation),
+            beyond = worker.listed_beyond or 0, last_fetch = last_list_fetch or "none yet",
+            refused = list_refused, last_refused = or_null(list_problem),
+        } or null,
+        report_errors = worker.dict:get("report_errors") or 0,
+        timer_errors = worker.dict:get("timer_errors") or 0,
+        load_reports_malformed = worker.dict:get("loads_malformed") or 0,
+        -- Of the shared dict; free are whole pages alone.
+        dict_bytes = worker.dict:capacity(), dict_free_bytes = worker.dict:free_space(),
+        dict_evictions = worker.dict:get("evictions") or 0,
+        -- Why the workers do not share their peer stats.
+        stats_problem = or_null(worker.stats_problem),
+        -- Of the memory that peer stats are in: a cell an address.
+        cells = worker.cells.cells, cells_in_use = worker.cells:in_use(clock.monotonic()),
+        upstreams = upstreams, workers = worker.counters:workers(),
+    }
+end
+
+
+local function refuse(status, detail)
+    ngx.status = status
+    ngx.header["Content-Type"] = problem.CONTENT_TYPE
+    ngx.say(problem.encode(status, detail))
+    return true
+end
+
+
+--- Tell whether a proxy says that it passed the request on. That can be believed without proof: it only takes away
+-- the right that loopback has.
+local function proxied()
+    return ngx.var.http_x_forwarded_for or ngx.var.http_forwarded or ngx.var.http_via
+end
+
+
+--- Why a client may not read the pages; nil when it may.
+-- @param through_proxy whether a proxy says that it passed the request on
+function _M.stranger(client, through_proxy)
+    if not address.allows(client, worker.options.allow, through_proxy) then
+        return client .. (through_proxy and " came through a proxy, and is not" or " is neither loopback nor")
+               .. " in the option `allow` of init_worker"
+    end
+end
+
+
+--- Refuse clients that may not read the page, and methods other than GET and HEAD; returns whether it did.
+local function refused()
+    local client, method = ngx.var.remote_addr, ngx.req.get_method()
+    if worker.broken then
+        return refuse(503, worker.broken)
+    end
+    local stranger = _M.stranger(client, proxied())
+    if stranger then
+        return refuse(403, stranger)
+    end
+    if method ~= "GET" and method ~= "HEAD" then
+        ngx.header["Allow"] = "GET, HEAD"
+        return refuse(405, method .. " is not allowed here; GET is")
+    end
+    return false
+end
+
+
+--- Make the content handler of a page.
+-- @param write function(send, breathe): calls send(text) piece by piece, and
+--              breathe() in longer work between; both may serve requests
+local function page(content_type, write)
+    return function()
+        if refused() then
+            return
+        end
+        ngx.header["Content-Type"] = content_type
+        ngx.header["Cache-Control"] = "no-store"
+        if ngx.req.get_method() == "HEAD" then
+            return ngx.send_headers()
+        end
+        local breathe = clock.breather()
+        write(function(text)
+            -- Waits for a slow reader, so no more than a piece is ever held for it. What goes to an HTTP/1.0 client
+            -- is held whole by nginx, which has to count it first; flush fails there.
+            -- nginx takes HTTP/1.9 too, for which ngx_lua has no number.
+            local version = ngx.req.http_version() or 1.1
+            if not ngx.print(text) or (version > 1.0 and not ngx.flush(true)) then
+                ngx.exit(ngx.ERROR) -- who asked is gone
+            end
+            breathe()
+        end, breathe)
+    end
+end
+
+
+--- The object's JSON without its closing brace: another member may follow.
+local function opened(object)
+    return string.sub(assert(json.encode(object)), 1, -2)
+end
+
+
+local function send_peers(send, rows)
+    local comma = ""
+    for first = 1, #rows, ROWS_TO_SEND do
+        local chunk = {}
+        for i = first, math.min(first + ROWS_TO_SEND - 1, #rows) do
+            chunk[#chunk + 1] = rows[i]
+        end
+        send(comma .. string.sub(assert(json.encode(chunk)), 2, -2))
+        comma = ","
+    end
+end
+
+
+local function write_status(send, breathe)
+    local whole = document(breathe)
+    local upstreams = whole.upstreams
+    whole.upstreams, whole.workers = nil, json.array(whole.workers)
+    send(opened(whole) .. ',"upstreams":{')
+    local comma = ""
+    for name, upstream in pairs(upstreams) do
+        local rows = upstream.peers
+        upstream.peers = nil
+        send(comma .. '"' .. name .. '":' .. opened(upstream) .. ',"peers":[')
+        send_peers(send, rows)
+        send("]}")
+        comma = ","
+    end
+    send("}}\n")
+end
+
+
+local function write_metrics(send, breathe)
+    prometheus.write(document(breathe), send, breathe)
+end
+
+
+--- Both pages by their paths, for whoever answers otherwise than by HTTP: content_type, write(send, breathe).
+_M.PAGES = {
+    ["/steelyard/status"] = { content_type = "application/json", write = write_status },
+    ["/steelyard/metrics"] = { content_type = prometheus.CONTENT_TYPE, write = write_metrics },
+}
+
+--- GET /steelyard/status: answer with the document; 403 to whom `allow` does not name.
+_M.status = page("application/json", write_status)
+
+--- GET /steelyard/metrics: answer with the metrics; 403 to whom `allow` does not name.
+_M.metrics = page(prometheus.CONTENT_TYPE, write_metrics)
+
+
+return _M

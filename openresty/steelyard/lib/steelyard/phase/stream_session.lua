@@ -1,0 +1,120 @@
+--- One TCP connection through stream {}: choose its server (balancer_by_lua), count what became of it (log_by_lua).
+--
+-- A connection is to stream {} what a request is to http {}. It is in flight until it
+-- is closed. A server has failed it when it refused the connection or did not take
+-- it in time (proxy_connect_timeout), and nginx then tries another one
+-- (proxy_next_upstream, which is on). The time to connect stands for the latency:
+-- nginx cannot know which bytes are an answer.
+
+local balancer = require "ngx.balancer"
+local options_of = require "steelyard.core.options"
+local request = require "steelyard.phase.request"
+local try_outcomes = require "steelyard.core.try_outcomes"
+local validate = require "steelyard.core.validate"
+local worker = require "steelyard.phase.worker"
+
+local ngx, tonumber = ngx, tonumber
+local start_time = ngx.req.start_time
+
+-- NGX_BUSY, for which ngx_stream_lua has no name: nginx closes the connection, and says 502 in $status.
+local NO_LIVE_UPSTREAMS = -3
+
+local KNOWN_OF_UPSTREAM = "bootstrap, picker, hash_key, retries, max_fails, fail_timeout_s, eject, check"
+
+-- What the tries found in flight, where nobody wants to know.
+local NOT_LOOKED = {}
+
+local _M = {}
+
+
+--- Check the options as http {} does, and refuse those that are for HTTP alone.
+local function check(options)
+    local checked = options_of.check(options)
+    for name, settings in pairs(checked.upstreams) do
+        local where = "upstreams." .. name .. "."
+        validate.only_known(options.upstreams[name], KNOWN_OF_UPSTREAM, where)
+        if settings.hash_key ~= "address" then
+            validate.bad(where .. "hash_key", "is " .. settings.hash_key,
+                         "a connection has its client's address alone: leave it out in stream {}")
+        end
+    end
+    return checked
+end
+
+
+--- init_worker_by_lua: start Steelyard in this worker, as http {}'s does. The shared dict is `steelyard_stream`,
+-- unless `dict` names another: nginx refuses one of http {}'s name.
+function _M.init_worker(options)
+    if type(options) == "table" and options.dict == nil then
+        options.dict = "steelyard_stream"
+    end
+    worker.init(options, check)
+end
+
+
+local function give_up(entry, name, why)
+    worker.requests:none(entry, why)
+    ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", why)
+    return ngx.exit(NO_LIVE_UPSTREAMS)
+end
+
+
+--- What a hash picker hashes. A table may be made for http {} too, and name what a connection has not.
+local function key_of(live)
+    return live.hash_variable and ngx.var.remote_addr
+end
+
+
+--- balancer_by_lua: choose a server of the upstream `name`.
+function _M.balance(name)
+    local live = worker.upstreams[name]
+    local entry = worker.requests:entry(request.key(), start_time())
+    entry.upstream = name
+    if worker.broken or not live then
+        return give_up(entry, name, worker.broken or "it is not among `upstreams` in init_worker")
+    end
+    local peer
+    if entry.n == 0 then
+        peer = live:first(key_of(live))
+        if peer and live.more_tries > 0 then
+            balancer.set_more_tries(live.more_tries)
+        end
+    else
+        peer = live:another(entry, 1, key_of(live))
+    end
+    if not peer then
+        return give_up(entry, name, live:why_none())
+    end
+    local ok, err = balancer.set_current_peer(peer.ip, peer.port)
+    if not ok then
+        return give_up(entry, name, "nginx does not take " .. peer.address .. ": " .. tostring(err))
+    end
+    worker.requests:picked(entry, peer)
+end
+
+
+--- log_by_lua: count what became of the connection, and let go of its server.
+function _M.log()
+    local requests, key = worker.requests, request.key()
+    local entry = requests.open[key]
+    if not entry then
+        return
+    end
+    local found, connect_times = entry.found or NOT_LOOKED, try_outcomes.split(ngx.var.upstream_connect_time)
+    for i = 1, entry.n do
+        local connect_s = tonumber(connect_times[i])
+        if connect_s then
+            requests:tried(entry[i], "completed", connect_s * 1000, ngx.now(), found[i])
+        elseif i < entry.n or ngx.var.status == "502" then
+            requests:tried(entry[i], "failed", nil, ngx.now(), found[i])
+            worker.unanswered(entry.upstream, entry[i])
+        end -- else the client, or nginx, went away before the server was reached
+    end
+    requests:close(key)
+    if worker.leaving then
+        worker.flush()
+    end
+end
+
+
+return _M

@@ -1,0 +1,304 @@
+--- The state of one worker process: how it starts (init_worker_by_lua), and what it does by the clock.
+--
+-- One tick each TICK_S: flush the counters, take up changed tables, and take
+-- a job when one is due and no other worker has it. Fetch and report are one job each for
+-- all upstreams, in a timer of its own; health is a job an upstream, and those that fall due
+-- together share a timer. Flush, report and fetch aim at the common
+-- phase of the clock, so that the next one to act finds what it waits for.
+
+local clock = require "steelyard.io.clock"
+local clock_phase = require "steelyard.core.clock_phase"
+local ejection = require "steelyard.io.ejection"
+local fetch = require "steelyard.io.fetch"
+local health_checker = require "steelyard.io.health_checker"
+local job_lock = require "steelyard.io.job_lock"
+local list_fetch = require "steelyard.io.list_fetch"
+local load_reports = require "steelyard.io.load_reports"
+local no_pause = require("resty.vnswrr").no_pause
+local open_requests = require "steelyard.core.open_requests"
+local options_of = require "steelyard.core.options"
+local peer_health = require "steelyard.io.peer_health"
+local peer_stats = require "steelyard.core.peer_stats"
+local platform = require "steelyard.io.platform"
+local saved_tables = require "steelyard.io.saved_tables"
+local shared_counters = require "steelyard.io.shared_counters"
+local shared_dict = require "steelyard.io.shared_dict"
+local shared_stats = require "steelyard.io.shared_stats"
+local signature = require "steelyard.io.signature"
+local table_store = require "steelyard.io.table_store"
+local timers = require "steelyard.io.timers"
+local traffic_reporter = require "steelyard.io.traffic_reporter"
+local upstream_sync = require "steelyard.phase.upstream_sync"
+
+-- A new table is served by every worker this long after it was fetched.
+local TICK_S = 0.1
+
+-- Two or three ticks; reports are once a second.
+local FLUSH_S = 0.2
+
+-- An outage has a line now and then, not one a request.
+local LOG_EVERY_S = 10
+
+local _M = {
+    VERSION = "0.1.0",
+    broken = "init_worker was not called",
+    leaving = false, -- whether nginx waits for the last requests of this worker
+    upstreams = {}, -- replaced and not edited where the controller's list changes it (listed_upstreams)
+    -- For requests that come though init_worker failed: they get no server.
+    requests = open_requests.new(peer_stats.new(peer_stats.local_memory(1), 1, 1, 0)),
+}
+
+
+--- Add this worker's counters to those of all. Yields if it is given a breather
+-- and there is much to add; the next one then waits for its turn.
+function _M.flush(breathe)
+    if _M.flushing then
+        return
+    end
+    _M.flushing = true
+    local serving = {}
+    for name, live in pairs(_M.upstreams) do
+        serving[name] = live.table and { term = live.table.term, generation = live.table.generation } or nil
+    end
+    local about = {
+        pid = ngx.worker.pid(), slot = _M.counters.slot, serving = serving,
+        lua_bytes = collectgarbage("count") * 1024, -- what is garbage and not yet collected is in it
+    }
+    local ok, err = pcall(_M.counters.flush, _M.counters, _M.requests, about, breathe)
+    if ok then
+        ok, err = pcall(_M.loads.flush, _M.loads, breathe)
+    end
+    _M.flushing = false
+    if not ok then
+        ngx.log(ngx.ERR, "steelyard: counters not flushed: ", err)
+    end
+end
+
+
+--- Count a try that got no answer at all against its server (max_fails).
+function _M.unanswered(name, peer)
+    local live = _M.upstreams[name]
+    if live and live.settings.max_fails > 0 then
+        _M.health:failed(name, peer, live.settings)
+    end
+end
+
+
+--- Count a request that was not tried again because its upstream's retry budget was spent; log it now and then.
+function _M.retry_refused(name)
+    _M.dict:incr("retries_refused/" .. name, 1, 0)
+    if _M.dict:add("retries_refused_logged/" .. name, true, LOG_EVERY_S) then
+        ngx.log(ngx.WARN, "steelyard: upstream ", name, ": the retry budget is spent, failed requests are not tried ",
+                "again: too many fail")
+    end
+end
+
+
+--- Do the jobs that are due in this worker.
+local function jobs()
+    local options, dict = _M.options, _M.dict
+    local fetch_s, report_s = options.fetch_interval_s, options.report_interval_s
+    job_lock.run(dict, "fetch", fetch_s, clock_phase.FETCH_S + clock_phase.spread_s(options.lb, fetch_s), function()
+        if options.any_upstream then
+            list_fetch.run(options, _M.store, clock.breather())
+        end
+        if #options.names > 0 then
+            fetch.run(options, _M.store, clock.breather())
+        end
+    end)
+    job_lock.run(dict, "report", report_s, clock_phase.REPORT_S + clock_phase.spread_s(options.lb, report_s), function()
+        traffic_reporter.run(_M, ngx.now(), clock.breather())
+    end)
+end
+
+
+-- An upstream may be gone since the timer was set.
+
+local function run_ejection(name)
+    if _M.upstreams[name] then
+        ejection.run(_M.health, _M, name, ngx.now())
+    end
+end
+
+
+local function run_checks(name)
+    if _M.upstreams[name] then
+        health_checker.run(_M, name, ngx.now())
+    end
+end
+
+
+local next_name = 0 -- where the next look begins, from 0: those that found no room come first
+
+--- Do the jobs of single upstreams that are due in this worker, all in one timer.
+local function jobs_of_upstreams()
+    local names, taken, first = _M.options.names, {}, next_name
+    for i = 0, #names - 1 do
+        local at = (first + i) % #names
+        local name = names[at + 1]
+        local live = _M.upstreams[name]
+        local eject, check, room = live.settings.eject, live.check, true
+        if eject then
+            room = job_lock.take_together(_M.dict, taken, "eject/" .. name, eject.interval_s, run_ejection, name)
+        end
+        if check then
+            room = job_lock.take_together(_M.dict, taken, "check/" .. name, health_checker.poll_interval_s(check),
+                                          run_checks, name) and room
+        end
+        if not room and next_name == first then
+            next_name = at
+        end
+    end
+    job_lock.run_together(_M.dict, taken)
+end
+
+
+local function guarded(work, ...)
+    local ok, err = pcall(work, ...)
+    if not ok then
+        ngx.log(ngx.ERR, "steelyard: ", err)
+    end
+end
+
+
+local next_flush = 0
+
+--- Flush at the next whole FLUSH_S, if that is before the next tick. The clock may be set back.
+local function flush_if_due(now)
+    local wait_s = next_flush - now
+    if wait_s > TICK_S and wait_s < 2 * FLUSH_S then
+        return
+    end
+    next_flush = clock_phase.after(math.max(now, math.min(next_flush, now + FLUSH_S)), FLUSH_S, 0)
+    local is_set = timers.at(_M.dict, math.max(0, math.min(wait_s, TICK_S)), function(premature)
+        if not premature then -- else on_timer does it
+            guarded(_M.flush, clock.breather())
+        end
+    end)
+    if not is_set then
+        guarded(_M.flush, clock.breather()) -- at another time is better than not at all
+    end
+end
+
+
+local function on_timer(premature)
+    if premature then
+        -- A reload sends this worker off. Timers stop, requests go on: from now
+        -- on each of them leaves its counts when it ends.
+        _M.leaving = true
+        return _M.flush()
+    end
+    guarded(flush_if_due, ngx.now())
+    guarded(jobs)
+    guarded(jobs_of_upstreams)
+    guarded(upstream_sync.all, _M, true)
+end
+
+
+--- The names of an upstream's blocks in nginx.conf, when its connections are split.
+local function shards_of(name, settings)
+    if not (settings.shards and platform.sharded) then
+        return nil
+    end
+    local shards = {}
+    for i = 1, settings.shards do
+        shards[i] = string.format("%s_%02d", name, i - 1)
+    end
+    return shards
+end
+
+
+--- Whether something has to be signed, or hashed with a key.
+local function needs_openssl(options)
+    for _, settings in pairs(options.upstreams) do
+        if settings.sticky then
+            return true
+        end
+    end
+    return options.key ~= nil or options.any_upstream ~= nil and options.any_upstream.sticky ~= nil
+end
+
+
+--- Set up the worker's state from checked options, and start the timers.
+local function start(options)
+    local dict = shared_dict.open(options.dict)
+    if not dict then
+        error("steelyard.init_worker: there is no shared dict `" .. options.dict
+              .. "`; add `lua_shared_dict " .. options.dict .. " 10m;` to " .. ngx.config.subsystem .. " {}", 0)
+    end
+    if needs_openssl(options) then
+        local usable, missing = signature.available()
+        if not usable then
+            error("steelyard.init_worker: " .. missing, 0)
+        end
+    end
+    options.keys = signature.keys(options.key)
+    _M.options, _M.dict = options, dict
+    _M.store, _M.counters, _M.health = table_store.new(dict), shared_counters.new(dict), peer_health.new(dict)
+    _M.cells, _M.stats, _M.histograms, _M.stats_problem = shared_stats.open(ngx.worker.id())
+    _M.requests = open_requests.new(_M.stats, {
+        memory = shared_stats.map(open_requests.bytes(_M.stats.cells)), histograms = _M.histograms, cells = _M.cells,
+    })
+    _M.loads = load_reports.new(dict)
+    _M.counters:enter()
+    _M.context = {
+        random = math.random, stats = _M.stats, now = ngx.now, digest = signature.digest,
+        workers = ngx.worker.count(),
+    }
+    for _, name in ipairs(options.names) do
+        local settings = options.upstreams[name]
+        local live = upstream_sync.begin(_M, name, settings)
+        live.shards = shards_of(name, settings)
+        _M.upstreams[name] = live
+    end
+    if options.any_upstream then
+        list_fetch.restore(options, _M.store)
+        upstream_sync.follow_list(_M, no_pause) -- before the saved tables, which are of what is served
+    end
+    saved_tables.restore(options, _M.store)
+    -- Once here, so that a worker that is born late (a reload, a crash) never
+    -- serves without the table that the others have.
+    upstream_sync.all(_M, false)
+    _M.flush()
+    assert(ngx.timer.at(0, on_timer))
+    assert(ngx.timer.every(TICK_S, on_timer))
+    _M.broken = nil
+end
+
+
+--- Seed this worker's random numbers. nginx forks its workers, so without it,
+-- and with a seed out of the clock, all of them would walk their rings in step.
+local function seed()
+    local file = io.open("/dev/urandom", "rb")
+    local bytes = file and file:read(6)
+    if file then
+        file:close()
+    end
+    local value = ngx.worker.pid() * 65536 + ngx.now() * 1000
+    for i = 1, bytes and #bytes or 0 do
+        value = (value * 256 + string.byte(bytes, i)) % 2 ^ 48
+    end
+    math.randomseed(value)
+end
+
+
+--- init_worker_by_lua: start Steelyard in this worker. A bad option is one line in the error log
+-- that names it and the remedy. nginx goes on whatever init_worker does, so the
+-- line is also kept for the requests that then come, and answered to them.
+-- @param check function(options): core/options' check, or one that is stricter
+function _M.init(options, check)
+    if not ngx.worker.id() then
+        return -- a helper process, which serves nothing
+    end
+    seed()
+    local ok, err = pcall(function()
+        start((check or options_of.check)(options))
+    end)
+    if not ok then
+        _M.broken = tostring(err)
+        ngx.log(ngx.ERR, _M.broken)
+    end
+end
+
+
+return _M

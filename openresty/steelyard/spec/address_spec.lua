@@ -1,0 +1,84 @@
+local address = require "steelyard.core.address"
+
+
+describe("an address", function()
+    for text, expected in pairs({
+        ["10.0.0.11:80"] = { "10.0.0.11", 80 },
+        ["255.255.255.255:65535"] = { "255.255.255.255", 65535 },
+        ["[::1]:1"] = { "[::1]", 1 },
+        ["[fd00::13]:8080"] = { "[fd00::13]", 8080 },
+        ["[1:2:3:4:5:6:7:8]:80"] = { "[1:2:3:4:5:6:7:8]", 80 },
+        ["[::ffff:10.0.0.1]:80"] = { "[::ffff:10.0.0.1]", 80 },
+        ["[::]:80"] = { "[::]", 80 },
+        ["10.0.0.11:0080"] = { "10.0.0.11", 80 },
+        -- As nginx writes them, which is how it tells what became of a try:
+        ["[FD00::13]:80"] = { "[fd00::13]", 80 },
+        ["[fd00:0:0:0:0:0:0:0013]:80"] = { "[fd00::13]", 80 },
+        ["[1:0:0:2:0:0:0:3]:80"] = { "[1:0:0:2::3]", 80 },
+        ["[1:0:0:2:3:0:0:4]:80"] = { "[1::2:3:0:0:4]", 80 },
+        ["[1::2:3:4:5:6:7]:80"] = { "[1:0:2:3:4:5:6:7]", 80 },
+        ["[1:2:3:4:5:6:0:0]:80"] = { "[1:2:3:4:5:6::]", 80 },
+        ["[0:0:0:0:0:0:0:1]:80"] = { "[::1]", 80 },
+        ["[0:0:0:0:0:FFFF:0a00:1]:80"] = { "[::ffff:10.0.0.1]", 80 },
+        ["[::a00:2]:80"] = { "[::10.0.0.2]", 80 },
+        ["[::ffff:0:a00:2]:80"] = { "[::ffff:0:a00:2]", 80 },
+        ["[::202]:80"] = { "[::0.0.2.2]", 80 },
+        ["[::2]:80"] = { "[::2]", 80 },
+    }) do
+        it("is split: " .. text, function()
+            assert.same(expected, { address.split(text) })
+        end)
+    end
+
+    for _, text in ipairs({
+        "", ":", ":80", "10.0.0.11", "10.0.0.11:", "10.0.0.11:0", "10.0.0.11:65536", "10.0.0.11:+80",
+        "10.0.0.11:080000", "10.0.0:80", "10.0.0.0.1:80", "1.2.3.256:80", "01.2.3.4:80", "1.2.3.4 :80",
+        "server-1:80", "fd00::13:80", "[fd00::13]", "[fd00::13:80", "[10.0.0.1]:80", "[1:2:3:4:5:6:7]:80",
+        "[1:2:3:4:5:6:7:8:9]:80", "[1::2::3]:80", "[:::]:80", "[12345::]:80", "[g::]:80", "[1:2:3:4:5:6:7::8]:80",
+        "[::1.2.3.4:5]:80", "[1.2.3.4::]:80", "[fe80::1%eth0]:80", "[:1]:80",
+    }) do
+        it("is refused: " .. text, function()
+            local ip, why = address.split(text)
+            assert.is_nil(ip)
+            assert.is_string(why)
+        end)
+    end
+end)
+
+
+describe("the status page", function()
+    it("is for loopback and sockets", function()
+        assert.is_true(address.allows("127.0.0.1", {}))
+        assert.is_true(address.allows("127.9.9.9", {}))
+        assert.is_true(address.allows("::1", {}))
+        assert.is_true(address.allows("unix:", {}))
+        for _, client in ipairs({ "127.0.0.1", "::1", "unix:" }) do
+            assert.is_false(address.allows(client, { "10.0.0.0/8" }, true)) -- through a proxy
+        end
+        assert.is_true(address.allows("10.0.0.1", { "10.0.0.0/8" }, true))
+        assert.is_true(address.allows("127.0.0.1", { "127.0.0.1" }, true))
+    end)
+
+    it("is for nobody else", function()
+        assert.is_false(address.allows("128.0.0.1", {}))
+        assert.is_false(address.allows("10.0.0.1", {}))
+        assert.is_false(address.allows("::2", {}))
+        assert.is_false(address.allows("nonsense", {}))
+    end)
+
+    it("is for the blocks in the option", function()
+        local blocks = { "10.1.2.0/23", "fd00::/10", "192.168.0.7", "0.0.0.0/32" }
+        assert.is_true(address.allows("10.1.3.255", blocks))
+        assert.is_false(address.allows("10.1.4.0", blocks))
+        assert.is_true(address.allows("fd3f::1", blocks))
+        assert.is_false(address.allows("fc00::1", { "fd00::/16" }))
+        assert.is_true(address.allows("192.168.0.7", blocks))
+        assert.is_true(address.allows("8.8.8.8", { "0.0.0.0/0" }))
+    end)
+
+    it("knows a wrong block", function()
+        assert.is_nil(address.network("10.0.0.0/33"))
+        assert.is_nil(address.network("everyone"))
+        assert.is_nil(address.network("10.0.0/8"))
+    end)
+end)

@@ -1,0 +1,81 @@
+-- Those of a weight table: contract_spec, weight_table_spec.
+
+local check_settings = require "steelyard.core.check_settings"
+
+local function settings(given)
+    return check_settings.of_options("check", given)
+end
+
+
+describe("a check in nginx.conf", function()
+    it("asks without TLS unless told otherwise", function()
+        local made = settings({ path = "/healthz" })
+        assert.is_false(made.tls)
+        assert.is_nil(made.server_name)
+        assert.equal("GET /healthz", made.words)
+    end)
+
+    it("over TLS verifies the certificate, for the host's name without its port", function()
+        local made = settings({ path = "/", host = "shop.example.org:8443", tls = true })
+        assert.is_true(made.tls_verify)
+        assert.equal("shop.example.org", made.server_name)
+        assert.equal("GET / over TLS as shop.example.org", made.words)
+    end)
+
+    it("over TLS may have a name of its own", function()
+        local made = settings({ path = "/", host = "10.0.0.1", tls = true, tls_server_name = "a.example.org" })
+        assert.equal("a.example.org", made.server_name)
+    end)
+
+    it("over TLS needs no name where it trusts any certificate, and then gives none that is an address", function()
+        local made = settings({ path = "/", host = "10.0.0.1:443", tls = true, tls_verify = false })
+        assert.is_nil(made.server_name)
+        assert.equal("GET / over TLS, unverified", made.words)
+    end)
+
+    it("of gRPC wants SERVING", function()
+        local made = settings({ grpc_service = "shop.v1.Orders" })
+        assert.same({ SERVING = true }, made.statuses)
+        assert.equal("grpc.health.v1.Health/Check of shop.v1.Orders", made.words)
+    end)
+
+    it("asks something else where TLS, its name, its verification or the service differ", function()
+        local seen = {}
+        for _, given in ipairs({
+            { path = "/" }, { path = "/", host = "a" }, { path = "/", host = "a", tls = true },
+            { path = "/", host = "a", tls = true, tls_server_name = "b" },
+            { path = "/", host = "a", tls = true, tls_verify = false }, { grpc_service = "" }, { grpc_service = "a" },
+        }) do
+            local about = settings(given).about
+            assert.is_nil(seen[about])
+            seen[about] = true
+        end
+    end)
+end)
+
+
+describe("a check with a mistake", function()
+    for _, case in ipairs({
+        { "path", {} },
+        { "path", { path = "/", grpc_service = "" } },
+        { "statuses", { grpc_service = "", statuses = { 200 } } },
+        { "grpc_service", { grpc_service = true } },
+        { "grpc_service", { grpc_service = "a b" } },
+        { "tls", { path = "/", tls = "yes" } },
+        { "tls", { grpc_service = "", tls = true } },
+        { "tls_server_name", { path = "/", tls = true } },
+        { "tls_server_name", { path = "/", tls = true, host = "10.0.0.1:443" } },
+        { "tls_server_name", { path = "/", tls = true, host = "[fd00::1]:443" } },
+        { "tls_server_name", { path = "/", tls = true, tls_server_name = "example.org:443" } },
+        { "tls_server_name", { path = "/", tls = true, tls_server_name = ".example.org" } },
+        { "tls_server_name", { path = "/", tls_server_name = "example.org" } },
+        { "tls_verify", { path = "/", host = "example.org", tls = true, tls_verify = 0 } },
+        { "tls_verify", { path = "/", tls_verify = false } },
+    }) do
+        it("names `" .. case[1] .. "` and the remedy", function()
+            local ok, err = pcall(settings, case[2])
+            assert.is_false(ok)
+            assert.matches("option `check." .. case[1] .. "` .+; .+", err)
+        end)
+    end
+end)

@@ -1,0 +1,224 @@
+-- docs/contract/*.json: the same examples that the Python side is tested on.
+
+local json = require "steelyard.core.json"
+local ladder = require "steelyard.core.ladder"
+local no_pause = require("resty.vnswrr").no_pause
+local table_head = require "steelyard.core.table_head"
+local traffic_report = require "steelyard.core.traffic_report"
+local upstream_list = require "steelyard.core.upstream_list"
+local weight_table = require "steelyard.core.weight_table"
+local wire = require "steelyard.core.wire"
+
+local function contract(name)
+    local file = assert(io.open("docs/contract/" .. name) or io.open("../docs/contract/" .. name))
+    local text = file:read("*a")
+    file:close()
+    return assert(json.decode(text))
+end
+
+
+describe("a weight table in docs/contract", function()
+    local examples = contract("weights.json")
+
+    for _, example in ipairs(examples.accepted) do
+        it("is accepted: " .. example.about, function()
+            local value = example.value
+            -- An empty list would come out as {}.
+            local text = json.encode(value):gsub('"peers":{}', '"peers":[]')
+            local taken, refused = weight_table.decode(text)
+            assert.is_nil(refused)
+            for _, key in ipairs({ "upstream", "term", "generation", "issued_at_ms", "law", "picker" }) do
+                assert.equal(value[key], taken[key])
+            end
+            assert.equal(value.hash_key, taken.hash_key)
+            assert.equal(value.report_version, taken.report_version)
+            assert.equal(value.check ~= nil, taken.check ~= nil)
+            for key, setting in pairs(value.check or {}) do
+                if key == "statuses" and setting ~= json.null then
+                    assert.equal(table.concat(setting, ", "), taken.check.statuses_words)
+                elseif key == "statuses" then
+                    assert.equal(taken.check.grpc_service and "SERVING" or "200-399", taken.check.statuses_words)
+                elseif key ~= "method" then -- the key of a later minor format
+                    if setting == json.null then
+                        setting = nil
+                    end
+                    assert.equal(setting, taken.check[key])
+                end
+            end
+            assert.equal(#value.peers, #taken.peers)
+            for i, peer in ipairs(value.peers) do
+                for _, key in ipairs({ "id", "address", "weight", "baseline", "state" }) do
+                    assert.equal(peer[key], taken.peers[i][key])
+                end
+            end
+        end)
+    end
+
+    for _, example in ipairs(examples.refused) do
+        it("is refused (" .. example.reason .. "): " .. example.about, function()
+            local taken, refused = weight_table.decode(example.text)
+            assert.is_nil(taken)
+            assert.equal(example.reason, refused.reason)
+        end)
+    end
+end)
+
+
+describe("a table's head in docs/contract", function()
+    local examples = contract("head.json")
+
+    for _, example in ipairs(examples.accepted) do
+        it("makes of the table before the table after: " .. example.about, function()
+            local head = assert(table_head.decode(example.head))
+            local before = assert(weight_table.decode(example.before))
+            assert.equal(before.digest, head.digest)
+            assert.equal(example.after, table_head.put_into(example.before, head, no_pause))
+        end)
+    end
+
+    for _, example in ipairs(examples.refused) do
+        it("is refused (" .. example.reason .. "): " .. example.about, function()
+            local taken, refused = table_head.decode(example.text)
+            assert.is_nil(taken)
+            assert.equal(example.reason, refused.reason)
+        end)
+    end
+end)
+
+
+describe("a list of upstreams in docs/contract", function()
+    local examples = contract("upstreams.json")
+
+    for _, example in ipairs(examples.accepted) do
+        it("is accepted: " .. example.about, function()
+            local value = example.value
+            -- An empty list would come out as {}.
+            local text = json.encode(value):gsub('"names":{}', '"names":[]')
+            local taken, refused = upstream_list.decode(text)
+            assert.is_nil(refused)
+            for _, key in ipairs({ "term", "generation", "issued_at_ms", "names" }) do
+                assert.same(value[key], taken[key])
+            end
+        end)
+    end
+
+    for _, example in ipairs(examples.refused) do
+        it("is refused (" .. example.reason .. "): " .. example.about, function()
+            local taken, refused = upstream_list.decode(example.text)
+            assert.is_nil(taken)
+            assert.equal(example.reason, refused.reason)
+        end)
+    end
+
+    it("is refused with more names than any controller writes", function()
+        local names = {}
+        for i = 1, 10001 do
+            names[i] = string.format("u%05d", i)
+        end
+        local listed = { v = 1, term = 1, generation = 1, issued_at_ms = 1, names = names }
+        local _, refused = upstream_list.decode(json.encode(listed))
+        assert.equal("range", refused.reason)
+        names[10001] = nil
+        assert.equal(10000, #upstream_list.decode(json.encode(listed)).names)
+    end)
+end)
+
+
+local COLUMNS = { "completed", "failed", "in_flight", "latency_ms", "latency_p50_ms" }
+
+
+--- An example as the encoder is given it: the ids, and the figures of each.
+local function given(value)
+    local report = { ids = value.ids or {}, figures = {}, read_version = value.v }
+    for key, member in pairs(value) do
+        report[key] = report[key] or member
+    end
+    for id in pairs(value.peers or {}) do
+        table.insert(report.ids, id)
+    end
+    for i, id in ipairs(report.ids) do
+        local figures = value.peers and value.peers[id] or { load = (value.loads or {})[id] }
+        for _, name in ipairs(value.ids and COLUMNS or {}) do
+            figures[name] = (value[name] or {})[i]
+        end
+        report.figures[i] = figures
+    end
+    return report
+end
+
+
+describe("a traffic report in docs/contract", function()
+    for _, example in ipairs(contract("traffic.json").accepted) do
+        it("is what the encoder writes: " .. example.about, function()
+            local value = example.value
+            local written = assert(json.decode(assert(traffic_report.encode(given(value)))))
+            value.zone = nil -- the key of a later minor format
+            assert.same(value, written)
+        end)
+    end
+
+    it("is of version 1 where the controller does not tell what it reads, and at most of the latest", function()
+        local report = { ids = { "a" }, figures = { { completed = 1, failed = 0, in_flight = 0, latency_ms = 1 } } }
+        assert.equal(1, json.decode(traffic_report.encode(report)).v)
+        report.read_version = 9
+        assert.equal(2, json.decode(traffic_report.encode(report)).v)
+    end)
+
+    it("has every server in both versions, however many pieces they are encoded in", function()
+        local report, breaths = { ids = {}, figures = {} }, 0
+        for i = 1, 250 do
+            report.ids[i] = string.format("server-%03d", i)
+            report.figures[i] = {
+                completed = i, failed = 0, in_flight = 1, latency_ms = i % 3 == 0 and json.null or i / 10,
+                latency_p50_ms = i % 2 == 0 and i / 20 or nil, load = i > 240 and { utilization = i / 1000 } or nil,
+            }
+        end
+        local breathe = function() breaths = breaths + 1 end
+        local rows = json.decode(traffic_report.encode(report, breathe)).peers
+        report.read_version = 2
+        local columns = json.decode(traffic_report.encode(report, breathe))
+        assert.is_true(breaths > 10)
+        assert.same(report.ids, columns.ids)
+        for i, id in ipairs(report.ids) do
+            assert.same(report.figures[i], rows[id])
+            for _, name in ipairs({ "completed", "failed", "in_flight", "latency_ms" }) do
+                assert.equal(report.figures[i][name], columns[name][i])
+            end
+            assert.equal(report.figures[i].latency_p50_ms or json.null, columns.latency_p50_ms[i])
+            assert.same(report.figures[i].load, columns.loads[id])
+        end
+    end)
+
+    for _, rung in ipairs(ladder.RUNGS) do
+        it("tells the rung " .. rung, function()
+            local text = traffic_report.encode({ rung = rung, ids = {}, figures = {} })
+            assert.truthy(text:find('"rung":"' .. rung .. '"', 1, true))
+        end)
+    end
+
+    it("keeps a term that is the time in milliseconds exactly", function()
+        local text = traffic_report.encode({ order = { 1790000000001, 118 }, ids = {}, figures = {} })
+        assert.truthy(text:find('"order":[1790000000001,118]', 1, true))
+    end)
+
+    it("with no peers has an object and not an array in version 1, and arrays in version 2", function()
+        local report = {
+            upstream = "web", lb = "edge-1", boot = "b", seq = 1, interval_s = 1, ids = {}, figures = {},
+        }
+        assert.truthy(traffic_report.encode(report):find('"peers":{}', 1, true))
+        report.read_version = 2
+        local columns = traffic_report.encode(report)
+        assert.truthy(columns:find('"ids":[],"completed":[],', 1, true))
+        assert.falsy(columns:find("{}", 1, true))
+    end)
+end)
+
+
+describe("the keys of version 1", function()
+    it("are those of the other side", function()
+        assert.equal("steelyard:1:weights:web", wire.weights_key("web"))
+        assert.equal("steelyard:1:upstreams", wire.UPSTREAMS_KEY)
+        assert.equal("steelyard:1:head:web", wire.head_key("web"))
+        assert.equal("steelyard:1:traffic:web:edge-1", wire.traffic_key("web", "edge-1"))
+    end)
+end)

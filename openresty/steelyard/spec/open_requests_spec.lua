@@ -1,0 +1,164 @@
+local open_requests = require "steelyard.core.open_requests"
+local peer_stats = require "steelyard.core.peer_stats"
+
+local A, B = { id = "a", address = "a:80", cell = 0 }, { id = "b", address = "b:80", cell = 1 }
+
+
+local function new_stats()
+    return peer_stats.new(peer_stats.local_memory(2), 1, 2, 0)
+end
+
+
+local function drained(book)
+    local seen = {}
+    local in_flight = book:drain(function(address, ...)
+        seen[address] = { ... }
+    end)
+    return seen, in_flight
+end
+
+
+describe("the open requests", function()
+    it("holds a request in flight from its pick to its end", function()
+        local book = open_requests.new(new_stats())
+        book:picked(book:entry(1, 0), A)
+        assert.same({ ["a:80"] = 1 }, select(2, drained(book)))
+        book:count(0, "a:80", "completed", 12)
+        book:close(1)
+        local seen, in_flight = drained(book)
+        assert.same({ ["a:80"] = { 0, 1, 0, 12, 0 } }, seen)
+        assert.same({}, in_flight)
+    end)
+
+    it("lets go of the first server when the request goes to a second", function()
+        local book = open_requests.new(new_stats())
+        local entry = book:entry(1, 0)
+        book:picked(entry, A)
+        book:picked(entry, B)
+        assert.same({ ["b:80"] = 1 }, select(2, drained(book)))
+        assert.same({ "a", "b" }, { entry[1].id, entry[2].id })
+    end)
+
+    it("lets go of the server when no other is found", function()
+        local book = open_requests.new(new_stats())
+        local entry = book:entry(1, 0)
+        book:picked(entry, A)
+        book:none(entry, "every server was tried")
+        book:close(1)
+        assert.same({}, select(2, drained(book)))
+    end)
+
+    it("gives the same entry to all phases of a request", function()
+        local book = open_requests.new(new_stats())
+        assert.equal(book:entry(1, 5), book:entry(1, 5))
+    end)
+
+    it("releases what a request left behind whose key another one has now", function()
+        local book = open_requests.new(new_stats())
+        book:picked(book:entry(1, 5), A)
+        book:picked(book:entry(1, 6), B)
+        assert.same({ ["b:80"] = 1 }, select(2, drained(book)))
+        assert.equal(1, book:entry(1, 6).n)
+    end)
+
+    it("uses a closed request's entry again, empty", function()
+        local book = open_requests.new(new_stats())
+        local entry = book:entry(1, 0)
+        entry.upstream = "web"
+        book:picked(entry, A)
+        book:none(entry, "why")
+        book:close(1)
+        local again = book:entry(2, 0)
+        assert.equal(entry, again)
+        assert.same({ n = 0, from = 1, started = 0 }, again)
+    end)
+
+    it("notes what each try found in flight, where the peer stats keep levels", function()
+        local stats = new_stats()
+        local book = open_requests.new(stats)
+        stats:keep_levels()
+        book:picked(book:entry(1, 0), A)
+        local entry = book:entry(2, 0)
+        book:picked(entry, A)
+        book:picked(entry, B)
+        assert.same({ 1, 0 }, entry.found)
+        for _ = 1, 2 do
+            book:tried(A, "completed", 40, 1e9, entry.found[1])
+            book:tried(B, "failed", 40, 1e9, entry.found[2])
+            book:tried(B, "completed", nil, 1e9, entry.found[2])
+        end
+        assert.same({ 40, 0 }, { stats:latency_at(0, 1, 1e9), stats:latency_at(1, 0, 1e9) })
+        book:close(2)
+        assert.same({}, book:entry(3, 0).found)
+    end)
+
+    it("counts an aborted try as neither completed nor failed", function()
+        local book = open_requests.new(new_stats())
+        book:count(0, "a:80", "aborted", 0)
+        assert.same({}, (drained(book)))
+    end)
+
+    it("counts a request without a latency as completed, and apart", function()
+        local book = open_requests.new(new_stats())
+        book:tried(A, "completed", nil, 1e9)
+        book:tried(A, "completed", 4, 1e9)
+        assert.same({ ["a:80"] = { 0, 2, 0, 4, 1 } }, (drained(book)))
+    end)
+
+    it("counts latencies in the server's histogram, and of an upgrade none", function()
+        local book = open_requests.new(new_stats())
+        for _ = 1, 3 do
+            book:count(1, "b:80", "completed", nil)
+            book:count(1, "b:80", "failed", 1000)
+            book:count(1, "b:80", "completed", 0)
+        end
+        assert.equal(0.5, book.histograms:drain(1))
+        assert.is_nil(book.histograms:drain(0))
+    end)
+
+    it("hands each count out once", function()
+        local book = open_requests.new(new_stats())
+        book:count(0, "a:80", "failed", 0)
+        assert.same({ ["a:80"] = { 0, 0, 1, 0, 0 } }, (drained(book)))
+        assert.same({}, (drained(book)))
+    end)
+
+    it("forgets an address that is no longer used, but not one in flight", function()
+        local book = open_requests.new(new_stats())
+        book:count(0, "a:80", "failed", 0)
+        book:picked(book:entry(1, 0), B)
+        for _ = 1, 100 do
+            drained(book)
+        end
+        assert.same({ [1] = "b:80" }, book.addresses)
+        assert.same({ ["b:80"] = 1 }, select(2, drained(book)))
+    end)
+
+    it("does not mind closing what was never opened", function()
+        open_requests.new(new_stats()):close(99)
+    end)
+
+    it("does not count for another server what a request did at one that has lost its cell since", function()
+        local owner = "a:80"
+        local stats = new_stats()
+        local book = open_requests.new(stats, { cells = { owner = function() return owner end } })
+        book:picked(book:entry(1, 0), A)
+        drained(book)
+        owner = "c:80"
+        for _ = 1, 41 do
+            drained(book) -- the request is under way, so the cell stays listed
+        end
+        book:tried(A, "completed", 5, 0)
+        book:close(1)
+        assert.same({ ["a:80"] = { 0, 1, 0, 5, 0 } }, (drained(book)))
+        for _ = 1, 41 do
+            drained(book)
+        end
+        book:picked(book:entry(2, 0), A)
+        book:tried(A, "failed", nil, 0)
+        assert.same({ 1, 0 }, { stats:in_flight(0), stats:failing(0, 0) })
+        book:close(2)
+        assert.equal(0, stats:in_flight(0))
+        assert.same({}, (drained(book)))
+    end)
+end)

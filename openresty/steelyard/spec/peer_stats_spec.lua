@@ -1,0 +1,168 @@
+local peer_stats = require "steelyard.core.peer_stats"
+
+local WORKERS, CELLS = 2, 3
+
+-- Some time after 1970.
+local T = 1e9
+
+
+--- Record two successful tries of one latency: from the second on it is believed.
+local function observe_twice(stats, cell, latency_ms, at, found)
+    stats:observe(cell, latency_ms, true, at, found)
+    stats:observe(cell, latency_ms, true, at, found)
+end
+
+
+--- The stats of two workers in one memory.
+local function two()
+    local memory = peer_stats.local_memory(CELLS, WORKERS)
+    return peer_stats.new(memory, WORKERS, CELLS, 0), peer_stats.new(memory, WORKERS, CELLS, 1), memory
+end
+
+
+describe("peer stats", function()
+    it("adds up what all workers have in flight", function()
+        local first, second = two()
+        first:raise(2)
+        second:raise(2)
+        second:raise(2)
+        assert.same({ 3, 3, 0 }, { first:in_flight(2), second:in_flight(2), first:in_flight(1) })
+        second:lower(2)
+        assert.equal(2, first:in_flight(2))
+    end)
+
+    it("forgets what a killed worker had in flight when its successor starts", function()
+        local first, second, memory = two()
+        first:raise(0)
+        second:raise(0)
+        peer_stats.new(memory, WORKERS, CELLS, 1)
+        assert.equal(1, first:in_flight(0))
+    end)
+
+    it("keeps latency by level where it is asked to, and all workers see it", function()
+        local first, second = two()
+        first:observe(1, 10, true, T, 3)
+        first:keep_levels()
+        second:keep_levels()
+        first:observe(1, 30, true, T, 3)
+        second:observe(1, 20, true, T, 2)
+        second:observe(1, 20, true, T) -- nobody looked what it found
+        second:observe(1, 20, false, T, 3)
+        assert.equal(20, first:latency_at(1, 3, T))
+        first:forget_latency(1)
+        assert.equal(0, second:latency_at(1, 3, T))
+        observe_twice(first, 2, 10, T, 0)
+        first:forget(2)
+        assert.equal(0, second:latency_at(2, 0, T))
+    end)
+
+    it("believes a latency when a second one confirms it, and averages those that follow", function()
+        local first, second = two()
+        first:observe(0, 10, true, T)
+        assert.same({ 0, 0 }, { second:latency(0, T), second:peak(0, T) })
+        first:observe(0, 10, true, T)
+        assert.same({ 10, 10 }, { second:latency(0, T), second:peak(0, T) })
+        observe_twice(first, 0, 20, T)
+        assert.near(12, first:latency(0, T), 1e-9)
+    end)
+
+    it("takes the lesser of the first two, whichever comes first", function()
+        for _, pair in ipairs({ { 10000, 2 }, { 2, 10000 } }) do
+            local first = two()
+            first:observe(0, pair[1], true, T)
+            first:observe(0, pair[2], true, T + 1)
+            assert.near(2, first:latency(0, T + 1), 1e-9)
+            assert.near(2, first:peak(0, T + 1), 1e-9)
+        end
+    end)
+
+    it("is not moved by one long request, at once or after a pause", function()
+        for _, pause_s in ipairs({ 0, 10, 3600 }) do
+            local first = two()
+            observe_twice(first, 0, 2, T)
+            first:observe(0, 10000, true, T + pause_s)
+            first:observe(0, 2, true, T + pause_s)
+            assert.is_true(first:latency(0, T + pause_s) <= 2)
+            assert.is_true(first:peak(0, T + pause_s) <= 2)
+        end
+    end)
+
+    it("knows that a server has become slow from its second slow answer on, and from one that it is well", function()
+        local first = two()
+        observe_twice(first, 0, 2, T)
+        observe_twice(first, 0, 1000, T + 60)
+        assert.is_true(first:latency(0, T + 60) > 200)
+        assert.near(1000, first:peak(0, T + 60), 1e-9)
+        first:observe(0, 2, true, T + 120)
+        assert.is_true(first:latency(0, T + 120) < 5)
+    end)
+
+    it("jumps to a peak at once and comes down slowly", function()
+        local first = two()
+        observe_twice(first, 0, 10, T)
+        observe_twice(first, 0, 500, T)
+        assert.equal(500, first:peak(0, T))
+        first:observe(0, 10, true, T + 10)
+        assert.near(500 / math.exp(1) + 10 * (1 - 1 / math.exp(1)), first:peak(0, T + 10), 1e-9)
+    end)
+
+    it("learns no latency from a try that has none, and lets what it knows fade", function()
+        local first = two()
+        observe_twice(first, 0, 10, T)
+        first:observe(0, nil, true, T + 10)
+        assert.near(10 / math.exp(1), first:latency(0, T + 10), 1e-9)
+        assert.near(10 / math.exp(1), first:peak(0, T + 10), 1e-9)
+        local new = two()
+        new:observe(0, nil, true, T)
+        new:observe(0, nil, true, T)
+        assert.equal(0, new:latency(0, T))
+    end)
+
+    it("lets all that it knows fade, so that a shunned server is tried again", function()
+        local first = two()
+        observe_twice(first, 0, 10, T)
+        first:observe(0, 10, false, T)
+        assert.near(10 / math.exp(2), first:latency(0, T + 20), 1e-9)
+        assert.near(0.2 / math.exp(2), first:failing(0, T + 20), 1e-9)
+        assert.is_true(first:peak(0, T + 1000) < 1e-9)
+    end)
+
+    it("takes 0 ms, which is less than nginx's clock shows, for half of one", function()
+        local first = two()
+        observe_twice(first, 0, 0, T)
+        assert.same({ 0.5, 0.5 }, { first:latency(0, T), first:peak(0, T) })
+    end)
+
+    it("calls a server failing after four failures in a row", function()
+        local first = two()
+        for _ = 1, 3 do
+            first:observe(0, 1, false, T)
+        end
+        assert.is_true(first:failing(0, T) < 0.5)
+        first:observe(0, 1, false, T)
+        assert.is_true(first:failing(0, T) > 0.5)
+    end)
+
+    it("learns nothing of speed from a failure", function()
+        local first = two()
+        observe_twice(first, 0, 10, T)
+        first:observe(0, 0, false, T)
+        assert.equal(10, first:latency(0, T))
+    end)
+
+    it("does not mind a clock that is set back", function()
+        local first = two()
+        first:observe(0, 10, true, T)
+        first:observe(0, 10, true, T - 50)
+        assert.equal(10, first:latency(0, T - 60))
+    end)
+
+    it("knows nothing of a server whose cell was forgotten", function()
+        local first = two()
+        observe_twice(first, 1, 10, T)
+        first:observe(1, 10, false, T)
+        first:forget(1)
+        first:observe(1, 10, true, T)
+        assert.same({ 0, 0, 0 }, { first:latency(1, T), first:peak(1, T), first:failing(1, T) })
+    end)
+end)

@@ -1,0 +1,33 @@
+local fixtures = require "openresty.steelyard.spec.support.picker_fixtures"
+local pickers = require "steelyard.core.pickers"
+
+local CONTEXT = { random = math.random, stats = fixtures.stats(), now = function() return 0 end }
+
+
+describe("the picker of a name", function()
+    for _, name in ipairs({ "vnswrr", "vnswrr2", "least_conn", "peak_ewma", "hcl" }) do
+        it("is there: " .. name, function()
+            local picker, used, err = pickers.make(name, CONTEXT)
+            assert.equal(name, used)
+            assert.is_nil(err)
+            picker:update(fixtures.peers("a", 1))
+            assert.equal("a", picker:pick().id)
+        end)
+    end
+
+    it("is vnswrr2 where none is asked for", function()
+        local picker, used, err = pickers.make(nil, CONTEXT)
+        assert.truthy(picker)
+        assert.equal("vnswrr2", used)
+        assert.is_nil(err)
+    end)
+
+    it("is vnswrr2 where it is not known, and it says which there are", function()
+        local picker, used, err = pickers.make("fastest", CONTEXT)
+        picker:update(fixtures.peers("a", 1))
+        assert.equal("a", picker:pick().id)
+        assert.equal("vnswrr2", used)
+        assert.equal("there is no picker fastest; there are: "
+                     .. "chash, hcl, least_conn, peak_ewma, roundrobin, swrr, vnswrr, vnswrr2", err)
+    end)
+end)

@@ -1,0 +1,143 @@
+local no_pause = require("resty.vnswrr").no_pause
+local sticky = require "steelyard.core.sticky"
+
+-- A keyed hash that a reader can follow: 20 digits, of which 16 are used.
+local function digest(secret, text)
+    return (secret .. text .. ("."):rep(20)):sub(1, 20)
+end
+
+
+local function peer(id, state)
+    return { id = id, address = id .. ":80", state = state or "up", weight = 1 }
+end
+
+
+local function settings(changes)
+    local given = { cookie = "route" }
+    for option, value in pairs(changes or {}) do
+        given[option] = value
+    end
+    return sticky.of_options("sticky", given)
+end
+
+
+--- Sessions at the peers; those that are `up` are eligible, unless `unhealthy` names them.
+local function sessions(peers, unhealthy, before)
+    local live, eligible = before or sticky.new(settings(), digest), {}
+    for _, each in ipairs(peers) do
+        if each.state == "up" and not (unhealthy or {})[each.id] then
+            eligible[#eligible + 1] = each
+        end
+    end
+    live:update(peers, eligible, unhealthy or {}, no_pause)
+    return live
+end
+
+
+describe("a sticky session", function()
+    it("is at the peer that its cookie names", function()
+        local a, b = peer("a"), peer("b")
+        local live = sessions({ a, b })
+        assert.equal(a, live:peer("a" .. ("."):rep(15)))
+        assert.equal(b, live:peer("b" .. ("."):rep(15)))
+    end)
+
+    it("begins with a cookie that names the peer, once", function()
+        local a, b = peer("a"), peer("b")
+        local live = sessions({ a, b })
+        assert.equal("route=a...............; Path=/; HttpOnly; SameSite=Lax", live:set_cookie(a, nil, false))
+        assert.is_nil(live:set_cookie(a, "a...............", false))
+        assert.equal("route=b...............; Path=/; HttpOnly; SameSite=Lax",
+                     live:set_cookie(b, "a...............", false))
+    end)
+
+    it("is nowhere without a cookie, nor with a forged one", function()
+        local live = sessions({ peer("a") })
+        for _, value in ipairs({ "", "a", "a:80", ("a"):rep(10000), "\0", "a................" }) do
+            assert.is_nil(live:peer(value))
+        end
+        assert.is_nil(live:peer(nil))
+    end)
+
+    it("goes on at a peer that is drained, unless that is not healthy", function()
+        local drained = peer("a", "drain")
+        assert.equal(drained, sessions({ drained, peer("b") }):peer("a..............."))
+        assert.is_nil(sessions({ drained, peer("b") }, { a = true }):peer("a..............."))
+    end)
+
+    it("ends where its peer is down, out, a backup that waits, or gone", function()
+        local value = "a..............."
+        local live = sessions({ peer("a"), peer("b") })
+        for _, state in ipairs({ "down", "backup" }) do
+            assert.is_nil(sessions({ peer("a", state), peer("b") }, nil, live):peer(value))
+        end
+        assert.is_nil(sessions({ peer("b") }, nil, live):peer(value))
+        assert.is_nil(sessions({ peer("a"), peer("b") }, { a = true }, live):peer(value))
+        assert.truthy(sessions({ peer("a"), peer("b") }, nil, live):peer(value))
+    end)
+
+    it("begins nowhere with a peer that has left the table meanwhile", function()
+        assert.is_nil(sessions({ peer("b") }):set_cookie(peer("a"), nil, false))
+    end)
+
+    it("hashes each peer once", function()
+        local hashed = 0
+        local live = sticky.new(settings(), function(...)
+            hashed = hashed + 1
+            return digest(...)
+        end)
+        sessions({ peer("a"), peer("b") }, nil, live)
+        sessions({ peer("a"), peer("b"), peer("c") }, nil, live)
+        assert.equal(3, hashed)
+    end)
+
+    it("pauses between many peers", function()
+        local peers, pauses = {}, 0
+        for i = 1, 1000 do
+            peers[i] = peer(string.format("server-%04d", i))
+        end
+        sticky.new(settings(), digest):update(peers, peers, {}, function() pauses = pauses + 1 end)
+        assert.equal(40, pauses)
+    end)
+end)
+
+
+describe("the cookie", function()
+    local function cookie(changes, is_https)
+        local live = sticky.new(settings(changes), digest)
+        live:update({ peer("a") }, {}, {}, no_pause)
+        return live:set_cookie(peer("a"), nil, is_https)
+    end
+
+    it("is for encrypted connections alone where the client came by one, or where it is said", function()
+        assert.equal("route=a...............; Path=/; HttpOnly; SameSite=Lax; Secure", cookie({}, true))
+        assert.equal("route=a...............; Path=/; HttpOnly; SameSite=Lax; Secure", cookie({ secure = true }, false))
+        assert.equal("route=a...............; Path=/; HttpOnly; SameSite=Lax", cookie({ secure = false }, true))
+    end)
+
+    it("has what the options say", function()
+        assert.equal("id=a...............; Path=/shop; Domain=example.com; Max-Age=3600; HttpOnly; SameSite=Strict",
+                     cookie({ cookie = "id", path = "/shop", domain = "example.com", max_age_s = 3600,
+                              same_site = "Strict" }))
+    end)
+
+    it("is hashed with the secret", function()
+        assert.equal("route=ssssssssssssssss; Path=/; HttpOnly; SameSite=Lax", cookie({ secret = ("s"):rep(16) }))
+    end)
+
+    local mistakes = {
+        { "secret", { secret = "short" } }, { "path", { path = "shop" } }, { "path", { path = "/; Secure" } },
+        { "domain", { domain = "a b" } }, { "max_age_s", { max_age_s = 0 } }, { "max_age_s", { max_age_s = 1.5 } },
+        { "same_site", { same_site = "lax" } }, { "same_site", { same_site = 1 } }, { "secure", { secure = "auto" } },
+        { "same_site", { same_site = "None" } }, { "same_site", { same_site = "None", secure = false } },
+        { "cookie", { cookie = "a b" } }, { "cookie", { cookie = true } }, { "expires", { expires = "1h" } },
+    }
+    for _, case in ipairs(mistakes) do
+        it("is refused with a wrong option, which is named: " .. case[1], function()
+            local ok, err = pcall(settings, case[2])
+            assert.is_false(ok)
+            assert.truthy(err:find("sticky." .. case[1], 1, true), err)
+            assert.is_nil(err:find("short", 1, true), err)
+        end)
+    end
+end)

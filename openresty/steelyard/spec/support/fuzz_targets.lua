@@ -1,0 +1,276 @@
+--- The decoders of the data plane, each with what it promises.
+--
+-- judge(text) returns "accepted" or the reason of the refusal, and for `weight-table` what
+-- was read, for the comparison with Python. It raises where a promise is broken.
+
+local address = require "steelyard.core.address"
+local hash_key = require "steelyard.core.hash_key"
+local inputs = require "openresty.steelyard.spec.support.fuzz_inputs"
+local json = require "steelyard.core.json"
+local options = require "steelyard.core.options"
+local orca = require "steelyard.core.orca"
+local signature = require "steelyard.io.signature"
+local table_head = require "steelyard.core.table_head"
+local traffic_report = require "steelyard.core.traffic_report"
+local weight_table = require "steelyard.core.weight_table"
+local wire = require "steelyard.core.wire"
+
+local REASONS = {
+    too_large = true, not_json = true, not_object = true, version = true, missing = true, type = true, range = true,
+    name = true, unsigned = true, signature = true, signed = true,
+}
+
+local _M = {}
+
+
+local function require_that(holds, what)
+    if not holds then
+        error("promise broken: " .. what, 0)
+    end
+end
+
+
+local function same(a, b, depth)
+    if type(a) ~= "table" or type(b) ~= "table" then
+        return a == b or (a ~= a and b ~= b)
+    end
+    if (depth or 0) > 200 then
+        return true -- deep enough to tell
+    end
+    for key, value in pairs(a) do
+        if not same(value, b[key], (depth or 0) + 1) then
+            return false
+        end
+    end
+    for key in pairs(b) do
+        if a[key] == nil then
+            return false
+        end
+    end
+    return true
+end
+
+
+local function refused(value, refusal)
+    require_that(value == nil and type(refusal) == "table", "neither a value nor a refusal")
+    require_that(REASONS[refusal.reason], "the reason " .. tostring(refusal.reason) .. " is none that is counted")
+    require_that(type(refusal.detail) == "string", "no detail")
+    return refusal.reason
+end
+
+
+--- What a table says, without what is kept for the decoding of the next one.
+local function said(taken)
+    local peers = {}
+    for i, peer in ipairs(taken.peers) do
+        peers[i] = { peer.id, peer.address, peer.weight, peer.baseline, peer.state }
+    end
+    local check = taken.check
+    return {
+        upstream = taken.upstream, term = taken.term, generation = taken.generation, law = taken.law,
+        issued_at_ms = taken.issued_at_ms, picker = taken.picker, hash_key = taken.hash_key, peers = json.array(peers),
+        check = check and {
+            path = check.path, host = check.host, interval_s = check.interval_s, timeout_s = check.timeout_s,
+            rise = check.rise, fall = check.fall, statuses = not check.grpc_service and check.statuses_words or nil,
+            tls = check.tls, tls_server_name = check.tls_server_name, tls_verify = check.tls_verify,
+            grpc_service = check.grpc_service,
+        },
+    }
+end
+
+
+local previous
+
+local function judge_table(text)
+    local taken, refusal = weight_table.decode(text)
+    local after = previous and { weight_table.decode(text, { previous = previous }) }
+    if not taken then
+        local reason = refused(taken, refusal)
+        require_that(not after or after[1] == nil, "after another table it is accepted: " .. reason)
+        return reason
+    end
+    if after then
+        require_that(after[1], "after another table it is refused")
+        require_that(same(said(after[1]), said(taken)), "after another table it is read differently")
+    end
+    for i, peer in ipairs(taken.peers) do
+        require_that(wire.is_name(peer.id) and peer.weight >= 1 and peer.port >= 1, "a peer is none")
+        require_that(i == 1 or taken.peers[i - 1].id < peer.id, "the peers are not in the order of their ids")
+    end
+    previous = taken
+    return "accepted", said(taken)
+end
+
+
+local HEAD_OF = '{"term":1,"generation":1,"issued_at_ms":1,"peers":[{"weight":1},{"weight":2},{"weight":3}]}'
+
+local function judge_head(text)
+    local head, refusal = table_head.decode(text)
+    if not head then
+        return refused(head, refusal)
+    end
+    local made = table_head.put_into(HEAD_OF, head, function() end)
+    require_that((made ~= nil) == (#head.weights == 3), "it goes into a table of other rows, or not into its own")
+    local rows = made and json.decode(made).peers or {}
+    for i, row in ipairs(rows) do
+        require_that(row.weight == head.weights[i], "a weight is another one in the table")
+    end
+    return "accepted"
+end
+
+
+local function judge_slices(text)
+    local whole, why = json.decode(text)
+    local sliced, more = json.decode_in_slices(text, "peers", function() end)
+    require_that((whole == nil) == (sliced == nil), "only one of both reads it: " .. tostring(why or more))
+    if whole == nil then
+        return "not_json"
+    end
+    require_that(same(whole, sliced), "in slices it is read differently")
+    return "accepted"
+end
+
+
+local _, SIGNED = inputs.contract("signed.json")
+
+local TEXTS = {}
+for _, example in ipairs(SIGNED.accepted) do
+    TEXTS[example.text] = true
+end
+
+local function judge_signed(value)
+    local without, keyless = signature.open(nil, value)
+    require_that(without == value or refused(without, keyless), "without a key something was stripped")
+    local text, refusal = signature.open(SIGNED.key, value)
+    if not text then
+        return refused(text, refusal)
+    end
+    require_that(TEXTS[text], "a text was believed that nobody has signed")
+    require_that(value == signature.sign(SIGNED.key, text), "a value was believed whose signature is another")
+    return "accepted"
+end
+
+
+local function judge_address(text)
+    local ip, port = address.split(text)
+    address.allows(text, { "10.0.0.0/8", "fd00::/8" })
+    address.network(text)
+    hash_key.variable(text)
+    if not ip then
+        require_that(type(port) == "string", "no reason")
+        return "refused"
+    end
+    require_that(port >= 1 and port <= 65535, "a port out of bounds")
+    return "accepted", { ip, port }
+end
+
+
+local function judge_options(text)
+    local given = json.decode(text)
+    if given == nil then
+        return "not_json"
+    end
+    local ok, err = pcall(options.check, given)
+    if ok then
+        return "accepted"
+    end
+    require_that(type(err) == "string" and string.find(err, "^steelyard%.init_worker: "), "it raises " .. tostring(err))
+    return "refused"
+end
+
+
+local function judge_report(text)
+    local report = json.decode(text)
+    if type(report) ~= "table" or type(report.peers) ~= "table" then
+        return "not_json"
+    end
+    report.ids, report.figures = {}, {}
+    for id, figures in pairs(report.peers) do
+        if type(id) ~= "string" or type(figures) ~= "table" then
+            return "no figures"
+        end
+        table.insert(report.ids, id)
+        table.insert(report.figures, figures)
+    end
+    -- What the encoder is given is ours: it may raise on what it cannot write, but must not write what is no JSON.
+    for version = 1, 2 do
+        report.read_version = version
+        local ok, written = pcall(traffic_report.encode, report)
+        if not ok then
+            return "unwritable"
+        end
+        require_that(json.decode(written), "what it writes is no JSON: " .. written)
+    end
+    return "accepted"
+end
+
+
+local function judge_orca(text)
+    local load, malformed = orca.load(text)
+    if not load then
+        return malformed and "malformed" or "nothing"
+    end
+    require_that(not malformed, "a load of a malformed report")
+    for _, name in ipairs({ "utilization", "mem_utilization" }) do
+        local value = load[name]
+        require_that(value == nil or (value >= 0 and value <= 64), name .. " is out of bounds")
+    end
+    local names = 0
+    for name, value in pairs(load.named_metrics or {}) do
+        names = names + 1
+        require_that(wire.is_name(name), "a metric's name is none")
+        require_that(value >= -1e15 and value <= 1e15, "a metric is out of bounds")
+    end
+    require_that(names <= 8, names .. " named metrics")
+    require_that(json.encode(load), "a load that cannot be reported")
+    return "accepted", load
+end
+
+
+local LOADS = {
+    "TEXT cpu_utilization=0.3,mem_utilization=0.8,named_metrics.kv_cache=0.4,utilization.gpu=1",
+    'JSON {"cpuUtilization":0.3,"mem_utilization":0.8,"named_metrics":{"a":1,"b":-2.5},"utilization":{"gpu":1}}',
+}
+
+local OPTIONS = {
+    '{"memcached":["10.0.0.5:11211"],"lb":"edge-1","upstreams":{"web":{"bootstrap":["10.0.0.11:80","[::1]:80"]}}}',
+    '{"memcached":["a:1"],"controller":["http://[::1]:8081/x"],"controller_token":"abc","key":"0123456789abcdef",'
+    .. '"state_dir":"/var/lib","lb":"e","hold_s":60,"drift_s":300,"allow":["10.0.0.0/8","::1"],"upstreams":{"web":'
+    .. '{"check":{"path":"/healthz","statuses":[200]},"max_fails":2,"fail_timeout_s":10,"bootstrap":["1.2.3.4:1"]}}}',
+}
+
+local ADDRESSES = {
+    "10.0.0.11:80", "[fd00::13]:8080", "[::ffff:1.2.3.4]:1", "10.0.0.0/8", "fd00::/64", "header:X-User",
+}
+
+
+--- Every target: name, about, seeds, judge.
+function _M.all()
+    local tables = inputs.contract("weights.json")
+    return {
+        { name = "weight-table", about = "a weight table, alone and after another one", seeds = tables,
+          judge = judge_table },
+        { name = "head", about = "a table's head, put into a table", seeds = (inputs.contract("head.json")),
+          judge = judge_head },
+        { name = "slices", about = "a list decoded in slices, beside the whole", seeds = tables, judge = judge_slices },
+        { name = "signed", about = "a signed value", seeds = (inputs.contract("signed.json")), judge = judge_signed },
+        { name = "address", about = "an address, a block, a hash key", seeds = ADDRESSES, judge = judge_address },
+        { name = "options", about = "the options of init_worker", seeds = OPTIONS, judge = judge_options },
+        { name = "report", about = "a traffic report that is written", seeds = (inputs.contract("traffic.json")),
+          judge = judge_report },
+        { name = "orca", about = "a server's load report", seeds = LOADS, judge = judge_orca },
+    }
+end
+
+
+--- Judge one input: the outcome, what was read; or nil and what broke.
+function _M.outcome(target, text)
+    local ok, outcome, value = pcall(target.judge, text)
+    if not ok then
+        return nil, tostring(outcome)
+    end
+    return outcome, value
+end
+
+
+return _M

@@ -1,0 +1,65 @@
+--- Peer stats that are written by hand, and a random that is a script.
+
+local _M = {}
+
+
+--- Peer stats of rows: cell -> { in_flight =, latency =, peak =, failing = }; what is not there is 0.
+-- The latency is that of every level.
+function _M.stats(rows)
+    local stats = { rows = rows or {}, keep_levels = function() end }
+    for _, name in ipairs({ "in_flight", "latency", "peak", "failing" }) do
+        stats[name] = function(_, cell)
+            return stats.rows[cell] and stats.rows[cell][name] or 0
+        end
+    end
+    stats.latency_at = stats.latency
+    return stats
+end
+
+
+--- Peers of ids and weights in turn ("a", 5, "b", 1), with cells from 1.
+function _M.peers(...)
+    local peers, list = {}, { ... }
+    for i = 1, #list / 2 do
+        local id = list[2 * i - 1]
+        peers[i] = { id = id, address = id .. ":80", weight = list[2 * i], cell = i }
+    end
+    return peers
+end
+
+
+--- A random that returns these numbers in turn, again and again.
+function _M.scripted(...)
+    local script, at = { ... }, 0
+    return function(n)
+        at = at % #script + 1
+        assert(script[at] <= n, "the script says " .. script[at] .. " of 1.." .. n)
+        return script[at]
+    end
+end
+
+
+--- A picker over the peers, at the front of its ring, with a random for its draws.
+function _M.picker(module, peers, stats, random)
+    local picker
+    picker = module.new{
+        stats = stats, now = function() return 0 end,
+        random = function(n) return picker and picker.started and random(n) or 1 end,
+    }
+    picker:update(peers)
+    picker.started = true
+    return picker
+end
+
+
+--- The ids of the next n picks.
+function _M.ids(picker, n)
+    local ids = {}
+    for i = 1, n do
+        ids[i] = picker:pick().id
+    end
+    return table.concat(ids, " ")
+end
+
+
+return _M

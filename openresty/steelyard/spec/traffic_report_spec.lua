@@ -1,0 +1,71 @@
+local json = require "steelyard.core.json"
+local traffic_report = require "steelyard.core.traffic_report"
+
+describe("a peer's traffic figures", function()
+    local function totals(completed, failed, latency_ms, untimed)
+        return { completed = completed, failed = failed, latency_ms = latency_ms, untimed = untimed or 0 }
+    end
+
+    local function figures(total, before, seen)
+        seen = seen or {}
+        seen.in_flight = seen.in_flight or 0
+        return traffic_report.figures(total, before, seen)
+    end
+
+    it("are the difference of two totals", function()
+        assert.same({ completed = 10, failed = 1, in_flight = 2, latency_ms = 4.5 },
+                    figures(totals(110, 3, 545), totals(100, 2, 500), { in_flight = 2 }))
+    end)
+
+    it("have no latency when nothing was completed", function()
+        assert.equal(json.null, figures(totals(5, 9, 50), totals(5, 1, 50)).latency_ms)
+    end)
+
+    it("have the mean of those that took a time: an upgrade has none", function()
+        assert.equal(5, figures(totals(110, 3, 545, 3), totals(100, 2, 500, 2), { in_flight = 2 }).latency_ms)
+        assert.equal(json.null, figures(totals(2, 0, 50, 2), totals(0, 0, 50)).latency_ms)
+    end)
+
+    it("have the median beside the mean, where it is known", function()
+        assert.equal(3.5, figures(totals(1, 0, 9), totals(0, 0, 0), { median_ms = 3.5 }).latency_p50_ms)
+        assert.is_nil(figures(totals(1, 0, 9), totals(0, 0, 0)).latency_p50_ms)
+    end)
+
+    it("leave out what a controller can do without where they are too many to be read", function()
+        local function kept_of(servers, loads, version)
+            local report = { upstream = "web", ids = {}, figures = {}, read_version = version }
+            for i = 1, servers do
+                report.ids[i] = string.format("server-%05d", i)
+                report.figures[i] = {
+                    completed = 100, failed = 0, in_flight = 1, latency_ms = 4.123, latency_p50_ms = 3.6,
+                    load = loads and { utilization = 0.5, named_metrics = { kv_cache = 0.25 } },
+                }
+            end
+            local text = traffic_report.encode(report)
+            assert.is_true(#text < 1024 * 1024)
+            local kept = {}
+            for i, name in ipairs({ "named_metrics", "latency_p50_ms", "load" }) do
+                kept[i] = text:find('"' .. name, 1, true) ~= nil
+            end
+            return kept
+        end
+        assert.same({ false, true, false }, kept_of(9000))
+        assert.same({ false, false, false }, kept_of(11700))
+        assert.same({ true, true, true }, kept_of(5000, true))
+        assert.same({ false, true, true }, kept_of(7500, true))
+        assert.same({ false, false, false }, kept_of(11700, true))
+        assert.same({ false, true, false }, kept_of(25000, false, 2))
+        assert.same({ true, true, true }, kept_of(9000, true, 2))
+        assert.same({ false, false, false }, kept_of(28000, true, 2))
+    end)
+
+    it("have what the server said of its load", function()
+        local load = { utilization = 0.5 }
+        assert.equal(load, figures(totals(1, 0, 9), totals(0, 0, 0), { load = load }).load)
+    end)
+
+    it("begin again when the totals were lost", function()
+        assert.same({ completed = 3, failed = 0, in_flight = 0, latency_ms = 2 },
+                    figures(totals(3, 0, 6), totals(100, 2, 500)))
+    end)
+end)

@@ -1,0 +1,128 @@
+"""What lasts long by its nature is not slow: its server keeps its share of the requests afterwards."""
+
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from openresty.tests.conftest import PATIENCE_S, Edge, Rig
+
+pytestmark = pytest.mark.integration
+
+SERVERS = 3
+REQUESTS = 20 * SERVERS
+SHORT = "/?sleep_s=0.005"  # so that what a busy machine adds decides less
+LONG_S = 1.8  # less than proxy_read_timeout
+SOCKET = (
+    b"GET /socket?body_s=%.1f HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+    % LONG_S
+)
+UPGRADES = """
+    location /socket {
+      proxy_pass http://web; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+      header_filter_by_lua_block { require("steelyard").release() }
+    }
+    location /buffered {
+      proxy_pass http://web; body_filter_by_lua_block { require("steelyard").release() }
+      proxy_buffers 2048 16k;
+    }
+  }
+"""
+OPEN_S = 300  # longer than any test; the client hangs up
+
+
+def cluster(rig: Rig, picker: str) -> Edge:
+    """Start equal servers, and an nginx that knows how fast they are."""
+    servers = [rig.backend(f"server-{number}") for number in range(SERVERS)]
+    rows = [(server.name, server.address, 1, "up") for server in servers]
+    rig.publish(rows, generation=1, picker=picker)
+    edge = rig.edge(servers=UPGRADES)
+    edge.wait_for(1)
+    edge.shares(10 * SERVERS, SHORT)
+    return edge
+
+
+def answered_late(edge: Edge) -> str:
+    """Ask for what takes long to answer (a long poll); return who did."""
+    return edge.get(f"/?sleep_s={LONG_S}").server
+
+
+def streamed(edge: Edge) -> str:
+    """Ask for what begins at once and takes long to end; return who sent it."""
+    answer = edge.get(f"/?body_s={LONG_S}")
+    assert len(answer.body) > 1
+    return answer.server
+
+
+def upgraded(edge: Edge) -> str:
+    """Open what is no request any more (a WebSocket) until its server ends it; return which that was."""
+    with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
+        client.sendall(SOCKET)
+        answer = b""
+        while piece := client.recv(65536):
+            answer += piece
+    head = answer.decode().splitlines()
+    assert head[0] == "HTTP/1.1 101 Switching Protocols", head
+    return next(line.split(": ")[1] for line in head if line.startswith("X-Backend"))
+
+
+@pytest.mark.parametrize("picker", ["vnswrr2", "least_conn", "peak_ewma", "hcl"])
+@pytest.mark.parametrize("ask", [answered_late, streamed, upgraded])
+def test_the_server_of_one_long_request_keeps_its_share(
+    rig: Rig, ask: Callable[[Edge], str], picker: str
+) -> None:
+    edge = cluster(rig, picker)
+    server = ask(edge)
+    rig.wait_until(lambda: edge.peer(server)["in_flight"] == 0, "the long request is let go")
+    shares = edge.shares(REQUESTS, SHORT)
+    # An even part is a third. A busy machine adds to the latencies: peak_ewma follows every difference, the
+    # others one of five times.
+    assert shares.get(server, 0) >= (1 if picker == "peak_ewma" else REQUESTS / SERVERS / 2), shares
+
+
+def test_latency_is_the_time_to_the_header_and_none_for_an_upgrade(rig: Rig) -> None:
+    only = rig.backend("only")
+    rig.publish([("only", only.address, 1, "up")], generation=1)
+    edge = rig.edge(servers=UPGRADES)
+    edge.wait_for(1)
+    upgraded(edge)
+    rig.wait_until(lambda: edge.peer("only")["completed"] == 1, "the upgraded connection is counted")
+    assert edge.peer("only")["latency_ms"] is None
+    streamed(edge)
+    rig.wait_until(lambda: edge.peer("only")["completed"] == 2, "the stream is counted")
+    assert edge.peer("only")["latency_ms"] < 1000 * LONG_S / 2
+
+
+def opened(edge: Edge, path: str) -> socket.socket:
+    """Ask for what stays open, and wait for its header; the caller hangs up."""
+    client = socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S)
+    upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\n" if path.startswith("/socket") else ""
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n".encode())
+    assert client.recv(12).startswith(b"HTTP/1.1 ")
+    return client
+
+
+@pytest.mark.parametrize("picker", ["vnswrr2", "least_conn"])
+@pytest.mark.parametrize("path", [f"/socket?body_s={OPEN_S}", f"/?body_s={OPEN_S}"])
+def test_the_server_of_an_open_stream_keeps_its_share(rig: Rig, path: str, picker: str) -> None:
+    servers = [rig.backend(f"server-{number}") for number in range(SERVERS)]
+    for server in servers:
+        server.headers |= {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+    rig.publish([(server.name, server.address, 1, "up") for server in servers], generation=1, picker=picker)
+    edge = rig.edge(servers=UPGRADES)
+    edge.wait_for(1)
+    with opened(edge, path):
+        assert [peer["in_flight"] for peer in edge.upstream()["peers"]] == [0] * SERVERS
+        assert len(edge.shares(10 * SERVERS, SHORT)) == SERVERS
+
+
+def test_a_slow_reader_of_a_buffered_response_does_not_keep_its_server_busy(rig: Rig) -> None:
+    only = rig.backend("only")
+    rig.publish([("only", only.address, 1, "up")], generation=1)
+    edge = rig.edge(servers=UPGRADES)
+    edge.wait_for(1)
+    size = 16 * 1024 * 1024  # more than the sockets' buffers take, less than proxy_buffers
+    with opened(edge, f"/buffered?bytes={size}"), opened(edge, f"/?bytes={size}"):
+        rig.wait_until(lambda: edge.peer("only")["picks"] == 2, "both are counted")
+        rig.wait_until(lambda: edge.peer("only")["in_flight"] == 1, "one is let go, and the other is not")
+        assert edge.peer("only")["completed"] == 0  # both are still under way

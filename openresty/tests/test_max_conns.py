@@ -1,0 +1,252 @@
+"""max_conns: no server has more requests in flight, and who finds all of them full waits or is told."""
+
+import contextlib
+import http.client
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from openresty.tests.conftest import PATIENCE_S, Answer, Edge, Rig
+
+pytestmark = pytest.mark.integration
+
+PICKERS = ("vnswrr", "vnswrr2", "least_conn", "peak_ewma", "hcl")
+
+
+class Gate:
+    """A server whose requests end when it is opened, or after `busy_s`; it knows how many it had at once."""
+
+    def __init__(self, busy_s: float = PATIENCE_S) -> None:
+        self.opened = threading.Event()
+        self.inside = self.most = 0
+        lock = threading.Lock()
+        gate = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                with lock:
+                    gate.inside += 1
+                    gate.most = max(gate.most, gate.inside)
+                gate.opened.wait(busy_s)
+                with lock:
+                    gate.inside -= 1
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_POST = do_GET
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self.address = f"127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let everybody go, and stop listening."""
+        self.opened.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@contextlib.contextmanager
+def gates(count: int, busy_s: float = PATIENCE_S) -> Iterator[list[Gate]]:
+    servers = [Gate(busy_s) for _ in range(count)]
+    try:
+        yield servers
+    finally:
+        for server in servers:
+            server.stop()
+
+
+@pytest.fixture
+def clients() -> Iterator[ThreadPoolExecutor]:
+    """Return the threads of a hundred clients."""
+    with ThreadPoolExecutor(100) as pool:
+        yield pool
+
+
+LOCATIONS = """
+proxy_read_timeout 60s;
+location /plain { proxy_pass http://web; }
+location /limited {
+  access_by_lua_block { require("steelyard").limit("web") }
+  proxy_pass http://web;
+} }"""
+
+
+def edge_before(
+    rig: Rig, servers: list[Gate], options: str, *, picker: str = "vnswrr2", workers: int = 1
+) -> Edge:
+    peers = [(f"s{n}", server.address, n + 1, "up") for n, server in enumerate(servers)]
+    rig.publish(peers, generation=1, picker=picker)
+    edge = rig.edge(options=f"upstreams = {{ web = {{ {options} }} }},", servers=LOCATIONS, workers=workers)
+    edge.wait_for(1)
+    return edge
+
+
+def hold(
+    rig: Rig, clients: ThreadPoolExecutor, edge: Edge, servers: list[Gate], count: int, path: str = "/plain"
+) -> list[Future[Answer]]:
+    """Send so many requests that stay at the servers."""
+    held = [clients.submit(edge.get, path) for _ in range(count)]
+    rig.wait_until(lambda: sum(server.inside for server in servers) == count, f"{count} requests are held")
+    return held
+
+
+@pytest.mark.parametrize("picker", PICKERS)
+def test_no_server_has_more_than_its_limit_whatever_the_picker(
+    rig: Rig, clients: ThreadPoolExecutor, picker: str
+) -> None:
+    with gates(3) as servers:
+        edge = edge_before(rig, servers, "max_conns = 4", picker=picker)
+        held = hold(rig, clients, edge, servers, 12)
+        assert [server.inside for server in servers] == [4, 4, 4]
+        refused = [clients.submit(edge.get, "/plain") for _ in range(20)]
+        assert {answer.result().status for answer in refused} == {503}
+        for server in servers:
+            server.opened.set()
+        assert {answer.result().status for answer in held} == {200}
+        assert [server.most for server in servers] == [4, 4, 4]
+
+
+def test_workers_go_beyond_it_by_less_than_one_each(rig: Rig, clients: ThreadPoolExecutor) -> None:
+    workers, limit = 3, 4
+    with gates(2, busy_s=0.01) as servers:
+        edge = edge_before(rig, servers, f"max_conns = {limit}", workers=workers)
+        statuses = [answer.status for answer in clients.map(lambda _: edge.get("/plain"), range(600))]
+        assert set(statuses) <= {200, 503}
+        assert max(server.most for server in servers) < limit + workers
+        web = edge.upstream()
+        assert web["full"] == statuses.count(503)
+
+
+@pytest.mark.parametrize("path", ["/plain", "/limited"])
+def test_all_full_is_a_503_that_says_so(rig: Rig, clients: ThreadPoolExecutor, path: str) -> None:
+    with gates(2) as servers:
+        edge = edge_before(rig, servers, "max_conns = 3")
+        hold(rig, clients, edge, servers, 6)
+        answer = edge.get(path)
+        assert answer.status == 503
+        assert answer.json() == {
+            "type": "about:blank",
+            "title": "Service Unavailable",
+            "status": 503,
+            "detail": "upstream web: all 2 servers have max_conns = 3 requests in flight",
+            "upstream": "web",
+            "tries": [],
+        }
+        assert edge.logged("upstream web: all 2 servers have max_conns = 3 requests in flight") == 1
+        web = edge.upstream()
+        assert (web["max_conns"], web["full"], web["queued"]) == (3, 1, 0)
+        assert [peer["in_flight"] for peer in web["peers"]] == [3, 3]
+
+
+def test_a_retry_finds_the_server_that_has_room(rig: Rig, clients: ThreadPoolExecutor) -> None:
+    with gates(2) as servers:
+        edge = edge_before(rig, servers, "max_conns = 2, max_fails = 0")
+        hold(rig, clients, edge, servers, 3)
+        full, free = sorted(servers, key=lambda server: server.inside, reverse=True)
+        free.opened.set()
+        rig.wait_until(lambda: edge.upstream()["peers"][servers.index(free)]["in_flight"] == 0, "it is free")
+        peers = [(f"s{n}", server.address, 1, "up") for n, server in enumerate(servers)]
+        rig.publish([*peers, ("dead", rig.dead_address(), 999, "up")], generation=2)
+        edge.wait_for(2)
+        assert {edge.get("/plain").status for _ in range(10)} == {200}
+        assert (full.inside, full.most) == (2, 2)
+
+
+QUEUED = "max_conns = 1, queue = { size = 5, timeout_s = 30 }"
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_who_waits_is_served_as_soon_as_there_is_room(
+    rig: Rig, clients: ThreadPoolExecutor, workers: int
+) -> None:
+    with gates(1) as servers:
+        options = "max_conns = 1, queue = { size = 50, timeout_s = 60 }"
+        edge = edge_before(rig, servers, options, workers=workers)
+        held = hold(rig, clients, edge, servers, 1, "/limited")
+        waiting = [clients.submit(edge.get, "/limited") for _ in range(40)]
+        rig.wait_until(lambda: edge.upstream()["queued"] == 40, "all of them wait")
+        servers[0].opened.set()
+        assert {answer.result().status for answer in (*held, *waiting)} == {200}
+        assert servers[0].most <= workers  # each may see the server free in the same moment
+        assert edge.upstream()["full"] == 0
+
+
+def test_more_do_not_wait_than_the_queue_holds(rig: Rig, clients: ThreadPoolExecutor) -> None:
+    with gates(1) as servers:
+        edge = edge_before(rig, servers, QUEUED)
+        held = hold(rig, clients, edge, servers, 1, "/limited")
+        waiting = [clients.submit(edge.get, "/limited") for _ in range(5)]
+        rig.wait_until(lambda: edge.upstream()["queued"] == 5, "five wait")
+        assert edge.get("/limited").status == 503
+        assert edge.get("/plain").status == 503  # where the location does not wait, nobody does
+        servers[0].opened.set()
+        assert {answer.result().status for answer in (*held, *waiting)} == {200}
+        assert servers[0].most == 1
+
+
+def test_nobody_waits_for_ever(rig: Rig, clients: ThreadPoolExecutor) -> None:
+    with gates(1) as servers:
+        edge = edge_before(rig, servers, "max_conns = 1, queue = { timeout_s = 0.2 }")
+        hold(rig, clients, edge, servers, 1, "/limited")
+        assert edge.get("/limited").json()["detail"].startswith("upstream web: all 1 servers have max_conns")
+        assert (edge.upstream()["queued"], edge.upstream()["full"]) == (1, 1)
+
+
+def test_a_body_that_waited_arrives_whole(rig: Rig, clients: ThreadPoolExecutor) -> None:
+    with gates(1) as servers:
+        options = "max_conns = 1, queue = { timeout_s = 30 }"
+        a = rig.backend("a")
+        edge = edge_before(rig, servers, options)
+        hold(rig, clients, edge, servers, 1, "/limited")
+
+        def post() -> int:
+            connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
+            connection.request("POST", "/limited", body=b"x" * 100_000)
+            status = connection.getresponse().status
+            connection.close()
+            return status
+
+        posted = clients.submit(post)
+        rig.wait_until(lambda: edge.upstream()["queued"] == 1, "it waits")
+        rig.publish([("a", a.address, 1, "up")], generation=2)  # which is a server that has room
+        assert posted.result() == 200
+        assert [len(body) for _, _, body in a.received] == [100_000]
+
+
+def test_a_session_goes_elsewhere_while_its_server_is_full(rig: Rig, clients: ThreadPoolExecutor) -> None:
+    with gates(2) as servers:
+        peers = [("held", servers[0].address, 1, "up")]
+        rig.publish(peers, generation=1)
+        location = """
+            location /session {
+                proxy_pass http://web; proxy_read_timeout 60s;
+                header_filter_by_lua_block { require("steelyard").header() require("steelyard").sticky() }
+            } }"""
+        options = 'upstreams = { web = { max_conns = 1, sticky = { cookie = "route" } } },'
+        edge = rig.edge(options=options, servers=location)
+        edge.wait_for(1)
+        servers[0].opened.set()
+        cookie = {"Cookie": edge.get("/session").headers["Set-Cookie"].split(";")[0]}
+        servers[0].opened.clear()
+        servers[1].opened.set()
+        held = clients.submit(edge.get, "/session", cookie)
+        rig.wait_until(lambda: servers[0].inside == 1, "the session's server is full")
+        rig.publish([*peers, ("other", servers[1].address, 1, "up")], generation=2)
+        edge.wait_for(2)
+        assert edge.get("/session", cookie).headers["X-Steelyard-Server"] == "other"
+        servers[0].opened.set()
+        assert held.result().headers["X-Steelyard-Server"] == "held"

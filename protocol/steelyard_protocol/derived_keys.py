@@ -1,0 +1,53 @@
+"""Keys derived from the shared one, each of which speaks for one sender alone.
+
+Pure. HKDF-SHA256 (RFC 5869) of the shared key; 32 bytes are one block of it, so it is two HMACs:
+
+    prk = HMAC(salt "steelyard", shared key)
+    key = hex(HMAC(prk, name . 0x01))
+
+The hex digits are the key, as a file holds them. `name` says whose it is:
+
+    agent UPSTREAM/PEER    signs the samples of one server
+    lb NAME                signs the traffic reports of one load balancer
+    tables                 signs weight tables: controllers and load balancers have it
+    token UPSTREAM/PEER    is no key, but the end of that server's token for the API
+
+Who has one of them can compute no other, nor the shared key. A table is one value for many readers, so
+each of them could sign one: they are load balancers, never servers.
+"""
+
+import hmac
+
+SALT = b"steelyard"
+
+TABLES = "tables"
+
+
+def hkdf(secret: bytes, salt: bytes, info: bytes) -> bytes:
+    """Return the first 32 bytes of HKDF-SHA256."""
+    return hmac.digest(hmac.digest(salt, secret, "sha256"), info + b"\x01", "sha256")
+
+
+def derive(shared: bytes, name: str) -> bytes:
+    """Return the key of this name, in hex digits."""
+    return hkdf(shared, SALT, name.encode()).hex().encode()
+
+
+def agent(upstream: str, peer: str) -> str:
+    """Return the name of the key that signs a server's samples."""
+    return f"agent {upstream}/{peer}"
+
+
+def lb(name: str) -> str:
+    """Return the name of the key that signs a load balancer's traffic reports."""
+    return f"lb {name}"
+
+
+def of_load_balancer(shared: bytes, name: str) -> str:
+    """Return what a load balancer is given for a key: that of tables and that of its reports."""
+    return f"lb.{derive(shared, TABLES).decode()}.{derive(shared, lb(name)).decode()}"
+
+
+def token(shared: bytes, upstream: str, peer: str) -> str:
+    """Return a server's token for the API, which names the server."""
+    return f"{upstream}/{peer}/{derive(shared, f'token {upstream}/{peer}').decode()}"

@@ -1,0 +1,189 @@
+"""One Memcached server, with one deadline for each call. I/O only.
+
+A call looks up the name, connects, asks and reads within `timeout_s` in all,
+however the server or the resolver behaves: one that sends a byte a second,
+accepts and never answers, or answers with something else is `Unavailable`. A
+call for many keys is one for each `KEYS_AT_ONCE` of them, and ends with the
+first that fails. The protocol itself is pymemcache's.
+
+The connection is kept. Where the server has closed it meanwhile (a restart),
+the call connects again and loses nothing. Every address of a name is tried.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import methodcaller
+from typing import TypeVar
+
+from pymemcache.client.base import Client
+from pymemcache.exceptions import MemcacheError, MemcacheUnexpectedCloseError
+
+from steelyard_protocol import setting_values
+from steelyard_protocol.deadline import Deadline, DeadlineSockets
+from steelyard_protocol.dns_lookup import DnsLookup
+from steelyard_protocol.setting_values import Address
+
+Answer = TypeVar("Answer")
+
+# Memcached answers within a millisecond; whoever takes this long is as good as away.
+TIMEOUT_S = 0.25
+
+# To read ten thousand values takes 0.1 s, on a busy machine several times as much. In questions of this many
+# keys, each with a deadline of its own, a server that answers is not taken for one that does not.
+KEYS_AT_ONCE = 500
+
+CONNECTION_LOST = (ConnectionError, MemcacheUnexpectedCloseError)
+UNREACHABLE = (OSError, MemcacheUnexpectedCloseError)
+
+# ValueError (of which UnicodeError, for an impossible host name, is one) and LookupError are what
+# pymemcache raises where an answer is not Memcached's.
+FAILURES = (MemcacheError, OSError, ValueError, LookupError)
+
+
+class Unavailable(Exception):
+    """The server did not do what it was asked to; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A value, and the server's mark of it (Memcached's "cas unique"), which every write changes."""
+
+    value: bytes
+    mark: bytes
+
+
+class MemcachedClient:
+    """One server; may be used by several threads, one after the other. `clock` is monotonic.
+
+    Every method but `close` raises `Unavailable` where the server has not done it within `timeout_s`.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        clock: Callable[[], float] = time.monotonic,
+        lookup: Callable[[float], list[Address]] | None = None,
+    ) -> None:
+        self.name = setting_values.shown(address)
+        self._lookup = lookup or DnsLookup(address)
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._deadline = Deadline(clock)
+        self._lock = threading.Lock()
+        self._connection: Client | None = None
+        self._failures = 0
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the values of the keys that are there."""
+        found: dict[str, bytes] = {}
+        for some in _parts(keys):
+            found |= self._call(methodcaller("get_many", some))
+        return found
+
+    def seen(self, keys: Sequence[str]) -> dict[str, Seen]:
+        """Return the values of the keys that are there, with their marks."""
+        found: dict[str, Seen] = {}
+        for some in _parts(keys):
+            answer = self._call(methodcaller("gets_many", some))
+            found |= {key: Seen(value, mark) for key, (value, mark) in answer.items()}
+        return found
+
+    def put(self, key: str, value: bytes, *, ttl_s: int) -> None:
+        """Store a value for `ttl_s` seconds, whatever was there."""
+        # Without noreply=False a full or broken Memcached would go unnoticed.
+        if not self._call(lambda server: server.set(key, value, expire=ttl_s, noreply=False)):
+            raise Unavailable("it did not store the value")
+
+    def replace(
+        self,
+        key: str,
+        value: bytes,
+        before: Seen | None,
+        *,
+        ttl_s: int,
+        check: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Store a value in the place of `before` (None: of nothing); tell whether that was still there.
+
+        `check` is called right before each attempt to write; what it raises ends the call.
+        """
+
+        def write(server: Client) -> bool:
+            check()
+            if before is None:
+                return bool(server.add(key, value, expire=ttl_s, noreply=False))
+            return bool(server.cas(key, value, before.mark, expire=ttl_s, noreply=False))
+
+        return self._call(write)
+
+    def close(self) -> None:
+        """Close the connection, once a call that is under way has ended."""
+        with self._lock:
+            self._disconnect()
+
+    def _call(self, ask: Callable[[Client], Answer]) -> Answer:
+        began_s = self._clock()
+        if not self._lock.acquire(timeout=self._timeout_s):
+            raise Unavailable("timed out")
+        try:
+            self._deadline.start(self._timeout_s - (self._clock() - began_s))
+            answer = self._answer(ask)
+        except FAILURES as error:
+            # What else comes on that connection answers no question of ours.
+            self._disconnect()
+            self._failures += 1
+            raise Unavailable(_reason(error)) from error
+        else:
+            self._failures = 0
+            return answer
+        finally:
+            self._lock.release()
+
+    def _answer(self, ask: Callable[[Client], Answer]) -> Answer:
+        if self._connection is not None:
+            try:
+                return ask(self._connection)
+            except CONNECTION_LOST:
+                # The server closed a connection that lay idle, or was restarted: that is no failure yet.
+                self._disconnect()
+        addresses = self._lookup(self._deadline.left_s())
+        # After a failure the next address is the first: one that hangs must not hide the others.
+        first = self._failures % len(addresses)
+        *others, last = addresses[first:] + addresses[:first]
+        for position, address in enumerate(others):
+            try:
+                return ask(self._connect(address, shares=len(addresses) - position))
+            except UNREACHABLE:
+                self._disconnect()
+        return ask(self._connect(last, shares=1))
+
+    def _connect(self, address: Address, *, shares: int) -> Client:
+        self._connection = Client(
+            address,
+            # Each socket call has what is left of the deadline, whatever is said here.
+            connect_timeout=self._timeout_s,
+            timeout=self._timeout_s,
+            no_delay=True,
+            socket_module=DeadlineSockets(self._deadline, connect_shares=shares),
+        )
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _parts(keys: Sequence[str]) -> Iterator[list[str]]:
+    for first in range(0, len(keys), KEYS_AT_ONCE):
+        yield list(keys[first : first + KEYS_AT_ONCE])
+
+
+def _reason(error: Exception) -> str:
+    # pymemcache quotes the server's words as they came, in bytes.
+    words = [part.decode(errors="replace") for part in error.args if isinstance(part, bytes)]
+    return " ".join((" ".join(words) or str(error)).split()) or type(error).__name__

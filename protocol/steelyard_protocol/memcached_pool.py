@@ -1,0 +1,154 @@
+"""A pool of Memcached servers: read many keys from them, replace one on all of them. I/O only.
+
+Failure is a value: the cycle keeps the last good state and goes on. `skip` is
+the memory of one tick: a server that fails is put into it, and not asked again
+by whoever passes the same set, so that one that hangs costs a tick
+`memcached_client.TIMEOUT_S` once and not once an upstream.
+
+Agents put a sample on one server of the pool, in the order of `rendezvous`;
+nginx puts its report on the first server that answers, and reads its table
+there. So a key is asked at its servers in that order until one has it, which
+finds it wherever its writer had to put it; and a table is written to all.
+
+A table is only ever put in the place of what was read before (Memcached's
+"check and set"): a controller that is stopped between its last look at the
+lease and its write, and wakes when another one leads, replaces nothing.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from steelyard_protocol import rendezvous, setting_values
+from steelyard_protocol.memcached_client import MemcachedClient, Seen, Unavailable
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+
+class Forbidden(Exception):
+    """The writer may not write any more."""
+
+
+class MemcachedPool:
+    """Connections to each server of a pool; `servers` is host:port, with commas between several."""
+
+    def __init__(self, servers: str) -> None:
+        clients = [MemcachedClient(address) for address in setting_values.servers(servers)]
+        self._clients = {client.name: client for client in clients}
+        self._faults: dict[str, str | None] = dict.fromkeys(self._clients)
+        self._orders: dict[str, list[str]] = {}
+
+    @property
+    def faults(self) -> Mapping[str, str | None]:
+        """Return by server what was wrong with it when it was last asked; None: nothing."""
+        return self._faults
+
+    async def get_many(self, keys: Sequence[str], skip: set[str] | None = None) -> dict[str, bytes]:
+        """Return the values of the keys that are there; raise `Unavailable` when no server answers."""
+        skip = set() if skip is None else skip
+        orders = self._ordered(keys)
+        found: dict[str, bytes] = {}
+        left = list(orders)
+        for choice in range(len(self._clients)):
+            asked: defaultdict[str, list[str]] = defaultdict(list)
+            for key in left:
+                asked[orders[key][choice]].append(key)
+            answers = await self._each(asked, lambda name, some: self._clients[name].get_many(some), skip)
+            for answer in answers.values():
+                found.update(answer)
+            left = [key for key in left if key not in found]
+        self._raise_if_none_answers(skip)
+        return found
+
+    async def seen(self, keys: Sequence[str], skip: set[str] | None = None) -> dict[str, dict[str, Seen]]:
+        """Return by server what it holds of the keys; raise `Unavailable` when no server answers."""
+        skip = set() if skip is None else skip
+        asked = {name: list(dict.fromkeys(keys)) for name in self._clients}
+        found = await self._each(asked, lambda name, some: self._clients[name].seen(some), skip)
+        self._raise_if_none_answers(skip)
+        return found
+
+    async def replace(
+        self,
+        key: str,
+        value: bytes,
+        seen: Mapping[str, Mapping[str, Seen]],
+        *,
+        ttl_s: int,
+        allowed: Callable[[], bool] = lambda: True,
+        skip: set[str] | None = None,
+        then: tuple[str, bytes, int] | None = None,
+    ) -> frozenset[str]:
+        """Put a value in the place of what was `seen`, on every server that was, for `ttl_s` seconds.
+
+        Where it was put, `then` (key, value, seconds to live) is put as well, whatever was there.
+
+        Returns the servers that hold something else by now, and keep it; raises `Unavailable` when none
+        answers. `allowed` is asked right before each server is written to; raises `Forbidden` when it
+        says no.
+        """
+        skip = set() if skip is None else skip
+        asked = {name: held.get(key) for name, held in seen.items()}
+
+        def check() -> None:
+            if not allowed():
+                raise Forbidden
+
+        def put(name: str, before: Seen | None) -> bool:
+            client = self._clients[name]
+            taken = client.replace(key, value, before, ttl_s=ttl_s, check=check)
+            if taken and then is not None:
+                client.put(then[0], then[1], ttl_s=then[2])
+            return taken
+
+        taken = await self._each(asked, put, skip)
+        if not taken:
+            raise self._unavailable()
+        return frozenset(name for name, is_taken in taken.items() if not is_taken)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for client in self._clients.values():
+            client.close()
+
+    def _ordered(self, keys: Sequence[str]) -> dict[str, list[str]]:
+        """Return the servers of each key, in the order in which they are asked."""
+        # Kept for the keys that were asked for last, because the next tick asks for the same: 10,000 orders
+        # of two servers take 50 ms. What nobody asks for any more is not kept.
+        names, known = list(self._clients), self._orders
+        self._orders = {key: known.get(key) or rendezvous.order(names, key) for key in keys}
+        return self._orders
+
+    async def _each(
+        self, asked: Mapping[str, Asked], ask: Callable[[str, Asked], Answer], skip: set[str]
+    ) -> dict[str, Answer]:
+        """Return the answers of the servers that gave one; those that gave none are in `skip` then."""
+        names = [name for name in asked if name not in skip]
+        answers = await asyncio.gather(
+            *(asyncio.to_thread(self._answer, name, asked[name], ask) for name in names)
+        )
+        found = {}
+        for name, answer in zip(names, answers, strict=True):
+            if answer is None:
+                skip.add(name)
+            else:
+                found[name] = answer
+        return found
+
+    def _answer(self, name: str, asked: Asked, ask: Callable[[str, Asked], Answer]) -> Answer | None:
+        try:
+            answer = ask(name, asked)
+        except Unavailable as error:
+            self._faults[name] = str(error)
+            return None
+        self._faults[name] = None
+        return answer
+
+    def _raise_if_none_answers(self, skip: set[str]) -> None:
+        if skip >= set(self._clients):
+            raise self._unavailable()
+
+    def _unavailable(self) -> Unavailable:
+        return Unavailable("; ".join(f"{name}: {fault}" for name, fault in self._faults.items() if fault))

@@ -1,0 +1,145 @@
+"""Write each value to one of several Memcached servers: to the next while the first is away. I/O only.
+
+Which comes first is each key's own (`rendezvous`), so that a thousand agents
+are spread over the pool. A reader who asks a key's servers in the same order
+finds it at the first that has it: what an earlier one still holds from before
+it was lost is gone after the TTL.
+
+Failure is a value: a sample that no server took is dropped, because the next
+one is worth more than the one that was lost.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import Protocol
+
+from steelyard_protocol import memcached_client, rendezvous
+from steelyard_protocol.memcached_client import MemcachedClient, Unavailable
+
+log = logging.getLogger(__name__)
+
+# A sample outlives two lost ones, so that one slow tick does not make a server look gone.
+INTERVALS_TO_LIVE = 3
+
+# Memcached counts whole seconds, and a TTL of 1 may be over within milliseconds.
+SHORTEST_TTL_S = 2
+
+# The first failure costs one tick only (a restarted Memcached is back by then); after that the
+# pause doubles up to this, short enough that a server is not missed long when Memcached returns.
+LONGEST_PAUSE_S = 8.0
+FIRST_PAUSE_S = 0.5
+
+
+def ttl_s(interval_s: float) -> int:
+    """Return how many whole seconds a sample lives."""
+    return max(ceil(INTERVALS_TO_LIVE * interval_s), SHORTEST_TTL_S)
+
+
+def put_s(interval_s: float, servers: int) -> float:
+    """Return how long a put may take in all, so that one to every server fits into half an interval."""
+    return min(memcached_client.TIMEOUT_S, interval_s / 2 / servers)
+
+
+class Server(Protocol):
+    """A server of the pool, such as `MemcachedServer`."""
+
+    @property
+    def name(self) -> str:
+        """Return the address, as it was given."""
+        ...
+
+    def put(self, key: str, value: bytes) -> str | None:
+        """Store a value; return why it was not taken, None when it was."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class MemcachedServer:
+    """A server that is left alone for a while after it failed.
+
+    `clock` is monotonic; `random` is within 0..1 and spreads reconnects.
+    """
+
+    def __init__(
+        self, client: MemcachedClient, *, ttl_s: int, clock: Callable[[], float], random: Callable[[], float]
+    ) -> None:
+        self.name = client.name
+        self._client = client
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._random = random
+        self._failures = 0
+        self._fault = ""
+        self._not_before_s = 0.0
+
+    def put(self, key: str, value: bytes) -> str | None:
+        """Store a value; return why it was not taken, None when it was.
+
+        Never raises, takes no longer than the client's timeout, tries nothing during a pause.
+        """
+        if self._failures and self._clock() < self._not_before_s:
+            return self._fault
+        try:
+            self._client.put(key, value, ttl_s=self._ttl_s)
+        except Unavailable as error:
+            self._fault = str(error)
+            self._back_off()
+            return self._fault
+        self._failures = 0
+        return None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _back_off(self) -> None:
+        self._failures += 1
+        if self._failures > 1:
+            # 2 ** 10 is beyond the longest pause; an unbounded exponent would overflow within a day.
+            pause_s = min(FIRST_PAUSE_S * 2 ** min(self._failures - 2, 10), LONGEST_PAUSE_S)
+            self._not_before_s = self._clock() + pause_s * (0.5 + self._random() / 2)
+
+
+class MemcachedWriter:
+    """Puts each value on one server, and logs when a server goes and when it is back."""
+
+    def __init__(self, servers: Sequence[Server]) -> None:
+        self._servers = {server.name: server for server in servers}
+        self._faults: dict[str, str] = {}
+
+    def put(self, key: str, value: bytes) -> bool:
+        """Store a value; tell whether a server took it. Never raises."""
+        found: dict[str, str] = {}
+        taken_by = None
+        for name in rendezvous.order(list(self._servers), key):
+            fault = self._servers[name].put(key, value)
+            if fault is None:
+                taken_by = name
+                break
+            found[name] = fault
+        for name, fault in found.items():
+            if name not in self._faults:
+                self._faults[name] = fault
+                log.warning("Memcached at %s takes no samples (%s): %s", name, fault, self._then(taken_by))
+        if taken_by is not None and self._faults.pop(taken_by, None) is not None:
+            log.info("Memcached at %s is back: samples arrive again", taken_by)
+        return taken_by is not None
+
+    @property
+    def reachable(self) -> dict[str, bool]:
+        """Tell by server whether it took the last value that it was offered."""
+        return {name: name not in self._faults for name in self._servers}
+
+    def close(self) -> None:
+        """Close all connections."""
+        for server in self._servers.values():
+            server.close()
+
+    def _then(self, taken_by: str | None) -> str:
+        if taken_by is not None:
+            return f"{taken_by} takes them meanwhile"
+        return f"they are dropped until {'it' if len(self._servers) == 1 else 'one'} does"

@@ -1,0 +1,70 @@
+"""Reads sample records: the controller's end of `sample_record`, apart because the agent has no msgspec.
+
+Pure. Its examples are docs/contract/sample.json.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from steelyard_protocol.sample_record import MAX_BYTES, MAX_CPU_UTILIZATION, SampleRecord
+from steelyard_protocol.typed_json import Boot, Count, Interval, Name, TypedReader
+from steelyard_protocol.wire import InvalidMessage, Refused
+
+_Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+_Amount = Annotated[float, Meta(ge=0.0, le=1e15)]
+
+
+class _Utilization(Struct):
+    cpu: Annotated[float, Meta(ge=0.0, le=MAX_CPU_UTILIZATION)] | None
+    net: _Share | None
+    io: _Share | None
+    mem: _Share | None
+
+
+class _Capacity(Struct):
+    cpu_cores: _Amount | None
+    net_bytes_per_s: _Amount | None
+    io_ops_per_s: _Amount | None
+    mem_bytes: _Amount | None
+
+
+class _Sample(Struct):
+    v: Literal[1]
+    upstream: Name
+    peer: Name
+    boot: Boot
+    seq: Count
+    taken_at_ms: Count
+    interval_s: Interval
+    utilization: _Utilization
+    capacity: _Capacity
+    scope: Literal["host", "cgroup", "process"]
+    leaving: bool = False
+
+
+_READER = TypedReader(_Sample, max_bytes=MAX_BYTES)
+
+
+def decode(value: bytes) -> SampleRecord | Refused:
+    """Read a sample record from the network; total, never raises.
+
+    Unknown keys are ignored, so that a newer agent of the same version can add some.
+    """
+    try:
+        found = _READER.read(value)
+    except InvalidMessage as bad:
+        return bad.refused
+    used, limit = found.utilization, found.capacity
+    return SampleRecord(
+        upstream=found.upstream,
+        peer=found.peer,
+        boot=found.boot,
+        seq=found.seq,
+        taken_at_ms=found.taken_at_ms,
+        interval_s=found.interval_s,
+        utilization=(used.cpu, used.net, used.io, used.mem),
+        capacity=(limit.cpu_cores, limit.net_bytes_per_s, limit.io_ops_per_s, limit.mem_bytes),
+        scope=found.scope,
+        leaving=found.leaving,
+    )

@@ -1,0 +1,64 @@
+"""The sample record: the message of an agent to the controller.
+
+Pure. The producer owns the format; `sample_reader` is the other end, and the
+examples are docs/contract/sample.json.
+"""
+
+import json
+from dataclasses import dataclass
+
+from steelyard_protocol import wire
+
+INDICATORS = ("cpu", "net", "io", "mem")
+"""The columns, in the order of the paper's equations."""
+
+CAPACITIES = ("cpu_cores", "net_bytes_per_s", "io_ops_per_s", "mem_bytes")
+"""What each indicator is a share of, in the order of `INDICATORS`."""
+
+# CPU may overrun its limit (bursts), but 64 times is a broken reader, not a busy server.
+MAX_CPU_UTILIZATION = 64.0
+
+# A record is about 400 bytes; one far larger did not come from an agent.
+MAX_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRecord:
+    """One sample on the wire: utilizations of an interval, and of what.
+
+    `utilization` and `capacity` have one entry per indicator, in the order of
+    `INDICATORS`; None is "could not be measured". Utilizations are within
+    0..1, except CPU, which may exceed 1. (`boot`, `seq`) tells one sample from
+    the next; `taken_at_ms`, the sender's clock since 1970, is for people, and where values are signed tells
+    a replay of an earlier run; nobody's freshness is judged by it.
+    """
+
+    upstream: str
+    peer: str
+    boot: str
+    seq: int
+    taken_at_ms: int
+    interval_s: float
+    utilization: tuple[float | None, ...]
+    capacity: tuple[float | None, ...]
+    scope: str
+    leaving: bool = False
+
+
+def encode(record: SampleRecord) -> bytes:
+    """Return the record as the JSON value that goes into Memcached."""
+    document: dict[str, object] = {
+        "v": wire.VERSION,
+        "upstream": record.upstream,
+        "peer": record.peer,
+        "boot": record.boot,
+        "seq": record.seq,
+        "taken_at_ms": record.taken_at_ms,
+        "interval_s": record.interval_s,
+        "utilization": dict(zip(INDICATORS, record.utilization, strict=True)),
+        "capacity": dict(zip(CAPACITIES, record.capacity, strict=True)),
+        "scope": record.scope,
+    }
+    if record.leaving:
+        document["leaving"] = True
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()

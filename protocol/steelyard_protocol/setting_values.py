@@ -1,0 +1,93 @@
+"""Parse the text of settings that agent and controller share: names, ports, numbers, addresses. Pure.
+
+The text may come from a flag, the environment or a file. Each function returns the value, or raises
+ValueError with the remedy.
+"""
+
+from collections.abc import Callable
+from math import nan
+
+from steelyard_protocol import wire
+
+Address = tuple[str, int]
+
+MEMCACHED_PORT = 11211
+
+
+def name(text: str) -> str:
+    """Return the name of an upstream or a peer."""
+    if not wire.is_name(text):
+        raise ValueError(
+            "a name is 1 to 64 letters, digits, dots, dashes and underscores, no dot or dash first"
+        )
+    return text
+
+
+def port(text: str) -> int:
+    """Return a TCP port."""
+    if not _is_port(text):
+        raise ValueError("give a port, such as 8080")
+    return int(text)
+
+
+def number(what: str, low: float, high: float) -> Callable[[str], float]:
+    """Return a parser of numbers within bounds."""
+
+    def parse(text: str) -> float:
+        try:
+            found = float(text)
+        except ValueError:
+            found = nan  # which is within no bounds
+        if not low <= found <= high:
+            raise ValueError(f"give {what} within {low:g}..{high:g}")
+        return found
+
+    return parse
+
+
+def switch(text: str) -> bool:
+    """Return a yes or a no."""
+    if text.lower() not in {"1", "true", "yes", "on", "0", "false", "no", "off"}:
+        raise ValueError("give yes or no")
+    return text.lower() in {"1", "true", "yes", "on"}
+
+
+def servers(text: str) -> tuple[Address, ...]:
+    """Return the addresses of Memcached servers, each once."""
+    remedy = "give HOST:PORT, such as 127.0.0.1:11211 or [::1]:11211, with commas between several"
+    found = [address(part.strip(), None, MEMCACHED_PORT, remedy) for part in text.split(",")]
+    return tuple(dict.fromkeys(found))
+
+
+def host_and_port(text: str, remedy: str) -> Address:
+    """Return HOST and PORT, both given; the ValueError is `remedy`."""
+    return address(text, None, None, remedy)
+
+
+def shown(address: Address) -> str:
+    """Return an address as an operator writes it."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def address(text: str, default_host: str | None, default_port: int | None, remedy: str) -> Address:
+    """Return HOST and PORT, each given or its default; the ValueError is `remedy`."""
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        port = rest.removeprefix(":") if bracket and rest[:1] in {"", ":"} else "?"
+    else:
+        host, _, port = text.partition(":")
+    host = host or default_host or ""
+    port = port or str(default_port)
+    if not host or not _is_port(port):
+        raise ValueError(remedy)
+    return host, int(port)
+
+
+def _is_port(text: str) -> bool:
+    return is_number(text) and len(text) <= 5 and 0 < int(text) < 65536
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text has ASCII digits only."""
+    return text.isascii() and text.isdigit()

@@ -1,0 +1,168 @@
+"""The traffic report: the message of nginx to the controller, what it saw of each peer in one interval.
+
+Pure. The producer is nginx (openresty/steelyard/lib/steelyard/core); both ends are
+tested on docs/contract/traffic.json. Two versions are read:
+
+    1   an object for each peer, by its name
+    2   a list for each figure, in the order of the list of names: a third of the size, read at once
+
+A weight table tells which its controller reads (`VERSION`); one that tells none reads version 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, get_args
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from steelyard_protocol.typed_json import Boot, Count, Interval, Name, TypedReader, check_names
+from steelyard_protocol.wire import InvalidMessage, Refused
+
+VERSION = 2
+"""The latest version that is read here."""
+
+# What a load balancer's weights rest on, from the best to the worst (openresty/…/core/ladder.lua).
+Rung = Literal["fresh", "hold", "drift", "saved", "bootstrap", "none"]
+RUNGS: tuple[str, ...] = get_args(Rung)
+
+# No longer than nginx waits for anything (11 days).
+_Latency = Annotated[float, Meta(ge=0.0, le=1e9)]
+
+# CPU may exceed its limit, but 64 times is a broken server (the bound of a sample).
+_Utilization = Annotated[float, Meta(ge=0.0, le=64.0)]
+
+_Metric = Annotated[float, Meta(ge=-1e15, le=1e15)]
+
+
+class PeerLoad(Struct, frozen=True, kw_only=True):
+    """What a server said of itself in its responses (ORCA, `endpoint-load-metrics`); UNSET is "not said".
+
+    `utilization` is the application's, or else its CPU's. `named_metrics` are in units of the server's own.
+    """
+
+    utilization: _Utilization | UnsetType = UNSET
+    mem_utilization: _Utilization | UnsetType = UNSET
+    named_metrics: Annotated[dict[Name, _Metric], Meta(max_length=8)] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficReport:
+    """One load balancer's report on one upstream; its columns have an entry for each of `ids`.
+
+    completed, failed   requests in the interval
+    in_flight           requests at its end
+    latency_ms          time to the response's header, of the completed ones without upgrades (101): the mean;
+                        None where none was completed
+    latency_p50_ms      their median; None where the load balancer does not know it
+    loads               what servers said of themselves, by id, with the requests that they completed
+
+    `rung` is one of RUNGS and `order` the (term, generation) of the table that it serves; None where it tells
+    none: it serves no table, or is of an earlier version. `sent_at_ms` is its own clock since 1970; None: of
+    an earlier version.
+    """
+
+    upstream: str
+    lb: str
+    boot: str
+    seq: int
+    interval_s: float
+    ids: Sequence[str] = ()
+    completed: Sequence[int] = ()
+    failed: Sequence[int] = ()
+    in_flight: Sequence[int] = ()
+    latency_ms: Sequence[float | None] = ()
+    latency_p50_ms: Sequence[float | None] = ()
+    loads: dict[str, tuple[int, PeerLoad]] = field(default_factory=dict)
+    rung: str | None = None
+    order: tuple[int, int] | None = None
+    sent_at_ms: int | None = None
+
+
+class _Report(Struct, kw_only=True):
+    upstream: Name
+    lb: Name
+    boot: Boot
+    seq: Count
+    interval_s: Interval
+    rung: Rung | UnsetType = UNSET
+    order: tuple[Count, Count] | UnsetType = UNSET
+    sent_at_ms: Count | UnsetType = UNSET
+
+
+class _Figures(Struct):
+    completed: Count
+    failed: Count
+    in_flight: Count
+    latency_ms: _Latency | None
+    latency_p50_ms: _Latency | UnsetType = UNSET
+    load: PeerLoad | UnsetType = UNSET
+
+
+class _Rows(_Report, tag_field="v", tag=1, kw_only=True):
+    peers: dict[str, _Figures]
+
+
+class _Columns(_Report, tag_field="v", tag=VERSION, kw_only=True):
+    ids: list[str]
+    completed: list[Count]
+    failed: list[Count]
+    in_flight: list[Count]
+    latency_ms: list[_Latency | None]
+    latency_p50_ms: list[_Latency | None] | UnsetType = UNSET
+    loads: dict[Name, PeerLoad] = {}
+
+
+_READER: TypedReader[_Rows | _Columns] = TypedReader(_Rows | _Columns)  # type: ignore[arg-type]
+
+
+def decode(value: bytes) -> TrafficReport | Refused:
+    """Read a traffic report from the network; total, never raises."""
+    try:
+        found = _READER.read(value)
+        columns = _columns_of(found) if isinstance(found, _Columns) else _columns_of_rows(found.peers)
+        check_names(columns["ids"])
+    except InvalidMessage as bad:
+        return bad.refused
+    return TrafficReport(
+        upstream=found.upstream,
+        lb=found.lb,
+        boot=found.boot,
+        seq=found.seq,
+        interval_s=found.interval_s,
+        rung=found.rung or None,
+        order=found.order or None,
+        sent_at_ms=None if found.sent_at_ms is UNSET else found.sent_at_ms,
+        **columns,
+    )
+
+
+def _columns_of(found: _Columns) -> dict[str, Any]:
+    count = len(found.ids)
+    columns: dict[str, Sequence[Any]] = {
+        "completed": found.completed,
+        "failed": found.failed,
+        "in_flight": found.in_flight,
+        "latency_ms": found.latency_ms,
+        "latency_p50_ms": [None] * count if found.latency_p50_ms is UNSET else found.latency_p50_ms,
+    }
+    for name, column in columns.items():
+        if len(column) != count:
+            raise InvalidMessage("range", f'"{name}" has {len(column)} figures, and there are {count} ids')
+    if len(set(found.ids)) != count:
+        raise InvalidMessage("range", '"ids" has a name twice')
+    rows = zip(found.ids, found.completed, strict=True) if found.loads else ()
+    loads = {peer: (completed, found.loads[peer]) for peer, completed in rows if peer in found.loads}
+    return {"ids": found.ids, "loads": loads, **columns}
+
+
+def _columns_of_rows(peers: dict[str, _Figures]) -> dict[str, Any]:
+    rows = peers.values()
+    return {
+        "ids": list(peers),
+        "completed": [row.completed for row in rows],
+        "failed": [row.failed for row in rows],
+        "in_flight": [row.in_flight for row in rows],
+        "latency_ms": [row.latency_ms for row in rows],
+        "latency_p50_ms": [None if row.latency_p50_ms is UNSET else row.latency_p50_ms for row in rows],
+        "loads": {peer: (row.completed, row.load) for peer, row in peers.items() if row.load is not UNSET},
+    }

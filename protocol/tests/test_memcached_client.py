@@ -1,0 +1,227 @@
+"""One Memcached, through every kind of trouble, in bounded time."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from pymemcache.client.base import Client
+from steelyard_protocol.dns_lookup import DnsLookup
+from steelyard_protocol.memcached_client import KEYS_AT_ONCE, MemcachedClient, Seen, Unavailable
+from steelyard_protocol.setting_values import Address
+
+from conftest import Daemon, free_port
+from testing.hostile_servers import answering, dripping, unreachable
+
+# Long enough for a loaded machine, where a server is to answer.
+PATIENT_S = 10.0
+
+# Where none is.
+SHORT_S = 0.1
+
+CALLS: dict[str, Callable[[MemcachedClient], object]] = {
+    "get": lambda client: client.get_many(["a", "b"]),
+    "look": lambda client: client.seen(["a"]),
+    "put": lambda client: client.put("a", b"1", ttl_s=60),
+    "add": lambda client: client.replace("a", b"1", None, ttl_s=60),
+    "replace": lambda client: client.replace("a", b"1", Seen(b"0", b"7"), ttl_s=60),
+}
+
+every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+
+
+@contextlib.contextmanager
+def client_of(
+    port: int,
+    *,
+    timeout_s: float = PATIENT_S,
+    lookup: Callable[[float], list[Address]] | None = None,
+) -> Iterator[MemcachedClient]:
+    client = MemcachedClient(("127.0.0.1", port), timeout_s=timeout_s, lookup=lookup)
+    yield client
+    client.close()
+
+
+def failure(call: Callable[[MemcachedClient], object], client: MemcachedClient) -> str:
+    with pytest.raises(Unavailable) as raised:
+        call(client)
+    return str(raised.value)
+
+
+@pytest.mark.integration
+def test_a_value_is_stored_with_its_time_to_live(memcached: Daemon) -> None:
+    with client_of(memcached.port) as client:
+        client.put("a", b"1", ttl_s=2)
+    other = Client(("127.0.0.1", memcached.port), connect_timeout=1, timeout=1)
+    assert other.get("a") == b"1"
+    assert other.raw_command(b"mg a t").rstrip() in {b"HD t2", b"HD t1"}
+    other.close()
+
+
+@pytest.mark.integration
+def test_a_value_is_replaced_only_while_it_is_the_one_that_was_seen(memcached: Daemon) -> None:
+    with client_of(memcached.port) as client:
+        assert client.replace("a", b"1", None, ttl_s=60)
+        assert not client.replace("a", b"2", None, ttl_s=60)
+        seen = client.seen(["a", "absent"])
+        assert client.replace("a", b"3", seen["a"], ttl_s=60)
+        assert not client.replace("a", b"4", seen["a"], ttl_s=60)
+        assert client.get_many(["a", "absent"]) == {"a": b"3"}
+
+
+@pytest.mark.integration
+def test_more_keys_than_are_asked_for_at_once_are_all_found(memcached: Daemon) -> None:
+    keys = [f"key-{n}" for n in range(2 * KEYS_AT_ONCE + 1)]
+    with client_of(memcached.port) as client:
+        for key in keys:
+            client.put(key, key.encode(), ttl_s=60)
+        assert client.get_many([*keys, "absent"]) == {key: key.encode() for key in keys}
+        assert {key: seen.value for key, seen in client.seen(keys).items()} == client.get_many(keys)
+        assert client.get_many([]) == {}
+
+
+@pytest.mark.integration
+def test_what_the_check_raises_ends_the_call_and_nothing_is_written(memcached: Daemon) -> None:
+    class NotTheLeader(Exception):
+        pass
+
+    def refuse() -> None:
+        raise NotTheLeader
+
+    with client_of(memcached.port) as client:
+        with pytest.raises(NotTheLeader):
+            client.replace("a", b"1", None, ttl_s=60, check=refuse)
+        assert client.get_many(["a"]) == {}
+
+
+@pytest.mark.integration
+@every_call
+def test_a_server_that_was_restarted_meanwhile_costs_no_call(
+    memcached: Daemon, call: Callable[[MemcachedClient], object]
+) -> None:
+    with client_of(memcached.port) as client:
+        client.get_many(["a"])
+        memcached.kill()
+        memcached.start()
+        call(client)
+
+
+@pytest.mark.integration
+@every_call
+def test_a_server_that_refuses_is_unavailable(
+    memcached: Daemon, call: Callable[[MemcachedClient], object]
+) -> None:
+    memcached.kill()
+    with client_of(memcached.port) as client:
+        assert failure(call, client) == "[Errno 111] Connection refused"
+        memcached.start()
+        call(client)
+
+
+@pytest.mark.integration
+def test_a_full_memcached_is_a_failure_that_says_so() -> None:
+    with answering(b"SERVER_ERROR out of memory storing object\r\n") as port, client_of(port) as client:
+        assert failure(CALLS["put"], client) == "out of memory storing object"
+
+
+@pytest.mark.integration
+def test_a_memcached_that_does_not_store_is_a_failure() -> None:
+    with answering(b"NOT_STORED\r\n") as port, client_of(port) as client:
+        assert failure(CALLS["put"], client) == "it did not store the value"
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"garbage\r\n", b"\r\n", b"CLIENT_ERROR bad\r\n", b"VALUE a 0 -1\r\n\r\nEND\r\n", b"VALUE\r\nEND\r\n",
+        b"VALUE b 0 x\r\n", b"VALUE c 0 1 1\r\n1\r\nEND\r\n", b"HTTP/1.1 400\r\n\r\n", b"\xff\r\n",
+    ],
+)  # fmt: skip
+@every_call
+def test_whatever_else_it_says_is_a_failure(answer: bytes, call: Callable[[MemcachedClient], object]) -> None:
+    with answering(answer) as port, client_of(port) as client:
+        assert failure(call, client)
+
+
+@pytest.mark.integration
+@every_call
+def test_a_server_that_never_answers_costs_the_time_of_one_call(
+    call: Callable[[MemcachedClient], object],
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        client_of(silent.getsockname()[1], timeout_s=SHORT_S) as client,
+    ):
+        assert failure(call, client) == "timed out"
+
+
+@pytest.mark.integration
+@every_call
+def test_a_server_that_sends_a_byte_now_and_then_is_left_at_the_deadline(
+    call: Callable[[MemcachedClient], object],
+) -> None:
+    with dripping() as server, client_of(server.port, timeout_s=0.5) as client:
+        assert failure(call, client) == "timed out"
+        assert server.is_dripping
+
+
+@every_call
+def test_a_name_whose_resolver_hangs_is_left_at_the_deadline(
+    call: Callable[[MemcachedClient], object],
+) -> None:
+    released = threading.Event()
+
+    def hang(_host: str, _port: int) -> list[Address]:
+        released.wait(PATIENT_S)
+        return []
+
+    with client_of(1, timeout_s=SHORT_S, lookup=DnsLookup(("memcached", 1), hang)) as client:
+        assert failure(call, client) == "the resolver has not answered"
+        assert not released.is_set()
+    released.set()
+
+
+@pytest.mark.integration
+@every_call
+def test_an_address_that_refuses_is_passed_over_in_the_same_call(
+    memcached: Daemon, call: Callable[[MemcachedClient], object]
+) -> None:
+    addresses = [("127.0.0.1", free_port()), ("::1", free_port()), ("127.0.0.1", memcached.port)]
+    with client_of(memcached.port, lookup=lambda _timeout_s: addresses) as client:
+        call(client)
+
+
+@pytest.mark.integration
+def test_an_address_that_does_not_answer_takes_its_share_of_the_time_and_no_more(memcached: Daemon) -> None:
+    with unreachable() as port:
+        addresses = [("127.0.0.1", port), ("127.0.0.1", memcached.port)]
+        with client_of(port, timeout_s=2.0, lookup=lambda _timeout_s: addresses) as client:
+            client.put("a", b"1", ttl_s=60)
+
+
+@pytest.mark.integration
+def test_an_address_that_takes_connections_and_never_answers_is_the_last_at_the_next_call(
+    memcached: Daemon,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        addresses = [("127.0.0.1", silent.getsockname()[1]), ("127.0.0.1", memcached.port)]
+        with client_of(1, timeout_s=1.0, lookup=lambda _timeout_s: addresses) as client:
+            assert failure(CALLS["get"], client) == "timed out"
+            CALLS["get"](client)
+
+
+@pytest.mark.integration
+def test_a_call_that_waits_for_another_one_ends_at_its_own_deadline() -> None:
+    with dripping() as server, client_of(server.port, timeout_s=0.5) as client:
+        failures: list[str] = []
+        threads = [
+            threading.Thread(target=lambda: failures.append(failure(CALLS["get"], client))) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == ["timed out"] * 4
+        assert server.is_dripping

@@ -1,0 +1,198 @@
+"""Several Memcached servers as one, for a writer; and one that is left alone while it is away."""
+
+import logging
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from steelyard_protocol import memcached_writer, rendezvous
+from steelyard_protocol.memcached_client import MemcachedClient
+from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
+
+from conftest import Daemon
+from testing.hostile_servers import dripping
+
+SERVERS = ["10.0.0.5:11211", "10.0.0.6:11211", "10.0.0.7:11211"]
+KEYS = [f"steelyard:1:sample:web:server-{n}" for n in range(3000)]
+NAMES = st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=6, unique=True)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Shelf:
+    """A server that keeps what it is given, or says why not."""
+
+    def __init__(self, name: str, fault: str | None = None) -> None:
+        self.name = name
+        self.fault = fault
+        self.values: dict[str, bytes] = {}
+        self.closed = False
+
+    def put(self, key: str, value: bytes) -> str | None:
+        if self.fault is None:
+            self.values[key] = value
+        return self.fault
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def pool_of(*shelves: Shelf) -> MemcachedWriter:
+    return MemcachedWriter(shelves)
+
+
+def ordered(key: str) -> list[Shelf]:
+    """Return three servers, in the order in which the key tries them."""
+    return [Shelf(name) for name in rendezvous.order(SERVERS, key)]
+
+
+def test_the_order_of_a_key_is_pinned_because_readers_follow_it() -> None:
+    assert rendezvous.order(SERVERS, "steelyard:1:sample:web:server-1") == [
+        "10.0.0.6:11211",
+        "10.0.0.7:11211",
+        "10.0.0.5:11211",
+    ]
+
+
+@given(NAMES, st.text(max_size=20), st.randoms())
+def test_the_order_does_not_depend_on_how_the_servers_are_listed(
+    servers: list[str], key: str, random: Random
+) -> None:
+    shuffled = random.sample(servers, len(servers))
+    assert rendezvous.order(servers, key) == rendezvous.order(shuffled, key)
+    assert sorted(rendezvous.order(servers, key)) == sorted(servers)
+
+
+@given(NAMES.filter(lambda names: len(names) > 1), st.text(max_size=20), st.data())
+def test_a_server_that_leaves_moves_only_its_own_keys(
+    servers: list[str], key: str, data: st.DataObject
+) -> None:
+    gone = data.draw(st.sampled_from(servers))
+    left = [name for name in servers if name != gone]
+    assert rendezvous.order(left, key) == [name for name in rendezvous.order(servers, key) if name != gone]
+
+
+def test_keys_are_spread_over_the_servers_and_those_of_a_lost_one_over_the_rest() -> None:
+    firsts = Counter(rendezvous.order(SERVERS, key)[0] for key in KEYS)
+    assert all(900 < count < 1100 for count in firsts.values()), firsts
+    seconds = Counter(
+        order[1] for order in (rendezvous.order(SERVERS, key) for key in KEYS) if order[0] == SERVERS[0]
+    )
+    assert all(0.4 < count / firsts[SERVERS[0]] < 0.6 for count in seconds.values()), seconds
+
+
+def test_a_value_goes_to_one_server_only() -> None:
+    shelves = ordered("k")
+    assert pool_of(*shelves).put("k", b"1")
+    assert [shelf.values for shelf in shelves] == [{"k": b"1"}, {}, {}]
+
+
+def test_the_next_one_takes_it_while_the_first_is_away_and_everything_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    first, second, third = shelves = ordered("k")
+    pool = pool_of(*shelves)
+    first.fault = "timed out"
+    assert [pool.put("k", b"1") for _ in range(3)] == [True, True, True]
+    assert (second.values, third.values) == ({"k": b"1"}, {})
+    assert pool.reachable == {first.name: False, second.name: True, third.name: True}
+    second.fault = third.fault = "connection refused"
+    assert [pool.put("k", b"2") for _ in range(3)] == [False, False, False]
+    third.fault = None
+    assert pool.put("k", b"3")
+    first.fault = second.fault = None
+    assert pool.put("k", b"4")
+    assert first.values == {"k": b"4"}
+    assert [entry.getMessage() for entry in caplog.records] == [
+        f"Memcached at {first.name} takes no samples (timed out): {second.name} takes them meanwhile",
+        f"Memcached at {second.name} takes no samples (connection refused): they are dropped until one does",
+        f"Memcached at {third.name} takes no samples (connection refused): they are dropped until one does",
+        f"Memcached at {third.name} is back: samples arrive again",
+        f"Memcached at {first.name} is back: samples arrive again",
+    ]
+
+
+def test_a_pool_of_one_says_that_samples_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    assert not pool_of(Shelf("a:1", "timed out")).put("k", b"1")
+    assert [entry.getMessage() for entry in caplog.records] == [
+        "Memcached at a:1 takes no samples (timed out): they are dropped until it does"
+    ]
+
+
+def test_a_pool_of_none_takes_nothing() -> None:
+    assert not pool_of().put("k", b"1")
+
+
+def test_closing_a_pool_closes_every_server() -> None:
+    shelves = ordered("k")
+    pool_of(*shelves).close()
+    assert all(shelf.closed for shelf in shelves)
+
+
+def server_at(port: int, *, clock: Clock, timeout_s: float = 5.0) -> MemcachedServer:
+    client = MemcachedClient(("127.0.0.1", port), timeout_s=timeout_s)
+    return MemcachedServer(client, ttl_s=2, clock=clock, random=lambda: 1.0)
+
+
+@pytest.mark.integration
+def test_a_server_is_tried_again_at_once_and_then_after_pauses_that_double(memcached: Daemon) -> None:
+    clock = Clock()
+    memcached.kill()
+    server = server_at(memcached.port, clock=clock)
+    refused = server.put("a", b"1")
+    assert refused == "[Errno 111] Connection refused"
+    assert server.put("a", b"1") == refused  # a second try is due at once, a third half a second later
+    memcached.start()
+    clock.now_s = 0.4
+    assert server.put("a", b"1") == refused
+    clock.now_s = 0.5
+    assert server.put("a", b"1") is None
+    server.close()
+
+
+@pytest.mark.integration
+def test_during_a_pause_a_server_is_not_asked() -> None:
+    clock = Clock()
+    with dripping() as hostile:
+        server = server_at(hostile.port, clock=clock, timeout_s=0.2)
+        asked = []
+        for now_s in (0.0, 0.0, 0.4, 0.5, 1.4, 1.5):
+            clock.now_s, before = now_s, hostile.connections
+            assert server.put("a", b"1") == "timed out"
+            asked.append(hostile.connections - before)
+        server.close()
+    assert asked == [1, 1, 0, 1, 0, 1]
+
+
+@pytest.mark.integration
+def test_a_pool_goes_on_with_the_server_that_does_not_drip(memcached: Daemon) -> None:
+    with dripping() as hostile:
+        servers = [server_at(port, clock=Clock(), timeout_s=0.2) for port in (hostile.port, memcached.port)]
+        pool = MemcachedWriter(servers)
+        assert all(pool.put(key, b"1") for key in KEYS[:20])
+        assert pool.reachable == {hostile.address: False, memcached.address: True}
+        assert hostile.is_dripping
+        pool.close()
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "ttl_s"), [(0.1, 2), (0.5, 2), (0.7, 3), (1.0, 3), (1.1, 4), (10.0, 30)]
+)
+def test_a_sample_lives_three_intervals_in_whole_seconds(interval_s: float, ttl_s: int) -> None:
+    assert memcached_writer.ttl_s(interval_s) == ttl_s
+
+
+def test_a_put_to_every_server_fits_into_half_an_interval() -> None:
+    assert memcached_writer.put_s(1.0, 1) == 0.25
+    assert memcached_writer.put_s(60.0, 2) == 0.25
+    assert 5 * memcached_writer.put_s(0.1, 5) <= 0.05 + 1e-9

@@ -1,0 +1,124 @@
+"""`steelyard-loadtest chaos`: the command line, and the order in which things are done."""
+
+import argparse
+import itertools
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+from steelyard_loadtest.machine import network
+from steelyard_loadtest.reporting import flags
+from steelyard_loadtest.reporting.conditions import conditions
+from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
+from steelyard_loadtest.reporting.publish import check_page, fill_page, write_report
+
+from steelyard_resilience.chaos.fault import Fault, Gathered
+from steelyard_resilience.chaos.faults import FAULTS, chosen, listed
+from steelyard_resilience.chaos.outcomes import lost_between
+from steelyard_resilience.chaos.report import summary
+from steelyard_resilience.running_load import TIMEOUT_S
+
+NAME = "chaos"
+"""Of the subcommand, and of the marks in a page."""
+
+RATE_PER_S = 200
+MOST_PER_S = 2000
+"""Some 2000 requests/s take a core; a load near that measures the machine."""
+
+LONG = """
+Starts the whole cluster on this machine, each part on a host of its own (a network namespace: needs root),
+puts a constant load on it, and does one fault after the other. Each answer is checked. PATTERN is a part of a
+fault's name or group, or a whole name with * and ?.
+
+DIR gets report.md (the table), outcomes.json, outcomes.csv, requests.csv.gz (every request), looks.csv.gz
+(what was seen ten times a second), bounds.png, timeline.png, and the logs of every part.
+"""
+
+
+def add_parser(subparsers: flags.Subparsers) -> None:
+    """Add the subcommand `chaos`."""
+    parser = subparsers.add_parser(
+        NAME,
+        help="the whole cluster under load, and one fault after the other: what each costs",
+        epilog=LONG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    flag = parser.add_argument
+    flag("--only", action="append", default=[], metavar="PATTERN", help="these faults; may be given again")
+    flag("--list", action="store_true", help="list the faults with their bounds, then end")
+    flag("--quick", action="store_true", help="faults of nearly every kind: two minutes")
+    flag(
+        "--rate",
+        type=flags.whole(1, MOST_PER_S, "requests a second"),
+        default=RATE_PER_S,
+        metavar="PER_S",
+        help="requests a second (default: %(default)s, which the bounds are for)",
+    )
+    flags.add_output(parser, "chaos-results")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do the faults; 0, 1 (a bound was broken, or it could not run), 2 (wrong words) or 130 (Ctrl-C)."""
+    try:
+        faults = chosen(FAULTS, options.only, quick=options.quick)
+    except ValueError as error:
+        print(f"steelyard-loadtest {NAME}: {error}", file=sys.stderr)
+        return 2
+    if options.list:
+        print(listed(faults))
+        return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop is a stop: keep what was measured
+    gathered = Gathered()
+    about: dict[str, str] = {}
+    status = exit_status(NAME, lambda: _do(faults, options, gathered, about))
+    gathered.interrupted = status == INTERRUPTED
+    if not gathered.outcomes:
+        return status or 1
+    _report(options, gathered, about)
+    kept = all(outcome.passed for outcome in gathered.outcomes) and not lost_between(gathered)
+    return status or int(not kept)
+
+
+def _do(
+    faults: Sequence[Fault], options: argparse.Namespace, gathered: Gathered, about: dict[str, str]
+) -> None:
+    # They start daemons and need root's programs: nothing that --help and --list should wait for.
+    from steelyard_loadtest.reporting.progress import Progress
+
+    from steelyard_resilience.chaos import session
+    from steelyard_resilience.stage.hosts import Settings
+    from steelyard_resilience.stage.install import versions
+
+    check_page(options.page, NAME)  # better now than at the end
+    network.enter(sys.argv[1:], mounts=True)
+    about |= conditions(sys.argv[1:], versions(), on_machine=[f"{network.NETWORK_PRIVATE} for each host"])
+    about["Load"] = (
+        f"{options.rate:g} GET requests/s, open loop, each given {TIMEOUT_S:g} s, each answer checked"
+    )
+    folder = options.out / "stages"
+    shutil.rmtree(folder, ignore_errors=True)  # logs of another run would only mislead
+    numbers = itertools.count(1)
+
+    def open_scene(faketime: bool) -> AbstractContextManager["session.Scene"]:
+        settings = Settings(faketime=faketime)
+        return session.scene(folder / str(next(numbers)), settings, float(options.rate), gathered)
+
+    with Progress(sys.stderr, steps=len(faults), quiet=True) as progress:
+        session.run(faults, open_scene, gathered, progress)
+
+
+def _report(options: argparse.Namespace, gathered: Gathered, about: dict[str, str]) -> None:
+    from steelyard_resilience.chaos import run_files  # matplotlib takes a second that --help need not wait
+
+    made = run_files.of(gathered, about)
+    files = write_report(made, options.out)
+    print(summary(gathered.outcomes, len(gathered.requests), lost_between(gathered)))
+    print("\n".join(map(str, files)))
+    if gathered.interrupted:
+        print("interrupted: the figures go as far as it went", file=sys.stderr)
+    if options.page:
+        fill_page(made, options.page, NAME, folder=f"plots/{options.page.stem}", prefix=f"{NAME}-")
+        print(options.page)

@@ -1,0 +1,152 @@
+"""A fault, what it may cost at the most, and what it did cost. Pure but for the actions on a stage.
+
+Moments are time.monotonic's, which all processes share.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from steelyard_loadtest.compare.generators.tally import Request
+
+if TYPE_CHECKING:
+    from steelyard_resilience.stage.stage import Stage
+
+Notes = dict[str, object]
+"""What the beginning of a fault leaves for its end and its check."""
+
+Act = Callable[["Stage", Notes], None]
+Check = Callable[["Stage", Mapping[str, object]], str | None]
+"""Says what is not as it must be while the fault lasts; None when all is."""
+
+RUNGS = ("fresh", "hold", "drift", "saved", "bootstrap", "none")
+"""What nginx's weights may rest on, from the best to the worst (docs/architecture.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What a fault may cost.
+
+    failed: requests; 0 wherever a healthy server exists and nothing in the requests' own way was killed.
+    worst_ms: the latency of the slowest request. recover_s: until everything is well again, counted from the
+    fault's end. rung: the worst that nginx's weights may come to rest on. why: the reason for whatever is not
+    strictest (which timeout, which period), for the reader of the table.
+    """
+
+    failed: int = 0
+    worst_ms: float
+    recover_s: float
+    rung: str = "fresh"
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What a fault does and undoes; check: what else must be true while it lasts, asked before its end."""
+
+    begin: Act
+    end: Act = lambda _stage, _notes: None
+    check: Check | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault(Action):
+    """One thing that goes wrong, alone.
+
+    name: unique, as the table shows it. group: a heading of the table. lasts_s: 0 for what happens at a
+    moment, and is over with its beginning. quick: also in the short form. faketime: needs a stage whose
+    clocks can be stepped.
+    """
+
+    name: str
+    group: str
+    lasts_s: float = 0.0
+    bound: Bound
+    quick: bool = False
+    faketime: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What could be seen from outside at one moment."""
+
+    at_s: float
+    rung: str | None
+    """None: nginx did not answer."""
+    not_well: str | None
+    """Why all is not well; None when it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of the requests of one fault.
+
+    kinds: failed requests by kind. p50_ms, worst_ms: of the requests that were answered as wanted; None when
+    there were none. recover_s: None when it did not recover in time. rung: the worst seen; None when nginx
+    never answered. broken: each bound that was not kept, in words; empty: PASS.
+    """
+
+    fault: str
+    group: str
+    sent: int
+    failed: int
+    kinds: Mapping[str, int]
+    p50_ms: float | None
+    worst_ms: float | None
+    recover_s: float | None
+    rung: str | None
+    bound: Bound
+    broken: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether every bound was kept."""
+        return not self.broken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """When one fault was done and undone, and what was wrong with that.
+
+    undone_s: from when on it could recover: when its end began, or its beginning for one of a moment.
+    recovered_s: None: not while anybody waited. until_s: requests due before it are the fault's.
+    wrong: what could not be done, and what a check found.
+    """
+
+    fault: str
+    group: str
+    bound: Bound
+    began_s: float
+    undone_s: float
+    recovered_s: float | None
+    until_s: float
+    wrong: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stray:
+    """A request that failed in the calm before a fault; `before`: that fault, "" for the end of a stage."""
+
+    before: str
+    request: Request
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What a run has so far; it grows fault by fault. Each stage's requests and looks follow one another."""
+
+    trials: list[Trial] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    interrupted: bool = False
+
+    def keep(self, requests: Sequence[Request], looks: Sequence[Look]) -> None:
+        """Add what a stage saw until its end."""
+        self.requests += requests
+        self.looks += looks
+
+    @property
+    def first_s(self) -> float:
+        """Return when the first request was due; 0 when there is none."""
+        return min((one.due_s for one in self.requests), default=0.0)

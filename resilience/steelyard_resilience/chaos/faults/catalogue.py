@@ -1,0 +1,72 @@
+"""The faults that faults.toml declares, with what does and undoes each."""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from steelyard_resilience.chaos.fault import Action, Bound, Fault
+from steelyard_resilience.chaos.faults import (
+    cuts_and_clocks,
+    dns_faults,
+    forged_values,
+    nginx_faults,
+    process_faults,
+    store_faults,
+)
+
+DECLARED = Path(__file__).with_name("faults.toml")
+
+ACTIONS: Mapping[str, Callable[..., Action]] = {
+    action.__name__: action
+    for action in (
+        process_faults.kill, process_faults.pause, process_faults.restart, process_faults.kill_servers,
+        process_faults.fail_health_checks, process_faults.slow_server, nginx_faults.signal_worker,
+        nginx_faults.reload, nginx_faults.fill_disk, store_faults.fill_memcached,
+        store_faults.flush_memcached, store_faults.delay_answers, store_faults.refuse_writes,
+        store_faults.wipe_redis, cuts_and_clocks.cut, cuts_and_clocks.step_clock, forged_values.forge,
+        forged_values.serve_huge_table, forged_values.drain_by_proxy, dns_faults.hide_names,
+    )
+}  # fmt: skip
+
+KEYS = frozenset(
+    ("name", "faults", "each", "on", "act", "with", "lasts", "well_after", "slowest", "failed", "rung", "why",
+     "quick", "faketime")
+)  # fmt: skip
+
+
+def load(text: str) -> tuple[Fault, ...]:
+    """Return all faults, in the order of the table. Raises KeyError, ValueError for a mistake."""
+    document = tomllib.loads(text)
+    return tuple(_faults(document["group"], document["seconds"]))
+
+
+def _faults(groups: list[dict[str, Any]], named: Mapping[str, float]) -> Iterator[Fault]:
+    def seconds(times: list[str | float]) -> float:
+        return sum((named[time] if isinstance(time, str) else time for time in times), 0.0)
+
+    for group in groups:
+        for on, own in group["on"].items():
+            for variant in group.get("each", [{}]):
+                row = {**group, **variant, **own}
+                if unknown := row.keys() - KEYS:
+                    raise ValueError(f"{on}: a fault has no {', '.join(sorted(unknown))}")
+                names: str | None = row.get("faults")
+                action = ACTIONS[row["act"]](*([on] if names else []), **row.get("with", {}))
+                yield Fault(
+                    name=names.format(on) if names else on,
+                    group=group["name"],
+                    begin=action.begin,
+                    end=action.end,
+                    check=action.check,
+                    lasts_s=seconds(row.get("lasts", [])),
+                    bound=Bound(
+                        failed=row.get("failed", 0),
+                        worst_ms=1000 * seconds(["calm", *row.get("slowest", [])]),
+                        recover_s=seconds(row["well_after"]),
+                        rung=row.get("rung", "fresh"),
+                        why=row.get("why", ""),
+                    ),
+                    quick=row.get("quick", False),
+                    faketime=row.get("faketime", False),
+                )

@@ -1,0 +1,128 @@
+"""What faults ask a stage for: who leads, what nginx and the leader tell, what lies in Memcached (I/O).
+
+And what they do to it again and again, beside the load, until told to stop.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from threading import Event, Thread
+from typing import Any
+
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_protocol import wire
+
+from steelyard_resilience.stage.hosts import CONTROLLERS, UPSTREAM
+from steelyard_resilience.stage.stage import Stage
+
+TABLE = wire.weights_key(UPSTREAM)
+REPORT = wire.traffic_key(UPSTREAM, "edge-1")
+
+LIVES_S = 60
+"""What is put into Memcached goes by itself, should a fault not be undone."""
+
+
+def leader(stage: Stage) -> str:
+    """Return the controller that leads. Raises ProgramError when none does."""
+    name = stage.leader()
+    if name is None:
+        raise ProgramError("no controller leads")
+    return name
+
+
+def standby(stage: Stage) -> str:
+    """Return a controller that does not lead. Raises ProgramError when none does."""
+    leading = leader(stage)
+    return next(name for name in CONTROLLERS if name != leading)
+
+
+def daemon_of(stage: Stage, name: str) -> str:
+    """Return the name of a fault's daemon; `leader` and `standby` are whoever is it by now."""
+    return leader(stage) if name == "leader" else standby(stage) if name == "standby" else name
+
+
+def nginx_status(stage: Stage) -> dict[str, Any]:
+    """Return what nginx's status says of the upstream. Raises ProgramError when it does not answer."""
+    status: dict[str, Any] | None = stage.status()
+    if status is None:
+        raise ProgramError("nginx's status page does not answer")
+    upstream: dict[str, Any] = status["upstreams"][UPSTREAM]
+    return upstream
+
+
+def overview(stage: Stage, part: str = "") -> dict[str, Any]:
+    """Return what the leader says of the upstream, or of a part of it. Raises ProgramError."""
+    status, body = stage.api("GET", f"/v1/upstreams/{UPSTREAM}{part}")
+    if status != 200:
+        raise ProgramError(f"the leader answers {status} for {UPSTREAM}{part}: {body[:300]!r}")
+    document: dict[str, Any] = json.loads(body)
+    return document
+
+
+def change(stage: Stage, method: str, path: str, document: object) -> None:
+    """Ask the leader for a change. Raises ProgramError when it is not made."""
+    status, body = stage.api(method, f"/v1/upstreams/{UPSTREAM}{path}", document)
+    if status not in (200, 201, 204):
+        raise ProgramError(f"the leader answers {status} to {method} {path}: {body[:300]!r}")
+
+
+def sample(peer: str) -> str:
+    """Return the key of a server's sample."""
+    return wire.sample_key(UPSTREAM, peer)
+
+
+def found(stage: Stage, key: str) -> bytes | None:
+    """Return a value in Memcached, past all clients; None when there is none."""
+    head, _, rest = stage.memcached_command(f"get {key}").partition(b"\r\n")
+    return rest[: int(head.split()[3])] if head.startswith(b"VALUE ") else None
+
+
+def get(stage: Stage, key: str) -> bytes:
+    """Return a value in Memcached. Raises ProgramError when there is none."""
+    value = found(stage, key)
+    if value is None:
+        raise ProgramError(f"memcached has no {key}")
+    return value
+
+
+def put(stage: Stage, key: str, value: bytes) -> None:
+    """Write a value to Memcached. Raises ProgramError when it is not stored."""
+    head = f"set {key} 0 {LIVES_S} {len(value)}\r\n".encode()
+    answer = stage.memcached_command(head + value)
+    if not answer.startswith(b"STORED"):
+        raise ProgramError(f"memcached does not store {key}: {answer[:100]!r}")
+
+
+class RepeatInBackground:
+    """Does `work` each `interval_s` from now on. What goes wrong once is tried again."""
+
+    def __init__(self, work: Callable[[], None], *, interval_s: float) -> None:
+        self._work, self._interval_s = work, interval_s
+        self._stopping = Event()
+        self._done = 0
+        self._error: Exception | None = None
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it. Raises ProgramError when the work was never done."""
+        self._stopping.set()
+        self._thread.join()
+        if self._done == 0:
+            raise ProgramError(f"what the fault does was never done: {self._error}")
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._work()
+                self._done += 1
+            except (OSError, ProgramError) as error:
+                self._error = error
+            if self._stopping.wait(self._interval_s):
+                return
+
+
+def stop_repeating(_stage: object, notes: Mapping[str, object]) -> None:
+    """End what a fault's beginning left repeating in its notes, if it came so far. Raises ProgramError."""
+    for noted in notes.values():
+        if isinstance(noted, RepeatInBackground):
+            noted.stop()

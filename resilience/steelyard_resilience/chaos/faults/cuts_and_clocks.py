@@ -1,0 +1,97 @@
+"""Hosts cut off from each other, and the clock of one host set wrong (I/O by the stage).
+
+Where the network is cut nothing passes, and nobody is told so. A clock is set an hour forward or back.
+"""
+
+import email.utils
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+
+from steelyard_loadtest.machine.errors import ProgramError
+
+from steelyard_resilience.chaos.fault import Action, Notes
+from steelyard_resilience.chaos.faults import forgery
+from steelyard_resilience.chaos.faults.cluster_state import TABLE, daemon_of, get, sample
+from steelyard_resilience.stage.stage import Stage
+
+NEAR_S = 60.0
+"""What a daemon says of the time is some seconds old; an hour is not mistaken for it."""
+
+Time = Callable[[Stage], float]
+"""Asks a daemon for the time, in seconds since 1970."""
+
+
+def _of_nginx(stage: Stage) -> float:
+    with urllib.request.urlopen(f"{stage.url}/", timeout=2.0) as answer:  # noqa: S310 - the stage's own
+        date = answer.headers["Date"]
+    return email.utils.parsedate_to_datetime(date).timestamp()
+
+
+def _of_redis(stage: Stage) -> float:
+    # RESP: *2, $10, seconds, $n, microseconds.
+    digits = [line for line in stage.redis_command("TIME").split() if line.isdigit() and len(line) >= 10]
+    if not digits:
+        raise ProgramError("redis does not tell the time")
+    return float(digits[0])
+
+
+def _stored(key: str, member: str) -> Time:
+    def read(stage: Stage) -> float:
+        value = get(stage, key)
+        text = value if value.startswith(b"{") else forgery.split(value)[1]
+        return float(json.loads(text)[member]) / 1000
+
+    return read
+
+
+CLOCKS: dict[str, tuple[str, Time | None]] = {
+    "edge": ("nginx", _of_nginx),
+    "leader": ("leader", _stored(TABLE, "issued_at_ms")),
+    "memcached": ("memcached", None),
+    "redis": ("redis", _of_redis),
+    "server-1": ("agent-1", _stored(sample("server-1"), "taken_at_ms")),
+}
+"""A daemon on each host, and what it says of the time (None: it goes by no such clock)."""
+
+
+def step_clock(host: str, seconds: float) -> Action:
+    """Set the clock of a host so far from the true time."""
+    daemon, asked = CLOCKS[host]
+
+    def begin(stage: Stage, notes: Notes) -> None:
+        notes["host"] = host = stage.host_of(daemon_of(stage, daemon))
+        stage.step_clock(host, seconds)
+
+    def end(stage: Stage, notes: Notes) -> None:
+        stage.step_clock(str(notes["host"]), 0.0)
+
+    def check(stage: Stage, _notes: Mapping[str, object]) -> str | None:
+        off_s = asked(stage) - time.time() if asked else seconds
+        if abs(off_s - seconds) > NEAR_S:
+            return f"its clock was not set: it is {off_s:+.0f} s off, not {seconds:+.0f} s"
+        return None
+
+    return Action(begin=begin, end=end, check=check)
+
+
+ENDS = {"edge": "nginx"} | {end: end for end in ("leader", "standby", "memcached", "redis", "server-1")}
+"""A daemon on each kind of host."""
+
+
+def cut(pair: str) -> Action:
+    """Let nothing pass between two kinds of host, written with a bar between them."""
+
+    def begin(stage: Stage, notes: Notes) -> None:
+        # Both are chosen before anything is cut: who leads is asked over the network.
+        daemons = [daemon_of(stage, ENDS[end]) for end in pair.split(" | ")]
+        notes["hosts"] = hosts = [stage.host_of(daemon) for daemon in daemons]
+        stage.cut(*hosts)
+
+    def end(stage: Stage, notes: Notes) -> None:
+        hosts = notes["hosts"]
+        assert isinstance(hosts, list)  # noqa: S101 - as `begin` left them
+        stage.mend(*hosts)
+
+    return Action(begin=begin, end=end)

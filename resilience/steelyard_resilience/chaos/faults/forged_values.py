@@ -1,0 +1,184 @@
+"""What lies in Memcached replaced by what it must not be, again and again; and a stranger's changes (I/O).
+
+Tables, samples and reports: garbage, wrongly signed, or old. Their senders put the real ones back each
+second. So the false one is written 20 times a second, and the real one hardly ever stands there. A false
+table is its head, too: nginx reads the table only where the head does not do.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import cast
+
+from steelyard_loadtest.machine.child_process import wait_until
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_protocol import signature, wire
+
+from steelyard_resilience.chaos.fault import Action, Notes
+from steelyard_resilience.chaos.faults import cluster_state, forgery
+from steelyard_resilience.chaos.faults.cluster_state import (
+    REPORT,
+    TABLE,
+    RepeatInBackground,
+    get,
+    nginx_status,
+    sample,
+    stop_repeating,
+)
+from steelyard_resilience.stage.hosts import UPSTREAM
+from steelyard_resilience.stage.stage import Stage
+
+EACH_S = 0.05
+
+AHEAD = 3
+"""Generations: later than what nginx serves by then, and overtaken by the leader within three ticks."""
+
+BEHIND = 3
+"""Generations: what was captured is refused for its age, and not because it is being served."""
+
+PATIENCE_S = 6.0
+"""The leader publishes each second, nginx fetches each half; 10,000 servers are decoded in slices."""
+
+SAMPLE = sample("server-1")
+
+HEAD = wire.head_key(UPSTREAM)
+
+KEYS = {"table": TABLE, "sample": SAMPLE, "report": REPORT}
+
+ARRIVES_WITHIN_S = 10.0
+"""A restarted sender's first message is there."""
+
+READ_S = 1.5
+"""A tick and a half: the leader has read what stands in Memcached, and knows the new run."""
+
+
+def forge(value: str, refused_as: str, *, key: str = "table") -> Action:
+    """Write a false value of VALUES over the real one again and again.
+
+    nginx reads tables, the leader everything else; they must refuse it as `refused_as`.
+    """
+    place = KEYS[key]
+
+    def begin(stage: Stage, notes: Notes) -> None:
+        false = VALUES[value](stage, get(stage, place))
+        notes["refused"] = _refused(stage, place).get(refused_as, 0)
+        _write(stage, notes, place, false)
+
+    def check(stage: Stage, notes: Mapping[str, object]) -> str | None:
+        counts = _refused(stage, place)
+        if counts.get(refused_as, 0) <= cast(int, notes["refused"]):
+            who = "nginx" if key == "table" else "the leader"
+            return f"{who} refused nothing as {refused_as}: {counts}"
+        return None
+
+    return Action(begin=begin, end=stop_repeating, check=check)
+
+
+def drain_by_proxy() -> Action:
+    """Drain a server again and again without a token, as whoever asks a proxy on the leader's machine."""
+
+    def begin(stage: Stage, notes: Notes) -> None:
+        statuses: set[int] = set()
+        notes["statuses"] = statuses
+        path = f"/v1/upstreams/{UPSTREAM}/peers/server-1"
+
+        def drain() -> None:
+            statuses.add(stage.api_by_proxy("PATCH", path, {"state": "drain"}))
+
+        notes["writer"] = RepeatInBackground(drain, interval_s=EACH_S)
+
+    def check(_stage: Stage, notes: Mapping[str, object]) -> str | None:
+        statuses = notes["statuses"]
+        return None if statuses == {401} else f"a stranger's change is answered with {statuses}, not 401"
+
+    return Action(begin=begin, end=stop_repeating, check=check)
+
+
+def _refused(stage: Stage, key: str) -> Mapping[str, int]:
+    document = nginx_status(stage) if key == TABLE else cluster_state.overview(stage)["refused"]
+    counts: Mapping[str, int] = document["refused" if key == TABLE else "count"]
+    return counts
+
+
+def _write(stage: Stage, notes: Notes, key: str, false: bytes) -> None:
+    def write() -> None:
+        for place in (HEAD, key) if key == TABLE else (key,):
+            cluster_state.put(stage, place, false)
+
+    notes["writer"] = RepeatInBackground(write, interval_s=EACH_S)
+
+
+def _text(value: bytes) -> bytes:
+    return forgery.split(value)[1]
+
+
+def _old_table(stage: Stage, value: bytes) -> bytes:
+    """Return the value itself, once the leader's are later than it."""
+    before: int = json.loads(_text(value))["generation"]
+
+    def not_older() -> str | None:
+        now: int = json.loads(_text(get(stage, TABLE)))["generation"]
+        return None if now - before >= BEHIND else "the leader published no later table"
+
+    wait_until(not_older, within_s=PATIENCE_S)
+    return value
+
+
+def _old_sample(stage: Stage, value: bytes) -> bytes:
+    """Return the value itself, once its sender has begun anew: its sequence number then tells nothing."""
+    agent = stage.daemon("agent-1")
+    agent.stop()
+    agent.start()
+
+    def of_the_same_run() -> str | None:
+        now = cluster_state.found(stage, SAMPLE)  # an agent that begins may find nothing to measure yet
+        if now is not None and forgery.run_of(now) != forgery.run_of(value):
+            return None
+        return f"{SAMPLE} was not written by another run of its sender"
+
+    wait_until(of_the_same_run, within_s=ARRIVES_WITHIN_S)
+    time.sleep(READ_S)
+    return value
+
+
+def _old_report(stage: Stage, value: bytes) -> bytes:
+    # A restart of nginx would lose requests; so the key's holder makes what could be put back.
+    return signature.sign(stage.key, forgery.of_an_hour_ago(_text(value)))
+
+
+def serve_huge_table() -> Action:
+    """Write a table of 10,000 servers that only the key's holder can write, and see it taken."""
+
+    def begin(stage: Stage, notes: Notes) -> None:
+        text = forgery.with_many_peers(_text(get(stage, TABLE)), ahead=AHEAD, state="drain")
+        _write(stage, notes, TABLE, signature.sign(stage.key, text))
+        wait_until(lambda: _not_served(stage), within_s=PATIENCE_S)
+
+    return Action(begin=begin, end=stop_repeating)
+
+
+def _not_served(stage: Stage) -> str | None:
+    # A page of 10,000 rows may take longer than a look is given.
+    with suppress(ProgramError):
+        if len(nginx_status(stage)["peers"]) == forgery.HUGE:
+            return None
+    return "nginx did not take the table of 10,000 peers"
+
+
+VALUES: Mapping[str, Callable[[Stage, bytes], bytes]] = {
+    "garbage": lambda _stage, _value: forgery.garbage(500),
+    "zeros": lambda _stage, _value: bytes(forgery.MEGABYTE),
+    "signed by another": lambda _stage, value: forgery.signed_by_another(_text(value)),
+    "steering": lambda _stage, value: forgery.steering(_text(value)),
+    "steering, signed by another": lambda _stage, value: forgery.signed_by_another(
+        forgery.steering(_text(value))
+    ),
+    "10,000 peers, signed by another": lambda _stage, value: forgery.signed_by_another(
+        forgery.with_many_peers(_text(value), ahead=1000)
+    ),
+    "old table": _old_table,
+    "old sample": _old_sample,
+    "old report": _old_report,
+}
+"""What each false value is, of the real one."""

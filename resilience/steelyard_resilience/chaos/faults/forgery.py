@@ -1,0 +1,82 @@
+"""Values that somebody who can write to Memcached might put there. Pure.
+
+A table that would steer names servers that are not there: if it were believed, requests would fail.
+"""
+
+import hashlib
+import json
+
+from steelyard_protocol import signature
+
+NOWHERE = "192.0.2.{}:80"
+"""Addresses that RFC 5737 reserves for documents: nobody answers there."""
+
+WRONG_KEY = b"not the key of this cluster at all"
+
+MEGABYTE = 1_000_000
+"""Memcached's item size is 1 MiB with the item's head."""
+
+HUGE = 10_000
+"""Servers: what a table of 1 MB holds, and the design's limit."""
+
+EARLIER_RUN = "0e0e0e0e"
+"""A boot is eight random hex digits."""
+
+HOUR_MS = 3_600_000
+
+
+def garbage(size: int) -> bytes:
+    """Return bytes that mean nothing; the same each time, so that a run can be repeated."""
+    return hashlib.shake_256(b"garbage").digest(size)
+
+
+def split(value: bytes) -> tuple[bytes, bytes]:
+    """Return the signature of a signed value, and its text."""
+    digest, _, text = value.partition(b".")
+    return digest, text
+
+
+def steering(text: bytes, *, ahead: int = 1000) -> bytes:
+    """Return a table like this one, but later than it, whose servers are nowhere."""
+    table = json.loads(text)
+    table["generation"] += ahead
+    for number, peer in enumerate(table["peers"], start=1):
+        peer["address"] = NOWHERE.format(number)
+    return _text(table)
+
+
+def with_many_peers(text: bytes, *, ahead: int, state: str = "up") -> bytes:
+    """Return a table like this one, but later, with 10,000 servers: these, and others that are nowhere.
+
+    state: what the others are in. They are on 127.0.0.0/8, where nobody listens and that is told at once.
+    """
+    table = json.loads(text)
+    table["generation"] += ahead
+    for number in range(HUGE - len(table["peers"])):
+        address = f"127.{1 + number // 250}.0.{1 + number % 250}:9"
+        row = {"id": f"x{number}", "address": address, "weight": 1, "baseline": 1, "state": state}
+        table["peers"].append(row)
+    return _text(table)
+
+
+def signed_by_another(text: bytes) -> bytes:
+    """Return a value that is signed with a key which is not the cluster's."""
+    return signature.sign(WRONG_KEY, text)
+
+
+def run_of(value: bytes) -> str:
+    """Return which run of its sender wrote a signed sample or report."""
+    boot: str = json.loads(split(value)[1])["boot"]
+    return boot
+
+
+def of_an_hour_ago(text: bytes) -> bytes:
+    """Return a report as an earlier run of its sender wrote it an hour ago."""
+    report = json.loads(text)
+    report["boot"], report["seq"] = EARLIER_RUN, report["seq"] + 1000
+    report["sent_at_ms"] -= HOUR_MS
+    return _text(report)
+
+
+def _text(table: object) -> bytes:
+    return json.dumps(table, separators=(",", ":")).encode()

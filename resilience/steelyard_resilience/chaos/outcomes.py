@@ -1,0 +1,97 @@
+"""From requests and looks to the outcome of a fault: what it cost, and which bounds it broke. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import median
+
+from steelyard_loadtest.compare.generators.tally import Request
+
+from steelyard_resilience.chaos.fault import RUNGS, Gathered, Look, Outcome, Stray, Trial
+
+
+def of_fault(requests: Iterable[Request], trial: Trial) -> list[Request]:
+    """Return the fault's requests: those due before its end that it could touch.
+
+    Who was on his way when it began is among them: a killed process takes such requests with it.
+    """
+    return [one for one in requests if one.due_s < trial.until_s and ended_s(one) >= trial.began_s]
+
+
+def strays(requests: Iterable[Request], trials: Sequence[Trial]) -> list[Stray]:
+    """Return the failed requests that are no fault's, with the fault that came next; trials in order.
+
+    Those after a fault that was not recovered from are its doing, although nobody counts them there.
+    """
+    found = []
+    for one in requests:
+        if not one.failure or any(of_fault([one], trial) for trial in trials):
+            continue
+        earlier = [trial for trial in trials if trial.began_s <= one.due_s]
+        if not earlier or earlier[-1].recovered_s is not None:
+            later = trials[len(earlier) :]
+            found.append(Stray(before=later[0].fault if later else "", request=one))
+    return found
+
+
+def lost_between(gathered: Gathered) -> list[Stray]:
+    """Return the strays of a run, without those of the fault that was under way when it was interrupted."""
+    found = strays(gathered.requests, gathered.trials)
+    return [stray for stray in found if stray.before or not gathered.interrupted]
+
+
+def well_since(looks: Sequence[Look], since_s: float) -> float | None:
+    """Return the first look of the last unbroken row of good ones; None when the last one is not good.
+
+    The looks are in the order of their moments; those before since_s do not count.
+    """
+    found = None
+    for look in looks:
+        if look.at_s >= since_s:
+            found = None if look.not_well else look.at_s if found is None else found
+    return found
+
+
+def outcome(trial: Trial, requests: Iterable[Request], looks: Iterable[Look]) -> Outcome:
+    """Judge a fault. The requests and looks may be those of the whole run."""
+    own = of_fault(requests, trial)
+    seen = [look for look in looks if trial.began_s <= look.at_s <= trial.until_s]
+    kinds = Counter(one.failure for one in own if one.failure)
+    latencies_ms = [one.latency_ms for one in own if not one.failure]
+    judged = Outcome(
+        fault=trial.fault,
+        group=trial.group,
+        sent=len(own),
+        failed=kinds.total(),
+        kinds=dict(sorted(kinds.items())),
+        p50_ms=median(latencies_ms) if latencies_ms else None,
+        worst_ms=max(latencies_ms, default=None),
+        recover_s=None if trial.recovered_s is None else max(trial.recovered_s - trial.undone_s, 0.0),
+        rung=max((look.rung for look in seen if look.rung), key=RUNGS.index, default=None),
+        bound=trial.bound,
+        broken=trial.wrong,
+    )
+    reasons = [look.not_well for look in seen if look.not_well]
+    return replace(judged, broken=(*trial.wrong, *_broken(judged, reasons)))
+
+
+def ended_s(request: Request) -> float:
+    """Return when a request was over."""
+    return request.due_s + request.latency_ms / 1000
+
+
+def _broken(one: Outcome, reasons: Sequence[str]) -> Iterator[str]:
+    bound = one.bound
+    if not one.sent:
+        yield "no request was sent"  # nothing was shown, so nothing is passed
+    if one.failed > bound.failed:
+        named = ", ".join(f"{count} {kind}" for kind, count in Counter(one.kinds).most_common())
+        yield f"{one.failed} of {one.sent} requests failed ({named}), not at most {bound.failed}"
+    if one.worst_ms is not None and one.worst_ms > bound.worst_ms:
+        yield f"the slowest answer took {one.worst_ms:,.0f} ms, not at most {bound.worst_ms:,.0f}"
+    if one.recover_s is None:
+        yield ": ".join(["not well again while it was waited for", *reasons[-1:]])
+    elif one.recover_s > bound.recover_s:
+        yield f"well again after {one.recover_s:.1f} s, not within {bound.recover_s:g}"
+    if one.rung is not None and RUNGS.index(one.rung) > RUNGS.index(bound.rung):
+        yield f"the weights came to rest on {one.rung}, not on {bound.rung} or better"

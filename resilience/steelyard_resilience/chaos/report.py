@@ -1,0 +1,124 @@
+"""The outcomes in words: a line of a terminal, the table by group, the report in Markdown. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+from steelyard_loadtest.reporting.markdown import bullets, document, image
+from steelyard_loadtest.reporting.statistics import grouped
+from steelyard_loadtest.reporting.tables import Column, markdown
+from steelyard_loadtest.reporting.tables import table as table_of
+from steelyard_loadtest.reporting.wording import ABSENT, NEVER, against, counted, milliseconds
+
+from steelyard_resilience.chaos.fault import RUNGS, Gathered, Outcome, Stray
+from steelyard_resilience.chaos.outcomes import lost_between
+
+PASS, BROKEN = "PASS", "BROKEN"
+
+LEGEND = (
+    "Each figure stands beside its bound. *failed*: no answer, another status than 200, a body that is not "
+    "whole, or the answer to another request; *worst*: the slowest good answer, from when its request was "
+    "due; *well again*: from the fault's end until every part says that all is well; *rung*: the worst that "
+    "nginx's weights rested on."
+)
+
+PICTURES = {
+    "bounds": "The slowest answer and the time to recover of each fault, beside their bounds",
+    "timeline": "The slowest answer in each tenth of a second of the run, the faults shaded, failures in red",
+}
+
+
+def report(run: Gathered, conditions: Mapping[str, str], pictures: Mapping[str, str]) -> str:
+    """Return the whole report; pictures: paths by their names in PICTURES."""
+    strays = lost_between(run)
+    in_short = summary(run.outcomes, len(run.requests), strays)
+    return document(
+        f"**{in_short}{', interrupted' if run.interrupted else ''}.**",
+        *(image(PICTURES[name], path) for name, path in pictures.items()),
+        table(run.outcomes),
+        LEGEND,
+        bullets([f"{one.fault}: {'; '.join(one.broken)}" for one in run.outcomes if one.broken], "Broken:"),
+        bullets(between(strays), "Failed between the faults:"),
+        bullets(reasons(run.outcomes), "Why the bounds are what they are:"),
+        bullets(conditions),
+    )
+
+
+def summary(outcomes: Sequence[Outcome], requests: int, strays: Sequence[Stray]) -> str:
+    """Write the whole run as one line; requests: all that were sent, also between the faults."""
+    broken = sum(not outcome.passed for outcome in outcomes)
+    lost = sum(outcome.failed for outcome in outcomes)
+    allowed = "" if not lost or broken else " (as the bounds allow)"
+    between_faults = f", {len(strays):,} failed between the faults" if strays else ""
+    verdict = "all bounds kept" if not broken else f"{broken} broke a bound"
+    faults = counted(len(outcomes), "fault")
+    return f"{faults}, {requests:,} requests, {lost:,} failed{allowed}{between_faults}, {verdict}"
+
+
+def line(outcome: Outcome) -> str:
+    """Write an outcome as one line without its name."""
+    return (
+        f"{PASS if outcome.passed else BROKEN}: {outcome.sent:,} sent, {_failed(outcome)} failed, "
+        f"worst {_worst(outcome)} ms, well after {_recovered(outcome)} s, rung {_rung(outcome)}"
+    )
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Return the table; a row that has only a name is a group's."""
+    by_group = chain.from_iterable(grouped(outcomes, lambda one: one.group).values())
+    return markdown(table_of(by_group, COLUMNS, group=lambda one: one.group))
+
+
+def between(strays: Iterable[Stray]) -> list[str]:
+    """Return a line for each place between two faults where requests failed."""
+    lines = []
+    for before, own in grouped(strays, lambda stray: stray.before).items():
+        kinds = Counter(stray.request.failure for stray in own)
+        counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        lines.append(f"{f'before {before}' if before else 'at the end'}: {counts}")
+    return lines
+
+
+def reasons(outcomes: Iterable[Outcome]) -> list[str]:
+    """Return a line for each reason, with the faults that it is the reason for."""
+    by_why = grouped(outcomes, lambda outcome: outcome.bound.why)
+    return [f"{', '.join(one.fault for one in own)}: {why}" for why, own in by_why.items() if why]
+
+
+def _failed(outcome: Outcome) -> str:
+    kept = outcome.failed <= outcome.bound.failed
+    if kept and not outcome.bound.failed:
+        return "0"
+    return against(f"{outcome.failed:,}", f"{outcome.bound.failed:,}", kept=kept)
+
+
+def _worst(outcome: Outcome) -> str:
+    if outcome.worst_ms is None:
+        return ABSENT
+    kept = outcome.worst_ms <= outcome.bound.worst_ms
+    return against(milliseconds(outcome.worst_ms), f"{outcome.bound.worst_ms:,.0f}", kept=kept)
+
+
+def _recovered(outcome: Outcome) -> str:
+    bound = outcome.bound.recover_s
+    if outcome.recover_s is None:
+        return against(NEVER, f"{bound:g}", kept=False)
+    return against(f"{outcome.recover_s:.1f}", f"{bound:g}", kept=outcome.recover_s <= bound)
+
+
+def _rung(outcome: Outcome) -> str:
+    if outcome.rung is None:
+        return ABSENT
+    kept = RUNGS.index(outcome.rung) <= RUNGS.index(outcome.bound.rung)
+    return outcome.rung if kept else f"{outcome.rung} > {outcome.bound.rung}"
+
+
+COLUMNS = (
+    Column[Outcome]("fault", lambda one: one.fault, "left"),
+    Column[Outcome]("sent", lambda one: f"{one.sent:,}"),
+    Column[Outcome]("failed", _failed),
+    Column[Outcome]("worst ms", _worst),
+    Column[Outcome]("well again after s", _recovered),
+    Column[Outcome]("rung", _rung, "left"),
+    Column[Outcome]("", lambda one: PASS if one.passed else f"**{BROKEN}**", "left"),
+)

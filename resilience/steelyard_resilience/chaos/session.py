@@ -1,0 +1,178 @@
+"""A run: a stage for the faults that can share it, the load on it, one fault after the other (I/O).
+
+A fault is begun, held and ended, and watched until all is well again.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.reporting.progress import Progress
+
+from steelyard_resilience.chaos.fault import Fault, Gathered, Notes, Outcome, Trial
+from steelyard_resilience.chaos.observer import Observer
+from steelyard_resilience.chaos.outcomes import outcome, well_since
+from steelyard_resilience.chaos.report import line
+from steelyard_resilience.running_load import Load
+from steelyard_resilience.stage.hosts import Settings
+from steelyard_resilience.stage.stage import Stage
+
+STAGE_WELL_S = 60.0
+"""A stage is well some 10 s after its start; a loaded machine takes its time."""
+
+WELL_S = 30.0
+"""After a fault that was recovered from, all is well at once."""
+
+CALM_S = 2.0
+"""Before each fault: what follows is then its doing."""
+
+SETTLED_S = 1.0
+"""So long all must have been well, and so long the requests after it are still the fault's."""
+
+MOMENT_S = 3.0
+"""So long one of a moment is watched at the least: what it took away is missed only a second or two later."""
+
+PATIENCE, PATIENCE_S = 2.0, 10.0
+"""Times the bound, and seconds more, that are waited for recovery: how far it is missed tells something."""
+
+LOOK_S = 0.1
+
+STRAGGLERS_S = 12.0
+"""More than a request's own limit: then even the last is answered or given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Where faults happen."""
+
+    stage: Stage
+    load: Load
+    observer: Observer
+    clock: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
+def carry_out(fault: Fault, scene: Scene) -> Trial:
+    """Do one fault to a stage that is well, and return when its last request has ended.
+
+    Whatever its actions raise is in the trial. Raises ProgramError when the load has ended.
+    """
+    notes: Notes = {}
+    wrong: list[str] = []
+
+    def attempt(what: str, act: Callable[[], str | None]) -> None:
+        try:
+            why = act()
+        except Exception as error:
+            why = f"{what} failed: {type(error).__name__} {error}"
+        if why is not None:
+            wrong.append(why)
+
+    began_s = scene.clock()
+    attempt("its beginning", lambda: fault.begin(scene.stage, notes))
+    if not wrong:
+        scene.sleep(fault.lasts_s)
+        if fault.check is not None:
+            check = fault.check
+            attempt("its check", lambda: check(scene.stage, notes))
+    undone_s = scene.clock() if fault.lasts_s else began_s
+    attempt("its end", lambda: fault.end(scene.stage, notes))
+    recovered_s, until_s = _watch(fault, scene, undone_s)
+    _wait_for_stragglers(scene, until_s)
+    return Trial(
+        fault=fault.name,
+        group=fault.group,
+        bound=fault.bound,
+        began_s=began_s,
+        undone_s=undone_s,
+        recovered_s=recovered_s,
+        until_s=until_s,
+        wrong=tuple(wrong),
+    )
+
+
+def _watch(fault: Fault, scene: Scene, undone_s: float) -> tuple[float | None, float]:
+    """Return when all was well for good, and until when it was watched."""
+    now_s = scene.clock()
+    least_s = now_s if fault.lasts_s else now_s + MOMENT_S
+    deadline_s = now_s + PATIENCE * fault.bound.recover_s + PATIENCE_S
+    while now_s < deadline_s:
+        scene.sleep(LOOK_S)
+        now_s = scene.clock()
+        looks = list(scene.observer.looks)
+        since_s = well_since(looks, undone_s)
+        # By the last look, not by the clock: a look may be slow.
+        if since_s is not None and looks[-1].at_s >= max(since_s + SETTLED_S, least_s):
+            return since_s, max(since_s + SETTLED_S, least_s)
+    return None, now_s
+
+
+def _wait_for_stragglers(scene: Scene, until_s: float) -> None:
+    deadline_s = until_s + STRAGGLERS_S
+    while True:
+        scene.load.read()
+        if scene.load.complete(until_s) or scene.clock() > deadline_s:
+            return
+        scene.sleep(LOOK_S)
+
+
+Open = Callable[[bool], AbstractContextManager[Scene]]
+"""Sets a scene up, for faults with faketime or for the others."""
+
+
+def run(faults: Sequence[Fault], open_scene: Open, gathered: Gathered, progress: Progress) -> None:
+    """Do every fault; what came out so far is always in `gathered`. Raises SetupError, ProgramError."""
+    for faketime in (False, True):
+        left = [fault for fault in faults if fault.faketime == faketime]
+        while left:
+            progress.show(f"starting the cluster{' with clocks that can be stepped' if faketime else ''}")
+            with open_scene(faketime) as scene:
+                left = _on_scene(left, scene, gathered, progress)
+
+
+def _on_scene(faults: Sequence[Fault], scene: Scene, gathered: Gathered, progress: Progress) -> list[Fault]:
+    """Do faults until one leaves the scene unfit for the next; return those that are left."""
+    for position, fault in enumerate(faults):
+        try:
+            scene.stage.wait_well(WELL_S)
+        except ProgramError:
+            if position == 0:
+                raise  # a scene that is new, and not well: a newer one would not be
+            return list(faults[position:])
+        scene.sleep(CALM_S)
+        progress.begin(fault.name)
+        trial = carry_out(fault, scene)
+        result = outcome(trial, scene.load.requests, scene.observer.looks)
+        gathered.trials.append(trial)
+        gathered.outcomes.append(result)
+        tell(progress, result)
+        if trial.recovered_s is None or trial.wrong:
+            return list(faults[position + 1 :])
+    return []
+
+
+@contextmanager
+def scene(folder: Path, settings: Settings, rate_per_s: float, gathered: Gathered) -> Iterator[Scene]:
+    """Set a scene up and take it down; what it saw is then in `gathered`. Raises SetupError, ProgramError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with Stage(folder, settings) as stage:
+        stage.wait_well(STAGE_WELL_S)
+        load = Load(stage.url, rate_per_s, folder)
+        observer = Observer(stage)
+        try:
+            with observer:
+                yield Scene(stage=stage, load=load, observer=observer, clock=time.monotonic, sleep=time.sleep)
+        finally:
+            # Before the stage goes: what then fails is nobody's fault.
+            load.stop()
+            gathered.keep(load.requests, observer.looks)
+
+
+def tell(progress: Progress, result: Outcome) -> None:
+    """Tell what came out of a fault, and each bound that was broken."""
+    progress.end(f"{result.fault} · {line(result)}", keep=True)
+    for text in result.broken:
+        progress.say(f"    {text}")

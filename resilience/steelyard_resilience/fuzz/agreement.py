@@ -1,0 +1,116 @@
+"""Do Python and Lua read a weight table alike? Pure.
+
+Both read what lies in Memcached, and must take the same and refuse the same. Where they differ and it is
+harmless, `known` says why; it proves it, by mending just that and asking the stricter one again.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from steelyard_protocol import weight_table
+from steelyard_protocol.weight_table import WeightTable
+from steelyard_protocol.wire import Refused
+
+# Deeper than this one of both gives up first: Python's parser by its stack, lua-cjson at 1000.
+DEEP = 900
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_LONE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
+
+
+def python_says(data: bytes) -> tuple[str, dict[str, Any] | None]:
+    """Return Python's outcome, and what it read, in the form of the Lua specs' fuzz_targets.lua."""
+    found = weight_table.decode(data)
+    return (found.reason, None) if isinstance(found, Refused) else ("accepted", _as_lua_shows_it(found))
+
+
+def difference(data: bytes, lua: Mapping[str, Any]) -> str | None:
+    """Return how the two differ on an input; None when they agree or only give another reason."""
+    outcome, value = python_says(data)
+    if "accepted" not in (outcome, lua["outcome"]):
+        return None
+    if outcome != lua["outcome"]:
+        return f"Python: {outcome}, Lua: {lua['outcome']}"
+    if value != _tidy(lua["value"]):
+        return f"both take it, and read it differently: {value} and {_tidy(lua['value'])}"
+    return None
+
+
+def known(data: bytes, lua: Mapping[str, Any], ask_lua: Callable[[bytes], Mapping[str, Any]]) -> str | None:
+    """Return which harmless difference it is; None for one that nobody knew of."""
+    if _depth(data) > DEEP:
+        return f"nested more than {DEEP} deep"
+    for name, mend in _PYTHON_IS_STRICTER.items():
+        mended = mend(data)
+        if mended != data and difference(mended, lua) is None:
+            return name
+    mended = _LONE.sub(b"x", data)
+    if mended != data and difference(data, ask_lua(mended)) is None:
+        return "half of a surrogate pair, where nobody looks"
+    return None
+
+
+def _whole(data: bytes) -> bytes:
+    """Write 1.0, 1. and 1e2 as whole numbers, outside of strings: lua-cjson tells them from none."""
+    text, parts, end = data.decode("utf-8", "surrogateescape"), [], 0
+    for string in _STRING.finditer(text):
+        parts += [_NUMBER.sub(_as_whole, text[end : string.start()]), string[0]]
+        end = string.end()
+    return "".join([*parts, _NUMBER.sub(_as_whole, text[end:])]).encode("utf-8", "surrogateescape")
+
+
+def _as_whole(number: re.Match[str]) -> str:
+    text = number[0].replace(".e", "e").replace(".E", "e")
+    value = float(text)
+    return str(int(value)) if abs(value) <= 2**53 and value == int(value) else text
+
+
+def _utf8(data: bytes) -> bytes:
+    return data.decode("utf-8", "replace").encode()
+
+
+_PYTHON_IS_STRICTER: Mapping[str, Callable[[bytes], bytes]] = {
+    "1.0, 1. or 1e2 for a whole number": _whole,
+    "bytes that are no UTF-8, where nobody looks": _utf8,
+    "both of these": lambda data: _whole(_utf8(data)),
+}
+
+
+def _depth(data: bytes) -> int:
+    deepest = depth = 0
+    for byte in data:
+        depth += (byte in b"[{") - (byte in b"]}")
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _as_lua_shows_it(table: WeightTable) -> dict[str, Any]:
+    peers = sorted(table.peers, key=lambda peer: peer.id)
+    check = table.check and dict(table.check)
+    if check and check["statuses"] is None and check["grpc_service"] is None:
+        check["statuses"] = range(200, 400)
+    return _tidy(
+        {
+            "upstream": table.upstream, "term": table.term, "generation": table.generation,
+            "law": table.law, "issued_at_ms": table.issued_at_ms, "picker": table.picker,
+            "hash_key": table.hash_key, "check": check,
+            "peers": [[peer.id, peer.address, peer.weight, peer.baseline, peer.state] for peer in peers],
+        }
+    )  # fmt: skip
+
+
+def _tidy(shown: Mapping[str, Any]) -> dict[str, Any]:
+    # Lua leaves out what is not given, and writes a number with 14 digits.
+    return {key: _tidy_value(key, value) for key, value in shown.items() if value is not None}
+
+
+def _tidy_value(key: str, value: Any) -> Any:  # noqa: ANN401 - JSON
+    if key == "check":
+        return _tidy(value)
+    if key == "statuses":  # in Lua's words: `200-399, 404`
+        ranges = [part.split("-") for part in value.split(", ")] if isinstance(value, str) else []
+        words = [range(int(ends[0]), int(ends[-1]) + 1) for ends in ranges]
+        return sorted({status for word in words or [value] for status in word})
+    return float(f"{value:.13g}") if isinstance(value, int | float) else value

@@ -1,0 +1,83 @@
+"""`steelyard-loadtest fuzz`: the command line, and what is done with the tallies."""
+
+import argparse
+import logging
+import random
+import signal
+from pathlib import Path
+
+from steelyard_loadtest.machine.errors import SetupError
+from steelyard_loadtest.reporting import flags
+from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
+from steelyard_loadtest.reporting.publish import Report, fill_page, write_report
+from steelyard_loadtest.reporting.result_files import json_text
+
+from steelyard_resilience.fuzz import report
+from steelyard_resilience.fuzz.target import Tally
+
+# Some ten minutes in all.
+SECONDS = 7.0
+
+QUICK_S = 0.3
+
+
+def add_parser(subparsers: flags.Subparsers) -> None:
+    """Add the subcommand `fuzz`."""
+    parser = subparsers.add_parser(
+        "fuzz", help="malformed input for every decoder, Python's and Lua's, for the API and for every port"
+    )
+    flag = parser.add_argument
+    seconds = flags.number(0.1, 86_400, "seconds")
+    flag("--seconds", type=seconds, help=f"for each target and method ({SECONDS:g})")
+    flag("--quick", action="store_true", help="less than a minute in all: what CI runs")
+    flag("--only", metavar="NAME,...", help="these targets alone (as the first column names them)")
+    again = "the same inputs again, but for those that time cuts off (random; it is printed)"
+    flag("--seed", type=int, help=again)
+    flags.add_output(parser, "fuzz-results", page="the table")
+    one = "give this input to the decoder that --only names, and say what it makes of it"
+    flag("--input", type=Path, metavar="FILE", help=one)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run it; 0, 1 (a violation, or it could not: see stderr) or 130 (Ctrl-C, what was found is kept)."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop is a stop: keep what was found
+    logging.disable(logging.CRITICAL)  # decoders say what is wrong with an input, which here is all of them
+    return exit_status("fuzz", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    # Only here: hypothesis is there where the tests are.
+    try:
+        from steelyard_resilience.fuzz import session
+    except ModuleNotFoundError as error:
+        raise SetupError(f"{error}: run `make setup-tests`") from None
+    plan = session.Plan(
+        seconds=options.seconds or (QUICK_S if options.quick else SECONDS), quick=options.quick,
+        seed=random.randrange(2**31) if options.seed is None else options.seed, out=options.out,
+        only=tuple(options.only.split(",")) if options.only else (),
+    )  # fmt: skip
+    if options.input is not None:
+        return session.repeat(plan, options.input)
+    print(f"seed {plan.seed}, {plan.seconds:g} s for each target and method", flush=True)
+    tallies: list[Tally] = []
+    status = 0
+    try:
+        for tally in session.run(plan):
+            tallies.append(tally)
+            status |= bool(tally.violations)
+            print(report.line(tally), flush=True)
+            for told in session.kept(plan, tally):
+                print(f"  VIOLATION {told}", flush=True)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    print(report.summary(tallies))
+    figures = {"seed": plan.seed, "seconds": plan.seconds, "tallies": tallies}
+    conditions = f"{plan.seconds:g} s for each target and method, seed {plan.seed}."
+    written = Report(
+        text=lambda _: report.page(tallies, conditions=conditions), plots={},
+        files={"fuzz.json": json_text(figures)},
+    )  # fmt: skip
+    write_report(written, options.out, "fuzz")
+    fill_page(written, options.page, "fuzz")
+    return status

@@ -1,0 +1,158 @@
+"""Malformed inputs: examples with edits of their bytes, and of JSON as a tree. Pure.
+
+Every method draws from here: a seeded generator, libFuzzer's mutator, and hypothesis, whose generators also
+shrink what they drew. A place is a number, taken modulo what there is: so any edit fits any input.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from steelyard_resilience.fuzz import edge_values
+
+LONGEST = 64 * 1024
+"""Bytes. What is longer only takes longer; what lies at the limits of a decoder has examples of its own."""
+
+# Larger than any input has places, so that all of them are equally likely.
+FAR = 2**31
+
+TREE_EDITS = {"replace": 8, "remove": 2, "rename": 1, "repeat": 1, "nest": 1, "lengthen": 1, "move": 2}
+"""The kinds, and how often each is drawn."""
+
+BYTE_EDITS = {"insert": 4, "cut": 2, "flip": 4, "double": 1, "truncate": 1}
+"""The kinds, and how often each is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A list or an object: what stands before each of its values (`"name":` or nothing), and the value.
+
+    Names may repeat; a value that is no list and no object is a text, JSON or not.
+    """
+
+    brackets: str
+    rows: "list[tuple[str, Node | str]]"
+
+
+def an_input(random: Random, seeds: Sequence[bytes]) -> bytes:
+    """Return a seed after a few edits, now and then one as it is or bytes of no seed at all."""
+    kind = random.randrange(20)
+    if kind == 0:
+        return random.randbytes(random.randrange(300))
+    seed = random.choice(seeds)
+    return seed if kind <= 2 else changed(random, seed)
+
+
+def changed(random: Random, seed: bytes) -> bytes:
+    """Return a seed after one to four edits, at most LONGEST bytes; of JSON mostly such as leave it JSON."""
+    count = random.choice((1, 1, 1, 2, 2, 3, 4))
+    tree = parsed(seed) if seed[:1] in (b"{", b"[") and random.randrange(10) < 8 else None
+    if tree is not None:
+        for _ in range(count):
+            tree_edited(
+                tree, random.choices([*TREE_EDITS], [*TREE_EDITS.values()])[0], random.randrange(FAR),
+                value=_value(random), key=random.choice(edge_values.KEYS),
+                count=random.choice((1, 2, 3, 10, 100, 1200)),
+            )  # fmt: skip
+        seed = written(tree).encode("utf-8", "surrogatepass")
+        count = int(random.randrange(10) == 0)
+    for _ in range(count):
+        seed = bytes_edited(
+            seed[:LONGEST], random.choices([*BYTE_EDITS], [*BYTE_EDITS.values()])[0], random.randrange(FAR),
+            piece=_piece(random), count=random.choice((1, 1, 2, 4, 16, 200)),
+        )  # fmt: skip
+    return seed[:LONGEST]
+
+
+def parsed(text: bytes) -> Node | None:
+    """Return a node without brackets whose only row is a JSON text's tree; None for what is not JSON."""
+    try:
+        value = json.loads(text, object_pairs_hook=lambda pairs: Node("{}", pairs))
+        return Node("", [("", _tree(value))])
+    except (ValueError, RecursionError):
+        return None
+
+
+def _tree(value: object) -> Node | str:
+    match value:
+        case Node():
+            return Node("{}", [(f"{json.dumps(name)}:", _tree(each)) for name, each in value.rows])
+        case list():
+            return Node("[]", [("", _tree(each)) for each in value])
+    return json.dumps(value)
+
+
+def written(node: Node | str) -> str:
+    """Return a tree as text."""
+    if isinstance(node, str):
+        return node
+    rows = ",".join(name + written(value) for name, value in node.rows)
+    return node.brackets[:1] + rows + node.brackets[1:]
+
+
+def tree_edited(
+    tree: Node, kind: str, at: int, *, value: str = "null", key: str = '"v"', count: int = 1
+) -> None:
+    """Edit the value number `at` of a tree: put `value` there ... `count`: how deep or often."""
+    places = _places(tree)
+    node, place = places[at % len(places)]
+    name, found = node.rows[place]
+    if node is tree and kind in ("remove", "rename", "repeat", "lengthen"):
+        return
+    again: list[tuple[str, Node | str]]
+    match kind:
+        case "replace":
+            again = [(name, value)]
+        case "nest":
+            again = [(name, "[" * count + written(found) + "]" * count)]
+        case "move":
+            other, where = places[(at // len(places)) % len(places)]
+            again = [(name, written(other.rows[where][1]))]
+        case "remove":
+            again = []
+        case "rename":
+            again = [(f"{key}:" if name else "", found)]
+        case "repeat":
+            again = [(name, found), (name, value)]
+        case _:
+            copies = range(count if name else count - 1)
+            again = [(name, found), *((f'"x{n}":' if name else "", written(found)) for n in copies)]
+    node.rows[place : place + 1] = again
+
+
+def _places(node: Node) -> list[tuple[Node, int]]:
+    found = []
+    for place, (_, value) in enumerate(node.rows):
+        found += [(node, place), *(_places(value) if isinstance(value, Node) else ())]
+    return found
+
+
+def bytes_edited(data: bytes, kind: str, at: int, *, piece: bytes = b"", count: int = 1) -> bytes:
+    """Return the bytes after an edit at the byte number `at`: `piece` put there, `count` bytes cut out ..."""
+    at %= len(data) + 1
+    end = min(len(data), at + count)
+    match kind:
+        case "insert":
+            return data[:at] + piece + data[at:]
+        case "cut":
+            return data[:at] + data[end:]
+        case "double":
+            return data[:end] + data[at:]
+        case "truncate":
+            return data[:at]
+    return data[:at] + bytes(byte ^ (1 << count % 8) for byte in data[at : at + 1]) + data[at + 1 :]
+
+
+def _value(random: Random) -> str:
+    texts = (edge_values.NUMBERS, edge_values.STRINGS, edge_values.SHAPES, None)
+    chosen = random.choices(texts, (5, 5, 2, 3))[0]
+    if chosen:
+        return random.choice(chosen)
+    return str(random.choice((random.randrange(-2, 400), random.uniform(-1, 2), random.getrandbits(60))))
+
+
+def _piece(random: Random) -> bytes:
+    if random.randrange(10) < 7:
+        return random.choice(edge_values.PIECES)
+    return random.randbytes(random.randrange(1, 9))

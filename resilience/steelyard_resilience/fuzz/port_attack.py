@@ -1,0 +1,185 @@
+"""The attacks: random and half-right bytes on a port, and as the answer to everything a daemon asks."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from random import Random
+
+from steelyard_agent.registration import register_request
+from steelyard_agent.registration.controller_client import Answer, ControllerClient
+from steelyard_agent.registration.register_flags import Url
+from steelyard_loadtest.machine.errors import ProgramError
+
+from steelyard_resilience.fuzz import hostile_bytes
+from steelyard_resilience.fuzz.edits import an_input
+from steelyard_resilience.fuzz.hostile_peers import Answering, ask, deliver
+from steelyard_resilience.fuzz.leftovers import bad_lines, footprint, why_not_as_before
+from steelyard_resilience.fuzz.port_daemons import Daemon, Rig
+from steelyard_resilience.fuzz.target import ACCEPTED, Tally, Violation, raised
+
+METHOD = "random bytes"
+
+# As many clients at once; the agent keeps 16 at most.
+CLIENTS = 4
+
+# Before memory is looked at: what is allocated once is allocated by then.
+WARM_UP = 200
+
+CLOSE = b"\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A port under attack: whose, what requests are made of, and a question whose answer holds `answer`."""
+
+    about: str
+    daemon: str
+    port: str
+    seeds: tuple[bytes, ...]
+    question: bytes
+    answer: bytes
+
+
+def _http(about: str, daemon: str, port: str, path: bytes, answer: bytes) -> Port:
+    return Port(
+        about=about, daemon=daemon, port=port, seeds=hostile_bytes.http_requests(path),
+        question=b"GET " + path + b" HTTP/1.1" + CLOSE, answer=answer,
+    )  # fmt: skip
+
+
+API = replace(
+    _http("the controller's HTTP port", "controller", "api", b"/v1/upstreams/web", b"200 OK"),
+    question=b"GET /healthz HTTP/1.1" + CLOSE,
+)
+PROXIED = _http("nginx's proxied location", "nginx", "http", b"/", b"ok")
+PORTS = {
+    "port-agent-check": Port(
+        about="the controller's agent-check port", daemon="controller", port="agent-check",
+        seeds=hostile_bytes.LINES, question=b"web/server-1\n", answer=b"up ready",
+    ),
+    "port-api": API,
+    "port-orca": _http("the agent's endpoint", "agent", "orca", b"/orca", b"TEXT "),
+    "port-status": _http("nginx's /steelyard/status", "nginx", "http", b"/steelyard/status", b'"upstreams"'),
+    "port-metrics": _http(
+        "nginx's /steelyard/metrics", "nginx", "http", b"/steelyard/metrics", b"steelyard_"
+    ),
+    "port-proxied": PROXIED,
+}  # fmt: skip
+
+# Where a daemon asks, and is answered with anything: its start with the port of the answers, and how it
+# is seen that it still serves.
+ANSWERED: dict[str, tuple[str, Callable[[Rig, int], Daemon], Port]] = {
+    "answers-nginx": (
+        "to nginx: Memcached's, the controller's, health checks'",
+        lambda rig, port: rig.nginx(hostile=port), PROXIED,
+    ),
+    "answers-memcached": (
+        "to the controller: Memcached's",
+        lambda rig, port: rig.controller(memcached=f"127.0.0.1:{port}"), API,
+    ),
+    "answers-redis": (
+        "to the controller: Redis's",
+        lambda rig, port: rig.controller(lease_s=0.5, state_url=f"redis://127.0.0.1:{port}/0"), API,
+    ),
+}  # fmt: skip
+
+REGISTRATION = "answers-agent"
+
+NAMES = (*PORTS, *ANSWERED, REGISTRATION)
+
+
+def run(rig: Rig, names: Sequence[str], *, seconds: float, seed: int) -> Iterator[Tally]:
+    """Attack each port for so long; yield the tallies. Raises ProgramError where a daemon does not start."""
+    starts = {"controller": rig.controller, "agent": rig.agent, "nginx": rig.nginx}
+    running: dict[str, Daemon] = {}
+    for name in names:
+        if name in PORTS:
+            port = PORTS[name]
+            if port.daemon not in running:
+                running[port.daemon] = starts[port.daemon]()
+            yield _attack(name, running[port.daemon], port, seconds, seed)
+        elif name in ANSWERED:
+            yield _answers(name, rig, seconds, seed)
+        else:
+            yield _registration(seconds, seed)
+
+
+def _attack(name: str, daemon: Daemon, port: Port, seconds: float, seed: int) -> Tally:
+    outcomes: Counter[str] = Counter()
+    number = daemon.ports[port.port]
+    ask(number, port.question)
+
+    def together(begin: int, until_s: float, least: int) -> None:
+        def client(which: int) -> None:
+            random, tried = Random(seed * 1000 + begin + which), 0
+            while tried < least or time.monotonic() < until_s:
+                outcomes[deliver(random, number, an_input(random, port.seeds))] += 1
+                tried += 1
+
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            list(clients.map(client, range(CLIENTS)))
+
+    try:
+        quiet = footprint(daemon.pids())
+        together(0, 0.0, WARM_UP // CLIENTS)
+        warm = footprint(daemon.pids())
+        before = replace(quiet, resident_bytes=warm.resident_bytes)
+        together(CLIENTS, time.monotonic() + seconds, 1)
+        why = why_not_as_before(before, daemon.pids())
+    except ProgramError as ended:
+        why = str(ended)
+    return _judged(name, f"bytes on {port.about}", outcomes, daemon, port, why)
+
+
+def _answers(name: str, rig: Rig, seconds: float, seed: int) -> Tally:
+    about, start, port = ANSWERED[name]
+    with Answering(seed) as server:
+        daemon = start(rig, server.port)
+        try:
+            before = daemon.pids()
+            time.sleep(seconds)
+            now = daemon.pids()
+            why = None if now == before else f"its processes were {before} and are {now}"
+        except ProgramError as ended:
+            why = str(ended)
+        # What became of each only the daemon knows; that it serves on is what counts.
+        outcomes = {"for the daemon to judge": server.answered}
+        return _judged(name, about, Counter(outcomes), daemon, port, why)
+
+
+def _judged(
+    name: str, about: str, outcomes: Counter[str], daemon: Daemon, port: Port, why: str | None
+) -> Tally:
+    found = [*([why] if why else []), *bad_lines(daemon.log)]
+    answer = ask(daemon.ports[port.port], port.question)
+    if port.answer not in answer:
+        found.append(f"afterwards {port.question.splitlines()[0]!r} is answered with {answer[:200]!r}")
+    violations = tuple(Violation(what=what, input=daemon.log.read_bytes()) for what in found)
+    return Tally(
+        target=name, method=METHOD, about=about, tried=outcomes.total(), outcomes=dict(outcomes),
+        violations=violations,
+    )  # fmt: skip
+
+
+def _registration(seconds: float, seed: int) -> Tally:
+    outcomes: Counter[str] = Counter()
+    violations: list[Violation] = []
+    client, deadline = ControllerClient(None, timeout_s=0.2), time.monotonic() + seconds
+    with Answering(seed) as server:
+        url = Url("http", "127.0.0.1", server.port)
+        while time.monotonic() < deadline and not violations:
+            try:
+                answer = client(url, "PUT", "/v1/upstreams/web/peers/a", lambda ip: ip.encode())
+                if isinstance(answer, Answer):
+                    register_request.reason(answer.status, answer.body)
+                    outcomes[ACCEPTED if 200 <= answer.status < 300 else f"HTTP {answer.status}"] += 1
+                else:
+                    outcomes["no answer"] += 1
+            except Exception as error:
+                violations.append(Violation(what=raised(error)))
+    return Tally(
+        target=REGISTRATION, method=METHOD, about="to an agent that registers: the controller's",
+        tried=outcomes.total() + len(violations), outcomes=dict(outcomes), violations=tuple(violations),
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""What is fuzzed, and what came of it. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+ACCEPTED, REFUSED = "accepted", "refused"
+
+
+class ViolationError(Exception):
+    """A decoder did what it promises not to do; the text says what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """What broke a promise, and the input that did, or a log that shows it."""
+
+    what: str
+    input: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What came of a target's inputs under one method. `reached`: what the method says of its coverage."""
+
+    target: str
+    method: str
+    about: str = ""
+    tried: int = 0
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    reached: str = ""
+    notes: tuple[str, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    skipped: str = ""
+
+    @property
+    def accepted(self) -> int:
+        """Return how many inputs were taken."""
+        return self.outcomes.get(ACCEPTED, 0)
+
+    @property
+    def refused(self) -> list[tuple[str, int]]:
+        """Return how many were refused, by reason, the most frequent first."""
+        return [row for row in Counter(self.outcomes).most_common() if row[0] != ACCEPTED]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One decoder.
+
+    `judge` returns ACCEPTED or the reason of the refusal, and raises ViolationError where a promise is
+    broken; any other exception is a violation too: decoders are total. `seeds` are inputs as they really are.
+    `network`: whoever reaches a port or a store writes its input, so it is also part of the quick run.
+    """
+
+    name: str
+    about: str
+    judge: Callable[[bytes], str]
+    seeds: Sequence[bytes]
+    network: bool = False
+
+    def tally(
+        self, method: str, outcomes: Mapping[str, int], violations: Sequence[Violation], reached: str = ""
+    ) -> Tally:
+        """Return what came of its inputs; each violation is an input more."""
+        return Tally(
+            target=self.name, method=method, about=self.about, tried=sum(outcomes.values()) + len(violations),
+            outcomes=dict(outcomes), reached=reached, violations=tuple(violations),
+        )  # fmt: skip
+
+
+def outcome_of(target: Target, data: bytes) -> str:
+    """Return what a target makes of an input; raise ViolationError for a broken promise or any exception."""
+    try:
+        return target.judge(data)
+    except ViolationError:
+        raise
+    except Exception as error:
+        raise ViolationError(raised(error)) from error
+
+
+def raised(error: Exception) -> str:
+    """Return the sentence for a decoder that raises, in one line."""
+    return f"it raises {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def judge_of(
+    decode: Callable[[Any], Any],
+    *,
+    encode: Callable[[Any], bytes | str] | None = None,
+    refuses: type[Exception] | tuple[type[Exception], ...] = (),
+    reason: Callable[[Any], str | None] = lambda _: None,
+    check: Callable[[Any], None] = lambda _: None,
+) -> Callable[[bytes], str]:
+    """Return the judge of a decoder: what it takes is the same after encoding and decoding.
+
+    refuses: what it may raise. reason: from a refusal that it raised or returned to a word for it, None for
+    what it has taken. check: requires more of what was taken.
+    """
+
+    def judge(data: bytes) -> str:
+        try:
+            found = decode(data)
+        except refuses as error:
+            require(str(error), "it is refused without a reason")
+            return reason(error) or REFUSED
+        refused = reason(found)
+        if refused is None:
+            check(found)
+            if encode is not None:
+                again = decode(encode(found))
+                require(again == found, f"it is another one after encoding and decoding: {again}")
+        return refused or ACCEPTED
+
+    return judge
+
+
+def require(holds: object, what: str) -> None:
+    """Raise ViolationError with `what` where it does not hold."""
+    if not holds:
+        raise ViolationError(what)

@@ -1,0 +1,172 @@
+"""What comes over HTTP and from HAProxy: bodies, headers, questions, a controller's answers to an agent."""
+
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+
+from steelyard_agent import http_response
+from steelyard_agent.metrics import Status
+from steelyard_agent.registration import register_request
+from steelyard_agent.registration.register_request import LONGEST_REASON
+from steelyard_controller.api import auth, request_body, tokens
+from steelyard_controller.api.auth import RequestParts
+from steelyard_controller.api.problems import ProblemError
+from steelyard_controller.api.tokens import BadToken
+from steelyard_controller.cli import api_documents, replay_lines
+from steelyard_controller.declarations import declaration
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.haproxy import agent_answer
+from steelyard_controller.haproxy.agent_check import AgentCheck
+from steelyard_protocol.sample_record import SampleRecord
+
+from steelyard_resilience.fuzz.target import ACCEPTED, REFUSED, Target, judge_of, require
+from steelyard_resilience.fuzz.targets.redis_state import REPLAY, UPSTREAMS
+
+
+def targets() -> tuple[Target, ...]:
+    """Return the decoders of requests and of answers."""
+    upstreams = [upstream.model_dump_json(exclude_none=True).encode() for upstream in UPSTREAMS]
+    body = judge_of(_body, refuses=ProblemError, reason=_problem, check=_check_body)
+    peer = judge_of(_peer, refuses=ProblemError, reason=_problem, check=_check_peer)
+    token_file = judge_of(tokens.tokens_of, refuses=BadToken, check=_check_tokens)
+    replay = judge_of(_replay_line, refuses=replay_lines.Malformed)
+    # pydantic's ValueError: the command says that it cannot read the answer.
+    document = judge_of(api_documents.Live.model_validate_json, refuses=ValueError, check=_check_document)
+    return (
+        Target("api-body", "an upstream in a request to the API", body, upstreams, network=True),
+        Target("api-peer", "a peer in a request to the API", peer, PEERS, network=True),
+        Target("api-header", "a request's Authorization, Host and Origin", _header, HEADERS, network=True),
+        Target("token-file", "a file of tokens", token_file, TOKENS),
+        Target("agent-check", "HAProxy's question", _question(), QUESTIONS, network=True),
+        Target("agent-http", "a request to the agent's endpoint", _request, REQUESTS, network=True),
+        Target("registration", "a controller's answer to an agent", _answer, PROBLEMS, network=True),
+        Target("replay", "a line of steelyard replay", replay, (REPLAY,)),
+        Target("cli-documents", "a controller's answer to the command line", document, (STATUS,)),
+    )
+
+
+PEERS = (
+    b'{"address":"10.0.0.11:80","baseline":1.5,"state":"up"}',
+    b'{"address":"[fd00::1]:80","pin":12.5}',
+)
+PROBLEMS = (
+    b'{"type":"about:blank","title":"Conflict","detail":"no","errors":[{"field":"a","message":"m"}]}',
+    b'{"title":"Bad"}',
+)
+TOKENS = (b"a-token-of-20-letters\n", b"one-of-16-letters\n\ntwo-of-16-letters=")
+QUESTIONS = (b"web/server-1\n", b"web/server-1 100\r\n", b"web/server-9\t256")
+REQUESTS = (b"GET /orca HTTP/1.1\r\nHost: a\r\n\r\n", b"HEAD /metrics?x HTTP/1.0\n\n")
+
+ADMIN = "admin-token-of-the-fuzzer"
+READ = "read-token-of-the-fuzzer"
+
+HEADERS = (
+    b"Bearer " + ADMIN.encode() + b"\n127.0.0.1\n",
+    b"Bearer " + READ.encode() + b"\nlocalhost:8081\nhttp://localhost:8081",
+    b"bearer  nobodys-token-at-all\n[::1]:8081\nhttp://evil.example",
+)
+
+STATUS = (
+    b'{"id":"server-1","address":"10.0.0.11:80","weight":267,"baseline":333,"state":"up","share":0.5,'
+    b'"pin":null,"score":0.4}'
+)
+
+
+def _body(data: bytes) -> Upstream:
+    return request_body.validated(Upstream, request_body.read(data, request_body.JSON))
+
+
+def _check_body(found: Upstream) -> None:
+    kept = declaration.decode(declaration.encode(Declaration(upstream=found)))
+    require(isinstance(kept, Declaration) and kept.upstream == found, f"what is declared is not kept: {kept}")
+
+
+def _peer(data: bytes) -> Peer:
+    types = (request_body.JSON, request_body.MERGE_PATCH)
+    document = request_body.read(data, request_body.MERGE_PATCH, types=types)
+    return request_body.validated(Peer, {**document, "id": "server-1"})
+
+
+def _check_peer(found: Peer) -> None:
+    require(found.id == "server-1" and found.address, "a peer without an address was taken")
+
+
+def _problem(found: object) -> str | None:
+    if not isinstance(found, ProblemError):
+        return None
+    require(400 <= found.status_code < 500, f"the status is {found.status_code}: it blames itself")
+    return f"HTTP {found.status_code}"
+
+
+_ACCESS = tokens.access(admin=[ADMIN], read=[READ])
+
+
+def _header(data: bytes) -> str:
+    authorization, host, origin = (*data.decode("latin-1").split("\n", 2), "", "")[:3]
+    headers = {"authorization": authorization, "host": host, "origin": origin}
+    path = "/v1/upstreams/web"
+    asked = RequestParts(method="PUT", path=path, headers=headers)
+    scheme, _, token = authorization.partition(" ")
+    is_admin = scheme.lower() == "bearer" and token.strip() == ADMIN
+    try:
+        role = auth.role_for(_ACCESS, asked)
+    except ProblemError as problem:
+        require(not is_admin, "the administrator is refused")
+        return _problem(problem) or ACCEPTED
+    require(role == "admin" and is_admin, f"{authorization!r} is let in as {role}")
+    return ACCEPTED
+
+
+def _check_tokens(found: Iterable[str]) -> None:
+    require(all(tokens.checked(token) == token for token in found), "a token was taken that is none")
+
+
+def _question() -> Callable[[bytes], str]:
+    # A controller that leads, and has no upstream: what it answers depends on the question alone.
+    check = AgentCheck(SimpleNamespace(role="leader", views={}))
+
+    def judge(data: bytes) -> str:
+        line = check.answer(data)
+        is_line = line.endswith(b"\n") and line.count(b"\n") == 1 and line.isascii()
+        require(is_line and b"\r" not in line and b"\0" not in line, f"it answers {line[:200]!r}")
+        found = agent_answer.question(data)
+        if found is None:
+            return REFUSED
+        require(1 <= found.configured <= agent_answer.MOST, "a weight out of bounds was taken")
+        return ACCEPTED
+
+    return judge
+
+
+def _request(data: bytes) -> str:
+    record = SampleRecord(
+        upstream="web", peer="a", boot="b", seq=1, taken_at_ms=0, interval_s=1.0,
+        utilization=(0.5, None, 0.1, 0.3), capacity=(2.0, 1.0, 1.0, 1.0), scope="host",
+    )  # fmt: skip
+    shown = Status(at_s=0.0, stale_s=3.0, record=record, delivered=1, dropped=0, reachable={"m:1": True})
+    http_response.complete(data)
+    response = http_response.respond(data, shown, now_s=1.0, cpu_s=0.1)
+    head, blank, content = response.partition(b"\r\n\r\n")
+    require(response.startswith(b"HTTP/1.1 ") and blank, "the answer is not HTTP")
+    length = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
+    require(len(content) in (0, length), "the answer is of another length than it says")
+    code = head[9:12].decode()
+    return ACCEPTED if code == "200" else f"HTTP {code}"
+
+
+def _answer(data: bytes) -> str:
+    status = 200 + sum(data[:3])
+    register_request.verdict(status)
+    reason = register_request.reason(status, data)
+    is_short = len(reason) <= LONGEST_REASON and reason.isprintable()
+    require(is_short, f"the reason is no short line: {reason[:400]!r}")
+    return ACCEPTED
+
+
+def _replay_line(data: bytes) -> object:
+    return replay_lines.parse(data.decode("utf-8", "replace"))
+
+
+def _check_document(row: api_documents.Live) -> None:
+    shown = (row.id, row.address, row.state)
+    require(all(text.isprintable() for text in shown), f"a terminal would be steered: {shown!r}")

@@ -1,0 +1,130 @@
+"""What lies in Memcached: samples, traffic reports, weight tables, and their signatures."""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, get_args
+
+from steelyard_loadtest.machine.errors import SetupError
+from steelyard_protocol import sample_reader, sample_record, signature, traffic_report, weight_table, wire
+from steelyard_protocol.sample_record import SampleRecord
+from steelyard_protocol.traffic_report import TrafficReport
+from steelyard_protocol.weight_table import WeightTable
+from steelyard_protocol.wire import Reason, Refused
+
+from steelyard_resilience import CHECKOUT
+from steelyard_resilience.fuzz.target import ACCEPTED, Target, judge_of, require
+
+KNOWN = frozenset(get_args(Reason))
+LONGEST_DETAIL = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """One format: texts that are accepted and texts that are refused, and, for signed values, the key."""
+
+    accepted: tuple[bytes, ...]
+    refused: tuple[bytes, ...]
+    key: bytes
+
+    @property
+    def all(self) -> tuple[bytes, ...]:
+        """Return the short ones of both, the accepted first."""
+        return tuple(text for text in (*self.accepted, *self.refused) if len(text) < 8192)
+
+
+def examples(name: str) -> Examples:
+    """Return the examples of a format in docs/contract; raise SetupError where there is no checkout."""
+    try:
+        document = json.loads((CHECKOUT / "docs" / "contract" / f"{name}.json").read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SetupError(f"fuzzing needs a checkout of Steelyard: {error}") from None
+    accepted, refused = (tuple(map(_text, document[kind])) for kind in ("accepted", "refused"))
+    return Examples(accepted, refused, document.get("key", "").encode())
+
+
+def _text(example: dict[str, object]) -> bytes:
+    # An accepted one may be given as the object that it is, a signed one as the value that it is.
+    found = example.get("text" if "value" not in example else "value")
+    text = found if isinstance(found, str) else json.dumps(found, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
+
+
+def targets() -> tuple[Target, ...]:
+    """Return the decoders of wire version 1."""
+    samples, reports, tables, signed = map(examples, ("sample", "traffic", "weights", "signed"))
+    sample = judge_of(sample_reader.decode, encode=sample_record.encode, reason=_reason, check=_check_sample)
+    traffic = judge_of(traffic_report.decode, reason=_reason, check=_check_traffic)
+    table = judge_of(weight_table.decode, encode=weight_table.to_json, reason=_reason, check=_check_table)
+    return (
+        Target("sample", "an agent's sample, in Memcached", sample, samples.all, network=True),
+        Target(
+            "traffic", "a load balancer's traffic report, in Memcached", traffic, reports.all, network=True
+        ),
+        Target(
+            "weight-table", "a weight table, as a new leader reads it back", table, tables.all, network=True
+        ),
+        Target(
+            "signature", "a signed value, with the key and without", _signed(signed), signed.all, network=True
+        ),
+    )
+
+
+def _reason(found: object) -> str | None:
+    if not isinstance(found, Refused):
+        return None
+    require(found.reason in KNOWN, f"the reason {found.reason!r} is none of those that are counted")
+    require(len(found.detail) < LONGEST_DETAIL, f"the detail has {len(found.detail)} characters")
+    return found.reason
+
+
+def _check_sample(found: SampleRecord) -> None:
+    measured = [value for value in (*found.utilization, *found.capacity) if value is not None]
+    require(all(isfinite(value) and value >= 0 for value in measured), "a figure is negative or not finite")
+
+
+def _check_traffic(found: TrafficReport) -> None:
+    require(all(wire.is_name(peer) for peer in found.ids), "a peer's name is none")
+    counts, latencies = (
+        (found.completed, found.failed, found.in_flight),
+        (found.latency_ms, found.latency_p50_ms),
+    )
+    loads = [load for _, load in found.loads.values()]
+    utilizations = [[load.utilization or 0, load.mem_utilization or 0] for load in loads]
+    require(all(len(column) == len(found.ids) for column in (*counts, *latencies)), "a column is too short")
+    require(
+        all(wire.is_name(name) for load in loads for name in load.named_metrics), "a metric's name is none"
+    )
+    for column in (*counts, *latencies, *utilizations):
+        require(all(0 <= (each or 0) <= wire.MAX_INTEGER for each in column), "a figure is out of bounds")
+
+
+def _check_table(found: WeightTable) -> None:
+    require(all(peer.weight >= 1 for peer in found.peers), "a weight is below 1")
+
+
+def _signed(found: Examples) -> Callable[[bytes], str]:
+    texts = {value[65:] for value in found.accepted}
+
+    def judge(data: bytes) -> str:
+        without = signature.read(None, data, lambda text: text)
+        if not isinstance(without, Refused):
+            require(without == data and not _looks_signed(data), "without a key something was stripped")
+        opened: Any = signature.read(found.key, data, lambda text: text)
+        refused = _reason(opened)
+        if refused:
+            return refused
+        # By the standard's other interface, so that a mistake of ours is not made twice.
+        expected = hmac.new(found.key, opened, hashlib.sha256).hexdigest().encode() + b"." + opened
+        require(data == expected, "a value was believed whose signature is another")
+        require(opened in texts, "a text was believed that nobody has signed")
+        return ACCEPTED
+
+    return judge
+
+
+def _looks_signed(data: bytes) -> bool:
+    return len(data) > 64 and data[64:65] == b"." and all(byte in b"0123456789abcdef" for byte in data[:64])

@@ -1,0 +1,116 @@
+"""Changes the servers while the load runs: a step each second, over the REST API (I/O).
+
+A server answers under ever new addresses, as new machines would.
+"""
+
+import contextlib
+import http.client
+import json
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from steelyard_loadtest.machine.errors import ProgramError
+
+from steelyard_resilience.soak.readings import Soaked
+from steelyard_resilience.soak.timetable import CHURNED, Server, Step, steps
+from steelyard_resilience.stage.hosts import API_PORT, CONTROLLERS, UPSTREAM
+from steelyard_resilience.stage.namespaces import run
+from steelyard_resilience.stage.stage import Stage
+
+PATIENCE_S = 3.0
+"""The first event comes at once, a tick within a second."""
+
+EVENTS = 2
+"""Which role it has, and a tick."""
+
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""No proxy leads to a stage."""
+
+SHOWN = 200
+"""So many characters of an answer that refuses: its problem's title and detail."""
+
+
+@contextlib.contextmanager
+def churning(
+    stage: Stage, token_file: Path, servers: Sequence[Server], soaked: Soaked, every_s: float
+) -> Iterator[None]:
+    """Take one step after another in a thread of its own, until it is left."""
+    stopped = threading.Event()
+
+    def churn() -> None:
+        next_s = time.monotonic()
+        for step in steps(UPSTREAM, servers):
+            next_s += every_s
+            if stopped.wait(max(0.0, next_s - time.monotonic())):
+                return
+            try:
+                _take(stage, step, token_file)
+            except (ProgramError, OSError, ValueError, http.client.HTTPException) as error:
+                soaked.refused.append(f"{step.words}: {error}")
+            soaked.steps += 1
+
+    thread = threading.Thread(target=churn, name="churn", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def declared(stage: Stage) -> list[Server]:
+    """Return the servers of the upstream. Raises ProgramError."""
+    peers = _declaration(stage)["peers"]
+    return [Server(id=peer["id"], address=peer["address"], baseline=peer["baseline"]) for peer in peers]
+
+
+def _take(stage: Stage, step: Step, token_file: Path) -> None:
+    if step.watch:
+        # Events reach whoever leads as well through a controller that stands by.
+        _watch(stage.address(CONTROLLERS[0]), token_file, step.path)
+        return
+    document = step.document if step.members is None else _declaration(stage) | dict(step.members)
+    leader = stage.leader() if step.standby else None
+    standby = next(name for name in CONTROLLERS if name != leader) if step.standby else None
+    _ask(stage, step.method, step.path, document, standby)
+
+
+def _declaration(stage: Stage) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(_ask(stage, "GET", f"/v1/upstreams/{UPSTREAM}/declaration"))
+    return document
+
+
+def _ask(
+    stage: Stage, method: str, path: str, document: object = None, controller: str | None = None
+) -> bytes:
+    status, answer = stage.api(method, path, document, controller)
+    if not 200 <= status < 300:
+        raise ProgramError(f"{status} {answer[:SHOWN].decode(errors='replace').strip()}")
+    return answer
+
+
+def _watch(address: str, token_file: Path, path: str) -> None:
+    """Read the first events of a controller and close the connection."""
+    bearer = {"Authorization": f"Bearer {token_file.read_text(encoding='ascii').strip()}"}
+    request = urllib.request.Request(f"http://{address}:{API_PORT}{path}", headers=bearer)
+    events = 0
+    with DIRECT.open(request, timeout=PATIENCE_S) as lines:
+        for line in lines:
+            events += line.startswith(b"event:")
+            if events == EVENTS:
+                return
+    raise ProgramError(f"{path} ended after {events} events")
+
+
+def add_addresses(stage: Stage, host: str) -> None:
+    """Give a host the addresses of all churned servers, from nginx's point of view. Raises SetupError.
+
+    A route of type local is an address for each of its network, without naming them one by one.
+    """
+    edge = stage.host_of("nginx")
+    run(*stage.on(host), "ip", "route", "add", "local", CHURNED, "dev", "lo")
+    run(*stage.on(edge), "ip", "route", "add", CHURNED, "via", stage.address(host))

@@ -1,0 +1,91 @@
+"""`steelyard-loadtest soak`: the command line, and what is done with the figures."""
+
+import argparse
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from steelyard_loadtest.machine import network
+from steelyard_loadtest.reporting import exit_status, flags
+from steelyard_loadtest.reporting.conditions import conditions
+from steelyard_loadtest.reporting.publish import Report, check_page, fill_page, write_report
+
+from steelyard_resilience.soak import report
+from steelyard_resilience.soak.leaks import Growth, judge, newest_growth
+from steelyard_resilience.soak.readings import Soaked, lives
+from steelyard_resilience.soak.timetable import LEAST_S, MOST_S, Plan
+
+MARKS = "soak"
+SAMPLES, OVERVIEW = "samples.csv", "overview.csv"
+
+
+def add_parser(subparsers: flags.Subparsers) -> None:
+    """Add the subcommand `soak`."""
+    parser = subparsers.add_parser(
+        "soak", help="constant load and churn for half an hour: does anything leak? (needs root)"
+    )
+    flag = parser.add_argument
+    seconds = flags.number(LEAST_S, MOST_S, "seconds", ": a shorter one tells nothing")
+    flag("--seconds", type=seconds, default=1800.0, help=f"length, {LEAST_S:g} to {MOST_S:g} (%(default)g)")
+    rate = flags.number(1, 5000, "requests per second", ", which one generator can make")
+    flag("--rate", type=rate, default=200.0, help="requests per second (%(default)g)")
+    flags.add_output(parser, "soak-results")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run it; 0, 1 (something leaked or failed, or it could not run) or 130 (Ctrl-C, figures kept)."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop is a stop: keep what was measured
+    return exit_status.exit_status("soak", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    # They start daemons and need root's programs: nothing that --help should wait for.
+    from steelyard_loadtest.reporting.progress import Progress
+
+    from steelyard_resilience.soak import session
+    from steelyard_resilience.stage.install import versions
+
+    plan = Plan(seconds=options.seconds, rate_per_s=options.rate)
+    check_page(options.page, MARKS)  # better now than in half an hour
+    where = network.enter(sys.argv[1:], mounts=True)
+    about = conditions(sys.argv[1:], versions(), on_machine=[where])
+    soaked = Soaked(seconds=plan.seconds)
+    with Progress(sys.stderr) as progress, tempfile.TemporaryDirectory(prefix="steelyard-soak-") as folder:
+
+        def tell() -> None:
+            if progress.due():
+                progress.show(report.describe(soaked, _grown(soaked, plan)))
+
+        session.run(plan, Path(folder), soaked, tell)
+    if not soaked.readings:
+        return exit_status.INTERRUPTED
+    passed = _report(options, plan, soaked, about)
+    if soaked.interrupted:
+        print("interrupted: the figures go as far as it went", file=sys.stderr)
+        return exit_status.INTERRUPTED
+    return 0 if passed else 1
+
+
+def _grown(soaked: Soaked, plan: Plan) -> dict[str, Growth]:
+    found = lives(soaked.readings).items()
+    return {f"{name} ({pid})": growth for (name, pid), life in found if (growth := newest_growth(life, plan))}
+
+
+def _report(options: argparse.Namespace, plan: Plan, soaked: Soaked, about: dict[str, str]) -> bool:
+    """Print the report; write it, the readings and the plot; say whether all is well."""
+    from steelyard_resilience.soak.plot import plot  # matplotlib takes a second that --help need not wait
+
+    verdict = judge(soaked, plan)
+    written = Report(
+        text=lambda plots: report.report(soaked, verdict, plan, about, plots.get("soak")),
+        plots={"soak": lambda file: plot(file, soaked)},
+        files={SAMPLES: report.samples(soaked), OVERVIEW: report.overview(soaked)},
+    )
+    write_report(written, options.out, "soak")
+    print(written.text({}))
+    print(f"{options.out}: soak.md (this), {SAMPLES} and {OVERVIEW} (every reading), soak.png")
+    if options.page:
+        fill_page(written, options.page, MARKS, folder=f"plots/{options.page.stem}")
+    return verdict.passed

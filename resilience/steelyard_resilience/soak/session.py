@@ -1,0 +1,111 @@
+"""A run: the stage, the load, the churn, the readings beside them, and what is left at the end (I/O)."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from steelyard_loadtest.machine.errors import ProgramError
+
+from steelyard_resilience.running_load import Load
+from steelyard_resilience.soak import sampling
+from steelyard_resilience.soak.churn import add_addresses, churning, declared
+from steelyard_resilience.soak.leaks import IN_FLIGHT_WITHIN_S
+from steelyard_resilience.soak.readings import Ending, Soaked, in_flight
+from steelyard_resilience.soak.timetable import Plan
+from steelyard_resilience.stage.hosts import Settings
+from steelyard_resilience.stage.stage import Stage
+
+WELL_S = 60.0
+"""A start takes some seconds; on a machine that is busy otherwise, some more."""
+
+TURN_S = 0.25
+AGAIN_S = 0.2
+
+SENT_AWAY_S = 5.0
+"""Workers that a reload sent away have nothing to wait for once the load has ended."""
+
+
+def run(plan: Plan, folder: Path, soaked: Soaked, tell: Callable[[], None]) -> None:
+    """Run it to its end, or to Ctrl-C; tell: is called when there is something new in `soaked`.
+
+    Raises SetupError or ProgramError where that cannot be.
+    """
+    settings = Settings(servers=plan.servers, nginx_workers=plan.nginx_workers, jit=plan.jit)
+    try:
+        with Stage(folder / "stage", settings) as stage:
+            stage.wait_well(WELL_S)
+            servers = declared(stage)
+            add_addresses(stage, stage.host_of("server-1"))
+            load = Load(stage.url, plan.rate_per_s, folder / "load")
+            try:
+                with churning(stage, stage.read_token_file, servers, soaked, plan.step_every_s):
+                    _beside(plan, stage, load, soaked, tell)
+            finally:
+                load.stop()
+    except KeyboardInterrupt:
+        soaked.interrupted = True
+
+
+def _beside(plan: Plan, stage: Stage, load: Load, soaked: Soaked, tell: Callable[[], None]) -> None:
+    pids = {name: stage.daemon(name).pid for name in stage.names}
+    reloads = list(plan.reloads_s)
+    next_read_s = 0.0
+    until_s = load.began_s + plan.seconds
+    while True:
+        _count(load, until_s, soaked)
+        if load.over(until_s):
+            break
+        time.sleep(TURN_S)
+        at_s = time.monotonic() - load.began_s
+        if reloads and at_s >= reloads[0]:
+            reloads.pop(0)
+            try:
+                stage.daemon("nginx").signal(signal.SIGHUP)
+                soaked.reloads.append(at_s)
+            except (ProgramError, OSError) as error:
+                soaked.refused.append(f"reload: {error}")
+        if at_s >= next_read_s:
+            # Where a reading took too long, those that were missed are not made up for.
+            next_read_s = max(next_read_s, at_s - plan.read_every_s) + plan.read_every_s
+            status = stage.status()
+            soaked.readings += sampling.readings(stage, at_s, status)
+            soaked.overviews.append(sampling.overview(stage, status, soaked, at_s))
+            tell()
+    load.stop()
+    soaked.ending = _end(plan, stage, pids)
+
+
+def _count(load: Load, until_s: float, soaked: Soaked) -> None:
+    before = len(load.requests)
+    load.read()
+    # What is due after the end is only there because the generator is stopped from outside.
+    ended = [one for one in load.requests[before:] if one.due_s < until_s]
+    failed = [one for one in ended if one.failure]
+    soaked.sent += len(ended)
+    soaked.failures.update(one.failure for one in failed)
+    if failed and soaked.first_failure_s is None:
+        soaked.first_failure_s = failed[0].due_s - load.began_s
+
+
+def _end(plan: Plan, stage: Stage, pids: dict[str, int | None]) -> Ending:
+    ended_s = time.monotonic()
+    settled_s, left = None, {}
+    while settled_s is None and time.monotonic() - ended_s < IN_FLIGHT_WITHIN_S:
+        status = stage.status()
+        left = in_flight(status)
+        if status is not None and not any(left.values()):
+            settled_s = time.monotonic() - ended_s
+        else:
+            time.sleep(AGAIN_S)
+    while len(workers := stage.daemon("nginx").children()) > plan.nginx_workers:
+        if time.monotonic() - ended_s > IN_FLIGHT_WITHIN_S + SENT_AWAY_S:
+            break
+        time.sleep(AGAIN_S)
+    changed = [name for name, pid in pids.items() if stage.daemon(name).pid != pid]
+    return Ending(
+        in_flight=left,
+        settled_s=settled_s,
+        workers_left=len(workers),
+        restarted=tuple(f"{name} is not the process that it was" for name in changed),
+    )

@@ -1,0 +1,139 @@
+"""What is done when in a soak: its length and load, and the steps of churn. Pure.
+
+The steps are what operators do to an upstream, again and again, with ever new servers. Whatever keeps
+something about each server or upstream that it ever heard of, and never lets go of it, grows with the churned
+servers: each has an id and an address that were not there before. A round leaves all as it was before it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+RELOADED_PART = 1 / 3
+"""Reloads come in this part of a soak; the workers of the last one live through all the rest, because what a
+worker leaks shows the better the longer it lives."""
+
+RELOADS = 6
+RELOAD_EVERY_LEAST_S = 20.0
+
+LEAST_S, MOST_S = 90.0, 7000.0
+"""A shorter one leaves too little to judge after the warm-up; the load's generator ends after two hours."""
+
+OFTEN_S, SELDOM_S = 1.0, 5.0
+"""Between two readings: of a soak of minutes, and of a longer one, whose slopes need no more."""
+LONG_FROM_S = 600.0
+
+PER_NETWORK = 250
+"""Addresses of churned servers are 10.214.x.1 to 10.214.x.250."""
+CHURNED = "10.214.0.0/16"
+CHURNED_NETWORKS = 256
+
+PICKERS = ("vnswrr", "least_conn", "peak_ewma", "hcl")
+LAWS = ("cswrr", "paper", "static")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A soak: its length, its load, and how often the servers are changed."""
+
+    seconds: float = 1800.0
+    rate_per_s: float = 200.0
+    servers: int = 5
+    nginx_workers: int = 2
+    step_every_s: float = 1.0
+
+    @property
+    def jit(self) -> bool:
+        """Return whether nginx compiles its Lua; in a short soak that would hide a leak for minutes."""
+        return self.seconds >= LONG_FROM_S
+
+    @property
+    def read_every_s(self) -> float:
+        """Return the time between two readings."""
+        return SELDOM_S if self.seconds >= LONG_FROM_S else OFTEN_S
+
+    @property
+    def reloads_s(self) -> tuple[float, ...]:
+        """Return when nginx is reloaded."""
+        until_s = self.seconds * RELOADED_PART
+        every_s = max(RELOAD_EVERY_LEAST_S, until_s / RELOADS)
+        return tuple(every_s * number for number in range(1, int(until_s / every_s) + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server of the upstream, as declared before the first step."""
+
+    id: str
+    address: str
+    baseline: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request to the controller.
+
+    members: of the upstream's declaration, which is read, changed by them and put back; without them, the
+    document is sent as it is.
+    """
+
+    words: str
+    method: str
+    path: str
+    document: Mapping[str, object] | None = None
+    members: Mapping[str, object] | None = None
+    standby: bool = False
+    """Ask a controller that does not lead, which hands the request on."""
+    watch: bool = False
+    """Listen to the events for a moment, and leave without a word, as a closed page does."""
+
+
+def steps(upstream: str, servers: Sequence[Server]) -> Iterator[Step]:
+    """Return steps without end: round after round, each with the next servers. There are three at least."""
+    for number in count():
+        yield from _round(upstream, servers, number)
+
+
+def churned_address(number: int, port: int) -> str:
+    """Return the address of a churned server; the same one comes again only after 64,000 others."""
+    network, host = divmod(number, PER_NETWORK)
+    return f"10.214.{network % CHURNED_NETWORKS}.{host + 1}:{port}"
+
+
+def _round(upstream: str, servers: Sequence[Server], number: int) -> Iterator[Step]:
+    # Three different servers, so that most of them always serve.
+    drained, changed, removed = (servers[(number + apart) % len(servers)] for apart in range(3))
+    port = int(servers[0].address.rpartition(":")[2])
+    churned, path = f"churned-{number}", f"/v1/upstreams/{upstream}"
+    at = churned_address(number, port)
+    picker, law = PICKERS[number % len(PICKERS)], LAWS[number % len(LAWS)]
+
+    def peer(words: str, server: Server, **members: object) -> Step:
+        return Step(words, "PATCH", f"{path}/peers/{server.id}", members)
+
+    def whole(words: str, **members: object) -> Step:
+        return Step(words, "PUT", path, members=members)
+
+    yield Step("a server comes", "PUT", f"{path}/peers/{churned}", {"address": at})
+    yield peer("drain", drained, state="drain")
+    yield peer("another baseline", changed, baseline=2.0)
+    yield Step("look", "GET", path)
+    yield Step("watch", "GET", "/v1/events", watch=True)
+    yield peer("up again", drained, state=None)
+    yield whole("another picker", picker=picker)
+    yield Step("explain it", "GET", f"{path}/peers/{churned}/explain")
+    yield Step("it leaves", "DELETE", f"{path}/peers/{churned}")
+    yield peer("pin", drained, pin=10.0)
+    yield whole("another parameter", parameters={"H": 0.25})
+    yield peer("the old baseline", changed, baseline=changed.baseline)
+    yield Step("remove a server", "DELETE", f"{path}/peers/{removed.id}")
+    yield peer("unpin", drained, pin=None)
+    yield Step("metrics", "GET", "/metrics")
+    again = {"address": removed.address, "baseline": removed.baseline}
+    yield Step("add it again", "PUT", f"{path}/peers/{removed.id}", again)
+    yield whole("another law", law=law, parameters={})
+    own = {"peers": [{"id": churned, "address": at}]}
+    yield Step("declare an upstream of it", "PUT", f"/v1/upstreams/{churned}", own, standby=True)
+    yield Step("the past", "GET", f"{path}/history?seconds=60&step_s=5", standby=True)
+    yield whole("all as before", law="steelyard", parameters={}, picker="vnswrr2")
+    yield Step("forget its upstream", "DELETE", f"/v1/upstreams/{churned}")

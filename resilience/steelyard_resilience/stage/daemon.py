@@ -1,0 +1,144 @@
+"""One daemon of a stage: start it again, stop it, kill it, pause it (I/O)."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+from steelyard_loadtest.cluster.parts import Part
+from steelyard_loadtest.machine.child_process import Process, inherited_environment
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.server.throttle import children_of
+
+GONE_S = 5.0
+"""The kernel ends what was killed at once; on a busy machine it takes a moment."""
+
+ORDERLY_S = 15.0
+"""For a stop in order: nginx's workers finish their requests, which may wait for a server that hangs."""
+
+PAUSE_S = 0.01
+
+
+class Daemon:
+    """One daemon on its host; once it is dead it stays so until it is told to start again."""
+
+    def __init__(self, part: Part, address: str, within: Sequence[str], log: Path) -> None:
+        self.name, self.host, self.log = part.name, part.host, log
+        self._part, self._address, self._within = part, address, within
+        self._process: Process | None = None
+        self._gone = True
+        # Whether its whole process group is known to have ended: the number may then be somebody else's.
+
+    @property
+    def pid(self) -> int | None:
+        """Return its process id; None when it does not run."""
+        return self._process.pid if self._process else None
+
+    def launch(self, extra: Sequence[str] = ()) -> None:
+        """Run its command, with these arguments more, and do not wait. Raises ProgramError when it runs."""
+        if self.pid is not None:
+            raise ProgramError(f"{self.name} runs already")
+        self._process = Process(
+            [*self._part.command, *extra],
+            self.log,
+            name=self.name,
+            within=self._within,
+            environment=inherited_environment() | dict(self._part.environment),
+            orphan_signal=self._part.orphan_signal,
+        )
+        self._gone = False
+
+    def wait_listening(self) -> None:
+        """Wait until it takes connections, where it has a port. Raises ProgramError."""
+        if self._process and self._part.port is not None:
+            self._process.wait_listening(self._part.port, self._address)
+        elif self._process:
+            self._process.check()
+
+    def start(self, *extra: str) -> None:
+        """Run its command again, with these arguments more, until its port answers. Raises ProgramError."""
+        self.launch(extra)
+        self.wait_listening()
+
+    def signal(self, number: int) -> None:
+        """Send it, and not its children, a signal. Raises ProgramError when it does not run."""
+        os.kill(self._running(), number)
+
+    def kill(self) -> None:
+        """Send SIGKILL to it and its children, wait until they are gone. Harmless when it does not run."""
+        self._signal_all(signal.SIGKILL)
+        deadline = time.monotonic() + GONE_S
+        while self.pid is not None or self._living():
+            if time.monotonic() > deadline:
+                raise ProgramError(f"{self.name} is still there {GONE_S:.0f} s after SIGKILL")
+            time.sleep(PAUSE_S)
+        self._gone = True
+
+    def pause(self) -> None:
+        """Stop it and its children (SIGSTOP). Raises ProgramError when it does not run."""
+        self._running()
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it and its children go on (SIGCONT). Harmless when they do."""
+        self._signal_all(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End it in order, by its own stop signal; kill what does not go. Harmless when it is gone."""
+        if self.pid is not None:
+            self.resume()
+            with contextlib.suppress(ProgramError, ProcessLookupError):
+                self.signal(getattr(signal, f"SIG{self._part.stop_signal}"))
+            deadline = time.monotonic() + ORDERLY_S
+            while self.pid is not None and time.monotonic() < deadline:
+                time.sleep(PAUSE_S)
+        self.kill()
+
+    def children(self) -> tuple[int, ...]:
+        """Return the process ids of its children, such as nginx's workers; of one that does not run, none."""
+        pid = self.pid
+        return () if pid is None else tuple(children_of(pid))
+
+    def why_not_running(self) -> str | None:
+        """Say what is wrong with its processes: ended, or one of them stopped; None when all run."""
+        pid = self.pid
+        if pid is None:
+            return f"{self.name} does not run"
+        for process in (pid, *self.children()):
+            with contextlib.suppress(psutil.Error):
+                if psutil.Process(process).status() == psutil.STATUS_STOPPED:
+                    return f"{self.name} is stopped (process {process})"
+        return None
+
+    def last_words(self) -> str:
+        """Return the end of its log, in one line."""
+        return self._process.last_words() if self._process else "it was not started"
+
+    def _running(self) -> int:
+        pid = self.pid
+        if pid is None:
+            raise ProgramError(f"{self.name} does not run: {self.last_words()}")
+        return pid
+
+    def _signal_all(self, number: int) -> None:
+        # The process group, which its children are in.
+        if self._process is None or self._gone:
+            return
+        try:
+            os.killpg(self._process.group, number)
+        except ProcessLookupError:
+            self._gone = True
+
+    def _living(self) -> bool:
+        """Tell whether any of its process group is alive; the dead wait there until init has seen them."""
+        if self._process is None or self._gone:
+            return False
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                alive = process.status() != psutil.STATUS_ZOMBIE
+                if alive and os.getpgid(process.pid) == self._process.group:
+                    return True
+        return False

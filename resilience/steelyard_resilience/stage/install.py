@@ -1,0 +1,92 @@
+"""What a stage needs of this machine, and the folder that it works in (I/O)."""
+
+import platform
+import secrets
+import shutil
+from pathlib import Path
+
+from steelyard_loadtest.cluster.nginx import TEMPLATES
+from steelyard_loadtest.compare.rig.proxies import steelyard_blocks
+from steelyard_loadtest.machine.errors import SetupError
+from steelyard_loadtest.machine.find_programs import find
+from steelyard_loadtest.machine.programs import LUA
+from steelyard_loadtest.reporting.conditions import version_of
+from steelyard_loadtest.reporting.result_files import write_text
+from steelyard_loadtest.templates import read_folder
+
+from steelyard_resilience import CHECKOUT
+from steelyard_resilience.stage import hosts, layout
+from steelyard_resilience.stage.hosts import Settings
+from steelyard_resilience.stage.layout import Place
+
+PACKAGES = {"ip": "iproute2", "iptables": "iptables", "redis-server": "redis-server", "nsenter": "util-linux"}
+"""Programs that are only run, and Debian's packages that have them."""
+
+SECRET_BYTES = 32
+
+FAKETIME = "faketime/libfaketime.so.1"
+
+LIBRARIES = (Path("/usr/lib"), Path("/usr/lib64"), Path("/usr/local/lib"))
+"""Where it lies, on Debian in a folder that is named after the machine's architecture."""
+
+
+def place(folder: Path, settings: Settings) -> Place:
+    """Find the programs; say which packages are missing. Raises SetupError."""
+    found = find(None)
+    missing = sorted({package for program, package in PACKAGES.items() if shutil.which(program) is None})
+    if found.memcached is None:
+        missing.append("memcached")
+    if found.modules[LUA] is None:
+        missing.append("libnginx-mod-http-lua")
+    if missing:
+        raise SetupError(f"not installed: {', '.join(missing)} (apt-get install {' '.join(missing)})")
+    return Place(
+        folder=folder.resolve(),
+        nginx=found.nginx,
+        nginx_modules=found.modules[LUA] or (),
+        memcached=found.memcached or "",
+        redis=shutil.which("redis-server") or "",
+        clocks=_faketime() if settings.faketime else None,
+    )
+
+
+def write(place: Place, settings: Settings) -> None:
+    """Make the folder's files; what an earlier stage left of Redis's is gone. Raises ProgramError."""
+    shutil.rmtree(place.redis_dir, ignore_errors=True)
+    for folder in ("logs", "secrets", "nginx-temp", "redis", "nginx-state"):
+        (place.folder / folder).mkdir(parents=True, exist_ok=True)
+    (place.folder / "secrets").chmod(0o700)
+    for name in ("key", "read-token"):
+        place.secret(name).touch(0o600)
+        place.secret(name).write_text(secrets.token_hex(SECRET_BYTES) + "\n")
+    if settings.faketime:
+        for host in hosts.addresses(settings):
+            step_clock(place, host, 0)
+    clients = layout.CONCURRENCY
+    block = steelyard_blocks(CHECKOUT, place.nginx, servers=settings.servers, clients=clients)
+    templates = read_folder(TEMPLATES)
+    (place.folder / "nginx.conf").write_text(layout.nginx_conf(settings, place, templates, block))
+    (place.folder / "controller.yaml").write_text(layout.controller_yaml(settings, templates))
+
+
+def step_clock(place: Place, host: str, seconds: float) -> None:
+    """Set a host's clock so far from the true time; its daemons follow within a second."""
+    write_text(place.clock(host), f"{seconds:+f}s\n")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what runs on a stage. Raises SetupError without nginx."""
+    return {
+        "nginx": find(None).versions["nginx"].removeprefix("nginx/"),
+        "memcached": version_of(["memcached", "-V"]),
+        "Redis": version_of(["redis-server", "--version"]),
+        "Python": platform.python_version(),
+    }
+
+
+def _faketime() -> Path:
+    for folder in LIBRARIES:
+        for path in (folder / FAKETIME, *sorted(folder.glob(f"*/{FAKETIME}"))):
+            if path.exists():
+                return path
+    raise SetupError("libfaketime is not installed; it steps clocks: apt-get install faketime")

@@ -1,0 +1,206 @@
+"""What runs on a stage, on which host, and the files that it reads. Pure: settings and a place in."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from steelyard_loadtest.cluster import nginx, parts
+from steelyard_loadtest.cluster.parts import Part
+
+from steelyard_resilience import CHECKOUT
+from steelyard_resilience.stage import hosts
+from steelyard_resilience.stage.hosts import EDGE, MEMCACHED, REDIS, Settings
+
+CONCURRENCY = 1000
+"""Requests in flight that nginx's pools have room for: 200 a second, which take 5 s while a server hangs."""
+
+ANYWHERE = "0.0.0.0"  # noqa: S104 - of a host that has one address
+
+
+CONNECT_TIMEOUT_MS, READ_TIMEOUT_MS = 1000, 3000
+"""Of nginx: so long a request waits for a server that has vanished. Answers take some milliseconds."""
+
+SERVER_DELAY_MS = 5.0
+"""How late a server answers, without working."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a stage's files are, and the programs that it needs.
+
+    clocks: the library that fakes them; None: they are true.
+    """
+
+    folder: Path
+    nginx: str
+    nginx_modules: tuple[str, ...]
+    memcached: str
+    redis: str
+    clocks: Path | None = None
+
+    def secret(self, name: str) -> Path:
+        """Return the file of a secret: `key`, `read-token`, or the controllers' `steelyard/admin_token`."""
+        return self.folder / "secrets" / name
+
+    @property
+    def state_dir(self) -> Path:
+        """Return nginx's folder of saved tables."""
+        return self.folder / "nginx-state"
+
+    @property
+    def redis_dir(self) -> Path:
+        """Return the folder that Redis appends its file in."""
+        return self.folder / "redis"
+
+    def clock(self, host: str) -> Path:
+        """Return the file that says how far a host's clock is off."""
+        return self.folder / "clocks" / host
+
+
+def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
+    """Return the daemons in the order in which they start."""
+    address = hosts.addresses(settings)
+    store = {name: f"{address[name]}:{port}" for name, port in hosts.STORE_PORTS.items()}
+    key = place.secret("key")
+    # Becoming somebody else would take away from it that it ends with this program (prctl(2),
+    # PR_SET_PDEATHSIG).
+    memcached = parts.memcached(
+        hosts.DAEMON_PORTS[MEMCACHED], "-c", "4096", program=place.memcached, listen=ANYWHERE, user="root"
+    )
+    redis = parts.redis(
+        hosts.DAEMON_PORTS[REDIS], place.redis_dir, program=place.redis, listen=ANYWHERE, keep=True
+    )
+    redis = _on(place, REDIS, redis)
+    found = [_on(place, MEMCACHED, memcached), replace(redis, environment=_without_jemalloc(redis))]
+    for name in hosts.CONTROLLERS:
+        controller = parts.controller(
+            hosts.API_PORT, place.folder / "controller.yaml", name=name, id=name, api_host=ANYWHERE,
+            advertise_url=f"http://{address[name]}:{hosts.API_PORT}",
+            memcached=store[MEMCACHED], state_url=f"redis://{store[REDIS]}/0",
+            tick_s=hosts.TICK_S, lease_s=3.0, key_file=key, read_token_file=place.secret("read-token"),
+        )  # fmt: skip
+        # The admin token is the one that they make themselves.
+        part = _on(place, name, controller)
+        state = {"XDG_STATE_HOME": str(place.folder / "secrets")}
+        found.append(replace(part, environment=dict(part.environment) | state))
+    for name in hosts.servers(settings):
+        pid_file = place.folder / f"{name}.pid"
+        server = parts.server(
+            name, hosts.SERVER_PORT, pid_file=pid_file, host=ANYWHERE, limit_by="none",
+            delay_ms=SERVER_DELAY_MS,
+        )  # fmt: skip
+        # One core is what a demo server can use.
+        agent = parts.agent(
+            name, memcached=store[MEMCACHED], pid_file=pid_file, upstream=hosts.UPSTREAM, cpu_limit=1,
+            key_file=key,
+        )  # fmt: skip
+        found += [_on(place, name, server), _on(place, name, agent)]
+    log = place.folder / "logs" / "nginx.log"
+    edge = _on(place, EDGE, parts.nginx(hosts.WEB_PORT, place.folder, log=log, program=place.nginx))
+    # Its workers end with it only when it may tell them.
+    return (*found, replace(edge, orphan_signal="TERM"))
+
+
+def proxies() -> tuple[Part, ...]:
+    """Return the proxies before stores and APIs, which are the stage's own and no part of the cluster."""
+    ports = {store: (port, hosts.DAEMON_PORTS[store]) for store, port in hosts.STORE_PORTS.items()}
+    ports |= dict.fromkeys(hosts.CONTROLLERS, (hosts.PROXY_PORT, hosts.API_PORT))
+    return tuple(
+        Part(
+            name=f"{host}-proxy",
+            host=host,
+            command=(
+                sys.executable, "-m", "steelyard_resilience.stage.delaying_proxy", str(port), str(behind),
+                str(hosts.CONTROL_PORT),
+            ),
+            port=hosts.CONTROL_PORT,
+            orphan_signal="KILL",
+            environment={"PYTHONUNBUFFERED": "1"},
+        )
+        for host, (port, behind) in ports.items()
+    )  # fmt: skip
+
+
+def nginx_conf(settings: Settings, place: Place, templates: Mapping[str, str], blocks: str) -> str:
+    """Return nginx.conf; `blocks` is what steelyard-upstream prints."""
+    address = hosts.addresses(settings)
+    servers = [f"{address[name]}:{hosts.SERVER_PORT}" for name in hosts.servers(settings)]
+    controllers = [f"http://{address[name]}:{hosts.API_PORT}" for name in hosts.CONTROLLERS]
+    check = {"path": "/healthz", "statuses": [200], "interval_s": 1.0, "timeout_s": 1.0}
+    general = nginx.Nginx(
+        folder=place.folder,
+        log=place.folder / "logs" / "nginx.log",
+        log_level="notice",
+        listen=f"{hosts.WEB_PORT} backlog=4096",
+        workers=settings.nginx_workers,
+        connections=4096,
+        files=16_384,
+        user="root",  # the checkout may lie in a private home
+        modules=place.nginx_modules,
+        # nginx hides its environment from its workers unless told.
+        environment=_faked_clock(place, EDGE),
+        directives=[
+            "server_tokens off",
+            "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for",
+            # As long as a request waits for a server that says nothing, before it is tried elsewhere.
+            f"proxy_connect_timeout {CONNECT_TIMEOUT_MS}ms",
+            f"proxy_read_timeout {READ_TIMEOUT_MS}ms",
+            "proxy_next_upstream error timeout",
+        ],
+    )
+    ours = nginx.Steelyard(
+        lua_dir=CHECKOUT / "openresty",
+        options={
+            "memcached": [f"{address[MEMCACHED]}:{hosts.STORE_PORTS[MEMCACHED]}"],
+            "controller": controllers,
+            "state_dir": str(place.state_dir),
+            "lb": "edge-1",
+            "allow": [hosts.OUTSIDE],
+            "fetch_interval_s": 0.5,
+            "hold_s": 60.0,
+            "drift_s": 300.0,
+            "upstreams": {hosts.UPSTREAM: {"bootstrap": servers, "check": check}},
+        },
+        secrets={"key": place.secret("key"), "controller_token": place.secret("read-token")},
+        upstream=hosts.UPSTREAM,
+        blocks=blocks,
+        jit=settings.jit,
+    )
+    return nginx.steelyard(templates, general, ours, title="The load balancer of a stage.")
+
+
+def controller_yaml(settings: Settings, templates: Mapping[str, str]) -> str:
+    """Return the controllers' file."""
+    address = hosts.addresses(settings)
+    peers = [
+        {"id": name, "address": f"{address[name]}:{hosts.SERVER_PORT}", "baseline": 1}
+        for name in hosts.servers(settings)
+    ]
+    return nginx.controller(templates, peers, upstream=hosts.UPSTREAM)
+
+
+def _faked_clock(place: Place, host: str) -> dict[str, str]:
+    if place.clocks is None:
+        return {}
+    return {
+        "LD_PRELOAD": str(place.clocks),
+        "FAKETIME_TIMESTAMP_FILE": str(place.clock(host)),
+        # Seconds between two looks at the file; by default 10.
+        "FAKETIME_CACHE_DURATION": "1",
+        # What counts seconds goes on as ever: it is the time of day that is stepped.
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+
+
+def _on(place: Place, host: str, part: Part) -> Part:
+    # What can be caught waits for as long as a process is stopped; KILL does not.
+    python = {"PYTHONUNBUFFERED": "1"} if part.command[0] == sys.executable else {}
+    return replace(part, host=host, orphan_signal="KILL", environment=_faked_clock(place, host) | python)
+
+
+def _without_jemalloc(redis: Part) -> Mapping[str, str]:
+    # Debian's Redis takes its memory from jemalloc. That asks for the time while it is made, and libfaketime
+    # asks for memory while it is made: neither gets any further. So libc's malloc stands before it.
+    preload = redis.environment.get("LD_PRELOAD")
+    return dict(redis.environment) | ({"LD_PRELOAD": f"{preload}:libc.so.6"} if preload else {})

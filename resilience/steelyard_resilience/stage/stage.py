@@ -1,0 +1,223 @@
+"""The cluster between `with Stage(...)` and its end: every part on a host of its own (I/O)."""
+
+import contextlib
+import functools
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+from steelyard_loadtest.cluster.parts import Part
+from steelyard_loadtest.machine import http_ask
+from steelyard_loadtest.machine.child_process import wait_until
+from steelyard_loadtest.machine.errors import ProgramError
+
+from steelyard_resilience.stage import clients, hosts, install, layout, wellness
+from steelyard_resilience.stage.daemon import Daemon
+from steelyard_resilience.stage.hosts import Settings
+from steelyard_resilience.stage.namespaces import Network, mounted, shown
+
+START_S = 60.0
+"""All is well within some 8 s; a machine that is busy may take several times that."""
+
+STATE_BYTES = 256 * 1024
+"""Of nginx's folder of saved tables: easily filled up, and a hundred times what it needs."""
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own place
+"""libfaketime leaves files there for each process that is killed: they stay in a mount of ours."""
+
+THREADS = 16
+"""Several looks at a time, each of which may have to wait for every daemon that it asks."""
+
+
+class Stage:
+    """The whole cluster; entered, all is well. Entering raises SetupError or ProgramError."""
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self._settings = settings
+        self._place = install.place(folder, settings)
+        self._addresses = hosts.addresses(settings)
+        self._parts = layout.daemons(settings, self._place)
+        self._daemons: dict[str, Daemon] = {}
+        self._network = Network(self._addresses)
+        self._hosts_file = folder.resolve() / "hosts"
+        self._pool = ThreadPoolExecutor(THREADS, "look")
+        self._stop = contextlib.ExitStack()
+        self.on, self.cut, self.mend = self._network.on, self._network.cut, self._network.mend
+        """`on` begins a command line on a host; `cut` and `mend` are the network's."""
+        self.names = tuple(part.name for part in self._parts)
+        """Of all daemons."""
+        self.url = f"http://{self._addresses[hosts.EDGE]}:{hosts.WEB_PORT}"
+        """The load balancer's."""
+        self.state_dir = self._place.state_dir
+        """nginx's folder of saved tables, on a disk of its own that has STATE_BYTES."""
+        self.read_token_file = self._place.secret("read-token")
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._pool.shutdown, wait=False, cancel_futures=True)
+            stack.enter_context(self._network.made())
+            install.write(self._place, self._settings)
+            stack.enter_context(mounted(self.state_dir, f"size={STATE_BYTES},mode=755"))
+            self.hide_names(False)
+            nameserver = self._place.folder / "resolv.conf"
+            nameserver.write_text(f"nameserver {hosts.NAMESERVER}\n")
+            stack.enter_context(shown(self._hosts_file, Path("/etc/hosts")))
+            stack.enter_context(shown(nameserver, Path("/etc/resolv.conf")))
+            if self._settings.faketime:
+                stack.enter_context(mounted(SHARED_MEMORY, "mode=1777"))
+            self._start(stack)
+            self._stop = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.close()
+
+    def host_of(self, name: str) -> str:
+        """Return the host that a daemon runs on."""
+        return self.daemon(name).host
+
+    def address(self, host: str) -> str:
+        """Return a host's IP address."""
+        return self._addresses[host]
+
+    def daemon(self, name: str) -> Daemon:
+        """Return a daemon by its name; the servers' agents are agent-1, agent-2, ..."""
+        return self._daemons[name]
+
+    def leader(self) -> str | None:
+        """Return which controller says that it leads; None when none, or more than one, does."""
+        return wellness.leader(self._readiness_of_all())
+
+    def status(self) -> dict[str, Any] | None:
+        """Return nginx's status page; None when it does not answer within a second."""
+        return http_ask.look(self._addresses[hosts.EDGE], hosts.WEB_PORT, "/steelyard/status")
+
+    def readiness(self, controller: str) -> dict[str, Any] | None:
+        """Return a controller's /readyz, ready or not; None when it does not answer within a second."""
+        return http_ask.look(self._addresses[controller], hosts.API_PORT, "/readyz")
+
+    def api(
+        self, method: str, path: str, document: object = None, controller: str | None = None
+    ) -> tuple[int, bytes]:
+        """Ask a controller, by default the leader, with the admin token; return status and body.
+
+        Raises ProgramError when it does not answer, or nobody leads.
+        """
+        name = controller or self.leader()
+        if name is None:
+            raise ProgramError(f"no controller leads: {method} {path} was not asked")
+        return http_ask.ask(
+            self._addresses[name],
+            hosts.API_PORT,
+            path,
+            method=method,
+            document=document,
+            token=self._admin_token,
+            timeout_s=clients.ORDER_S,
+        )
+
+    def api_by_proxy(self, method: str, path: str, document: object) -> int:
+        """Ask the leader without a token, through the proxy on its host; return the status.
+
+        Raises ProgramError when it does not answer, or nobody leads.
+        """
+        name = self.leader()
+        if name is None:
+            raise ProgramError(f"no controller leads: {method} {path} was not asked")
+        address, port = self._addresses[name], hosts.PROXY_PORT
+        return http_ask.ask(address, port, path, method=method, document=document, timeout_s=clients.ORDER_S)[
+            0
+        ]
+
+    def why_not_well(self) -> str | None:
+        """Say why all is not well; None when every part runs and has taken up what the others say.
+
+        Takes two seconds at the most. May be asked by several threads at a time.
+        """
+        status = self._pool.submit(self.status)
+        overviews = {name: self._pool.submit(self._overview, name) for name in hosts.CONTROLLERS}
+        readiness = self._readiness_of_all()
+        leader = wellness.leader(readiness)
+        stopped = (daemon.why_not_running() for daemon in self._daemons.values())
+        return wellness.why_not_well(
+            self._settings,
+            stopped=[line for line in stopped if line],
+            readiness=readiness,
+            overview=overviews[leader].result() if leader else None,
+            status=status.result(),
+            workers=len(self.daemon("nginx").children()),
+        )
+
+    def wait_well(self, patience_s: float) -> None:
+        """Return when all is well. Raises ProgramError with the reason when it takes longer."""
+        wait_until(lambda: (why := self.why_not_well()) and f"not well: {why}", within_s=patience_s)
+
+    def slow(self, store: str, delay_s: float | str | None) -> None:
+        """Let every chunk of memcached's or redis's answers be so late: 0 as ever, None not at all; `drip`.
+
+        What waits when the delay changes comes by the new one. Raises ProgramError.
+        """
+        order = "hang" if delay_s is None else str(delay_s)
+        answer = http_ask.ask_line(
+            self._addresses[store], hosts.CONTROL_PORT, order, timeout_s=clients.ORDER_S
+        )
+        if answer != "ok":
+            raise ProgramError(f"the proxy of {store} takes no {order!r}: {answer}")
+
+    def hide_names(self, are_hidden: bool) -> None:
+        """Let look-ups of the hosts' names hang, or answer."""
+        # In place: it is mounted where the resolver reads it.
+        self._hosts_file.write_text("" if are_hidden else hosts.hosts_file(self._settings))
+
+    def step_clock(self, host: str, seconds: float) -> None:
+        """Set a host's clock so far from the true time, on a stage with faketime, within a second."""
+        install.step_clock(self._place, host, seconds)
+
+    def memcached_command(self, text: str | bytes) -> bytes:
+        """Give Memcached itself a command, without the newline at its end; return all that it answers.
+
+        Raises ProgramError.
+        """
+        words = text.encode() if isinstance(text, str) else text
+        return clients.memcached(self._addresses[hosts.MEMCACHED], hosts.DAEMON_PORTS[hosts.MEMCACHED], words)
+
+    def redis_command(self, *parts: str) -> bytes:
+        """Give Redis itself a command; return its answer as in RESP, an error too. Raises ProgramError."""
+        return clients.redis(self._addresses[hosts.REDIS], hosts.DAEMON_PORTS[hosts.REDIS], parts)
+
+    @functools.cached_property
+    def key(self) -> bytes:
+        """The shared key."""
+        return self._place.secret("key").read_bytes().strip()
+
+    @functools.cached_property
+    def _admin_token(self) -> str:
+        return self._place.secret("steelyard/admin_token").read_text().strip()
+
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        stores = (hosts.MEMCACHED, hosts.REDIS)
+        proxies = [self._made(part, stack) for part in layout.proxies()]
+        self._daemons = {part.name: self._made(part, stack) for part in self._parts}
+        first = [*proxies, *(self._daemons[name] for name in stores)]
+        rest = [daemon for name, daemon in self._daemons.items() if name not in stores]
+        for group in (first, rest):
+            for daemon in group:
+                daemon.launch()
+            for daemon in group:
+                daemon.wait_listening()
+        self.wait_well(START_S)
+
+    def _made(self, part: Part, stack: contextlib.ExitStack) -> Daemon:
+        log = self._place.folder / "logs" / f"{part.name}.log"
+        daemon = Daemon(part, self._addresses[part.host], self._network.on(part.host), log)
+        stack.callback(daemon.kill)
+        return daemon
+
+    def _readiness_of_all(self) -> Mapping[str, dict[str, Any] | None]:
+        return dict(zip(hosts.CONTROLLERS, self._pool.map(self.readiness, hosts.CONTROLLERS), strict=True))
+
+    def _overview(self, controller: str) -> dict[str, Any] | None:
+        path = f"/v1/upstreams/{hosts.UPSTREAM}"
+        document = http_ask.look(self._addresses[controller], hosts.API_PORT, path, self._admin_token)
+        return document if document and "peers" in document else None

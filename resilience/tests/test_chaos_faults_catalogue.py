@@ -1,0 +1,126 @@
+"""The catalogue: nothing promised is left out, what is allowed has a reason, every fault is undone."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_resilience.chaos.command import RATE_PER_S
+from steelyard_resilience.chaos.fault import RUNGS, Fault
+from steelyard_resilience.chaos.faults import FAULTS, catalogue, cuts_and_clocks
+
+from .chaos_fake_stage import FakeStage
+
+CALM_MS = 300.0
+"""What the slowest request takes while nothing is in the requests' way."""
+
+BY_NAME = {fault.name: fault for fault in FAULTS}
+
+PARTS = ("memcached", "redis", "leader", "standby", "agent-1", "server-1")
+"""nginx has faults of its own: a load balancer that is killed is not in question."""
+
+
+def test_names_are_unique() -> None:
+    assert len(BY_NAME) == len(FAULTS)
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("what", ["killed", "paused", "restarted"])
+def test_every_part_is_killed_paused_and_restarted(part: str, what: str) -> None:
+    assert f"{part} {what}" in BY_NAME
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nginx worker killed", "nginx worker paused", "nginx reload", "nginx reload, three in a row",
+        "memcached full, evicting", "memcached full, out of memory", "memcached slow by 2 s",
+        "memcached hangs", "memcached drips a byte a second", "memcached flushed",
+        "names that hang, twenty of them", "DNS away at a take-over",
+        "redis read-only", "redis takes no writes", "redis full",
+        "redis slow by 2 s", "redis hangs", "redis wiped", "every server unhealthy", "every server killed",
+        "all servers but one killed", "one server slow", "table: garbage", "table: a megabyte of zeros",
+        "table: an older generation", "table: a wrong signature", "table: no signature",
+        "table: 10,000 peers, a wrong signature", "table: 10,000 peers, signed", "sample: garbage",
+        "sample: of an earlier run", "report: of an earlier run", "disk of the saved table full",
+        "a stranger at a proxy on the leader's machine",
+    ],
+)  # fmt: skip
+def test_what_was_promised_is_there(name: str) -> None:
+    assert name in BY_NAME
+
+
+def test_every_pair_of_hosts_is_cut_once() -> None:
+    cut = [frozenset(name.split(" | ")) for name in BY_NAME if " | " in name]
+    assert sorted(map(sorted, cut)) == sorted(map(sorted, itertools.combinations(cuts_and_clocks.ENDS, 2)))
+
+
+def test_every_clock_is_set_forward_and_back_on_a_stage_that_can() -> None:
+    stepped = {fault.name for fault in FAULTS if fault.faketime}
+    hosts = ("edge", "leader", "memcached", "redis", "server-1")
+    assert stepped == {f"{host}: an hour {way}" for host in hosts for way in ("forward", "back")}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_whatever_is_allowed_has_a_reason(fault: Fault) -> None:
+    bound = fault.bound
+    assert bound.rung in RUNGS
+    is_strict = bound.failed == 0 and bound.worst_ms <= CALM_MS and bound.rung == "fresh"
+    assert is_strict or bound.why
+
+
+def test_a_request_fails_only_where_no_server_is_left_or_with_the_worker_that_had_it() -> None:
+    assert {fault.name for fault in FAULTS if fault.bound.failed} == {
+        "every server killed",
+        "nginx worker killed",
+    }
+
+
+def test_the_short_form_has_a_fault_of_every_group_that_needs_no_stage_of_its_own_and_no_long_wait() -> None:
+    left_out = {"restart in order", "servers", "clock of one host"}
+    assert {fault.group for fault in FAULTS if fault.quick} == {fault.group for fault in FAULTS} - left_out
+    assert not [fault.name for fault in FAULTS if fault.quick and fault.faketime]
+
+
+REAL = ("nginx worker killed", "nginx worker ended", "nginx worker paused", "disk of the saved table full")
+"""They need a process to signal, a disk to fill up."""
+
+
+@pytest.mark.parametrize(
+    "fault", [fault for fault in FAULTS if fault.name not in REAL], ids=lambda fault: fault.name
+)
+def test_a_fault_does_something_and_is_undone(fault: Fault, tmp_path: Path) -> None:
+    stage = FakeStage(tmp_path)
+    before = stage.state()
+    notes: dict[str, object] = {}
+    fault.begin(stage.as_stage(), notes)
+    during = stage.state()
+    fault.end(stage.as_stage(), notes)
+    assert stage.done or during != before
+    assert stage.state() == before
+
+
+def test_no_disk_is_filled_up_but_a_small_one(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match="no small disk of its own"):
+        BY_NAME["disk of the saved table full"].begin(FakeStage(tmp_path).as_stage(), {})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_server_has_time_enough_to_start_within_the_bound_of_none() -> None:
+    fault = BY_NAME["every server killed"]
+    assert fault.bound.failed / RATE_PER_S > fault.lasts_s > 0
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("lsats = [1.0]", "a fault: a fault has no lsats"),
+        ('lasts = ["for ever"]', "for ever"),
+        ('act = "explode"', "explode"),
+    ],
+)
+def test_a_mistake_in_the_file_is_no_fault_that_does_less(line: str, says: str) -> None:
+    rows = ['name = "g"', line, '[group.on."a fault"]', 'well_after = ["calm"]']
+    rows += [] if line.startswith("act") else ['act = "wipe_redis"']
+    with pytest.raises((ValueError, KeyError), match=says):
+        catalogue.load("\n".join(["[seconds]", "calm = 0.3", "[[group]]", *rows]))

@@ -1,0 +1,40 @@
+"""What a fault does again and again."""
+
+from threading import Event
+
+import pytest
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_resilience.chaos.faults.cluster_state import RepeatInBackground
+
+PATIENCE_S = 10.0
+
+
+def test_it_goes_on_until_it_is_stopped_whatever_fails_meanwhile() -> None:
+    done, thrice = [0], Event()
+
+    def work() -> None:
+        done[0] += 1
+        if done[0] == 1:
+            raise ConnectionResetError("once")
+        if done[0] == 3:
+            thrice.set()
+
+    repeated = RepeatInBackground(work, interval_s=0.001)
+    assert thrice.wait(PATIENCE_S)
+    repeated.stop()
+    after = done[0]
+    Event().wait(0.02)  # twenty more, if it went on
+    assert done[0] == after
+
+
+def test_what_was_never_done_is_an_error_that_says_why() -> None:
+    tried = Event()
+
+    def work() -> None:
+        tried.set()
+        raise ProgramError("memcached does not store it")
+
+    repeated = RepeatInBackground(work, interval_s=0.001)
+    assert tried.wait(PATIENCE_S)
+    with pytest.raises(ProgramError, match="never done: memcached does not store it"):
+        repeated.stop()

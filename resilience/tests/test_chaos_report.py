@@ -1,0 +1,286 @@
+"""What is said, listed, written and drawn of a run that nobody had to make."""
+
+import csv
+import gzip
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from steelyard_loadtest.compare.generators.tally import Request
+from steelyard_loadtest.reporting.progress import Progress
+from steelyard_loadtest.reporting.publish import fill_page, write_report
+from steelyard_resilience.chaos import run_files
+from steelyard_resilience.chaos.command import NAME
+from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Outcome, Stray, Trial
+from steelyard_resilience.chaos.faults import FAULTS, chosen, listed
+from steelyard_resilience.chaos.outcomes import outcome
+from steelyard_resilience.chaos.plot import LEAST_STRIP_S, MOST_STRIPS, Tenth, not_well, strips, tenths
+from steelyard_resilience.chaos.report import line, report, summary, table
+from steelyard_resilience.chaos.session import tell
+
+KEPT = Outcome(
+    fault="memcached killed",
+    group="kill -9",
+    sent=2000,
+    failed=0,
+    kinds={},
+    p50_ms=8.0,
+    worst_ms=36.2,
+    recover_s=0.96,
+    rung="fresh",
+    bound=Bound(worst_ms=300.0, recover_s=10.0, why="an agent tries again within 8 s"),
+    broken=(),
+)
+FEW = replace(
+    KEPT,
+    fault="worker killed",
+    group="nginx",
+    failed=1,
+    kinds={"reset": 1},
+    bound=replace(KEPT.bound, failed=4),
+)
+BROKEN = replace(
+    KEPT,
+    fault="edge | redis",
+    group="network",
+    failed=3,
+    kinds={"502": 3},
+    worst_ms=1234.5,
+    recover_s=None,
+    rung="hold",
+    broken=("3 of 2,000 requests failed", "not well again"),
+)
+STRAY = Stray(before="redis killed", request=Request(due_s=12.0, latency_ms=1.0, failure="502"))
+
+
+def gathered(faults: int = 3) -> Gathered:
+    """A run of so many faults of 10 s each, the last of which broke a bound."""
+    run = Gathered()
+    for number in range(faults):
+        began_s = 1000.0 + 10.0 * number
+        last = number == faults - 1
+        own = [
+            Request(
+                due_s=began_s + tenth / 10,
+                latency_ms=5.0 + tenth,
+                failure="reset" if last and tenth == 20 else "",
+            )
+            for tenth in range(90)
+        ]
+        trial = Trial(
+            fault=f"fault {number}, with a name that has to be wrapped",
+            group=f"group {number % 7}",
+            bound=Bound(worst_ms=300.0, recover_s=5.0, failed=int(number == 0)),
+            began_s=began_s,
+            undone_s=began_s + 5.0,
+            recovered_s=began_s + 7.0,
+            until_s=began_s + 8.0,
+            wrong=(),
+        )
+        looks = [
+            Look(at_s=began_s + second, rung="fresh", not_well="ill" if second < 7 else None)
+            for second in range(10)
+        ]
+        run.trials.append(trial)
+        run.outcomes.append(outcome(trial, own, looks))
+        run.keep(own, looks)
+    return run
+
+
+def test_a_line_has_each_figure_beside_its_bound() -> None:
+    assert line(KEPT) == "PASS: 2,000 sent, 0 failed, worst 36 ≤ 300 ms, well after 1.0 ≤ 10 s, rung fresh"
+    assert line(BROKEN) == (
+        "BROKEN: 2,000 sent, 3 > 0 failed, worst 1,234 > 300 ms, well after never > 10 s, rung hold > fresh"
+    )
+    silent = replace(KEPT, worst_ms=None, rung=None)
+    assert "worst – ms" in line(silent)
+    assert line(silent).endswith("rung –")
+
+
+def test_the_summary_counts_faults_requests_and_failures() -> None:
+    assert summary([KEPT], 2600, []) == "1 fault, 2,600 requests, 0 failed, all bounds kept"
+    assert summary([KEPT, FEW], 5000, []) == (
+        "2 faults, 5,000 requests, 1 failed (as the bounds allow), all bounds kept"
+    )
+    assert summary([KEPT, BROKEN], 5000, [STRAY]) == (
+        "2 faults, 5,000 requests, 3 failed, 1 failed between the faults, 1 broke a bound"
+    )
+
+
+def test_the_table_has_a_heading_a_group_and_no_stray_column() -> None:
+    lines = table([KEPT, FEW, replace(KEPT, fault="redis killed"), BROKEN]).splitlines()
+    assert len({line.replace(r"\|", "").count("|") for line in lines}) == 1
+    assert [line.split(" | ")[0].removeprefix("| ") for line in lines[2:]] == [
+        "**kill -9**",
+        "memcached killed",
+        "redis killed",
+        "**nginx**",
+        "worker killed",
+        "**network**",
+        r"edge \| redis",
+    ]
+    assert lines[6] == "| worker killed | 2,000 | 1 ≤ 4 | 36 ≤ 300 | 1.0 ≤ 10 | fresh | PASS |"
+    assert lines[8].endswith("| 3 > 0 | 1,234 > 300 | never > 10 | hold > fresh | **BROKEN** |")
+
+
+def test_the_report_says_what_broke_and_gives_each_reason_once() -> None:
+    run = Gathered(
+        outcomes=[KEPT, FEW, BROKEN],
+        requests=[STRAY.request] * 2 + [replace(STRAY.request, failure="")] * 5998,
+        trials=[replace(gathered(1).trials[0], fault="redis killed")],
+    )
+    text = report(run, conditions={"Machine": "small"}, pictures={"bounds": "it.png"})
+    assert text.startswith(
+        "**3 faults, 6,000 requests, 4 failed, 2 failed between the faults, 1 broke a bound.**"
+    )
+    assert "Broken:\n\n- edge | redis: 3 of 2,000 requests failed; not well again\n" in text
+    assert "Failed between the faults:\n\n- before redis killed: 2 502\n" in text
+    assert text.count("an agent tries again within 8 s") == 1
+    assert "- memcached killed, worker killed, edge | redis: an agent" in text
+    assert "each fault, beside their bounds](it.png)" in text
+    assert text.endswith("- Machine: small\n")
+
+
+def test_a_report_without_trouble_has_no_headings_of_trouble() -> None:
+    text = report(
+        Gathered(outcomes=[KEPT], requests=[replace(STRAY.request, failure="")], interrupted=True), {}, {}
+    )
+    assert text.startswith("**1 fault, 1 requests, 0 failed, all bounds kept, interrupted.**")
+    assert "Broken" not in text
+    assert "between" not in text
+
+
+def test_a_fault_is_told_when_it_is_over_with_what_it_broke() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream, steps=2, quiet=True)
+    progress.show("starting the cluster")
+    tell(progress, KEPT)
+    tell(progress, BROKEN)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("1 of 2 · memcached killed · PASS: ")
+    assert lines[1].startswith("2 of 2 · edge | redis · BROKEN: ")
+    assert lines[2:] == ["    3 of 2,000 requests failed", "    not well again"]
+
+
+def fault(name: str, group: str, *, quick: bool = False) -> Fault:
+    return Fault(
+        name=name,
+        group=group,
+        begin=lambda _stage, _notes: None,
+        end=lambda _stage, _notes: None,
+        lasts_s=0.0,
+        bound=KEPT.bound,
+        quick=quick,
+    )
+
+
+CATALOGUE = [
+    fault("memcached killed", "kill -9", quick=True),
+    fault("redis killed", "kill -9"),
+    fault("full", "disk"),
+]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "quick", "names"),
+    [
+        ([], False, ["memcached killed", "redis killed", "full"]),
+        ([], True, ["memcached killed"]),
+        (["Killed"], False, ["memcached killed", "redis killed"]),
+        (["disk", "mem*"], True, ["memcached killed", "full"]),
+        (["kill -9"], False, ["memcached killed", "redis killed"]),
+    ],
+)
+def test_faults_are_chosen_by_name_or_group(patterns: list[str], quick: bool, names: list[str]) -> None:
+    assert [each.name for each in chosen(CATALOGUE, patterns, quick=quick)] == names
+
+
+def test_a_pattern_that_fits_nothing_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match=r"no fault is called 'killed\*'; --list"):
+        chosen(CATALOGUE, ["redis", "killed*"], quick=False)
+
+
+def test_the_list_names_each_fault_below_its_group() -> None:
+    lines = listed(FAULTS).splitlines()
+    named = [line for line in lines if line.startswith("  ")]
+    assert len(named) == len(FAULTS)
+    assert lines[0] == FAULTS[0].group
+    assert sum(line.endswith("(quick)") for line in named) == sum(each.quick for each in FAULTS)
+
+
+def test_tenths_have_the_slowest_answer_and_the_failures() -> None:
+    requests = [
+        Request(due_s=10.05, latency_ms=3.0, failure=""),
+        Request(due_s=10.0, latency_ms=7.0, failure=""),
+        Request(due_s=10.31, latency_ms=9000.0, failure="timeout"),
+    ]
+    assert tenths(requests, 10.0) == [
+        Tenth(from_s=0.0, worst_ms=7.0, failed=0),
+        Tenth(from_s=0.3, worst_ms=None, failed=1),
+    ]
+
+
+def test_what_was_not_well_is_cut_where_nobody_looked() -> None:
+    ill = (0.2, 0.3, 0.6, 5.0, 5.1)
+    looks = [
+        Look(at_s=10.0 + at_s, rung=None, not_well="ill" if at_s in ill else None)
+        for at_s in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 5.0, 5.1)
+    ]
+    spans = [tuple(round(moment, 3) for moment in span) for span in not_well(looks, 10.0)]
+    assert spans == [(0.2, 0.4), (0.6, 0.6), (5.0, 5.1)]
+
+
+@pytest.mark.parametrize("length_s", [5.0, 60.0, 61.0, 400.0, 1000.0, 7200.0])
+def test_strips_hold_the_run_and_are_few(length_s: float) -> None:
+    count, strip_s = strips(length_s)
+    assert 1 <= count <= MOST_STRIPS
+    assert count * strip_s >= length_s
+    assert strip_s == length_s if count == 1 else strip_s >= LEAST_STRIP_S
+
+
+def test_a_run_is_written_whole(tmp_path: Path) -> None:
+    run = gathered()
+    written = write_report(run_files.of(run, {"Machine": "small"}), tmp_path)
+    assert sorted(written) == sorted(tmp_path.iterdir())
+    document = json.loads((tmp_path / "outcomes.json").read_text())
+    assert document["conditions"] == {"Machine": "small"}
+    assert [one["passed"] for one in document["outcomes"]] == [True, True, False]
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "outcomes.csv").read_text())))
+    assert [(row["began_s"], row["until_s"], row["sent"]) for row in rows] == [
+        ("0.000", "8.000", "80"),
+        ("10.000", "18.000", "80"),
+        ("20.000", "28.000", "80"),
+    ]
+    assert rows[2]["broken"] == "1 of 80 requests failed (1 reset), not at most 0"
+    requests = gzip.decompress((tmp_path / "requests.csv.gz").read_bytes()).decode().splitlines()
+    assert len(requests) == 1 + len(run.requests)
+    assert requests[201] == "22.000000,25.000,reset"
+    looks = gzip.decompress((tmp_path / "looks.csv.gz").read_bytes()).decode().splitlines()
+    assert looks[1] == "0.000,fresh,ill"
+    assert looks[8] == "7.000,fresh,"
+
+
+def test_a_page_gets_the_report_between_its_marks_and_the_pictures_beside_it(tmp_path: Path) -> None:
+    page = tmp_path / "resilience.md"
+    page.write_text(f"before\n<!-- {NAME}: begin -->\nold\n<!-- {NAME}: end -->\nafter\n")
+    fill_page(run_files.of(gathered(), {}), page, NAME, folder="plots/resilience", prefix="chaos-")
+    text = page.read_text()
+    assert "old" not in text
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    for picture in ("chaos-bounds.png", "chaos-timeline.png"):
+        assert f"(plots/resilience/{picture})" in text
+        assert (tmp_path / "plots" / "resilience" / picture).exists()
+
+
+def test_pictures_of_many_faults_stay_a_page_wide(tmp_path: Path) -> None:
+    write_report(run_files.of(gathered(30), {}), tmp_path)
+    for name in ("bounds.png", "timeline.png"):
+        with Image.open(tmp_path / name) as picture:
+            assert 1000 < picture.width < 1800
+            assert 300 < picture.height < 1600
+            # A drawing, not a blank page: its background, its lines and its marks.
+            assert len(picture.convert("RGB").getcolors(maxcolors=1 << 20) or ()) > 8

@@ -1,0 +1,222 @@
+"""One fault after the other on a stage that is made up, by a clock that is too."""
+
+import io
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from steelyard_loadtest.compare.generators.tally import Request
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.reporting.progress import Progress
+from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Trial
+from steelyard_resilience.chaos.observer import Observer
+from steelyard_resilience.chaos.session import (
+    MOMENT_S,
+    PATIENCE,
+    PATIENCE_S,
+    SETTLED_S,
+    Open,
+    Scene,
+    carry_out,
+    run,
+)
+from steelyard_resilience.running_load import Load
+
+if TYPE_CHECKING:
+    from steelyard_resilience.stage.stage import Stage
+
+RECOVER_S = 4.0
+TAKES_S = 0.5
+"""How long the end of a fault takes."""
+
+
+@dataclass
+class World:
+    """Stage, load, observer and time: ill from a fault's beginning until heals_s after its end."""
+
+    heals_s: float | None = 1.0
+    now_s: float = 1000.0
+    done: list[str] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    ill_until_s: float = 0.0
+    gone_at_s: float | None = None
+
+    def sleep(self, seconds: float) -> None:
+        until_s = self.now_s + seconds
+        while self.now_s < until_s - 1e-9:
+            self.now_s = min(round(self.now_s + 0.1, 6), until_s)
+            ill = self.now_s < self.ill_until_s
+            self.looks.append(Look(at_s=self.now_s, rung="fresh", not_well="ill" if ill else None))
+            self.requests.append(Request(due_s=self.now_s, latency_ms=1.0, failure=""))
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def wait_well(self, patience_s: float) -> None:
+        if self.ill_until_s > self.now_s + patience_s:
+            raise ProgramError("still ill")
+        self.sleep(max(self.ill_until_s - self.now_s, 0.0))
+
+    def begin(self, _: "Stage", notes: dict[str, object]) -> None:
+        self.done.append("begin")
+        notes["left"] = "by begin"
+        self.ill_until_s = 1e9
+
+    def end(self, _: "Stage", notes: dict[str, object]) -> None:
+        self.done.append(f"end {notes.get('left')}")
+        self.sleep(TAKES_S)
+        self.ill_until_s = 1e9 if self.heals_s is None else self.now_s + self.heals_s
+
+    def read(self) -> None:
+        if self.gone_at_s is not None and self.now_s > self.gone_at_s:
+            raise ProgramError("the load ended")
+
+    def complete(self, until_s: float) -> bool:
+        return self.now_s >= until_s
+
+    def fault(self, name: str = "a fault", **changed: object) -> Fault:
+        fields: dict[str, object] = {
+            "name": name,
+            "group": "made up",
+            "begin": self.begin,
+            "end": self.end,
+            "lasts_s": 8.0,
+            "bound": Bound(worst_ms=300.0, recover_s=RECOVER_S),
+        }
+        return Fault(**(fields | changed))  # type: ignore[arg-type]
+
+    def scene(self) -> Scene:
+        return Scene(
+            stage=cast("Stage", self), load=cast(Load, self), observer=cast(Observer, self), clock=self.clock,
+            sleep=self.sleep,
+        )  # fmt: skip
+
+    def trial(self, **changed: object) -> Trial:
+        return carry_out(self.fault(**changed), self.scene())  # type: ignore[arg-type]
+
+
+def test_a_fault_is_held_and_recovery_counts_from_the_start_of_its_end() -> None:
+    world = World()
+    trial = world.trial()
+    assert world.done == ["begin", "end by begin"]
+    assert (trial.began_s, trial.undone_s, trial.wrong) == (1000.0, 1008.0, ())
+    assert trial.recovered_s is not None
+    assert trial.recovered_s == pytest.approx(1008.0 + TAKES_S + 1.0, abs=0.11)
+    assert trial.until_s == trial.recovered_s + SETTLED_S
+
+
+def test_a_moments_fault_counts_from_its_beginning_and_is_watched_for_a_while() -> None:
+    world = World(heals_s=0.0)
+    trial = world.trial(lasts_s=0.0)
+    assert (trial.began_s, trial.undone_s) == (1000.0, 1000.0)
+    assert trial.until_s == pytest.approx(1000.0 + TAKES_S + MOMENT_S)
+
+
+def test_who_falls_ill_again_has_not_recovered() -> None:
+    world = World()
+
+    def end(stage: "Stage", notes: dict[str, object]) -> None:
+        world.end(stage, notes)
+        # Well for half a second, which is not enough, and then ill for one.
+        well_s = world.now_s + 0.5
+        world.ill_until_s = 0.0
+        world.sleep(0.5)
+        world.ill_until_s = well_s + 1.0
+
+    trial = world.trial(end=end)
+    assert trial.recovered_s == pytest.approx(1008.0 + TAKES_S + 0.5 + 1.0, abs=0.11)
+
+
+def test_recovery_is_waited_for_longer_than_the_bound_but_not_for_ever() -> None:
+    world = World(heals_s=None)
+    trial = world.trial()
+    assert trial.recovered_s is None
+    assert trial.until_s == pytest.approx(1008.0 + TAKES_S + PATIENCE * RECOVER_S + PATIENCE_S, abs=0.11)
+
+
+def test_a_beginning_that_fails_is_told_and_the_end_still_done() -> None:
+    world = World()
+
+    def begin(_stage: "Stage", _notes: dict[str, object]) -> None:
+        raise ProgramError("no leader")
+
+    trial = world.trial(begin=begin)
+    assert trial.wrong == ("its beginning failed: ProgramError no leader",)
+    assert world.done == ["end None"]
+    assert trial.undone_s == trial.began_s
+
+
+def test_a_check_is_asked_before_the_end_with_what_the_beginning_left() -> None:
+    world = World()
+
+    def check(_: "Stage", notes: Mapping[str, object]) -> str | None:
+        return f"{notes['left']} after {world.now_s - 1000.0:g} s, {len(world.done)} done"
+
+    assert world.trial(check=check).wrong == ("by begin after 8 s, 1 done",)
+    assert World().trial(check=lambda _stage, _notes: None).wrong == ()
+
+
+def test_a_load_that_has_ended_ends_the_run() -> None:
+    world = World(gone_at_s=1000.0)
+    with pytest.raises(ProgramError, match="the load ended"):
+        world.trial()
+
+
+class Told(Progress):
+    """Hears of the progress."""
+
+    def __init__(self) -> None:
+        super().__init__(io.StringIO())
+        self.said: list[str] = []
+
+    def show(self, text: str, *, always: bool = False) -> None:
+        del always
+        self.said.append(f"scene {'clocks' in text}")
+
+    def begin(self, what: str) -> None:
+        self.said.append(what)
+
+    def end(self, result: str = "", *, expected_s: float | None = None, keep: bool = False) -> None:
+        del expected_s, keep
+        self.said.append(result.split(" · ")[1].partition(":")[0])
+
+
+def opened(world: World) -> Open:
+    """Scenes of this world, each of which begins well."""
+
+    @contextmanager
+    def scene(_faketime: bool) -> Iterator[Scene]:
+        world.ill_until_s = 0.0
+        yield world.scene()
+
+    return scene
+
+
+def test_faults_share_a_scene_and_those_with_faketime_another() -> None:
+    world, told, gathered = World(), Told(), Gathered()
+    faults = [world.fault("clock", faketime=True), world.fault("one"), world.fault("two")]
+    run(faults, opened(world), gathered, told)
+    assert told.said == ["scene False", "one", "PASS", "two", "PASS", "scene True", "clock", "PASS"]
+    assert [outcome.fault for outcome in gathered.outcomes] == ["one", "two", "clock"]
+    assert [trial.fault for trial in gathered.trials] == ["one", "two", "clock"]
+
+
+def test_after_a_fault_that_is_not_recovered_from_the_scene_is_made_anew() -> None:
+    world, told, gathered = World(heals_s=None), Told(), Gathered()
+    run([world.fault("one"), world.fault("two")], opened(world), gathered, told)
+    assert told.said == ["scene False", "one", "BROKEN", "scene False", "two", "BROKEN"]
+
+
+def test_a_new_scene_that_is_not_well_ends_the_run_and_what_came_out_is_kept() -> None:
+    world, told, gathered = World(heals_s=None), Told(), Gathered()
+
+    @contextmanager
+    def scene(_faketime: bool) -> Iterator[Scene]:
+        yield world.scene()
+
+    with pytest.raises(ProgramError, match="still ill"):
+        run([world.fault("one"), world.fault("two")], scene, gathered, told)
+    assert [outcome.fault for outcome in gathered.outcomes] == ["one"]

@@ -1,0 +1,68 @@
+"""Python and Lua read a weight table alike; what differs is known, or it is a violation."""
+
+import json
+from typing import Any
+
+import pytest
+from steelyard_resilience.fuzz import agreement, luajit
+from steelyard_resilience.fuzz.targets.memcached_values import examples
+
+TABLE = (
+    '{"v":1,"upstream":"web","term":3,"generation":118,"issued_at_ms":1790000000000,"law":"steelyard",'
+    '"picker":"vnswrr2","peers":[{"id":"b","address":"10.0.0.12:80","weight":%s,"baseline":1,"state":"up"},'
+    '{"id":"a","address":"[::1]:80","weight":2,"baseline":1,"state":"up"}]}'
+)
+
+
+def _refused(_: bytes) -> dict[str, Any]:
+    return {"outcome": "type"}
+
+
+def test_a_table_that_one_refuses_is_a_difference() -> None:
+    table = (TABLE % "267").encode()
+    assert agreement.difference(table, {"outcome": "range"}) == "Python: accepted, Lua: range"
+    assert agreement.known(table, {"outcome": "range"}, _refused) is None
+
+
+def test_another_reason_is_none() -> None:
+    assert agreement.difference(b"{}", {"outcome": "version"}) is None
+
+
+def test_peers_are_compared_in_the_order_of_their_ids() -> None:
+    _, said = agreement.python_says((TABLE % "267").encode())
+    assert said is not None
+    assert [row[0] for row in said["peers"]] == ["a", "b"]
+
+
+def test_another_weight_is_a_difference() -> None:
+    _, said = agreement.python_says((TABLE % "267").encode())
+    what = agreement.difference((TABLE % "268").encode(), {"outcome": "accepted", "value": said})
+    assert what is not None
+    assert what.startswith("both take it, and read it differently")
+
+
+@pytest.mark.integration
+def test_luajit_and_python_agree_on_the_examples_and_on_what_is_known() -> None:
+    with luajit.judging() as judge:
+
+        def ask(data: bytes) -> dict[str, Any]:
+            return judge("weight-table", data)
+
+        for text in examples("weights").all:
+            assert agreement.difference(text, ask(text)) is None, text
+        whole = (TABLE % "2.67e2").encode()
+        assert agreement.difference(whole, ask(whole)) == "Python: type, Lua: accepted"
+        assert agreement.known(whole, ask(whole), ask) == "1.0, 1. or 1e2 for a whole number"
+        bytes_ = (TABLE % '267,"x":"\xff"').encode("latin-1")
+        assert agreement.known(bytes_, ask(bytes_), ask) == "bytes that are no UTF-8, where nobody looks"
+        half = (TABLE % '267,"x":"\\ud800"').encode()
+        assert agreement.difference(half, ask(half)) == "Python: accepted, Lua: not_json"
+        assert agreement.known(half, ask(half), ask) == "half of a surrogate pair, where nobody looks"
+
+
+@pytest.mark.integration
+def test_the_runner_counts_what_it_tries() -> None:
+    (tally,) = luajit.run("lua-address", seconds=0.05, seed=3)
+    assert tally.target == "lua-address"
+    assert tally.tried == sum(tally.outcomes.values()) > 0
+    assert json.dumps(tally.violations) == "[]"

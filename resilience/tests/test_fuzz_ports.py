@@ -1,0 +1,100 @@
+"""An attack on a port says what came back, and what is left of it in the daemon."""
+
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from steelyard_agent.registration.controller_client import ControllerClient
+from steelyard_agent.registration.register_flags import Url
+from steelyard_resilience.fuzz import hostile_bytes, hostile_peers, leftovers
+from steelyard_resilience.fuzz.edits import an_input
+from steelyard_resilience.fuzz.hostile_peers import Answering
+from steelyard_resilience.fuzz.leftovers import MEGABYTE, MOST_GROWTH, MOST_KEPT
+from steelyard_resilience.fuzz.target import ACCEPTED
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", ACCEPTED),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP 400"),
+        (b"HTTP/1.0 503 No\r\n\r\n", "HTTP 503"),
+        (b"up ready 100%\n", ACCEPTED),
+        (b"", "closed"),
+    ],
+)
+def test_an_answer_is_named(answer: bytes, outcome: str) -> None:
+    assert hostile_peers.outcome(answer) == outcome
+
+
+def test_a_seed_gives_the_same_bytes_again() -> None:
+    one, other = Random(3), Random(3)
+    drawn = [an_input(one, hostile_bytes.LINES) for _ in range(50)]
+    assert drawn == [an_input(other, hostile_bytes.LINES) for _ in range(50)]
+    assert len(set(drawn)) > 25
+
+
+def test_whatever_it_is_sent_a_port_s_outcome_has_a_name() -> None:
+    random = Random(5)
+    with Answering(7) as server:
+        outcomes = {
+            hostile_peers.deliver(random, server.port, an_input(random, hostile_bytes.LINES))
+            for _ in range(20)
+        }
+        assert server.answered > 0
+    assert all(outcomes)
+
+
+def test_the_agent_never_raises_whatever_a_controller_answers() -> None:
+    client = ControllerClient(None, timeout_s=0.2)
+    with Answering(11) as server:
+        for _ in range(20):
+            client(Url("http", "127.0.0.1", server.port), "PUT", "/v1/upstreams/web/peers/a", lambda _: b"{}")
+        assert server.answered == 20
+
+
+def test_nothing_is_left_of_what_did_nothing() -> None:
+    pid = os.getpid()
+    assert leftovers.why_not_as_before(leftovers.footprint([pid]), [pid]) is None
+
+
+def test_descriptors_that_stay_open_are_told() -> None:
+    pid = os.getpid()
+    before = leftovers.footprint([pid])
+    opened = [socket.socket() for _ in range(MOST_KEPT + 1)]
+    why = leftovers.why_not_as_before(before, [pid], let_go_s=0.0)
+    for each in opened:
+        each.close()
+    assert (
+        why
+        == f"it had {before.descriptors} descriptors and has {before.descriptors + len(opened)}, 0 s later"
+    )
+
+
+def test_memory_that_grew_is_told() -> None:
+    pid = os.getpid()
+    now = leftovers.footprint([pid])
+    before = replace(now, resident_bytes=now.resident_bytes - MOST_GROWTH - MEGABYTE)
+    assert "its memory grew by" in (leftovers.why_not_as_before(before, [pid]) or "")
+
+
+def test_a_process_that_ended_is_told() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        before = leftovers.footprint([process.pid])
+        process.communicate(b"\n")
+    assert (
+        leftovers.why_not_as_before(before, [process.pid])
+        == f"its processes were ({process.pid},) and are ()"
+    )
+
+
+def test_lines_that_no_input_may_cause_are_found(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("all is well\nTraceback (most recent call last):\n[alert] worker exited on signal 11\n")
+    assert len(leftovers.bad_lines(log)) == 2
+    assert leftovers.bad_lines(tmp_path / "none") == []

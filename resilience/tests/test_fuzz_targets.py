@@ -1,0 +1,70 @@
+"""Every decoder in Python keeps its promises for some inputs; the fuzzer tries more of them."""
+
+import logging
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from steelyard_resilience.fuzz import by_hypothesis, edits
+from steelyard_resilience.fuzz.target import ACCEPTED, Target, ViolationError, outcome_of, require
+from steelyard_resilience.fuzz.targets import targets
+
+TARGETS = targets()
+
+
+@pytest.fixture(autouse=True)
+def _silence() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def _named(target: Target) -> str:
+    return target.name
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=_named)
+def test_a_decoder_takes_what_really_comes(target: Target) -> None:
+    assert ACCEPTED in {outcome_of(target, seed) for seed in target.seeds}
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=_named)
+def test_a_decoder_keeps_its_promises_for_inputs_that_nobody_meant(target: Target) -> None:
+    random = Random(10)
+    for _ in range(60):
+        outcome_of(target, edits.an_input(random, target.seeds))
+
+
+def test_no_two_targets_have_one_name() -> None:
+    assert len({target.name for target in TARGETS}) == len(TARGETS)
+
+
+def _of(judge: object) -> Target:
+    assert callable(judge)
+    return Target(name="t", about="", seeds=(b"good", b"bad!"), judge=judge)
+
+
+def _breaks_at_an_x(data: bytes) -> str:
+    require(b"x" not in data, "there is an x")
+    return ACCEPTED
+
+
+def test_hypothesis_finds_and_shrinks_what_breaks_a_promise() -> None:
+    tally = by_hypothesis.run(_of(_breaks_at_an_x), seconds=60, seed=1)
+    assert [violation.input for violation in tally.violations] == [b"x"]
+    assert tally.violations[0].what == "there is an x"
+    assert tally.tried == tally.accepted + 1
+
+
+def test_an_exception_is_a_violation() -> None:
+    def judge(data: bytes) -> str:
+        return str(int(data))
+
+    with pytest.raises(ViolationError, match="it raises ValueError: invalid literal"):
+        outcome_of(_of(judge), b"x")
+
+
+def test_what_is_tried_is_counted_by_outcome() -> None:
+    tally = by_hypothesis.run(_of(lambda data: ACCEPTED if len(data) % 2 else "even"), seconds=0.1, seed=1)
+    assert tally.tried == sum(tally.outcomes.values()) >= by_hypothesis.LEAST
+    assert set(tally.outcomes) == {ACCEPTED, "even"}

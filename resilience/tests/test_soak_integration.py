@@ -1,0 +1,18 @@
+"""The soak's short form: two minutes of load and churn, after which nothing may have grown."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Two minutes of mostly waiting.
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(600)]
+
+
+def test_two_minutes_of_load_and_churn_leave_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "steelyard_loadtest", "soak", "--seconds", "120", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
+    assert "FAIL" not in (tmp_path / "soak.md").read_text()
+    assert (tmp_path / "soak.png").stat().st_size > 10_000

@@ -1,0 +1,157 @@
+"""What a person sees of a soak: the line while it runs, the table, the plot, the command line."""
+
+import argparse
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from steelyard_loadtest.reporting.progress import Progress
+from steelyard_resilience.soak import add_parser
+from steelyard_resilience.soak import report as table
+from steelyard_resilience.soak.leaks import Check, Growth, Row, Verdict
+from steelyard_resilience.soak.plot import panels, plot
+from steelyard_resilience.soak.readings import MASTER, WORKER, Overview, Reading, Soaked
+from steelyard_resilience.soak.timetable import Plan
+
+PLAN = Plan(seconds=120.0)
+LEAK = Growth(begin=6e6, end=9e6, trend=3.1e6, span_s=60.0)
+
+
+def reading(process: str, pid: int, at_s: float) -> Reading:
+    return Reading(
+        at_s=at_s,
+        process=process,
+        pid=pid,
+        private_bytes=8 << 20,
+        resident_bytes=16 << 20,
+        descriptors=20,
+        threads=1,
+        cpu_s=at_s / 10,
+    )
+
+
+def run(**members: object) -> Soaked:
+    processes = {
+        MASTER: 1,
+        WORKER: 2,
+        "controller-1": 3,
+        "controller-2": 4,
+        "agent-1": 5,
+        "agent-2": 6,
+        "server-1": 7,
+    }
+    defaults: dict[str, object] = {
+        "seconds": PLAN.seconds,
+        "readings": [
+            reading(name, pid, at_s) for at_s in (0.0, 60.0, 119.0) for name, pid in processes.items()
+        ]
+        + [reading(WORKER, 8, 119.0)],
+        "overviews": [
+            Overview(
+                at_s=at_s,
+                sent=int(at_s * 200),
+                failed=0,
+                steps=int(at_s),
+                in_flight={"server-1": 2, "worker 1": 2},
+            )
+            for at_s in (0.0, 60.0, 119.0)
+        ],
+        "sent": 23_800,
+        "failures": {},
+        "reloads": (70.0,),
+        "steps": 119,
+        "refused": (),
+        "ending": None,
+    }
+    return Soaked(**(defaults | members))  # type: ignore[arg-type]
+
+
+def verdict(bound: float) -> Verdict:
+    return Verdict(
+        rows=(Row(process=WORKER, figure="private memory", lives=2, found=LEAK, bound=bound),),
+        checks=(Check(what="every request is answered", found="0 of 23,800 failed", passed=True),),
+    )
+
+
+def test_a_leak_is_a_line_with_its_size_its_rate_and_its_bound() -> None:
+    text = table.report(run(), verdict(512 * 1024), PLAN, {"Date": "today"}, "plots/soak.png")
+    line = next(line for line in text.splitlines() if WORKER in line)
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == [
+        "nginx worker (worst of 2)", "private memory", "5.7 MB", "8.6 MB", "+177.4 MB/h", "+3,027 kB",
+        "+512 kB", "8.5 kB/s", "FAIL",
+    ]  # fmt: skip
+    assert "FAIL: 1 of the figures" in text.splitlines()[0]
+    assert "](plots/soak.png)" in text
+    assert "- Date: today" in text
+
+
+def test_the_first_line_says_that_all_is_well() -> None:
+    text = table.report(run(), verdict(4e6), PLAN, {}, None)
+    assert text.splitlines()[0] == (
+        "**1:59 minutes, 23,800 requests, 0 failed, 119 steps of churn, 1 reloads; PASS: nothing leaked**"
+    )
+
+
+def test_a_process_that_was_not_judged_is_named() -> None:
+    rows = (Row(process="agents", figure="descriptors", lives=0, found=None, bound=8),)
+    text = table.report(run(), Verdict(rows=rows, checks=()), PLAN, {}, None)
+    assert "FAIL: no process lived 30 s" in text
+
+
+def test_an_interrupted_run_passes_for_nothing() -> None:
+    assert table.summary(run(interrupted=True), verdict(4e6)).endswith("; interrupted")
+
+
+def test_progress_tells_time_failures_and_the_largest_growth() -> None:
+    assert table.describe(run(failures={"502": 3}), {"agent-1 (5)": LEAK}) == (
+        "1:59 of 2:00 · 23,800 requests, 3 failed · 119 steps · most memory gained: agent-1 (5) +3,027 kB"
+    )
+    assert table.describe(run(refused=("drain: 503",)), {}).endswith("119 steps, 1 REFUSED · warming up")
+
+
+def test_progress_in_a_file_is_a_line_every_ten_seconds() -> None:
+    stream, now_s = StringIO(), 0.0
+    progress = Progress(stream, clock=lambda: now_s)
+    told = []
+    for now_s in range(0, 31):
+        if progress.due():
+            told.append(now_s)
+            progress.show("so far")
+    progress.close()
+    assert told == [0, 10, 20, 30]
+    assert stream.getvalue() == "so far\n" * 4
+
+
+def test_the_plot_shows_memory_descriptors_and_the_whole(tmp_path: Path) -> None:
+    found = panels(run())
+    assert [[panel.title for panel in row] for row in found] == [
+        [f"{who}: {what}" for who in ("nginx", "controllers", "agents", "demo servers")]
+        for what in ("private memory, MB", "descriptors")
+    ] + [["requests in flight at all servers", "requests/s", "steps of churn/s", "kept in the stores, kB"]]
+    # Each worker a line of its own, one name for all of them.
+    assert [line.label for line in found[0][0].series] == [MASTER, WORKER, ""]
+    assert [line.label for line in found[0][2].series] == ["agents", ""]
+    # The servers' count alone: the workers' is the same requests again.
+    assert found[2][0].series[0].y == [2, 2, 2]
+    assert found[2][1].series[0].y == pytest.approx([200, 200])
+    plot(tmp_path / "soak.png", run())
+    with Image.open(tmp_path / "soak.png") as picture:
+        assert picture.size[0] > 1000
+
+
+def test_a_run_that_ended_at_once_can_be_drawn(tmp_path: Path) -> None:
+    plot(tmp_path / "soak.png", run(readings=[], overviews=[], reloads=()))
+    assert (tmp_path / "soak.png").exists()
+
+
+@pytest.mark.parametrize("arguments", [["--seconds", "89"], ["--seconds", "9000"], ["--rate", "0"]])
+def test_a_soak_that_could_tell_nothing_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    add_parser(parser.add_subparsers())
+    with pytest.raises(SystemExit, match="2"):
+        parser.parse_args(["soak", *arguments])
+    assert "a number of" in capsys.readouterr().err

@@ -1,0 +1,80 @@
+"""Questions to stores that answer in whatever pieces they like."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from steelyard_loadtest.machine import http_ask
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_resilience.stage import clients
+
+
+@contextmanager
+def answering(*answer: bytes) -> Iterator[tuple[int, list[bytes]]]:
+    """Serve one client: its first words are kept, and these pieces are its answer."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                heard.append(connection.recv(4096))
+                for piece in answer:
+                    connection.sendall(piece)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server.getsockname()[1], heard
+        thread.join()
+
+
+def test_memcached_s_answer_ends_where_the_next_command_s_begins() -> None:
+    with answering(b"VALUE a 0 3\r\nab", b"c\r\nEND\r\nMN", b"\r\n") as (port, heard):
+        assert clients.memcached("127.0.0.1", port, b"get a") == b"VALUE a 0 3\r\nabc\r\nEND\r\n"
+    assert heard == [b"get a\r\nmn\r\n"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"+OK\r\n",
+        b"-READONLY You can't write\r\n",
+        b":7\r\n",
+        b"$-1\r\n",
+        b"$5\r\na\r\nbc\r\n",
+        b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n",
+        b"*-1\r\n",
+    ],
+)
+def test_redis_s_answer_is_whole_whatever_its_kind(said: bytes) -> None:
+    with answering(said[:3], said[3:]) as (port, heard):
+        assert clients.redis("127.0.0.1", port, ["SET", "ключ", ""]) == said
+    assert heard == [b"*3\r\n$3\r\nSET\r\n$8\r\n" + "ключ".encode() + b"\r\n$0\r\n\r\n"]
+
+
+def test_a_look_is_nothing_when_there_is_no_json_object() -> None:
+    for body in (b"[]", b"not JSON"):
+        with answering(b"HTTP/1.0 200 OK\r\n\r\n" + body) as (port, _):
+            assert http_ask.look("127.0.0.1", port, "/") is None
+
+
+def test_a_look_is_the_document_whatever_the_status() -> None:
+    with answering(b'HTTP/1.0 503 No\r\n\r\n{"role": "waiting"}') as (port, heard):
+        assert http_ask.look("127.0.0.1", port, "/readyz", "a-token") == {"role": "waiting"}
+    assert b"Authorization: Bearer a-token\r\n" in heard[0]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda port: http_ask.ask_line("127.0.0.1", port, "0.5"),
+        lambda port: clients.memcached("127.0.0.1", port, b"version"),
+        lambda port: clients.redis("127.0.0.1", port, ["PING"]),
+        lambda port: http_ask.ask("127.0.0.1", port, "/", timeout_s=5.0),
+    ],
+)
+def test_who_hangs_up_is_named(question: Callable[[int], object]) -> None:
+    with answering() as (port, _), pytest.raises(ProgramError, match=f"127.0.0.1:{port} does not answer"):
+        question(port)

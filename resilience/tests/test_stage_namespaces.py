@@ -1,0 +1,27 @@
+"""Which hosts can be cut from each other, and where hosts may be made at all."""
+
+from pathlib import Path
+
+import pytest
+from steelyard_resilience.stage import install
+from steelyard_resilience.stage.layout import Place
+from steelyard_resilience.stage.namespaces import Network
+
+
+def test_what_is_not_cut_can_be_mended() -> None:
+    Network({"edge": "10.213.0.10", "redis": "10.213.0.32"}).mend("edge", "redis")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3600, "+3600"), (-3600, "-3600"), (0, "+0")])
+def test_a_clock_is_a_file_that_libfaketime_reads(tmp_path: Path, seconds: float, text: str) -> None:
+    place = Place(
+        folder=tmp_path,
+        nginx="",
+        nginx_modules=(),
+        memcached="",
+        redis="",
+        clocks=tmp_path,
+    )
+    install.step_clock(place, "edge", seconds)
+    assert (tmp_path / "clocks" / "edge").read_text() == f"{text}.000000s\n"
+    assert [path.name for path in (tmp_path / "clocks").iterdir()] == ["edge"]

@@ -1,0 +1,67 @@
+"""The files that the daemons read."""
+
+from pathlib import Path
+
+import yaml
+from steelyard_loadtest.cluster.nginx import TEMPLATES as FOLDER
+from steelyard_loadtest.templates import read_folder
+from steelyard_resilience.stage import layout
+from steelyard_resilience.stage.hosts import Settings
+from steelyard_resilience.stage.layout import Place
+
+TEMPLATES = read_folder(FOLDER)
+
+
+def nginx(settings: Settings, clocks: Path | None = None) -> str:
+    place = Place(
+        folder=Path("/stage"),
+        nginx="/usr/sbin/nginx",
+        nginx_modules=("/modules/ndk.so", "/modules/lua.so"),
+        memcached="/usr/bin/memcached",
+        redis="/usr/bin/redis-server",
+        clocks=clocks,
+    )
+    return layout.nginx_conf(settings, place, TEMPLATES, "    upstream web { }")
+
+
+def test_nginx_knows_every_part() -> None:
+    text = nginx(Settings(servers=2, nginx_workers=3))
+    assert "load_module /modules/ndk.so;\nload_module /modules/lua.so;" in text
+    assert "worker_processes 3;" in text
+    assert 'memcached = { "10.213.0.31:11211" }' in text
+    assert 'controller = { "http://10.213.0.21:8081", "http://10.213.0.22:8081" }' in text
+    assert 'bootstrap = { "10.213.0.41:8100", "10.213.0.42:8100" }' in text
+    assert 'allow = { "10.213.0.1" }' in text
+    assert 'state_dir = "/stage/nginx-state"' in text
+    assert "    upstream web { }" in text
+    assert "%" not in text
+    assert "{{" not in text
+
+
+def test_nginx_reads_its_secrets_from_files() -> None:
+    text = nginx(Settings())
+    assert 'key = secret("/stage/secrets/key"),' in text
+    assert 'controller_token = secret("/stage/secrets/read-token"),' in text
+
+
+def test_a_server_that_has_vanished_is_waited_for_as_long_as_the_bounds_say() -> None:
+    text = nginx(Settings())
+    for told in ("fetch_interval_s = 0.5,", "hold_s = 60.0,", "drift_s = 300.0,"):
+        assert told in text
+    assert "proxy_read_timeout 3000ms;" in text
+
+
+def test_workers_are_told_how_late_it_is() -> None:
+    assert "\nenv " not in nginx(Settings())
+    text = nginx(Settings(faketime=True), Path("/lib/faketime.so"))
+    assert "\nenv FAKETIME_TIMESTAMP_FILE;\n" in text
+
+
+def test_the_controllers_file_declares_every_server_alike() -> None:
+    declared = yaml.safe_load(layout.controller_yaml(Settings(servers=2), TEMPLATES))
+    upstream = declared["upstreams"]["web"]
+    assert upstream["load_balancers"] == ["edge-1"]
+    assert upstream["peers"] == [
+        {"id": "server-1", "address": "10.213.0.41:8100", "baseline": 1},
+        {"id": "server-2", "address": "10.213.0.42:8100", "baseline": 1},
+    ]

@@ -1,0 +1,80 @@
+"""One load balancer: its picker, and the counts of which its traffic reports are made. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard_simulator.model import Floats
+from steelyard_simulator.pickers import Picker
+
+
+class Request:
+    """When it was sent, through which load balancer, to which server; the stage it is in; how it ended."""
+
+    __slots__ = ("balancer", "ok", "sent_s", "server", "stage")
+
+    def __init__(self, sent_s: float, balancer: "Balancer") -> None:
+        self.sent_s, self.balancer = sent_s, balancer
+        self.server, self.stage, self.ok = -1, 0, True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one balancer saw of each server in one window.
+
+    counts   4 x k: completed, failed, in flight, and the latency in seconds summed over the completed
+    """
+
+    ended_s: float
+    counts: Floats
+
+
+class Balancer:
+    """Sends requests to where its picker says, and counts what becomes of them."""
+
+    __slots__ = (
+        "_completed", "_failed", "_in_flight", "_latency_s", "away", "index", "picker", "weights",
+    )  # fmt: skip
+
+    def __init__(self, index: int, picker: Picker, servers: int) -> None:
+        self.index, self.picker = index, picker
+        self._in_flight = [0] * servers
+        self.weights: Sequence[int] = [1] * servers
+        self.away: frozenset[int] = frozenset()
+        self._clear(servers)
+
+    def _clear(self, servers: int) -> None:
+        self._completed, self._failed, self._latency_s = [0] * servers, [0] * servers, [0.0] * servers
+
+    def take(self, weights: Sequence[int]) -> None:
+        """Take a new weight table; the picker learns nothing of servers that are away."""
+        self.weights = weights
+        if self.away:
+            weights = [0 if server in self.away else weight for server, weight in enumerate(weights)]
+        self.picker.update(weights)
+
+    def pick(self, now_s: float, request: Request, key: int) -> int:
+        """Choose the request's server."""
+        server = self.picker.pick(now_s, key)
+        request.server = server
+        self._in_flight[server] += 1
+        return server
+
+    def answered(self, now_s: float, request: Request) -> None:
+        """Count an answer, and tell the picker."""
+        server = request.server
+        self._in_flight[server] -= 1
+        if request.ok:
+            self._completed[server] += 1
+            self._latency_s[server] += now_s - request.sent_s
+        else:
+            self._failed[server] += 1
+        self.picker.answered(server, request.sent_s, now_s, request.ok)
+
+    def report(self, now_s: float) -> Report:
+        """Return the window's counts and begin the next window."""
+        counts = np.array([self._completed, self._failed, self._in_flight, self._latency_s], dtype=float)
+        report = Report(ended_s=now_s, counts=counts)
+        self._clear(len(self._in_flight))
+        return report

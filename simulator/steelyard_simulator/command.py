@@ -1,0 +1,268 @@
+"""`steelyard-loadtest simulate`: the flags of the studies, and where reports, tables and plots go (I/O)."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from steelyard_loadtest.reporting import flags
+from steelyard_loadtest.reporting.exit_status import exit_status
+from steelyard_loadtest.reporting.publish import Report, check_page, fill_page, write_report
+
+from steelyard_simulator.studies import (
+    evidence_clusters,
+    evidence_report,
+    measures,
+    ns3_study,
+    scale_cpu,
+    scale_grid,
+    scale_report,
+    stability_grid,
+    stability_report,
+)
+from steelyard_simulator.studies.evidence_clusters import ALGORITHMS, EvidenceCell
+from steelyard_simulator.studies.study import simulated
+
+MOST = 100_000
+"""Seeds, servers, load balancers: ten times the servers that a table holds, so that one may look beyond."""
+
+IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "requests", "only")
+"""Of the flags, those that make other figures: neither where they go nor how fast."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a study found.
+
+    report    from the paths of the study's plots, those that there are, to Markdown
+    drawn     what the study's plots are drawn of
+    tables    CSV by file name
+    printed   what stands on stdout instead of the report
+    """
+
+    report: Callable[..., str]
+    drawn: tuple[object, ...]
+    tables: Mapping[str, str]
+    printed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """One study: a subcommand, the marks of its part of a page, and `studies/<name>_plot.py`, which draws it.
+
+    work          from the options, the seeds and the command that makes the same figures to what was found
+    files         what each of the files in --out is
+    seeds, runs   how many runs, if nobody says, and of what
+    quick         what --quick does, and its seeds; None: there is no such flag, nor a default for --out
+    flags         those that only this study has, as argparse takes them
+    plots         its pictures, where it has others than one of its name, with what draws them
+    """
+
+    name: str
+    help: str
+    description: str
+    work: Callable[[argparse.Namespace, range, str], Outcome]
+    files: str
+    seeds: int
+    runs: str = "runs a point, each with a seed of its own"
+    quick: tuple[str, int] | None = None
+    page: str = "the report"
+    flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    plots: Mapping[str, str] = field(default_factory=dict)
+
+
+def add_parser(subparsers: flags.Subparsers) -> None:
+    """Add the subcommand `simulate`, with a subcommand a study."""
+    parser = subparsers.add_parser(
+        "simulate",
+        help="the shipped laws and pickers on simulated servers: the ns-3 study, scale, stability, evidence",
+    )
+    studies = parser.add_subparsers(required=True, metavar="STUDY")
+    for study in STUDIES:
+        _add_study(studies.add_parser(study.name, help=study.help, description=study.description), study)
+
+
+def _add_study(parser: argparse.ArgumentParser, study: Study) -> None:
+    for name, means in study.flags.items():
+        parser.add_argument(name, **means)
+    if study.quick:
+        parser.add_argument("--quick", action="store_true", help=study.quick[0])
+    default = None if study.quick else study.seeds
+    flags.add_seeds(parser, most=MOST, default=default, told=f"{study.runs} ({study.seeds})")
+    flags.add_output(parser, f"bench-results/{study.name}" if study.quick else None, page=study.page)
+    name = f"simulate {study.name}"
+    parser.set_defaults(run=lambda options: exit_status(name, partial(_run, study, options)))
+
+
+def _run(study: Study, options: argparse.Namespace) -> None:
+    name = f"simulate {study.name}"
+    check_page(options.page, name)
+    defaults = {"seed": 1, "requests": ns3_study.REQUESTS, "only": tuple(ns3_study.BY_NAME)}
+    command = " ".join(["steelyard-loadtest", name, *flags.given(options, defaults, IN_COMMAND)])
+    count = options.seeds or (study.quick[1] if study.quick and options.quick else study.seeds)
+    found = study.work(options, range(options.seed, options.seed + count), command)
+    drawn_by = study.plots or {study.name: "draw"}
+    print(found.report(*[None] * len(drawn_by)) if found.printed is None else found.printed)
+
+    def draw(by: str, file: Path) -> None:
+        # Here, because matplotlib takes a second that nobody else need wait.
+        module = import_module(f"steelyard_simulator.studies.{study.name}_plot")
+        getattr(module, by)(file, *found.drawn)
+
+    made = Report(
+        text=lambda plots: found.report(*(plots[name] for name in drawn_by)),
+        plots={name: partial(draw, by) for name, by in drawn_by.items()},
+        files=found.tables,
+    )
+    if options.out is not None:
+        write_report(made, options.out, name=study.name)
+        print(f"{options.out}: {study.files}", file=sys.stderr)
+    fill_page(made, options.page, name)
+
+
+def _ns3(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
+    cells = [ns3_study.Ns3Cell(algorithm=name, requests=options.requests) for name in options.only]
+    work = [(cell, seed) for cell in dict.fromkeys(cells) for seed in seeds]
+    found = simulated(work, ns3_study.figures_of, jobs=options.jobs, title="ns3")
+    runs = {cell.algorithm: own for cell, own in found.items()}
+    rows = measures.averaged(runs)
+    return Outcome(
+        report=lambda plot: ns3_study.report(rows, command, plot),
+        drawn=(rows,),
+        tables={"ns3.csv": ns3_study.runs_csv(runs, options.seed)},
+        printed=json.dumps(ns3_study.objects(rows), indent=1) if options.json else None,
+    )
+
+
+def _scale(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
+    sizes, balancers = (
+        (scale_grid.QUICK_SIZES, scale_grid.QUICK_LOAD_BALANCERS)
+        if options.quick
+        else (scale_grid.SIZES, scale_grid.LOAD_BALANCERS)
+    )
+    sizes, balancers = options.servers or sizes, options.load_balancers or balancers
+    cells = scale_grid.cells(sizes, balancers)
+    work = scale_grid.work(cells, seeds=len(seeds), first_seed=options.seed)
+    runs = simulated(work, scale_grid.figures_of, jobs=options.jobs, title="scale")
+    points = scale_grid.points(runs)
+    # One after the other: two at a time would slow each other down, and be measured so.
+    cpu = [scale_cpu.measure(*at) for at in scale_cpu.affordable(sizes, balancers)]
+    grid = [(k, n) for k in sizes for n in balancers]
+    return Outcome(
+        report=lambda plot: scale_report.report(points, grid, cpu, command, plot),
+        drawn=(points, grid, cpu),
+        tables={
+            "scale.csv": scale_report.scale_csv(points, grid), "scale-cpu.csv": scale_report.cpu_csv(cpu),
+        },
+    )  # fmt: skip
+
+
+def _stability(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
+    maps = stability_grid.maps(quick=options.quick)
+    work = [(cell, seed) for cell in stability_grid.distinct(maps) for seed in seeds]
+    runs = simulated(work, stability_report.figures_of, jobs=options.jobs, title="stability")
+    points = measures.averaged(runs)
+    return Outcome(
+        report=lambda plot: stability_report.report(maps, points, command, plot),
+        drawn=(maps, points, stability_grid.VARIANTS),
+        tables={"stability.csv": stability_report.stability_csv(maps, points)},
+    )
+
+
+def _evidence(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
+    clusters = tuple(dict.fromkeys(options.only or evidence_clusters.clusters()))
+    cells = [EvidenceCell(cluster=name, algorithm=by) for name in clusters for by in ALGORITHMS]
+    work = [(cell, seed) for cell in cells for seed in seeds]
+    runs = simulated(work, evidence_report.figures_of, jobs=options.jobs, title="evidence")
+    found = evidence_report.Evidence(runs=runs)
+    return Outcome(
+        report=lambda *plots: evidence_report.report(found, command, *plots),
+        drawn=(found, evidence_report.over_time(clusters, seeds[0])),
+        tables={"evidence.csv": evidence_report.evidence_csv(runs, options.seed)},
+    )
+
+
+def _sizes(what: str, default: Sequence[int]) -> Mapping[str, Any]:
+    told = f"{what} ({','.join(map(str, default))})"
+    return {"type": flags.ascending(flags.whole(1, MOST, "them")), "metavar": "N,...", "help": told}
+
+
+STUDIES = (
+    Study(
+        name="ns3",
+        help="the published ns-3 study of Peak EWMA, again, with ours in the same table",
+        description="10 clients, 10 servers (nine answer after 5 ms, one after 50 ms): the latencies of each "
+        "algorithm beside those that the ns-3 study published.",
+        work=_ns3,
+        files="ns3.md (the tables), ns3.csv (every run), ns3.png",
+        # Of a published single run nobody knows the spread; twenty seeds tell it to a few per mille.
+        seeds=20,
+        runs="runs an algorithm",
+        page="the tables",
+        flags={
+            "--json": {"action": "store_true", "help": "print only a JSON list, one object an algorithm"},
+            "--requests": {
+                "type": flags.whole(1, MOST, "requests"),
+                "default": ns3_study.REQUESTS,
+                "metavar": "N",
+                "help": "requests a client sends (%(default)s)",
+            },
+            "--only": {
+                "type": flags.names({name: name for name in ns3_study.BY_NAME}),
+                "default": tuple(ns3_study.BY_NAME),
+                "metavar": "NAME,...",
+                "help": f"of {', '.join(ns3_study.BY_NAME)}",
+            },
+        },
+    ),
+    Study(
+        name="scale",
+        help="100 to 10,000 servers, 1 to 256 load balancers: shares, p99, bytes, CPU",
+        description="Simulates servers of four speeds, one in a hundred of which changes every tick, behind "
+        "many load balancers; and tells what that is in bytes through Memcached and CPU of the controller.",
+        work=_scale,
+        files="scale.md (this), scale.csv, scale-cpu.csv (this machine's), scale.png",
+        seeds=3,
+        quick=("up to 500 servers, 2 seeds: about a minute", 2),
+        flags={
+            "--servers": _sizes("numbers of servers", scale_grid.SIZES),
+            "--load-balancers": _sizes("numbers of them", scale_grid.LOAD_BALANCERS),
+        },
+    ),
+    Study(
+        name="stability",
+        help="maps of where each law settles and where it oscillates, and the defaults' margin",
+        description="Simulates five servers, one of which slows down, and maps how far the shares swing when "
+        "all should be at rest: over load and delay, over load and mismatch, over gain and interval.",
+        work=_stability,
+        files="stability.md (this), stability.csv (every point), stability.png",
+        seeds=3,
+        quick=("coarse maps, one seed: about a minute", 1),
+    ),
+    Study(
+        name="evidence",
+        help="clusters that nobody tunes on: p99 of ours and others over that of least_conn on true weights",
+        description="Simulates clusters that stand for what befalls real ones (neighbours, drifting sizes, "
+        "cold starts, restarts, failures, stalls, bursts) under others' algorithms and ours.",
+        work=_evidence,
+        files="evidence.md (this), evidence.csv (every run), evidence.png, evidence-curves.png",
+        seeds=4,
+        runs="runs a cluster and algorithm",
+        quick=("one seed: a minute or two", 1),
+        flags={
+            "--only": {
+                # Looked up where it is asked for: the file is read for nobody else.
+                "type": flags.names(lambda: {name: name for name in evidence_clusters.clusters()}),
+                "metavar": "CLUSTER,...",
+                "help": "of those on docs/evidence.md; a name that is none of them lists all",
+            },
+        },
+        plots={"evidence": "draw", "evidence-curves": "draw_curves"},
+    ),
+)
+"""One more study is one more of these."""

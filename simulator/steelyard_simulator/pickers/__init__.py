@@ -1,0 +1,67 @@
+"""Every picker of the model by name: the product's Lua, and others to compare with, for the model only."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol
+
+from steelyard_simulator.engine import stream
+from steelyard_simulator.pickers import comparison_pickers as compared
+from steelyard_simulator.pickers import lua_pickers, prequal
+
+__all__ = ["NAMES", "OURS", "PEERS", "Picker", "maker"]
+
+
+class Picker(Protocol):
+    """Chooses servers, 0..k-1, for one load balancer."""
+
+    @property
+    def wants_key(self) -> bool:
+        """Tell whether the choice depends on the request's key."""
+
+    def update(self, weights: Sequence[int]) -> None:
+        """Take a new weight table: k whole numbers; 0 is a server that is out of service."""
+
+    def pick(self, now_s: float, key: int) -> int:
+        """Choose a server for a request; it is in flight there from now on."""
+
+    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
+        """Note that a request sent there at `sent_s` has its answer."""
+
+
+_PEERS: dict[str, Callable[[Random], Picker]] = {
+    "wrr": lambda _random: compared.RoundRobin(),
+    "lr": compared.LeastRequest,
+    "random": compared.RandomChoice,
+    "ringhash": lambda _random: compared.RingHash(),
+    "maglev": lambda _random: compared.Maglev(),
+    "leastconn": lambda _random: compared.LeastConn(),
+    "leasttime": lambda _random: compared.LeastTime(),
+    "peakewma": compared.PeakEwma,
+}
+
+OURS: tuple[str, ...] = lua_pickers.NAMES
+"""The product's pickers."""
+
+PREQUAL = "prequal"
+"""Whose load balancers ask the same servers."""
+
+PEERS: tuple[str, ...] = (*_PEERS, PREQUAL)
+"""The peers of comparison."""
+
+NAMES: tuple[str, ...] = (*OURS, *PEERS)
+
+
+def maker(name: str, *, servers: int, seed: int) -> Callable[[int], Picker]:
+    """Return a function that makes the picker of the load balancer with that index.
+
+    Raises ValueError for an unknown name, and SetupError where LuaJIT or the Lua code is missing.
+    """
+    if name in OURS:
+        runtime = lua_pickers.LuaRuntime(stream(seed, "lua").getrandbits(53))
+        return lambda _index: lua_pickers.LuaPicker(name, servers, runtime)
+    if name == PREQUAL:
+        probed = prequal.ProbedServers(servers)
+        return lambda index: prequal.Prequal(stream(seed, f"picker {index}"), probed)
+    if name not in _PEERS:
+        raise ValueError(f"there is no picker {name!r} in the model; choose one of: {', '.join(NAMES)}")
+    return lambda index: _PEERS[name](stream(seed, f"picker {index}"))

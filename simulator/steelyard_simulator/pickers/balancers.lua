@@ -1,0 +1,73 @@
+--- The product's pickers for many load balancers in one LuaJIT: each has
+-- peer stats and a clock of its own, as each has in its own nginx.
+--
+-- One call a pick and one an answer: a call from outside costs more than the
+-- pick itself. Servers are numbered from 0, as their cells are.
+
+local peer_stats = require "steelyard.core.peer_stats"
+local pickers = require "steelyard.core.pickers"
+
+-- Where nginx's clock stands when the simulation begins: long after 1970, so
+-- that a cell's first sample counts in full.
+local START_S = 1e6
+
+
+local function milliseconds(seconds)
+    return math.floor(seconds * 1000) -- nginx's clock
+end
+
+
+--- The eligible peers of a table, in id order: what a picker's update takes.
+local function peers_of(weights)
+    local peers = {}
+    for i = 1, #weights do
+        if weights[i] > 0 then
+            local id = string.format("server-%06d", i)
+            peers[#peers + 1] = { id = id, address = id, weight = weights[i], cell = i - 1 }
+        end
+    end
+    return peers
+end
+
+
+--- Make a balancer: functions to pick at a time, to note an answer, and to take peers.
+local function balancer(name, servers)
+    local stats, now = peer_stats.new(peer_stats.local_memory(servers), 1, servers, 0), START_S
+    local picker, _, err = pickers.make(name, {
+        random = math.random, stats = stats, now = function() return now end,
+    })
+    if err then
+        error(err)
+    end
+    -- What requests found in flight, by cell and time; two of one moment found nearly the same.
+    local found = {}
+    if stats.by_level then
+        for cell = 0, servers - 1 do
+            found[cell] = {}
+        end
+    end
+    local function pick(at)
+        now = START_S + at
+        local cell = picker:pick().cell
+        if found[cell] then
+            found[cell][at] = stats:in_flight(cell)
+        end
+        stats:raise(cell)
+        return cell
+    end
+    local function answered(cell, sent, at, ok)
+        stats:lower(cell)
+        local its_found
+        if found[cell] then
+            its_found, found[cell][sent] = found[cell][sent], nil
+        end
+        stats:observe(cell, milliseconds(at) - milliseconds(sent), ok, START_S + at, its_found)
+    end
+    local function update(peers)
+        picker:update(peers)
+    end
+    return pick, answered, update
+end
+
+
+return { balancer = balancer, peers_of = peers_of, seed = math.randomseed }

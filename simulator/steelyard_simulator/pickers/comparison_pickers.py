@@ -1,0 +1,348 @@
+"""Pickers to compare ours with: round robin, random, ring hash, Maglev, least request,
+least connections, least time, Peak EWMA.
+
+Pure but for the generators passed in. Round robin and random know only weights.
+
+wrr        nginx's smooth order, from the front: at each pick every current weight grows by the server's
+           weight; the largest is chosen and gives back the sum of all (nginx,
+           ngx_http_upstream_get_peer). O(servers) a pick
+random     each server with probability weight / total
+ringhash   Ketama: each server has points on a ring, a key goes to the next point. Points are as many as in
+           Envoy by default: at least 1024 on the ring, shared out by weight
+           (https://www.envoyproxy.io/docs, "Ring hash", minimum_ring_size)
+maglev     a table that servers fill in turns, each along a permutation of its own. Eisenbud et al., *Maglev:
+           A Fast and Reliable Software Network Load Balancer* (NSDI 2016), section 3.4; a server of half
+           the largest weight gets every second turn, as in Envoy
+lr         Envoy's documentation ("Supported load balancers: weighted least request"). Equal weights: two
+           servers at random, the one with fewer active requests, the first on a tie. Unequal weights: an
+           earliest-deadline schedule, a server's next deadline = its last one + (active + 1) / weight
+leastconn  nginx's least_conn: the least active / weight of all servers; among several such, its smooth round
+           robin over those (ngx_http_upstream_get_least_conn_peer). O(servers) a pick
+leasttime  nginx 1.31's `least_time last_byte inflight`: the least  T (active + 1) / weight  of all, ties as
+           in leastconn. T is the response time, or how old the requests in flight are where that is more,
+           averaged (a twentieth of the newest), up to the next multiple of 20 ms and 5 s at the most; halved
+           for each 11 s without a request (ngx_http_upstream_least_time_eta)
+peakewma   the lower cost of two, drawn by weight. Rules from Finagle's documentation and its PeakEwma class:
+
+    peak    P = latency where that is more, else P f + latency (1 - f)     f = e^(-t/10 s)
+    cost    P (pending + 1);  nothing known and something pending: a penalty above any known cost
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from heapq import heapify, heapreplace
+from itertools import accumulate
+from math import exp
+from random import Random
+
+
+class ComparisonPicker:
+    """What most of them have in common: they need no key and learn nothing from an answer."""
+
+    __slots__ = ()
+    wants_key = False
+
+    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
+        """Forget the answer."""
+
+
+class RoundRobin(ComparisonPicker):
+    """Smooth weighted round robin."""
+
+    __slots__ = ("_current", "_total", "_weights")
+
+    def __init__(self) -> None:
+        self._weights: list[int] = []
+        self._current: list[int] = []
+        self._total = 0
+
+    def update(self, weights: Sequence[int]) -> None:
+        weights = list(weights)
+        if weights != self._weights:
+            self._weights, self._current, self._total = weights, [0] * len(weights), sum(weights)
+
+    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
+        self._current = [
+            current + weight for current, weight in zip(self._current, self._weights, strict=True)
+        ]
+        best = max(range(len(self._current)), key=self._current.__getitem__)
+        self._current[best] -= self._total
+        return best
+
+
+class RandomChoice(ComparisonPicker):
+    """Weighted random."""
+
+    __slots__ = ("_ends", "_random")
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def update(self, weights: Sequence[int]) -> None:
+        self._ends = list(accumulate(weights))
+
+    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
+        return bisect_right(self._ends, self._random.random() * self._ends[-1])
+
+
+def hash64(text: str) -> int:
+    """Return 64 bits of a text."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+LEAST_POINTS = 1024
+
+# One point of the lightest server is the finest a weight is told; a ring stays below this for any weights.
+MOST_POINTS = 1 << 17
+
+
+class RingHash(ComparisonPicker):
+    """Consistent hashing of the request's key."""
+
+    __slots__ = ("_hashes", "_servers")
+    wants_key = True
+
+    def update(self, weights: Sequence[int]) -> None:
+        self._hashes, self._servers = _ring(tuple(weights))
+
+    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
+        return self._servers[bisect_left(self._hashes, hash64(str(key))) % len(self._servers)]
+
+
+# Load balancers with the same weights have the same ring.
+@lru_cache(maxsize=8)
+def _ring(weights: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """Return the points' hashes, ascending, and whose each is."""
+    total, lightest = sum(weights), min(filter(None, weights))
+    # The lightest server gets a whole number of points, so equal weights get equally many.
+    each = -(-LEAST_POINTS * lightest // total)
+    scale = min(each / lightest, MOST_POINTS / total)
+    points = sorted(
+        (hash64(f"server-{server}_{point}"), server)
+        for server, weight in enumerate(weights)
+        for point in range(max(1, round(weight * scale)) if weight else 0)
+    )
+    return [hashed for hashed, _ in points], [server for _, server in points]
+
+
+# The paper's (and Envoy's) size: a prime, over 100 times the servers of most clusters.
+TABLE_SIZE = 65537
+
+
+class Maglev(ComparisonPicker):
+    """Consistent hashing of the request's key by table."""
+
+    __slots__ = ("_table",)
+    wants_key = True
+
+    def update(self, weights: Sequence[int]) -> None:
+        self._table = _filled(tuple(weights))
+
+    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
+        return self._table[hash64(str(key)) % TABLE_SIZE]
+
+
+# Load balancers with the same weights have the same table, and it takes 0.1 s to fill.
+@lru_cache(maxsize=8)
+def _filled(weights: tuple[int, ...]) -> list[int]:
+    at = [hash64(f"server-{server} offset") % TABLE_SIZE for server in range(len(weights))]
+    skip = [hash64(f"server-{server} skip") % (TABLE_SIZE - 1) + 1 for server in range(len(weights))]
+    table, left, heaviest = [-1] * TABLE_SIZE, TABLE_SIZE, max(weights)
+    credit = [0] * len(weights)
+    while True:
+        for server, weight in enumerate(weights):
+            credit[server] += weight
+            if credit[server] < heaviest:
+                continue
+            credit[server] -= heaviest
+            slot = at[server]
+            while table[slot] >= 0:
+                slot = (slot + skip[server]) % TABLE_SIZE
+            table[slot], at[server] = server, (slot + skip[server]) % TABLE_SIZE
+            left -= 1
+            if left == 0:
+                return table
+
+
+class LeastRequest(ComparisonPicker):
+    """Power of two choices; where weights differ, the schedule."""
+
+    __slots__ = ("_active", "_equal", "_random", "_schedule", "_served", "_weights")
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._weights: list[int] = []
+        self._served: list[int] = []
+        self._active: list[int] = []
+        self._schedule: list[tuple[float, int]] = []
+        self._equal = True
+
+    def update(self, weights: Sequence[int]) -> None:
+        weights = list(weights)
+        if weights == self._weights:
+            return
+        self._active = self._active if len(self._active) == len(weights) else [0] * len(weights)
+        self._weights, self._equal = weights, len(set(filter(None, weights))) == 1
+        self._served = [server for server, weight in enumerate(weights) if weight]
+        # As if everyone had been served last at a random point of its period, or all begin at once.
+        self._schedule = [(self._random.random() / weights[server], server) for server in self._served]
+        heapify(self._schedule)
+
+    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
+        active = self._active
+        if self._equal:
+            server = self._served[int(self._random.random() * len(self._served))]
+            other = self._served[int(self._random.random() * len(self._served))]
+            if active[other] < active[server]:
+                server = other
+        else:
+            deadline, server = self._schedule[0]
+            period = (active[server] + 1) / self._weights[server]
+            heapreplace(self._schedule, (deadline + period, server))
+        active[server] += 1
+        return server
+
+    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:  # noqa: ARG002 - a picker's
+        self._active[server] -= 1
+
+
+class LeastConn(RoundRobin):
+    """The least active / weight of all; smooth weighted round robin among those."""
+
+    __slots__ = ("_active", "_served")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._active: list[int] = []
+
+    def update(self, weights: Sequence[int]) -> None:
+        super().update(weights)
+        self._served = [server for server, weight in enumerate(weights) if weight]
+        self._active = self._active if len(self._active) == len(weights) else [0] * len(weights)
+
+    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
+        loads = [self._load(server, now_s) / self._weights[server] for server in self._served]
+        least = min(loads)
+        tied = [server for server, load in zip(self._served, loads, strict=True) if load == least]
+        for server in tied:
+            self._current[server] += self._weights[server]
+        best = max(tied, key=self._current.__getitem__)
+        self._current[best] -= sum(self._weights[server] for server in tied)
+        self._active[best] += 1
+        return best
+
+    def _load(self, server: int, now_s: float) -> float:  # noqa: ARG002 - least time's
+        return self._active[server]
+
+    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:  # noqa: ARG002 - a picker's
+        self._active[server] -= 1
+
+
+FAIL_TIMEOUT_S = 10
+CLOSE_MS, SLOWEST_MS = 20, 5000
+NEWEST = 0.05
+
+
+class LeastTime(LeastConn):
+    """The least time to be through with what is in flight."""
+
+    __slots__ = ("_ages_ms", "_changed_ms", "_checked_s", "_inflight_ms", "_response_ms")
+
+    def update(self, weights: Sequence[int]) -> None:
+        if len(self._active) != len(weights):
+            self._response_ms, self._inflight_ms = [0] * len(weights), [0] * len(weights)
+            # How old all that is in flight was together, when that last changed.
+            self._ages_ms, self._changed_ms = [0] * len(weights), [0] * len(weights)
+            self._checked_s = [0] * len(weights)
+        super().update(weights)
+
+    def pick(self, now_s: float, key: int) -> int:
+        best, now_ms = super().pick(now_s, key), int(now_s * 1000)
+        self._ages_ms[best] += (now_ms - self._changed_ms[best]) * (self._active[best] - 1)
+        self._changed_ms[best] = now_ms
+        if int(now_s) - self._checked_s[best] > FAIL_TIMEOUT_S:
+            self._checked_s[best] = int(now_s)
+        return best
+
+    def _load(self, server: int, now_s: float) -> float:
+        active, response_ms = self._active[server], self._response_ms[server]
+        idle_s = int(now_s) - self._checked_s[server]
+        if idle_s > FAIL_TIMEOUT_S:
+            response_ms >>= idle_s // (FAIL_TIMEOUT_S + 1)
+        if active:
+            age_ms = self._ages_ms[server] // active + int(now_s * 1000) - self._changed_ms[server]
+            self._inflight_ms[server] = _averaged(self._inflight_ms[server], age_ms)
+            response_ms = max(response_ms, self._inflight_ms[server])
+        if response_ms > SLOWEST_MS:
+            return SLOWEST_MS * (active + 1)
+        return (response_ms + CLOSE_MS - response_ms % CLOSE_MS) * (active + 1)
+
+    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
+        now_ms, took_ms = int(now_s * 1000), int(now_s * 1000) - int(sent_s * 1000)
+        since_ms = now_ms - self._changed_ms[server]
+        if self._active[server] == 1:
+            self._ages_ms[server] = 0
+        else:
+            self._ages_ms[server] += since_ms * self._active[server] - took_ms
+            self._changed_ms[server] = now_ms
+        super().answered(server, sent_s, now_s, ok)
+        if ok:
+            self._response_ms[server] = _averaged(self._response_ms[server], took_ms)
+
+
+def _averaged(before_ms: int, now_ms: int) -> int:
+    return int(0.5 + NEWEST * now_ms + (1.0 - NEWEST) * before_ms) if before_ms else now_ms
+
+
+DECAY_S = 10.0
+
+# Above any cost a latency can make; Finagle's stands for "as good as never".
+PENALTY_S = 1e6
+
+# Draws of a second server before the first stands alone; with two servers, one time in a thousand.
+DRAWS = 10
+
+
+class PeakEwma(RandomChoice):
+    """The lower cost of two."""
+
+    __slots__ = ("_peak_s", "_pending", "_stamp_s")
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self._peak_s: list[float] = []
+        self._stamp_s: list[float] = []
+        self._pending: list[int] = []
+
+    def update(self, weights: Sequence[int]) -> None:
+        super().update(weights)
+        if len(self._pending) != len(weights):
+            self._peak_s, self._stamp_s = [0.0] * len(weights), [0.0] * len(weights)
+            self._pending = [0] * len(weights)
+
+    def pick(self, now_s: float, key: int) -> int:
+        server = other = super().pick(now_s, key)
+        for _ in range(DRAWS):
+            other = super().pick(now_s, key)
+            if other != server:
+                break
+        if self._cost_s(other, now_s) < self._cost_s(server, now_s):
+            server = other
+        self._pending[server] += 1
+        return server
+
+    def _cost_s(self, server: int, now_s: float) -> float:
+        peak_s, pending = self._peak_s[server], self._pending[server]
+        if peak_s == 0.0:
+            return PENALTY_S + pending if pending else 0.0
+        return peak_s * exp((self._stamp_s[server] - now_s) / DECAY_S) * (pending + 1)
+
+    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:  # noqa: ARG002 - a picker's
+        self._pending[server] -= 1
+        latency_s = now_s - sent_s
+        fading = exp((self._stamp_s[server] - now_s) / DECAY_S)
+        faded_s = self._peak_s[server] * fading
+        self._peak_s[server] = latency_s if latency_s > faded_s else faded_s + latency_s * (1.0 - fading)
+        self._stamp_s[server] = now_s

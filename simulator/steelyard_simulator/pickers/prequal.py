@@ -1,0 +1,193 @@
+"""Prequal, to compare ours with: probes of servers' requests in flight and latency, and the hot-cold rule.
+
+Wydrowski et al., *Load is not what you should balance: Introducing Prequal* (NSDI 2024), section 4. Pure but
+for the generators passed in. With n servers, and the paper's constants:
+
+probes   each query sends r = 3, to random servers that differ. A server answers with its requests in flight
+         (RIF), of all load balancers, and the median of its recent latencies of requests that arrived at
+         about that RIF
+pool     the newest answer of a server, of at most m = 16 of them, for at most 1 s. Each query removes
+         r_remove = 1, by turns the oldest and the worst. One may be used b times (a fraction of b by chance):
+
+             b = max(1, (1 + d) / ((1 - m/n) r - r_remove))        d = 1
+
+         Where the denominator is not above 0, new answers replace those of the same servers (n <= 24), and
+         uses do not count. A load balancer adds one to the RIF of an answer that it used
+pick     hot: RIF at or above its 0.84 quantile over the recent answers. The cold one of the least latency, or
+         the least RIF where all are hot; the worst is the opposite. Fewer than two answers: a random server
+
+Simplified: a probe takes no time, as the network takes none in the model; the constants say what "recent" and
+"about" are here; no guard against servers that fail fast; no weights, as Prequal has none.
+"""
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, inf
+from random import Random
+from statistics import median
+
+from steelyard_simulator.pickers.comparison_pickers import ComparisonPicker
+
+PROBES, POOL, REMOVED, DELTA, AGE_S, Q_RIF = 3, 16, 1, 1.0, 1.0, 0.84
+
+# "About" is a power of two: 0, 1, 2..3, 4..7; "recent" so many latencies there, and answers in the quantile.
+LATENCIES, ANSWERS = 16, 128
+
+# No latency counts for longer: a server that got no queries because it was slow is tried again.
+RECENT_S = 10.0
+
+
+class ProbedServers:
+    """What the servers of one run know of themselves, for the probes of all load balancers."""
+
+    __slots__ = ("_arrived", "_latencies", "_medians", "in_flight")
+
+    def __init__(self, servers: int) -> None:
+        self.in_flight = [0] * servers
+        self._arrived: dict[tuple[int, float], int] = {}
+        self._latencies: list[dict[int, deque[tuple[float, float]]]] = [{} for _ in range(servers)]
+        self._medians: list[dict[int, float]] = [{} for _ in range(servers)]
+
+    def arrive(self, server: int, now_s: float) -> None:
+        """Note a query's arrival."""
+        # Two of one moment would share an entry; they arrive at about the same RIF.
+        self._arrived[server, now_s] = self.in_flight[server]
+        self.in_flight[server] += 1
+
+    def leave(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
+        """Note that a query was answered."""
+        self.in_flight[server] -= 1
+        level = self._arrived.pop((server, sent_s), self.in_flight[server]).bit_length()
+        if ok:
+            latencies = self._latencies[server].setdefault(level, deque(maxlen=LATENCIES))
+            latencies.append((now_s, now_s - sent_s))
+            self._medians[server].pop(level, None)
+
+    def latency_s(self, server: int, now_s: float) -> float:
+        """Return the latency at the present RIF, of the nearest level that is known; 0 if none is."""
+        own, levels = self.in_flight[server].bit_length(), self._latencies[server]
+        medians = self._medians[server]
+        for level in sorted(levels, key=lambda level: abs(level - own)):
+            latencies = levels[level]
+            while latencies and latencies[0][0] < now_s - RECENT_S:
+                latencies.popleft()
+                medians.pop(level, None)
+            if latencies:
+                if level not in medians:
+                    medians[level] = median(latency_s for _, latency_s in latencies)
+                return medians[level]
+        return 0.0
+
+
+@dataclass(slots=True)
+class Answer:
+    """A probe's answer in the pool; `uses` are those left."""
+
+    server: int
+    at_s: float
+    rif: int
+    latency_s: float
+    uses: float = inf
+
+
+def best(pool: Iterable[Answer], hot_from: float) -> Answer:
+    """Return the cold answer of the least latency, or the one of the least RIF where all are hot."""
+    return min(pool, key=lambda answer: _rank(answer, hot_from))
+
+
+def worst(pool: Iterable[Answer], hot_from: float) -> Answer:
+    """Return the hot answer of the most RIF, or the one of the most latency where all are cold."""
+    return max(pool, key=lambda answer: _rank(answer, hot_from))
+
+
+def _rank(answer: Answer, hot_from: float) -> tuple[bool, float, float]:
+    hot = answer.rif >= hot_from
+    return (True, answer.rif, answer.latency_s) if hot else (False, answer.latency_s, answer.rif)
+
+
+def reuse_budget(servers: int) -> float:
+    """Return b, how often an answer may be used."""
+    gained = (1.0 - POOL / servers) * PROBES - REMOVED
+    return max(1.0, (1.0 + DELTA) / gained) if gained > 0 else inf
+
+
+class Quantile:
+    """The quantile of the last values."""
+
+    __slots__ = ("_last", "_sorted")
+
+    def __init__(self, size: int) -> None:
+        self._last: deque[int] = deque(maxlen=size)
+        self._sorted: list[int] = []
+
+    def add(self, value: int) -> None:
+        """Note a value; the oldest leaves."""
+        if len(self._last) == self._last.maxlen:
+            del self._sorted[bisect_left(self._sorted, self._last[0])]
+        self._last.append(value)
+        insort(self._sorted, value)
+
+    def at(self, part: float) -> float:
+        """Return the least value that at least this part is at or below; infinite where there is none."""
+        return self._sorted[ceil(part * len(self._sorted)) - 1] if self._sorted else inf
+
+
+class Prequal(ComparisonPicker):
+    """One load balancer's pool."""
+
+    __slots__ = ("_budget", "_oldest_next", "_pool", "_present", "_random", "_rifs", "_servers")
+
+    def __init__(self, random: Random, servers: ProbedServers) -> None:
+        self._random, self._servers = random, servers
+        self._budget = reuse_budget(len(servers.in_flight))
+        self._present: Sequence[int] = range(len(servers.in_flight))
+        # By server, in the order of their age.
+        self._pool: dict[int, Answer] = {}
+        self._rifs = Quantile(ANSWERS)
+        self._oldest_next = True
+
+    def update(self, weights: Sequence[int]) -> None:
+        """Ignore the weights, but for those of servers that are out of service."""
+        self._present = [server for server, weight in enumerate(weights) if weight]
+        self._pool = {server: answer for server, answer in self._pool.items() if weights[server]}
+
+    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
+        pool, hot_from = self._pool, self._rifs.at(Q_RIF)
+        while pool and next(iter(pool.values())).at_s < now_s - AGE_S:
+            del pool[next(iter(pool))]
+        if len(pool) < 2:
+            server = self._random.choice(self._present)
+        else:
+            used = best(pool.values(), hot_from)
+            server = used.server
+            used.rif += 1
+            used.uses -= 1
+            if used.uses < 1:
+                del pool[server]
+        self._remove(hot_from)
+        self._servers.arrive(server, now_s)
+        self._probe(now_s)
+        return server
+
+    def _remove(self, hot_from: float) -> None:
+        pool = self._pool
+        for _ in range(min(REMOVED, len(pool))):
+            oldest = next(iter(pool.values()))
+            del pool[(oldest if self._oldest_next else worst(pool.values(), hot_from)).server]
+            self._oldest_next = not self._oldest_next
+
+    def _probe(self, now_s: float) -> None:
+        pool, servers = self._pool, self._servers
+        for server in self._random.sample(self._present, min(PROBES, len(self._present))):
+            rif = servers.in_flight[server]
+            self._rifs.add(rif)
+            uses = self._budget if self._budget == inf else int(self._budget + self._random.random())
+            pool.pop(server, None)  # the newest is the last
+            pool[server] = Answer(server, now_s, rif, servers.latency_s(server, now_s), uses)
+            if len(pool) > POOL:
+                del pool[next(iter(pool))]
+
+    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
+        self._servers.leave(server, sent_s, now_s, ok)

@@ -1,0 +1,164 @@
+"""Run a case: `run(case, seed)` gives its result, the same for the same seed."""
+
+import time
+from array import array
+from functools import cache
+from random import Random
+
+import numpy as np
+from steelyard_controller.laws.parameters import law_total
+from steelyard_controller.laws.quantize import quantize
+
+from steelyard_simulator import pickers
+from steelyard_simulator.arrivals import open_arrivals, periodic_arrivals
+from steelyard_simulator.balancer import Balancer, Request
+from steelyard_simulator.control_loop import ControlLoop, bootstrap_weights
+from steelyard_simulator.engine import Engine, sampler, stream
+from steelyard_simulator.model import Case, OpenClients, RunResult, Ticks
+from steelyard_simulator.simulated_server import (
+    SimulatedServer,
+    able_at,
+    is_away,
+    speed_edges,
+    speed_of,
+)
+
+# A key of its own for every request: no two of a billion are alike, or hardly.
+ANY_KEY = 1 << 63
+
+
+def run(case: Case, seed: int) -> RunResult:
+    """Simulate the case once; deterministic in (case, seed) but for the fields that are measured.
+
+    Raises ValueError for an unknown law, parameter or picker, and SetupError where the Lua
+    pickers cannot run.
+    """
+    running = _Running(case, seed)
+    began_s = time.process_time()
+    running.engine.run(case.duration_s)
+    return running.result(time.process_time() - began_s)
+
+
+class _Running:
+    """Everything of one run, tied together."""
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self._case = case
+        self.engine = Engine()
+        k = len(case.servers)
+        self._sent_s, self._latency_s, self._server = array("d"), array("d"), array("q")
+        self._arrived = self._served = self._failed = 0
+        self._picks, self._counted = [0] * k, [0] * k
+        self._ticks: list[list[int]] = []
+        work = stream(seed, "work")
+        # Ten thousand servers are of a few kinds.
+        speed, drawn = cache(speed_of), cache(lambda draw: sampler(draw, work))
+        self._servers = [
+            SimulatedServer(
+                self.engine, server, case.work, work, self._answered, speed=speed(server), drawn=drawn
+            )
+            for server in case.servers
+        ]
+        self._enter = [server.entrance for server in self._servers]
+        make = pickers.maker(case.balancing.picker, servers=k, seed=seed)
+        weights = bootstrap_weights(case.servers)
+        self._balancers = [Balancer(index, make(index), k) for index in range(case.balancers)]
+        for balancer in self._balancers:
+            balancer.take(weights)
+        self._split, self._keys = stream(seed, "split").random, stream(seed, "keys").randrange
+        self._wants_key = self._balancers[0].picker.wants_key
+        self._control = (
+            None
+            if case.balancing.law is None
+            else ControlLoop(self.engine, case, self._servers, self._balancers, stream(seed, "control"))
+        )
+        self._foresee_changes()
+        self._begin_arrivals(stream(seed, "arrivals"))
+        # After the controller's own, so that a row holds the picks up to its tick.
+        self.engine.at(case.tick_s, self._count)
+
+    def _foresee_changes(self) -> None:
+        """Tell balancers who is away; and, where weights are true, what the servers can do from then on."""
+        servers, true_weights = self._case.servers, self._case.balancing.true_weights
+
+        def change(now_s: float, _nothing: object) -> None:
+            away = frozenset(index for index, server in enumerate(servers) if is_away(server, now_s))
+            able = np.array([able_at(server, self._case.work, now_s) for server in servers])
+            true: list[int] = quantize(able, law_total(0, len(able))).tolist()
+            for balancer in self._balancers:
+                balancer.away = away
+                balancer.take(true if true_weights else balancer.weights)
+
+        changing = [server for server in servers if true_weights or server.away]
+        for edge_s in sorted({edge for server in changing for edge in speed_edges(server)}):
+            self.engine.at(edge_s, change)
+
+    def _begin_arrivals(self, random: Random) -> None:
+        clients, until_s = self._case.clients, self._case.duration_s
+        if isinstance(clients, OpenClients):
+            open_arrivals(self.engine, clients, random, until_s, self._send)
+        else:
+            periodic_arrivals(self.engine, clients, until_s, self._send)
+
+    def _send(self, now_s: float, client: int) -> None:
+        balancers = self._balancers
+        if client >= 0:
+            balancer = balancers[client % len(balancers)]
+        elif len(balancers) == 1:
+            balancer = balancers[0]
+        else:
+            balancer = balancers[int(self._split() * len(balancers))]
+        request = Request(now_s, balancer)
+        key = self._keys(ANY_KEY) if self._wants_key else 0
+        server = balancer.pick(now_s, request, key)
+        self._arrived += 1
+        self._picks[server] += 1
+        self._enter[server](now_s, request)
+
+    def _answered(self, now_s: float, request: Request) -> None:
+        request.balancer.answered(now_s, request)
+        if request.ok:
+            self._served += 1
+            if request.sent_s >= self._case.warmup_s:
+                self._sent_s.append(request.sent_s)
+                self._latency_s.append(now_s - request.sent_s)
+                self._server.append(request.server)
+        else:
+            self._failed += 1
+
+    def _count(self, now_s: float, _nothing: object) -> None:
+        """Close the tick's row of picks."""
+        self._ticks.append([now - before for now, before in zip(self._picks, self._counted, strict=True)])
+        self._counted = self._picks.copy()
+        self.engine.at(now_s + self._case.tick_s, self._count)
+
+    def result(self, cpu_s: float) -> RunResult:
+        """Return what came out so far."""
+        return RunResult(
+            sent_s=np.array(self._sent_s),
+            latency_ms=np.array(self._latency_s) * 1000.0,
+            server=np.array(self._server, dtype=np.int64),
+            arrived=self._arrived,
+            served=self._served,
+            failed=self._failed,
+            in_flight=self._arrived - self._served - self._failed,
+            requests_per_server=np.array(self._picks, dtype=np.int64),
+            ticks=self._record(),
+            events=self.engine.events,
+            cpu_s=cpu_s,
+        )
+
+    def _record(self) -> Ticks:
+        k, rows, control = len(self._servers), len(self._ticks), self._control
+        if control is None:
+            weights = np.array(bootstrap_weights(self._case.servers), dtype=float)
+            t_s = [row * self._case.tick_s for row in range(1, rows + 1)]
+            shares, utilization = [weights / weights.sum()] * rows, [np.full(k, np.nan)] * rows
+        else:
+            t_s, shares, utilization = control.t_s, control.shares, control.utilization
+        return Ticks(
+            t_s=np.array(t_s),
+            weights=np.array(shares).reshape(rows, k),
+            picks=np.array(self._ticks, dtype=np.int64).reshape(rows, k),
+            utilization=np.array(utilization).reshape(rows, k),
+        )

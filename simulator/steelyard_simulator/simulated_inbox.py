@@ -1,0 +1,120 @@
+"""What the simulated controller has received, and the snapshot that its law is told of it.
+
+Pure. `steelyard_controller.tick.snapshot_builder` in columns, because that one walks every peer of every
+report and the model has up to 10,000 times 256; a test holds the two side by side. A sample counts as new at
+the tick at which it arrived and never again; the reports of all balancers are summed, a late one
+with its last figures.
+"""
+
+from collections import deque
+
+import numpy as np
+from steelyard_controller.laws.snapshot import Snapshot
+from steelyard_controller.tick.snapshot_builder import LATE_REPORT_TICKS
+
+from steelyard_simulator.balancer import Report
+from steelyard_simulator.model import Case, Server
+from steelyard_simulator.simulated_server import is_away
+
+# What machines of one core usually have; only the proportions matter, and only without baselines.
+NET_BYTES_PER_S, IO_OPS_PER_S, MEM_BYTES_PER_CORE = 125e6, 5000.0, 2e9
+
+Sample = tuple[float, float, float, float]
+"""Utilization: cpu, net, io, mem."""
+
+
+class SimulatedInbox:
+    """Messages on their way and those that came; delays are constant, so they come in the order sent."""
+
+    def __init__(self, case: Case) -> None:
+        self._tick_s, self._delays = case.tick_s, case.delays
+        k = len(case.servers)
+        self._ids = tuple(f"server-{index + 1:06d}" for index in range(k))
+        self._baseline = np.array([np.nan if s.baseline is None else s.baseline for s in case.servers])
+        self._servers = case.servers
+        self._capacity = np.array([_capacity(server) for server in case.servers])
+        # A server's limit as its next samples report it.
+        self._limited = [
+            index for index, server in enumerate(case.servers) if any(s.reported for s in server.steps)
+        ]
+        self._leaving = [index for index, server in enumerate(case.servers) if server.away]
+        self._samples: deque[tuple[float, float, int, Sample]] = deque()
+        self._reports: deque[tuple[float, int, Report]] = deque()
+        self._held: dict[int, tuple[float, Report]] = {}
+        self.cpu = np.full(k, np.nan)
+
+    def sample(self, now_s: float, server: int, sample: Sample) -> None:
+        """An agent sends a sample of the window that ends now."""
+        self._samples.append((now_s + self._delays.sample_s, now_s, server, sample))
+
+    def report(self, balancer: int, report: Report) -> None:
+        """A balancer sends its report of the window that ends now."""
+        self._reports.append((report.ended_s + self._delays.report_s, balancer, report))
+
+    def snapshot(self, now_s: float) -> Snapshot:
+        """Return what the law is told at the tick that is now; `cpu` then has the newest samples' CPU."""
+        k = len(self._ids)
+        utilization, ages = np.full((k, 4), np.nan), np.zeros(k, dtype=np.int64)
+        while self._samples and self._samples[0][0] <= now_s:
+            _, ended_s, server, sample = self._samples.popleft()
+            if server in self._leaving and is_away(self._servers[server], ended_s):
+                continue
+            utilization[server] = sample
+            self.cpu[server] = sample[0]
+            if server in self._limited:
+                self._capacity[server, 0] = _limit(self._servers[server], ended_s)
+            ages[server] = self._age(now_s - ended_s)
+        current = self._current(now_s)
+        if current:
+            completed, failed, in_flight, busy_s = np.sum([report.counts for report in current], axis=0)
+            latency_s = busy_s / np.where(completed > 0, completed, np.nan)
+        else:
+            completed, failed, in_flight, latency_s = np.outer((np.nan, 0, 0, np.nan), np.ones(k))
+        ended_s = max((report.ended_s for report in current), default=now_s)
+        eligible = np.ones(k, dtype=np.bool_)
+        for server in self._leaving:
+            eligible[server] = not is_away(self._servers[server], now_s)
+        return Snapshot(
+            t_s=now_s,
+            tick_s=self._tick_s,
+            ids=self._ids,
+            utilization=utilization,
+            sample_age_ticks=ages,
+            capacity=self._capacity.copy(),
+            baseline=self._baseline,
+            completed=completed,
+            failed=failed,
+            in_flight=in_flight,
+            latency_s=latency_s,
+            leaving=np.zeros(k, dtype=np.bool_),
+            eligible=eligible,
+            report_age_ticks=self._age(now_s - ended_s),
+        )
+
+    def _current(self, now_s: float) -> list[Report]:
+        came = False
+        while self._reports and self._reports[0][0] <= now_s:
+            _, index, report = self._reports.popleft()
+            self._held[index] = (now_s, report)
+            came = True
+        oldest_s = now_s - (LATE_REPORT_TICKS + 0.5) * self._tick_s
+        return [report for came_s, report in self._held.values() if came_s >= oldest_s] if came else []
+
+    def _age(self, late_s: float) -> int:
+        """Return whole ticks; a window that ended within the last tick is of age 0."""
+        # A window that ended a tick ago to the last bit is a tick old.
+        return int(late_s / self._tick_s + 1e-9) if self._delays.ages_known else 0
+
+
+def _limit(server: Server, when_s: float) -> float:
+    """Return the cores that the agent reads as the server's limit."""
+    factor = 1.0
+    for step in sorted(server.steps, key=lambda step: step.at_s):
+        if step.at_s <= when_s and step.reported:
+            factor = step.factor
+    return server.cores * factor
+
+
+def _capacity(server: Server) -> tuple[float, float, float, float]:
+    cores = float(server.cores)
+    return (cores, NET_BYTES_PER_S, IO_OPS_PER_S * server.io_channels, MEM_BYTES_PER_CORE * cores)

@@ -1,0 +1,142 @@
+"""The clusters that evidence_clusters.toml declares, and the simulation of each under each algorithm."""
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from steelyard_simulator import model
+from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, Server, Step, Work
+from steelyard_simulator.simulated_server import speed_edges
+from steelyard_simulator.studies.measures import capacities
+
+DECLARED = Path(__file__).with_name("evidence_clusters.toml")
+
+REFERENCE, BLIND = "nginx least_conn, true weights", "nginx least_conn"
+LEAST_TIME = "nginx least_time"
+CSWRR, ALONE, DEFAULT = "Envoy CSWRR", "steelyard, vnswrr", "steelyard, vnswrr2"
+HOT_COLD, OUR_LEAST_CONN, OURS_BLIND = (
+    "steelyard, hcl",
+    "steelyard, least_conn",
+    "our least_conn, equal weights",
+)
+TRUE_ALONE, TRUE_DEFAULT = "true weights, vnswrr", "true weights, vnswrr2"
+
+ALGORITHMS: Mapping[str, Balancing] = MappingProxyType(
+    {
+        REFERENCE: Balancing(law=None, picker="leastconn", true_weights=True),
+        BLIND: Balancing(law=None, picker="leastconn"),
+        LEAST_TIME: Balancing(law=None, picker="leasttime"),
+        CSWRR: Balancing(law="cswrr", picker="vnswrr"),
+        "Envoy least request": Balancing(law=None, picker="lr"),
+        "P2C peak EWMA": Balancing(law=None, picker="peakewma"),
+        "Prequal": Balancing(law=None, picker="prequal"),
+        ALONE: Balancing(picker="vnswrr"),
+        DEFAULT: Balancing(picker="vnswrr2"),
+        HOT_COLD: Balancing(picker="hcl"),
+        OUR_LEAST_CONN: Balancing(picker="least_conn"),
+        TRUE_ALONE: Balancing(law=None, picker="vnswrr", true_weights=True),
+        TRUE_DEFAULT: Balancing(law=None, picker="vnswrr2", true_weights=True),
+        OURS_BLIND: Balancing(law=None, picker="least_conn"),
+    }
+)
+"""By the name in the report. Without a law and without true weights, all servers weigh the same."""
+
+OURS = (ALONE, DEFAULT, HOT_COLD, OUR_LEAST_CONN)
+"""The default law, by picker."""
+
+QUIET_S, QUIET = 12.0, 1 / 3
+"""For so long this part of the load: Envoy's CSWRR first watches for ten seconds, and nobody shall enter the
+measurement with a queue from then. A cluster without a warm-up has none of this."""
+
+DRAIN_S = 10.0
+"""After the last request; what is not answered by then has waited for longer than any client does."""
+
+# Sizes change in such steps; phases that are multiples of the golden ratio are spread evenly, however many.
+STEP_S, GOLDEN = 0.5, (math.sqrt(5) - 1) / 2
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A declared cluster: what it stands for, and its case but for who balances."""
+
+    name: str
+    what: str
+    load: float
+    case: Case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceCell:
+    """A cluster and an algorithm by their names."""
+
+    cluster: str
+    algorithm: str
+
+    def case(self) -> Case:
+        """Return the simulation."""
+        return replace(clusters()[self.cluster].case, balancing=ALGORITHMS[self.algorithm])
+
+
+@cache
+def clusters() -> Mapping[str, Cluster]:
+    """Return the declared clusters by name, in their order."""
+    rows = tomllib.loads(DECLARED.read_text(encoding="utf-8"))["cluster"]
+    return MappingProxyType({row["name"]: _cluster(**row) for row in rows})
+
+
+def _cluster(
+    *, name: str, what: str, load: float, work: Row, server: list[Row],
+    bursts: Sequence[tuple[float, float]] = (), duration_s: float = 60.0, warmup_s: float = 15.0,
+    balancers: int = 1,
+) -> Cluster:  # fmt: skip
+    kinds = [kind for kind in server for _ in range(kind.get("times", 1))]
+    servers = tuple(_server(kind, phase=place * GOLDEN, end_s=duration_s) for place, kind in enumerate(kinds))
+    case = Case(
+        servers=servers, clients=OpenClients(rate_per_s=1.0),
+        work=Work(**{stage: Draw(**draw) for stage, draw in work.items()}),
+        duration_s=duration_s + DRAIN_S, warmup_s=warmup_s, balancers=balancers,
+    )  # fmt: skip
+    edges = {edge for each in servers for edge in speed_edges(each) if edge < duration_s}
+    least = float(capacities(case, np.array(sorted(edges))).sum(axis=1).min())
+    first = [(0.0, load * QUIET), (QUIET_S, load)] if warmup_s else [(0.0, load)]
+    # After the last request nothing comes, so that what is in flight can end.
+    (_, begin), *changes = ((at_s, then * least) for at_s, then in (*first, *bursts, (duration_s, 0.0)))
+    clients = OpenClients(rate_per_s=begin, changes=tuple(changes))
+    return Cluster(name=name, what=what, load=load, case=replace(case, clients=clients))
+
+
+def _server(declared: Row, *, phase: float, end_s: float) -> Server:
+    fields = {name: value for name, value in declared.items() if name not in ("times", "drift", "cold")}
+    for name, kind in (("background", model.Background), ("steps", Step), ("failing", model.Failing)):
+        fields[name] = tuple(kind(**each) for each in declared.get(name, ()))
+    fields["away"] = tuple((start_s, until_s) for start_s, until_s in declared.get("away", ()))
+    if "latency" in declared:
+        fields["latency"] = Draw(**declared["latency"])
+    if "drift" in declared:
+        fields["steps"] = tuple(_drift(phase, end_s, **declared["drift"]))
+    if "cold" in declared:
+        fields["steps"] = tuple(_warming(**declared["cold"]))
+    return Server(**fields)
+
+
+def _drift(
+    phase: float, end_s: float, period_s: float, factor: float, *, reported: bool = False
+) -> Iterator[Step]:
+    for at_s in np.arange(0.0, end_s, STEP_S).tolist():
+        now = factor ** math.sin(2 * math.pi * (at_s / period_s + phase))
+        yield Step(at_s=at_s, factor=now, reported=reported)
+
+
+def _warming(at_s: float, start: float, over_s: float) -> Iterator[Step]:
+    steps = int(over_s / STEP_S)
+    for at in range(steps + 1):
+        yield Step(at_s=at_s + at * STEP_S, factor=start + (1 - start) * at / steps)

@@ -1,0 +1,220 @@
+"""The evidence study's figures of a run, and its report: Markdown and CSV. Pure.
+
+ratio    p99 over that of the reference with the same seed; of a cluster the geometric mean over its seeds
+whole    seconds from when a server can do again all it could, to the first tick at which its published
+         share, averaged over that tick and the next two, is at least 80 % of its part of what all can
+         do; of a run its slowest server
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean, median
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from steelyard_loadtest.reporting import tables
+from steelyard_loadtest.reporting.csv_text import rows_text
+from steelyard_loadtest.reporting.markdown import document, image
+from steelyard_loadtest.reporting.wording import counted, milliseconds, number, ratio, small_percent
+
+from steelyard_simulator.model import Case, RunResult, Server, Work
+from steelyard_simulator.run import run
+from steelyard_simulator.simulated_server import able_at, speed_edges
+from steelyard_simulator.studies import evidence_clusters as declared
+from steelyard_simulator.studies.evidence_clusters import ALONE, DEFAULT, REFERENCE, EvidenceCell
+from steelyard_simulator.studies.measures import Figures, capacities, shares
+
+Runs = Mapping[EvidenceCell, Sequence[Figures]]
+
+FAIR, STEADY_TICKS = 0.8, 3
+MEASURES = ("p99_ms", "failed", "unanswered", "whole_after_s")
+
+BEST_TARGET, ALONE_TARGET, WHOLE_TARGET_S = (0.90, 1.05), (1.2, 2.0), (3.0, 5.0)
+"""Geometric mean and worst of the ratios; median and worst of the recoveries."""
+
+REST_NEEDED = "neighbour-rest-needed"
+
+CURVED = ("neighbour-leaves-10", "neighbour-leaves-30", REST_NEEDED)
+LINES = (REFERENCE, declared.BLIND, declared.CSWRR, DEFAULT)
+
+
+def figures_of(case: Case, result: RunResult) -> Figures:
+    """Sum up a run; a request that had no answer by the end waited for at least `DRAIN_S`."""
+    waited_ms = np.append(result.latency_ms, np.full(result.in_flight, 1000 * declared.DRAIN_S))
+    whole_s = [math.nan]
+    if case.balancing.law is not None:
+        given, t_s = result.ticks.weights, result.ticks.t_s[: 1 - STEADY_TICKS]
+        steady = sliding_window_view(given, STEADY_TICKS, axis=0).mean(axis=-1)
+        enough = steady >= FAIR * shares(capacities(case, t_s))
+        for index, server in enumerate(case.servers):
+            at_s = whole_at(server, case.work)
+            if at_s is not None:
+                there = t_s[enough[:, index] & (t_s >= at_s)]
+                whole_s.append(float(there[0]) - at_s if len(there) else math.inf)
+    return {
+        "p99_ms": float(np.percentile(waited_ms, 99)),
+        "failed": result.failed / result.arrived,
+        "unanswered": result.in_flight / result.arrived,
+        "whole_after_s": float(np.fmax.reduce(whole_s)),
+    }
+
+
+def whole_at(server: Server, work: Work) -> float | None:
+    """Return from when on the server can do the most it ever can, after less; None: that never happens.
+
+    One that was out of service is not asked for: the law starts it slowly, and says for how long.
+    """
+    edges = speed_edges(server)
+    able = [able_at(server, work, edge) for edge in edges]
+    return edges[-1] if len(edges) > 1 and able[-1] == max(able) and not server.away else None
+
+
+def over_time(asked: Sequence[str], seed: int) -> dict[str, dict[str, RunResult]]:
+    """Run what is drawn over time: of the clusters those of `CURVED`, or else the first three."""
+    drawn = [name for name in CURVED if name in asked] or asked[: len(CURVED)]
+    return {
+        cluster: {name: run(EvidenceCell(cluster=cluster, algorithm=name).case(), seed) for name in LINES}
+        for cluster in drawn
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The runs of some clusters, and what they say together."""
+
+    runs: Runs
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Return the clusters that were simulated."""
+        return tuple(dict.fromkeys(cell.cluster for cell in self.runs))
+
+    def figures(self, cluster: str, algorithm: str, measure: str) -> list[float]:
+        """Return a figure of every seed."""
+        return [each[measure] for each in self.runs[EvidenceCell(cluster=cluster, algorithm=algorithm)]]
+
+    def ratio(self, cluster: str, algorithm: str, of: str = REFERENCE) -> float:
+        """Return a cluster's p99 over that of another algorithm with the same seeds."""
+        mine, its = (self.figures(cluster, name, "p99_ms") for name in (algorithm, of))
+        return geometric_mean(mine) / geometric_mean(its)
+
+    def ratios(self, algorithm: str) -> list[float]:
+        """Return every cluster's ratio to the reference."""
+        return [self.ratio(cluster, algorithm) for cluster in self.clusters]
+
+    def summary(self, algorithm: str) -> tuple[float, float]:
+        """Return geometric mean and worst of the ratios."""
+        found = self.ratios(algorithm)
+        return geometric_mean(found), max(found)
+
+
+def evidence_csv(runs: Runs, first_seed: int) -> str:
+    """Return a line for each cluster, algorithm and seed."""
+    rows = [
+        (cell.cluster, cell.algorithm, seed, *(figures[name] for name in MEASURES))
+        for cell, own in runs.items()
+        for seed, figures in enumerate(own, first_seed)
+    ]
+    return rows_text(("cluster", "algorithm", "seed", *MEASURES), rows, digits=6)
+
+
+def report(found: Evidence, command: str, ratios: str | None, curves: str | None) -> str:
+    """Return the tables: ratios, targets, failures, recoveries, and the clusters."""
+    seeds = len(next(iter(found.runs.values())))
+    return document(
+        f"From the model: `{command}`, {counted(seeds, 'seed')} each. p99 over that of the reference "
+        f"({REFERENCE} at every moment); of a cluster the geometric mean over its seeds. Less is better.",
+        _ratio_table(found),
+        image("p99 over that of the reference, a point for each cluster, by algorithm", ratios),
+        "**Targets**",
+        tables.markdown(tables.text_columns(["", "at most", "found", ""], _targets(found))),
+        f"**Failed, or without an answer {declared.DRAIN_S:g} s after the last request**: part of all "
+        "requests in the worst seed; the clusters in which there were any. What failed is not in p99.",
+        _lost_table(found),
+        f"**From whole again to {100 * FAIR:.0f} % of the fair share**, as published, in seconds: median "
+        "(worst) of the seeds; of each seed the slowest server",
+        _whole_table(found),
+        image("Over time: the first server's share beside the truth, and p99, in three clusters", curves),
+        "**The clusters**: the load is of what the servers can do together when they can do the least",
+        _cluster_table(found),
+    )
+
+
+def _ratio_table(found: Evidence) -> str:
+    compared = [name for name in declared.ALGORITHMS if name != REFERENCE]
+    lines = []
+    for cluster in found.clusters:
+        p99_ms = milliseconds(geometric_mean(found.figures(cluster, REFERENCE, "p99_ms")))
+        lines.append([cluster, p99_ms, *(_short(found.ratio(cluster, name)) for name in compared)])
+    summaries = [found.summary(name) for name in compared]
+    for place, name in enumerate(("geometric mean", "worst")):
+        lines.append([name, "", *(_short(summary[place]) for summary in summaries)])
+    return tables.markdown(tables.text_columns(["cluster", "reference, ms", *compared], lines))
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
+
+
+def _targets(found: Evidence) -> list[list[str]]:
+    """Return a line for each target: what, at most, found, whether met."""
+    best = min(declared.OURS, key=lambda name: found.summary(name)[0])
+    asked: list[tuple[str, float, float, Callable[[float], str]]] = []
+    for title, algorithm, bounds in (
+        (f"ours at its best ({best})", best, BEST_TARGET),
+        (f"weights alone ({ALONE})", ALONE, ALONE_TARGET),
+    ):
+        mean, worst = found.summary(algorithm)
+        asked += [
+            (f"{title}: geometric mean", bounds[0], mean, ratio),
+            (f"{title}: worst", bounds[1], worst, ratio),
+        ]
+    back = [each for cluster in found.clusters for each in found.figures(cluster, DEFAULT, "whole_after_s")]
+    if back := [each for each in back if not math.isnan(each)]:
+        title = f"seconds from whole again to {100 * FAIR:.0f} % of the fair share ({DEFAULT})"
+        asked += [(f"{title}: median", WHOLE_TARGET_S[0], median(back), number)]
+        asked += [(f"{title}: worst", WHOLE_TARGET_S[1], max(back), number)]
+    drifting = [name for name in found.clusters if name.startswith("drift")]
+    beside = [(REST_NEEDED, name, declared.OURS_BLIND) for name in (DEFAULT, declared.OUR_LEAST_CONN)]
+    beside += [(name, ALONE, declared.CSWRR) for name in drifting]
+    beside += [(name, DEFAULT, declared.BLIND) for name in drifting]
+    asked += [
+        (f"{cluster}: {mine} over {its}", 1.0, found.ratio(cluster, mine, its), ratio)
+        for cluster, mine, its in beside
+        if cluster in found.clusters
+    ]
+    return [
+        [what, f"{bound:g}", told(value), "met" if value <= bound else "not met"]
+        for what, bound, value, told in asked
+    ]
+
+
+def _lost_table(found: Evidence) -> str:
+    def lost(cluster: str, name: str) -> float:
+        both = (found.figures(cluster, name, which) for which in ("failed", "unanswered"))
+        return max(map(sum, zip(*both, strict=True)))
+
+    hit = [cluster for cluster in found.clusters if any(lost(cluster, name) for name in declared.ALGORITHMS)]
+    return tables.markdown(
+        tables.pivot("cluster", hit, [*declared.ALGORITHMS], lambda *cell: small_percent(lost(*cell)))
+    )
+
+
+def _whole_table(found: Evidence) -> str:
+    def back(cluster: str, name: str) -> str:
+        values = found.figures(cluster, name, "whole_after_s")
+        return f"{number(median(values), 1)} ({number(max(values), 1)})"
+
+    mended = [
+        name for name in found.clusters if not math.isnan(found.figures(name, DEFAULT, "whole_after_s")[0])
+    ]
+    return tables.markdown(tables.pivot("cluster", mended, [declared.CSWRR, *declared.OURS], back))
+
+
+def _cluster_table(found: Evidence) -> str:
+    own = [declared.clusters()[name] for name in found.clusters]
+    lines = [[each.name, each.what, str(len(each.case.servers)), f"{each.load:g}"] for each in own]
+    return tables.markdown(
+        tables.text_columns(["cluster", "what it stands for", "servers", "load"], lines, left=2)
+    )

@@ -1,0 +1,105 @@
+"""What studies measure: distances of servers' shares, latencies; and the mean of a cell's seeds. Pure.
+
+A share is a part of all requests. The distance of two lists of shares is the part of the requests that would
+have to go to another server to turn the one into the other (the total variation distance):
+
+    d(p, q) = 1/2 sum_j |p_j - q_j|          0: the same; 1: nothing in common
+
+What servers can truly do over time is what the published weights should say.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from steelyard_controller.laws.snapshot import Floats
+from steelyard_loadtest.reporting.statistics import Interval, interval
+
+from steelyard_simulator.model import Case, RunResult
+from steelyard_simulator.simulated_server import able_at, speed_edges
+
+C = TypeVar("C")
+
+Figures = Mapping[str, float]
+"""One run's figure of each measure."""
+
+Measures = Mapping[str, Interval]
+"""A cell's mean of each measure over its seeds, with its interval."""
+
+MEASURE_COLUMNS = ("measure", "unit", "mean", "ci95_half_width", "seeds")
+
+
+def averaged(runs: Mapping[C, Sequence[Figures]]) -> dict[C, Measures]:
+    """Return every cell's measures from the runs with each of its seeds."""
+    return {
+        cell: {name: interval([each[name] for each in own]) for name in own[0]} for cell, own in runs.items()
+    }
+
+
+def measure_rows(measures: Measures, units: Mapping[str, str]) -> list[tuple[object, ...]]:
+    """Return the cells of `MEASURE_COLUMNS`, a row a measure."""
+    return [
+        (name, units[name], found.mean, found.half_width, found.count) for name, found in measures.items()
+    ]
+
+
+def percentile_ms(result: RunResult, percent: float) -> float:
+    """Return a percentile of the latencies, interpolated; NaN where nothing was answered."""
+    return float(np.percentile(result.latency_ms, percent)) if len(result.latency_ms) else math.nan
+
+
+def shares(figures: Floats) -> Floats:
+    """Return figures (weights, capacities, counts; any rows by k servers) as parts of their row's sum.
+
+    A row that sums to 0 has no shares: NaN.
+    """
+    totals = figures.sum(axis=-1, keepdims=True)
+    parts: Floats = figures / np.where(totals > 0, totals, np.nan)
+    return parts
+
+
+def misplaced(given: Floats, wanted: Floats) -> float:
+    """Return d, averaged over the rows: the part of the requests that is at the wrong server."""
+    return float(np.mean(0.5 * np.abs(given - wanted).sum(axis=-1)))
+
+
+def moved(given: Floats) -> float:
+    """Return d between a tick's shares and the next one's, averaged: the part of the traffic that moves.
+
+    `given` is ticks by servers; NaN for fewer than two ticks.
+    """
+    return misplaced(given[1:], given[:-1]) if len(given) > 1 else math.nan
+
+
+def swing(given: Floats) -> float:
+    """Return how far shares swing about their mean: sqrt(2) times the root mean square of d, over the ticks.
+
+    `given` is ticks by servers. For a sine this is its amplitude, and unlike a peak it does not
+    grow with the number of ticks. 0: the shares stand still; 0.2: a fifth of all traffic goes to and fro.
+    """
+    if len(given) == 0:
+        return math.nan
+    distances = 0.5 * np.abs(given - given.mean(axis=0)).sum(axis=-1)
+    return float(np.sqrt(2.0 * np.mean(distances**2)))
+
+
+def expected_of_random(wanted: Floats, requests: int) -> float:
+    """Return the d that independent random picks by the right shares have on average; NaN of no requests.
+
+    The count of a server is binomial, and its mean absolute deviation is, in the normal
+    approximation, sqrt(2 p (1 - p) / (pi n)) of the requests.
+    """
+    if requests <= 0:
+        return math.nan
+    return float(0.5 * np.sqrt(2.0 * wanted * (1.0 - wanted) / (np.pi * requests)).sum())
+
+
+def capacities(case: Case, at_s: Floats) -> Floats:
+    """Return how many requests a second every server can serve at these times: times by servers."""
+    table = np.empty((len(at_s), len(case.servers)))
+    for column, server in enumerate(case.servers):
+        edges = speed_edges(server)
+        able = np.array([able_at(server, case.work, edge) for edge in edges])
+        table[:, column] = able[np.searchsorted(edges, at_s, side="right") - 1]
+    return table

@@ -1,0 +1,203 @@
+"""The scale study: its grid, the simulation at each point, the figures of a run and of a point. Pure."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from steelyard_controller.laws.snapshot import Floats
+from steelyard_loadtest.reporting.statistics import interval
+
+from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, RunResult, Server, Step, Work
+from steelyard_simulator.studies.measures import (
+    Figures,
+    Measures,
+    averaged,
+    capacities,
+    expected_of_random,
+    misplaced,
+    moved,
+    percentile_ms,
+    shares,
+)
+
+SPEEDS = (2.0, 3.0, 4.0, 5.0)
+"""Of the servers, in turn: hardware of four years, which the baseline weights know."""
+
+# With these a server of mean speed does 14 requests a second and gets 10.5: enough for a law to learn from,
+# few enough that 10,000 servers are 105,000 requests a simulated second and not a million.
+WORK_S = 0.25
+LOAD = 0.75
+
+# Every tick one server in a hundred becomes slower or faster, as many of the one as of the other, so that
+# no table is right for long and all together can do what they could.
+CHANGED_PART, SLOWER, FASTER = 0.01, 0.7, 1.3
+
+# The queues of the start are gone after some ten services; then as many ticks are counted.
+WARMUP_TICKS, MEASURED_TICKS = 10, 10
+
+REQUESTS_PER_SERVER_S = LOAD * sum(SPEEDS) / len(SPEEDS) / WORK_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ScaleCell:
+    """One point of the scale study; they sort by size."""
+
+    servers: int
+    load_balancers: int
+    picker: str
+
+    def case(self) -> Case:
+        """Return the simulation: servers of four speeds at three quarters of what they can do."""
+        ticks = WARMUP_TICKS + MEASURED_TICKS
+        speeds = itertools.cycle(SPEEDS)
+        return Case(
+            servers=tuple(
+                Server(speed=speed, baseline=speed, steps=tuple(steps))
+                for speed, steps in zip(speeds, _changes(self.servers, ticks), strict=False)
+            ),
+            clients=OpenClients(rate_per_s=REQUESTS_PER_SERVER_S * self.servers),
+            work=Work(cpu=Draw(mean_s=WORK_S, shape="exponential")),
+            duration_s=float(ticks),
+            warmup_s=float(WARMUP_TICKS),
+            balancing=Balancing(law="steelyard", picker=self.picker),
+            balancers=self.load_balancers,
+        )
+
+
+def _changes(servers: int, ticks: int) -> list[list[Step]]:
+    """Return every server's changes: each tick the next hundredth, by fours slower and faster in turn."""
+    each = max(1, round(servers * CHANGED_PART))
+    changes: list[list[Step]] = [[] for _ in range(servers)]
+    for tick in range(1, ticks):
+        for one in range(each):
+            number = ((tick - 1) * each + one) % servers
+            factor = FASTER if number // len(SPEEDS) % 2 else SLOWER
+            # In the middle of a tick: a window then holds both, as it does in life.
+            changes[number].append(Step(at_s=tick + 0.5, factor=factor))
+    return changes
+
+
+SIZES = (100, 300, 1000, 3000, 10_000)
+LOAD_BALANCERS = (1, 4, 16, 64, 256)
+QUICK_SIZES, QUICK_LOAD_BALANCERS = (100, 200, 500), (1, 16, 64)
+
+DEFAULT_PICKER, PLAIN_PICKER = "vnswrr2", "vnswrr"
+
+MOST_PLAIN = 1000
+"""The plain picker is there to show that shares follow the weights, which larger sizes only repeat."""
+
+LARGEST = 10_000
+LARGEST_LOAD_BALANCERS = (1, 16, 256)
+"""A run of the largest size takes minutes; the ends and the middle tell the curve."""
+
+
+def cells(sizes: tuple[int, ...], load_balancers: tuple[int, ...]) -> list[ScaleCell]:
+    """Return the points of the study, the largest first, so that no core waits for one of them at the end."""
+    return [
+        ScaleCell(servers=servers, load_balancers=balancers, picker=picker)
+        for servers in sorted(sizes, reverse=True)
+        for balancers in sorted(load_balancers, reverse=True)
+        for picker in (DEFAULT_PICKER, PLAIN_PICKER)
+        if (picker == DEFAULT_PICKER or servers <= MOST_PLAIN)
+        and (servers < LARGEST or balancers in LARGEST_LOAD_BALANCERS)
+    ]
+
+
+def work(cells: Sequence[ScaleCell], *, seeds: int, first_seed: int) -> list[tuple[ScaleCell, int]]:
+    """Return every cell with each of its seeds."""
+    return [(cell, seed) for cell in cells for seed in range(first_seed, first_seed + seeds_of(cell, seeds))]
+
+
+def seeds_of(cell: ScaleCell, most: int) -> int:
+    """Return how many seeds a point gets: above 1000 servers, which are a sample themselves, two thirds."""
+    return most if cell.servers <= MOST_PLAIN else min(most, max(2, round(most * 2 / 3)))
+
+
+UNITS: Mapping[str, str] = {
+    "published_error": "part of traffic",
+    "achieved_error": "part of requests",
+    "random_error": "part of requests",
+    "moved": "part of traffic a tick",
+    "rows_changed": "part of rows a tick",
+    "rows_changed_5": "part of rows a tick",
+    "mean_ms": "ms",
+    "p50_ms": "ms",
+    "p99_ms": "ms",
+    "p99_ratio": "to one load balancer",
+}
+
+
+def figures_of(case: Case, result: RunResult) -> Figures:
+    """Sum up a run; only what came after the warm-up counts.
+
+    published_error   part of the traffic that the published weights send to the wrong server (d against the
+                      true capacities at the moment of publishing)
+    achieved_error    part of the requests that went elsewhere than the published weights say
+    random_error      what independent random picks by the same weights would have missed
+    moved             part of the traffic that a table moves against the one before, a tick
+    rows_changed      part of a table's rows whose weight is not what it was a tick before
+    rows_changed_5    the same, counting only weights that changed by more than 5 %
+    """
+    ticks = result.ticks
+    after = ticks.t_s > case.warmup_s
+    weights = ticks.weights[after]
+    picks = ticks.picks[after].sum(axis=0)
+    # What is published at the end of a tick rules the next one, so the last table ruled no counted request.
+    ruling = np.flatnonzero(after) - 1
+    ruled = ticks.weights[ruling[ruling >= 0]].mean(axis=0)
+    return {
+        "published_error": misplaced(weights, shares(capacities(case, ticks.t_s[after]))),
+        "achieved_error": misplaced(shares(picks.astype(float))[None, :], ruled[None, :]),
+        "random_error": expected_of_random(ruled, int(picks.sum())),
+        "moved": moved(weights),
+        "rows_changed": _changed(weights, 0.0),
+        "rows_changed_5": _changed(weights, 0.05),
+        "mean_ms": float(np.mean(result.latency_ms)) if len(result.latency_ms) else float("nan"),
+        "p50_ms": percentile_ms(result, 50),
+        "p99_ms": percentile_ms(result, 99),
+    }
+
+
+def _changed(weights: Floats, by_more_than: float) -> float:
+    ratio = weights[1:] / weights[:-1]
+    # Shares are quotients of integers; a part in 10^9 is how they were rounded.
+    return float(np.mean(np.abs(ratio - 1.0) > max(by_more_than, 1e-9)))
+
+
+Points = Mapping[ScaleCell, Measures]
+
+
+def points(runs: Mapping[ScaleCell, Sequence[Figures]]) -> Points:
+    """Average the seeds of every cell, in ascending order of servers, load balancers and picker.
+
+    `p99_ratio` is against one load balancer with the same servers, picker and seed, where that was run.
+    """
+    found = averaged({cell: runs[cell] for cell in sorted(runs)})
+    for cell, measures in found.items():
+        alone = runs.get(replace(cell, load_balancers=1))
+        if alone is not None:
+            ratios = [own["p99_ms"] / one["p99_ms"] for own, one in zip(runs[cell], alone, strict=True)]
+            found[cell] = {**measures, "p99_ratio": interval(ratios)}
+    return found
+
+
+Place = tuple[int, int]
+"""Of a point on the grid: servers, load balancers."""
+
+
+def of_picker(points: Points, picker: str) -> dict[Place, Measures]:
+    """Return the measures of one picker's points by their place."""
+    return {
+        (cell.servers, cell.load_balancers): found for cell, found in points.items() if cell.picker == picker
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickCpu:
+    """Median CPU milliseconds of a controller's tick: of the law's step, and of everything."""
+
+    servers: int
+    load_balancers: int
+    law_ms: float
+    tick_ms: float

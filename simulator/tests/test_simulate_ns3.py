@@ -1,0 +1,195 @@
+"""The ns-3 study again: its averages and its order, the interface, and that a seed is a result."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import steelyard_simulator
+from steelyard_simulator.run import run
+from steelyard_simulator.studies.measures import Figures, Measures, averaged
+from steelyard_simulator.studies.ns3_study import (
+    BY_NAME,
+    COLUMNS,
+    PUBLISHED,
+    REQUESTS_PER_SERVER,
+    Ns3Cell,
+    distribution,
+    figures_of,
+    latencies,
+    objects,
+)
+
+SEEDS = range(1, 11)
+
+
+def command(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser()
+    steelyard_simulator.add_parser(parser.add_subparsers())
+    options = parser.parse_args(["simulate", "ns3", *arguments])
+    status: int = options.run(options)
+    return status
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, list[Figures]]:
+    cases = {name: Ns3Cell(algorithm=name).case() for name in BY_NAME}
+    return {name: [figures_of(case, run(case, seed)) for seed in SEEDS] for name, case in cases.items()}
+
+
+@pytest.fixture(scope="module")
+def rows(runs: dict[str, list[Figures]]) -> dict[str, Measures]:
+    return averaged(runs)
+
+
+@pytest.fixture(scope="module")
+def avg_ms(rows: dict[str, Measures]) -> dict[str, float]:
+    return {algorithm: row["avg_ms"].mean for algorithm, row in rows.items()}
+
+
+@pytest.mark.parametrize("algorithm", PUBLISHED)
+def test_averages_are_within_a_tenth_of_the_published(algorithm: str, avg_ms: dict[str, float]) -> None:
+    published = PUBLISHED[algorithm][COLUMNS.index("avg_ms")]
+    assert avg_ms[algorithm] == pytest.approx(published, rel=0.1)
+
+
+def test_the_order_is_the_published_one_as_far_as_chance_did_not_make_it(avg_ms: dict[str, float]) -> None:
+    # Those that do not look at the servers all give the slow one a tenth; who of them is first is chance.
+    blind = [avg_ms[name] for name in ("wrr", "random", "ringhash", "maglev")]
+    assert avg_ms["peakewma"] < 0.6 * avg_ms["lr"]
+    assert avg_ms["lr"] < min(blind)
+    assert avg_ms["wrr"] == pytest.approx(9.5)
+    assert blind == pytest.approx([9.5] * 4, abs=0.5)
+
+
+def test_percentiles_are_the_published_ones_where_they_are_not_a_matter_of_one_request(
+    rows: dict[str, Measures],
+) -> None:
+    for algorithm, published in PUBLISHED.items():
+        for name in ("min_ms", "p50_ms", "p75_ms", "p95_ms"):
+            wanted = published[COLUMNS.index(name)]
+            assert rows[algorithm][name].mean == pytest.approx(wanted, abs=1e-3), (algorithm, name)
+
+
+def test_ours_leave_the_slow_server_less_than_its_tenth(rows: dict[str, Measures]) -> None:
+    share = {algorithm: row["slow_share"].mean for algorithm, row in rows.items()}
+    assert share["steelyard-static-vnswrr"] == pytest.approx(0.1)
+    assert share["steelyard-steelyard-vnswrr"] < 0.08
+    assert share["steelyard-steelyard-vnswrr2"] < 0.05
+    assert share["steelyard-steelyard-peak_ewma"] < 0.005
+
+
+def test_every_request_is_answered_and_counted(runs: dict[str, list[Figures]]) -> None:
+    for own in runs.values():
+        for each in own:
+            assert sum(each[name] for name in REQUESTS_PER_SERVER) == 1000
+    result = run(Ns3Cell(algorithm="wrr", requests=7).case(), 1)
+    assert (result.arrived, result.served, result.in_flight) == (70, 70, 0)
+
+
+def test_json_is_a_list_of_objects_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["--json", "--seeds", "1", "--requests", "20", "--jobs", "1"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert [row["algorithm"] for row in found[:7]] == [
+        "wrr",
+        "lr",
+        "random",
+        "ringhash",
+        "maglev",
+        "peakewma",
+        "prequal",
+    ]
+    assert {row["algorithm"] for row in found[7:]} >= {
+        f"steelyard-{law}-{picker}"
+        for law, picker in (
+            ("steelyard", "vnswrr2"), ("steelyard", "vnswrr"), ("steelyard", "least_conn"),
+            ("steelyard", "peak_ewma"), ("static", "vnswrr"), ("paper", "vnswrr"), ("cswrr", "vnswrr"),
+        )
+    }  # fmt: skip
+    for row in found:
+        assert list(row) == ["algorithm", *COLUMNS, "requests_per_server"]
+        assert all(isinstance(row[name], float) for name in COLUMNS)
+        assert sum(row["requests_per_server"]) == 200
+    assert "events/s" in err
+
+
+def test_one_seed_has_no_interval_and_many_have(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["--seeds", "1", "--requests", "20", "--only", "random", "--jobs", "1"]) == 0
+    assert "±" not in capsys.readouterr().out
+    assert command(["--seeds", "3", "--requests", "20", "--only", "random", "--jobs", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("| `random` | 5.000 | ") and "±" in line for line in lines)
+    assert "| *published, one run* | *5.000* | *9.614* |" in "\n".join(lines)
+
+
+def test_the_same_seed_writes_the_same_bytes_whatever_the_number_of_processes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = []
+    for number, jobs in enumerate(("1", "3", "1")):
+        out = tmp_path / str(number)
+        arguments = ["--seeds", "2", "--requests", "20", "--only", "lr,steelyard-steelyard-vnswrr2"]
+        assert command([*arguments, "--jobs", jobs, "--out", str(out)]) == 0
+        written.append((out / "ns3.csv").read_bytes())
+        assert (out / "ns3.png").read_bytes().startswith(b"\x89PNG")
+        assert (out / "ns3.md").read_text().endswith("](ns3.png)\n")
+    capsys.readouterr()
+    assert written[0] == written[1] == written[2]
+    lines = written[0].decode().splitlines()
+    assert lines[0].startswith("algorithm,seed,min_ms,avg_ms,")
+    assert [line.split(",")[:2] for line in lines[1:]] == [
+        ["lr", "1"], ["lr", "2"], ["steelyard-steelyard-vnswrr2", "1"], ["steelyard-steelyard-vnswrr2", "2"],
+    ]  # fmt: skip
+
+
+def test_a_page_s_tables_are_written_between_its_marks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    (tmp_path / "plots").mkdir()
+    page.write_text("before\n<!-- simulate ns3: begin -->\nold\n<!-- simulate ns3: end -->\nafter\n")
+    arguments = ["--seeds", "1", "--requests", "10", "--only", "wrr", "--jobs", "1", "--page", str(page)]
+    assert command(arguments) == 0
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| `wrr` | 5.000 |" in text
+    page.write_text("no marks")
+    assert command(arguments) == 1
+    assert "the page has no <!-- simulate ns3: begin -->" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--seeds", "0"], "a whole number of seeds from 1 to"),
+        (["--only", "best"], "there is no 'best'; there are wrr,"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command(arguments)
+    assert says in capsys.readouterr().err
+
+
+def test_the_tables_show_means_intervals_and_the_slow_server_s_part() -> None:
+    latencies_ms = dict(zip(COLUMNS, (5, 0, 5, 5, 5, 5, 5, 50, 1), strict=True))
+    made: list[Figures] = [
+        {
+            **latencies_ms, "avg_ms": 8.0 + seed, **dict.fromkeys(REQUESTS_PER_SERVER, 10),
+            REQUESTS_PER_SERVER[-1]: 10 * seed, "slow_share": 10 * seed / (90 + 10 * seed),
+        }
+        for seed in (1, 3)
+    ]  # fmt: skip
+    rows = averaged({"lr": made})
+    # t(0.975, 1) = 12.706; s / sqrt(2) = 1.
+    assert rows["lr"]["avg_ms"].mean == 10.0
+    assert rows["lr"]["avg_ms"].half_width == pytest.approx(12.706, abs=1e-3)
+    assert "| `lr` | 5.000 | 10.000 ± 12.706 | 5.000 |" in latencies(rows)
+    assert "| 10.0 | 20.0 | 17.50 ± 95.30 |" in distribution(rows)
+    assert objects(rows)[0]["avg_ms"] == 10.0

@@ -1,0 +1,142 @@
+"""What an upstream of any size says: its messages as the real codecs write them, and their bytes."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from steelyard_protocol import sample_reader, traffic_report, weight_table, wire
+from steelyard_protocol.sample_record import SampleRecord
+from steelyard_protocol.traffic_report import TrafficReport
+from steelyard_simulator.studies import scale_messages as messages
+from steelyard_simulator.studies.scale_messages import FETCH_INTERVAL_S, most_load_balancers, volume
+
+OPENRESTY = Path(__file__).parents[2] / "openresty"
+LUA_PATH = f"{OPENRESTY}/steelyard/lib/?.lua;{OPENRESTY}/lua-resty-vnswrr/lib/?.lua"
+
+# Encodes the document on standard input with nginx's own encoder.
+ENCODE = """
+local json = require "steelyard.core.json"
+local null = require("cjson").null
+local document = require("cjson.safe").decode(io.read("*a"))
+document.figures, document.read_version = {}, document.v
+for i = 1, #document.ids do
+    local latency_ms = document.latency_ms[i]
+    document.figures[i] = {
+        completed = document.completed[i], failed = document.failed[i], in_flight = document.in_flight[i],
+        latency_ms = latency_ms == null and json.null or latency_ms,
+    }
+end
+io.write(require("steelyard.core.traffic_report").encode(document))
+"""
+
+
+def report(servers: int) -> bytes:
+    done = [row % 3 for row in range(servers)]
+    return messages.report("edge-1", messages.names(servers), 4217, done, [1] * servers, 4.0)
+
+
+def test_sample_is_one_that_the_controller_reads() -> None:
+    sample = sample_reader.decode(messages.sample("server-0042", 7, 0.51234))
+    assert isinstance(sample, SampleRecord)
+    assert sample.peer == "server-0042"
+    assert sample.utilization[0] == 0.5123
+
+
+def test_report_is_one_that_the_controller_reads() -> None:
+    found = traffic_report.decode(report(250))
+    assert isinstance(found, TrafficReport)
+    assert found.ids == list(messages.names(250))
+    assert found.completed[1] == 1
+    assert found.latency_ms[0] is None
+
+
+@pytest.mark.integration
+def test_report_has_the_size_of_the_one_that_nginx_writes() -> None:
+    luajit = shutil.which("luajit")
+    assert luajit is not None, "luajit is not installed: run `make setup-tests`"
+    text = report(250)
+    written = subprocess.run(
+        [luajit, "-e", f"package.path = '{LUA_PATH};' .. package.path\n{ENCODE}"],
+        input=text, capture_output=True, check=True, timeout=20,
+    ).stdout  # fmt: skip
+    assert json.loads(written) == json.loads(text)
+    assert len(written) == len(text)
+
+
+def test_names_of_a_fleet_have_one_length_and_are_in_order() -> None:
+    names = messages.names(1000)
+    assert {len(name) for name in names} == {len("server-0001")}
+    assert list(names) == sorted(names)
+
+
+def test_table_holds_the_weights_it_was_given() -> None:
+    made = messages.table(np.array([10.0, 20.0, 30.0]), np.array([20.0, 20.0, 20.0]))
+    decoded = weight_table.decode(weight_table.encode(made))
+    assert decoded == made
+    assert [peer.weight for peer in made.peers] == [10, 20, 30]
+
+
+def test_the_most_servers_fit_and_one_more_does_not() -> None:
+    most = messages.most_servers_in_a_table()
+    weight_table.encode(messages.uneven_table(most))
+    with pytest.raises(weight_table.TableTooLarge):
+        weight_table.encode(messages.uneven_table(most + 1))
+
+
+def test_what_grows_with_load_balancers_and_what_does_not() -> None:
+    one, many = volume(5000, 1, 50_000.0), volume(5000, 8, 400_000.0)
+    assert many.samples_in == one.samples_in
+    assert many.table_in == one.table_in
+    assert many.reports_in == pytest.approx(8 * one.reports_in, rel=0.01)
+    assert many.table_out - one.table_out == pytest.approx(7 * one.head_bytes / FETCH_INTERVAL_S, rel=0.01)
+
+
+def test_most_load_balancers_is_where_the_link_is_full() -> None:
+    limit = 2e6
+    most = most_load_balancers(200, 10.0, limit)
+    assert volume(200, most, 2000.0).out_of <= limit < volume(200, most + 1, 2000.0).out_of
+
+
+def test_a_link_that_not_even_the_samples_fit_bears_no_load_balancer() -> None:
+    assert most_load_balancers(1000, 10.0, 1000.0) == 0
+
+
+@pytest.mark.integration
+def test_memcached_answers_with_as_many_bytes() -> None:
+    memcached = shutil.which("memcached")
+    assert memcached is not None, "memcached is not installed: run `make setup-tests`"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    nobody = ["-u", "nobody"] if os.getuid() == 0 else []
+    daemon = subprocess.Popen([memcached, "-U", "0", "-l", "127.0.0.1", "-p", str(port), *nobody])
+    try:
+        with _connected(port) as client:
+            key = wire.head_key(messages.UPSTREAM).encode()
+            value = weight_table.encode_head(messages.uneven_table(1000))
+            client.sendall(b"set %s 0 10 %d\r\n%s\r\n" % (key, len(value), value))
+            assert client.recv(100) == b"STORED\r\n"
+            client.sendall(b"get %s\r\n" % key)
+            answer = b""
+            while not answer.endswith(b"END\r\n"):
+                answer += client.recv(65536)
+    finally:
+        daemon.terminate()
+        daemon.wait(10)
+    one, two = volume(1000, 1, 1000.0), volume(1000, 2, 1000.0)
+    assert two.table_out - one.table_out == len(answer) / FETCH_INTERVAL_S
+
+
+def _connected(port: int) -> socket.socket:
+    for _ in range(100):
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=5)
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    raise AssertionError("memcached does not listen after 5 s")

@@ -1,0 +1,197 @@
+"""The scale study: its grid, the figures of a run, and a run of it from end to end."""
+
+import argparse
+import csv
+import io
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+from steelyard_simulator import add_parser
+from steelyard_simulator.model import RunResult, Ticks
+from steelyard_simulator.studies import scale_cpu as controller_cpu
+from steelyard_simulator.studies import scale_report as report
+from steelyard_simulator.studies.measures import Figures, capacities
+from steelyard_simulator.studies.scale_grid import (
+    LOAD,
+    LOAD_BALANCERS,
+    REQUESTS_PER_SERVER_S,
+    SIZES,
+    ScaleCell,
+    TickCpu,
+    cells,
+    figures_of,
+    points,
+    seeds_of,
+    work,
+)
+from steelyard_simulator.studies.study import simulated
+
+
+def cell(servers: int = 8, load_balancers: int = 2, picker: str = "vnswrr2") -> ScaleCell:
+    return ScaleCell(servers=servers, load_balancers=load_balancers, picker=picker)
+
+
+def test_load_is_three_quarters_of_what_the_servers_can_do_at_first_and_nearly_at_last() -> None:
+    case = cell(servers=1000).case()
+    first, last = capacities(case, np.array([0.0, case.duration_s])).sum(axis=1)
+    assert pytest.approx(LOAD * first) == 1000 * REQUESTS_PER_SERVER_S
+    assert last == pytest.approx(first, rel=0.01)
+
+
+def test_every_tick_a_hundredth_of_the_servers_changes() -> None:
+    case = cell(servers=1000).case()
+    speeds = capacities(case, np.arange(1.0, case.duration_s))
+    changed = (np.diff(speeds, axis=0) != 0).sum(axis=1)
+    assert changed.tolist() == [10] * len(changed)
+
+
+def test_grid_has_every_size_and_number_and_the_largest_first() -> None:
+    grid = cells(SIZES, LOAD_BALANCERS)
+    assert {each.servers for each in grid} == set(SIZES)
+    assert {each.load_balancers for each in grid} == set(LOAD_BALANCERS)
+    assert grid[0].servers == max(SIZES)
+    assert len(set(grid)) == len(grid)
+
+
+def test_large_points_get_fewer_seeds_and_never_one_where_more_are_asked() -> None:
+    assert [seeds_of(cell(servers=k), 3) for k in (100, 1000, 3000, 10_000)] == [3, 3, 2, 2]
+    assert seeds_of(cell(servers=10_000), 1) == 1
+
+
+def result_of(weights: list[list[float]], picks: list[list[int]], latency_ms: list[float]) -> RunResult:
+    case = cell(servers=2).case()
+    ticks = len(weights)
+    return RunResult(
+        sent_s=np.zeros(len(latency_ms)), latency_ms=np.array(latency_ms),
+        server=np.zeros(len(latency_ms), dtype=np.int64), arrived=0, served=0, failed=0, in_flight=0,
+        requests_per_server=np.zeros(2, dtype=np.int64), events=0, cpu_s=0.0,
+        ticks=Ticks(
+            t_s=case.warmup_s + np.arange(ticks, dtype=np.float64),
+            weights=np.array(weights), picks=np.array(picks),
+            utilization=np.full((ticks, 2), np.nan),
+        ),
+    )  # fmt: skip
+
+
+def test_figures_are_of_what_came_after_the_warm_up() -> None:
+    case = cell(servers=2).case()
+    at_s = case.warmup_s + np.arange(3, dtype=np.float64)
+    right = capacities(case, at_s)
+    right /= right.sum(axis=1, keepdims=True)
+    found = figures_of(
+        case, result_of(right.tolist(), [[900, 0], [30, 70], [30, 70]], [10.0] * 99 + [1000.0])
+    )
+    assert found["published_error"] == pytest.approx(0.0, abs=1e-12)
+    assert found["mean_ms"] == pytest.approx(19.9)
+    assert found["p50_ms"] == 10.0
+    # The tables of the first two ticks ruled the requests of the last two, 30 : 70.
+    ruled = right[:2].mean(axis=0)
+    assert found["achieved_error"] == pytest.approx(abs(0.3 - ruled[0]))
+
+
+def test_rows_that_change_are_counted_by_share() -> None:
+    table = [[0.25, 0.75], [0.25, 0.75], [0.25, 0.75], [0.26, 0.74]]
+    found = figures_of(cell(servers=2).case(), result_of(table, [[1, 3]] * 4, [1.0]))
+    assert found["rows_changed"] == pytest.approx(0.5)
+    assert found["rows_changed_5"] == 0.0
+
+
+def figures(p99_ms: float) -> Figures:
+    return {
+        "published_error": 0.01, "achieved_error": 0.02, "random_error": 0.03, "moved": 0.001,
+        "rows_changed": 0.5, "rows_changed_5": 0.25, "mean_ms": 1.0, "p50_ms": 1.0, "p99_ms": p99_ms,
+    }  # fmt: skip
+
+
+def test_p99_is_compared_seed_by_seed() -> None:
+    alone, many = cell(load_balancers=1), cell(load_balancers=4)
+    found = points({many: [figures(20), figures(40)], alone: [figures(10), figures(20)]})
+    assert list(found) == [alone, many]
+    assert found[many]["p99_ratio"].mean == 2.0
+    assert found[many]["p99_ratio"].half_width == 0.0
+
+
+def test_costs_of_a_tick_are_found_again() -> None:
+    cpu = [
+        TickCpu(servers=k, load_balancers=n, law_ms=1.0, tick_ms=0.05 * k + 0.008 * k * n)
+        for k in (300, 1000)
+        for n in (1, 16)
+    ]
+    costs = report.tick_costs(cpu)
+    assert costs is not None
+    assert costs == pytest.approx((50.0, 8.0))
+    assert report.tick_costs(cpu[:1]) is None
+    assert "a tick of 1 s is over with 119 load balancers" in report.limits({}, [(1000, 1)], cpu)
+
+
+def test_only_points_that_are_worth_the_wait_are_measured() -> None:
+    assert controller_cpu.affordable((100, 10_000), (1, 256)) == [(100, 1), (100, 256), (10_000, 1)]
+
+
+def test_the_controllers_cycle_is_what_is_measured() -> None:
+    found = controller_cpu.measure(20, 2, ticks=1)
+    assert 0 < found.law_ms < found.tick_ms
+
+
+def test_the_same_seeds_give_the_same_csv_however_many_processes() -> None:
+    grid = cells((12,), (1, 3))
+    texts = []
+    for jobs in (1, 2):
+        log = io.StringIO()
+        scale = work(grid, seeds=2, first_seed=1)
+        runs = simulated(scale, figures_of, jobs=jobs, title="scale", stream=log)
+        texts.append(report.scale_csv(points(runs), [(12, 1)]))
+        assert int(log.getvalue().split(" events in ")[0].replace(",", "")) > 0
+    assert texts[0] == texts[1]
+    other = work(grid, seeds=2, first_seed=2)
+    runs = simulated(other, figures_of, jobs=1, title="scale", stream=io.StringIO())
+    assert report.scale_csv(points(runs), [(12, 1)]) != texts[0]
+
+
+def test_the_command_writes_tables_plot_and_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    (tmp_path / "plots").mkdir()
+    page.write_text(
+        "before\n<!-- simulate scale: begin -->\nof last time\n<!-- simulate scale: end -->\nafter\n"
+    )
+    words = ["simulate", "scale", "--servers", "8,16", "--load-balancers", "1,2", "--seeds", "2"]
+    assert _run([*words, "--jobs", "1", "--out", str(tmp_path), "--page", str(page)]) == 0
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "of last time" not in text
+    assert "`steelyard-loadtest simulate scale --servers 8,16 --load-balancers 1,2 --seeds 2`" in text
+    rows = list(csv.DictReader((tmp_path / "scale.csv").read_text().splitlines()))
+    assert {row["seeds"] for row in rows} == {"2", ""}
+    (p99,) = (
+        row for row in rows if _is(row, servers="16", load_balancers="2", picker="vnswrr2", measure="p99_ms")
+    )
+    assert not math.isnan(float(p99["ci95_half_width"]))
+    for file in (tmp_path / "scale.png", tmp_path / "plots" / "scale.png"):
+        assert matplotlib.image.imread(file).std() > 0.01
+
+
+def test_a_page_without_marks_is_refused_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("no marks")
+    assert _run(["simulate", "scale", "--page", str(page), "--out", str(tmp_path / "out")]) == 1
+    assert "<!-- simulate scale: begin -->" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def _is(row: Mapping[str, str], **wanted: str) -> bool:
+    return all(row[name] == value for name, value in wanted.items())
+
+
+def _run(words: list[str]) -> int:
+    parser = argparse.ArgumentParser()
+    add_parser(parser.add_subparsers(required=True))
+    options = parser.parse_args(words)
+    status: int = options.run(options)
+    return status

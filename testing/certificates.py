@@ -1,0 +1,30 @@
+"""Certificates for tests of TLS: an authority of the test's own, and what it signs."""
+
+import ssl
+import subprocess
+from pathlib import Path
+
+
+def _make(folder: Path, name: str, *more: str) -> Path:
+    """Make a key of elliptic curves (fast) and its certificate, both in one file."""
+    path = folder / f"{name}.pem"
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"]
+    command = ["openssl", "req", "-x509", *curve, *subject, "-days", "2", "-keyout", "-", "-out", "-", *more]
+    path.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
+    return path
+
+
+class Authority:
+    """Signs certificates of servers; `path` is its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.path = _make(folder, "authority")
+
+    def server(self, name: str, *, signed: bool = True) -> ssl.SSLContext:
+        """Return what a server needs to be known by this name; not signed: by its own word alone."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        signed_by = ["-CA", str(self.path), "-CAkey", str(self.path)] if signed else []
+        context.load_cert_chain(_make(self._folder, name, *signed_by))
+        return context

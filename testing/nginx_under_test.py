@@ -1,0 +1,80 @@
+"""Which nginx the tests run: the one on PATH, or what STEELYARD_NGINX names.
+
+That is a binary called nginx, or the prefix of an OpenResty or an nginx. It becomes the first on PATH, where
+the tests, and all that they start, look.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from steelyard_loadtest.machine.find_programs import modules
+from steelyard_loadtest.machine.programs import LUA
+
+VARIABLE = "STEELYARD_NGINX"
+
+OPENRESTY = Path(__file__).parents[1] / "openresty"
+LUA_PATH = f"{OPENRESTY}/steelyard/lib/?.lua;{OPENRESTY}/lua-resty-vnswrr/lib/?.lua"
+
+# What the module needs of an nginx is all required here: ngx_lua, lua-resty-core, cjson, a Memcached client.
+# `nginx -t` runs no Lua: it starts, and ends itself.
+TRIAL = f"""
+daemon off; master_process off; error_log stderr;
+events {{}}
+http {{
+  access_log off;
+  lua_package_path "{LUA_PATH};;";
+  init_by_lua_block {{ require "steelyard"; require "cjson.safe" }}
+  init_worker_by_lua_block {{ os.exit(0) }}
+}}
+"""
+
+
+def put_on_path(named: str) -> None:
+    """Make the nginx that is named the first on PATH. Raises ValueError when Steelyard does not run on it."""
+    binary = _binary(Path(named))
+    folder = str(binary.parent)
+    if os.environ["PATH"].split(os.pathsep)[0] != folder:
+        os.environ["PATH"] = os.pathsep.join([folder, os.environ["PATH"]])
+    lines = load_modules()
+    with tempfile.TemporaryDirectory() as home:
+        config = Path(home) / "nginx.conf"
+        config.write_text(f"{lines} pid {home}/nginx.pid; {TRIAL}")
+        command = [str(binary), "-e", "stderr", "-p", home, "-c", str(config)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ValueError(f"{VARIABLE}: Steelyard does not run on {binary}:\n{done.stderr.strip()}")
+
+
+def _binary(named: Path) -> Path:
+    tried = [named] if not named.is_dir() else [named / "nginx/sbin/nginx", named / "sbin/nginx"]
+    for path in tried:
+        found = path.resolve()  # OpenResty's bin/openresty is a link to its nginx
+        if found.is_file() and os.access(found, os.X_OK):
+            if found.name != "nginx":
+                raise ValueError(f"{VARIABLE}: {found} is not called nginx, so nobody would find it on PATH")
+            return found
+    places = " or ".join(map(str, tried))
+    raise ValueError(
+        f"{VARIABLE} is {named}, and there is no program at {places}; "
+        "name an nginx, or the prefix of an OpenResty"
+    )
+
+
+def load_modules() -> str:
+    """Return the load_module lines that the nginx on PATH needs for Lua: none where it is built in."""
+    nginx = shutil.which("nginx")
+    found = modules(nginx, LUA) if nginx else None
+    if found is None:
+        raise ValueError(
+            f"{nginx or 'nginx'} has no Lua: run `make setup-tests`, or name another in {VARIABLE}"
+        )
+    return " ".join(f"load_module {file};" for file in found)
+
+
+def for_this_nginx(example: str) -> str:
+    """Return an nginx.conf made for Debian's, without its load_module lines where Lua is built in."""
+    return example if load_modules() else re.sub(r"(?m)^load_module .*", "", example)

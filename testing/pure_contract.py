@@ -1,0 +1,75 @@
+"""import-linter's rule for pure code: a module whose docstring says "Pure" knows no I/O.
+
+It imports none of `io_modules` itself, and none of our modules that import one of `clients`: what talks to
+the outside (a socket, a child process) is passed in.
+"""
+
+import ast
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from importlinter import Contract, ContractCheck, fields, output
+
+# "Pure but for ..." names what it has besides, and is not held to the rule.
+SAYS_SO = re.compile(r"\bPure\b(?! but for)")
+
+# Of modules with I/O, what has none: a generator's type, the parsing of URLs, the names of statuses.
+HARMLESS = {("random", "Random"), ("urllib.parse", None), ("http", "HTTPStatus")}
+
+
+class PureContract(Contract):
+    """`io_modules`: what pure code never imports; `clients`: those of them that make a module of ours I/O."""
+
+    # Fields when the class is made, sets of names in an instance.
+    io_modules: Any = fields.SetField(subfield=fields.StringField())
+    clients: Any = fields.SetField(subfield=fields.StringField())
+
+    def check(self, graph: Any, verbose: bool) -> ContractCheck:  # noqa: ANN401, ARG002 (grimp has no types)
+        """Return whether every module that says so is pure, and which imports break it."""
+        roots: list[str] = self.session_options["root_packages"]
+        ours = {name for name in graph.modules if name.split(".")[0] in roots}
+        imported = {name: graph.find_modules_directly_imported_by(name) for name in ours}
+        outside = {name for name in ours if imported[name] & set(self.clients)}
+        forbidden = set(self.io_modules) | set(self.clients) | outside
+        broken = []
+        for name in sorted(ours):
+            tree = _tree(name)
+            if SAYS_SO.search(ast.get_docstring(tree) or ""):
+                found = (imported[name] & forbidden) - _harmless(tree)
+                broken += [(name, other) for other in sorted(found)]
+        return ContractCheck(kept=not broken, metadata={"broken": broken})
+
+    def render_broken_contract(self, check: ContractCheck) -> None:
+        """Print each import that a pure module must not have."""
+        for name, other in check.metadata["broken"]:
+            output.print_error(f"{name} says that it is pure, and imports {other}")
+
+
+def _tree(module: str) -> ast.Module:
+    root, _, rest = module.partition(".")
+    spec = find_spec(root)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(module)
+    path = Path(spec.submodule_search_locations[0]) / rest.replace(".", "/")
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _harmless(tree: ast.Module) -> set[str]:
+    """Return the modules of which only what is harmless is imported."""
+    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    plain = {
+        name.name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for name in node.names
+    }
+    harmful = plain | {
+        str(node.module).split(".")[0]
+        for node in froms
+        for name in node.names
+        if not {(node.module, name.name), (node.module, None)} & HARMLESS
+    }
+    return {str(node.module).split(".")[0] for node in froms} - harmful
