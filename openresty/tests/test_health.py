@@ -327,9 +327,9 @@ def server_that(behaves: Behaviour, tls: ssl.SSLContext | None = None) -> Iterat
 
     def answer(plain: socket.socket) -> None:
         with plain, contextlib.suppress(OSError):
-            taken.append(plain.dup())
             connection = tls.wrap_socket(plain, server_side=True) if tls else plain
             with connection:
+                taken.append(connection)
                 behaves(connection, connection.recv(65536))
 
     def serve() -> None:
@@ -347,7 +347,7 @@ def server_that(behaves: Behaviour, tls: ssl.SSLContext | None = None) -> Iterat
         listener.close()
         thread.join()
         for connection in taken:  # who sends nothing would go on for ever
-            with connection, contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
 
