@@ -191,6 +191,25 @@ def test_it_shows_every_server_with_its_share_and_the_reason(start: Start, look:
     expect(page.locator("#refused")).to_contain_text("None")
 
 
+def test_six_indicators_and_one_that_is_not_declared(start: Start, look: Look) -> None:
+    six = {"cpu": {}, "net": {}, "io": {}, "mem": {}, "workers": {}, "kv_cache_usage": {"knee": 0.5}}
+    site = start({"web": {"indicators": six, "peers": _peers()}})
+    site.world.application = True
+    page = look(site)
+    busy = _row(page, "server-1").locator("td.c-busy")
+    expect(busy.locator(".meter small")).to_have_text([*(each.replace("_", " ") for each in six), "queue"])
+    expect(busy).to_have_attribute(
+        "title", re.compile(r"workers [\d.]+ %, .* above 50 %\), queue .* \(not declared: moves nothing\)$")
+    )
+    workers = page.get_by_role("button", name="Workers")
+    workers.click()
+    expect(workers).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#law")).to_contain_text("Reported and not declared, so without effect: queue")
+    page.get_by_role("link", name="server-5").click()
+    expect(page.locator("#panel .line", has_text="kv cache usage")).to_contain_text("not measured")
+    expect(page.locator("#panel .line", has_text="workers")).to_contain_text(re.compile(r"\d %$"))
+
+
 def test_a_value_changes_without_a_reload(start: Start, look: Look) -> None:
     site = start()
     page = look(site)

@@ -101,7 +101,8 @@ def _reason(found: object) -> str | None:
 
 
 def _check_sample(found: SampleRecord) -> None:
-    measured = [value for value in (*found.utilization, *found.capacity) if value is not None]
+    further = [value for _, value in found.further]
+    measured = [value for value in (*found.utilization, *found.capacity, *further) if value is not None]
     require(all(isfinite(value) and value >= 0 for value in measured), "a figure is negative or not finite")
 
 
