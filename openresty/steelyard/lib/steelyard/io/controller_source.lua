@@ -56,7 +56,7 @@ local function ask_controller(server, upstream, served, token)
     local answer, err = http_client.get({
         host = server.host, port = server.port,
         path = server.path_prefix .. "/v1/upstreams/" .. upstream .. "/weights",
-        timeout_ms = TIMEOUT_MS, max_bytes = wire.MAX_BYTES,
+        timeout_ms = TIMEOUT_MS, max_bytes = wire.MAX_TABLE_BYTES,
         headers = {
             ["If-None-Match"] = served and string.format('"%.0f.%.0f"', served.term, served.generation),
             ["Authorization"] = token and "Bearer " .. token,

@@ -98,7 +98,9 @@ local function from_memcached(options, store, breathe)
     walk.for_each(changed.names, breathe, function(upstream)
         local value = changed.tables[upstream]
         if value then
-            local source = { name = "memcached " .. changed.server, outcome = "" }
+            local source = { name = "memcached " .. changed.server, outcome = "", read = function(keys)
+                return memcached_client.get_all(options.memcached, keys, breathe)
+            end }
             fetched_tables.accept(options, store, upstream, value, source, breathe)
         elseif store:outcome_changed(upstream, "absent") then
             ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": no weight table in Memcached")

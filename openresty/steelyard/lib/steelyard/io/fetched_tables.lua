@@ -12,11 +12,15 @@ local _M = {}
 -- @param what    `weight table`, or the head of one
 -- @param remedy  what is done when it is refused
 local function note(store, upstream, source, refused, what, remedy)
-    if refused then
+    local absent = refused and refused.reason == "absent"
+    if refused and not absent then
         store:count_refused(upstream, refused.reason, refused.detail)
     end
     if store:outcome_changed(upstream .. source.outcome, refused and refused.reason or "ok") then
-        if refused then
+        if absent then
+            ngx.log(ngx.WARN, "steelyard: upstream ", upstream, ": the ", what, " of ", source.name, " is not whole: ",
+                    refused.detail, "; ", remedy, ", and they are asked for again")
+        elseif refused then
             ngx.log(ngx.WARN, "steelyard: upstream ", upstream, ": the ", what, " of ", source.name, " is refused (",
                     refused.reason, "): ", refused.detail, "; ", remedy)
         else
