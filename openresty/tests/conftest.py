@@ -30,7 +30,7 @@ from testing.nginx_under_test import load_modules
 
 OPENRESTY, LUA_PATH = nginx_under_test.OPENRESTY, nginx_under_test.LUA_PATH
 PIECE_S = 0.1  # between two bytes of a slow body
-PATIENCE_S = 60.0  # for a loaded machine; nothing waits that long when all is well
+PATIENCE_S = 6.0  # for a loaded machine; nothing waits that long when all is well
 NEVER_IN_A_LOG = ("[emerg]", "[alert]", "ngx.sleep(0)", "stack traceback", "attempt to", "runtime error")
 # What nginx says of a worker that a test killed; the second, where it held the lock of a shared dict.
 OF_A_KILLED_WORKER = ("exited on signal 9", "was locked by")
@@ -190,11 +190,11 @@ class Backend:
 
 
 class Memcached:
-    """A memcached, with values of up to 4 MB; `get` and `set` speak its text protocol."""
+    """A memcached, with values of up to 16 MB; `get` and `set` speak its text protocol."""
 
     def __init__(self) -> None:
         self.port = free_port()
-        command = ["memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-I", "4m"]
+        command = ["memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-I", "16m"]
         self._process = subprocess.Popen([*command, *(["-u", "nobody"] if os.geteuid() == 0 else [])])
         wait_until(lambda: listens(self.port), "memcached listens")
 

@@ -5,14 +5,13 @@ more live long enough for a load balancer that has just read the manifest before
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard_protocol import derived_keys, signature, table_chunks, wire
 from steelyard_protocol.memcached_client import Unavailable
 from steelyard_protocol.memcached_pool import MemcachedPool
-from steelyard_protocol.table_chunks import CHUNK_BYTES, Manifest
+from steelyard_protocol.table_chunks import Manifest
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
 
@@ -34,15 +33,22 @@ class _Chunks:
 
 
 class ChunkedTables:
-    """The chunks of the tables that this controller publishes; `chunk_bytes` is less in tests."""
+    """The chunks of the tables that this controller publishes; `clock` is monotonic."""
 
     def __init__(
-        self, pipeline: MemcachedPool, *, keys: Keyring, ttl_s: int, chunk_bytes: int = CHUNK_BYTES
+        self,
+        pipeline: MemcachedPool,
+        *,
+        keys: Keyring,
+        ttl_s: int,
+        chunk_bytes: int,
+        clock: Callable[[], float],
     ) -> None:
         self._pipeline = pipeline
         self._keys = keys
         self._ttl_s = ttl_s
         self._chunk_bytes = chunk_bytes
+        self._clock = clock
         self._made: dict[str, _Chunks] = {}
 
     async def put(
@@ -52,7 +58,7 @@ class ChunkedTables:
 
         Raises `Unavailable` where no server answers, `Forbidden`.
         """
-        made, now_s = self._made.get(table.upstream), time.monotonic()
+        made, now_s = self._made.get(table.upstream), self._clock()
         if made is None or made.digest != table.digest:
             values = await asyncio.to_thread(self._values, table)
             made = _Chunks(digest=table.digest, values=values, written_s=now_s)

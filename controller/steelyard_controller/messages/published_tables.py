@@ -59,7 +59,7 @@ class PublishedTables:
     """The published tables as this controller last read and wrote them.
 
     With a shared key only signed tables are accepted; `refused` is called for each one that is not. A table
-    of more than `item_bytes` goes in chunks.
+    of more than `item_bytes` goes in chunks; `clock` is monotonic.
     """
 
     def __init__(
@@ -70,12 +70,16 @@ class PublishedTables:
         refused: Callable[[str, Refused], None],
         item_bytes: int = ITEM_BYTES,
         chunk_bytes: int = CHUNK_BYTES,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pipeline = pipeline
         self._keys = keys
         self._refused = refused
         self._item_bytes = item_bytes
-        self._chunks = ChunkedTables(pipeline, keys=keys, ttl_s=TABLE_TTL_S, chunk_bytes=chunk_bytes)
+        self._clock = clock
+        self._chunks = ChunkedTables(
+            pipeline, keys=keys, ttl_s=TABLE_TTL_S, chunk_bytes=chunk_bytes, clock=clock
+        )
         self._checked: dict[tuple[str, str], _Checked] = {}
         self._complained_s: dict[tuple[str, str], float] = {}
 
@@ -193,7 +197,7 @@ class PublishedTables:
         return None
 
     def _complain(self, upstream: str, refused: Refused) -> None:
-        at, now_s = (upstream, refused.reason), time.monotonic()
+        at, now_s = (upstream, refused.reason), self._clock()
         if now_s - self._complained_s.get(at, -math.inf) < COMPLAIN_EVERY_S:
             return
         self._complained_s[at] = now_s

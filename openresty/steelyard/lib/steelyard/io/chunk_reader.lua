@@ -33,7 +33,7 @@ function _M.read(options, upstream, names, read, breathe)
     if missing > 0 then
         return nil, {
             reason = "absent",
-            detail = string.format("%d of its %d chunks are not there%s", missing, #keys, err and ": " .. err or ""),
+            detail = string.format("%d of its %d chunks are not there%s", missing, #keys, found and "" or ": " .. err),
         }
     end
     for i = 1, #keys do
