@@ -26,7 +26,9 @@ local opened = {}
 
 
 local function decode_table(store, upstream, text, breathe)
-    return weight_table.decode(text, { breathe = breathe, previous = store:table(upstream, breathe) })
+    local decoded, refused = weight_table.decode(text, { breathe = breathe, previous = store:table(upstream, breathe) })
+    breathe()
+    return decoded, refused
 end
 
 
