@@ -3,19 +3,22 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pymemcache.client.base import Client
+from steelyard_controller.messages import chunked_tables
 from steelyard_controller.messages.keyring import Keyring
-from steelyard_controller.messages.published_tables import TRIES, PublishedTables
-from steelyard_protocol import signature, weight_table, wire
+from steelyard_controller.messages.published_tables import TABLE_TTL_S, TRIES, PublishedTables
+from steelyard_protocol import signature, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Unavailable
-from steelyard_protocol.memcached_pool import MemcachedPool
+from steelyard_protocol.memcached_pool import Forbidden, MemcachedPool
+from steelyard_protocol.table_chunks import Manifest
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 from steelyard_protocol.wire import Refused
 
-from conftest import Daemon
+from conftest import PATIENCE_S, Daemon
 
 pytestmark = pytest.mark.integration
 
@@ -55,6 +58,10 @@ class Meddled(MemcachedPool):
     def held(self, at: str = AT) -> bytes | None:
         value: bytes | None = self._other.get(at)
         return value
+
+    def ttl_s(self, at: str) -> int:
+        """Return how many seconds a value has left."""
+        return int(self._other.raw_command(f"mg {at} t", end_tokens=b"\r\n").split(b"t")[1])
 
     def close(self) -> None:
         self._other.close()
@@ -152,3 +159,115 @@ def test_false_tables_are_counted_one_by_one_and_logged_once(
     assert [upstream for upstream, _ in refused] == ["web"] * 5 * TRIES
     assert len([line for line in caplog.messages if "its order is not taken up" in line]) == 1
     pipeline.close()
+
+
+ITEM_BYTES, CHUNK_BYTES = 200, 160
+"""So that three servers make two chunks."""
+
+
+def larger(*ids: str, generation: int = 7) -> WeightTable:
+    rows = [TablePeer(id=i, address=f"10.0.0.1:{ord(i)}", weight=7, baseline=1, state="up") for i in ids]
+    made = table(term=5, generation=generation)
+    return weight_table.with_digest(replace(made, peers=tuple(rows)))
+
+
+def chunk_keys(pipeline: Meddled) -> list[str]:
+    manifest = table_chunks.decode(held_text(pipeline))
+    assert isinstance(manifest, Manifest)
+    return [wire.chunk_key("web", name) for name in manifest.chunks]
+
+
+def held_text(pipeline: Meddled) -> bytes:
+    text = signature.open_value(KEY, pipeline.held() or b"")
+    assert isinstance(text, bytes)
+    return text
+
+
+@pytest.fixture
+def now() -> dict[str, float]:
+    """The time by the monotonic clock, in `s`."""
+    return {"s": 1000.0}
+
+
+@pytest.fixture
+def chunked(memcached: Daemon, now: dict[str, float]) -> Iterator[tuple[PublishedTables, Meddled]]:
+    pipeline = Meddled(memcached.address, lambda _: b"", times=0)
+    published = PublishedTables(
+        pipeline, keys=Keyring(shared=KEY), refused=_refuse_nothing, item_bytes=ITEM_BYTES,
+        chunk_bytes=CHUNK_BYTES, clock=lambda: now["s"],
+    )  # fmt: skip
+    yield published, pipeline
+    pipeline.close()
+
+
+def _refuse_nothing(upstream: str, refused: Refused) -> None:
+    pytest.fail(f"{upstream}: {refused}")
+
+
+def latest(pipeline: Meddled) -> WeightTable:
+    """Return what a controller reads that begins to lead."""
+    other = PublishedTables(pipeline, keys=Keyring(shared=KEY), refused=_refuse_nothing)
+    return asyncio.run(other.latest(["web"]))["web"]
+
+
+def test_a_table_that_an_item_does_not_hold_is_in_chunks_and_is_found_by_the_next_leader(
+    chunked: tuple[PublishedTables, Meddled],
+) -> None:
+    published, pipeline = chunked
+    mine = larger("a", "b", "c")
+    asyncio.run(publish(published, mine))
+    assert len(chunk_keys(pipeline)) == 2
+    assert latest(pipeline) == mine
+    assert pipeline.held(wire.head_key("web")) == signature.sign(KEY, weight_table.encode_head(mine))
+
+
+def test_a_chunk_that_is_lost_is_back_with_the_next_table(chunked: tuple[PublishedTables, Meddled]) -> None:
+    published, pipeline = chunked
+    asyncio.run(publish(published, larger("a", "b", "c")))
+    first, second = chunk_keys(pipeline)
+    asyncio.run(pipeline.expire({server: [second] for server in pipeline.faults}, ttl_s=-1))
+    assert (latest(pipeline).order, latest(pipeline).peers) == ((5, 7), ())
+    later = larger("a", "b", "c", generation=8)
+    asyncio.run(publish(published, later))
+    assert chunk_keys(pipeline) == [first, second]
+    assert latest(pipeline) == later
+
+
+def test_what_somebody_else_wrote_in_the_place_of_a_chunk_is_replaced_in_time(
+    chunked: tuple[PublishedTables, Meddled], now: dict[str, float]
+) -> None:
+    published, pipeline = chunked
+    asyncio.run(publish(published, larger("a", "b", "c")))
+    garbage = dict.fromkeys(chunk_keys(pipeline), b"garbage")
+    asyncio.run(pipeline.keep(garbage, ttl_s=60, afresh=True))
+    assert latest(pipeline).peers == ()
+    now["s"] += chunked_tables.REWRITE_S
+    later = larger("a", "b", "c", generation=8)
+    asyncio.run(publish(published, later))
+    assert latest(pipeline) == later
+
+
+def test_chunks_that_are_named_no_more_expire_and_a_table_that_fits_again_is_whole(
+    chunked: tuple[PublishedTables, Meddled],
+) -> None:
+    published, pipeline = chunked
+    asyncio.run(publish(published, larger("a", "b", "c")))
+    before = chunk_keys(pipeline)
+    asyncio.run(publish(published, larger("a", "b", "d", generation=8)))
+    after = chunk_keys(pipeline)
+    assert not {*before} & {*after}
+    assert max(map(pipeline.ttl_s, before)) <= chunked_tables.RETIRED_TTL_S
+    assert min(map(pipeline.ttl_s, after)) > TABLE_TTL_S - PATIENCE_S
+    small = larger(generation=9)
+    asyncio.run(publish(published, small))
+    assert pipeline.held() == signed(small)
+    assert max(map(pipeline.ttl_s, after)) <= chunked_tables.RETIRED_TTL_S
+
+
+def test_a_controller_that_may_not_write_any_more_writes_no_chunks(
+    chunked: tuple[PublishedTables, Meddled],
+) -> None:
+    published, pipeline = chunked
+    with pytest.raises(Forbidden):
+        asyncio.run(published.publish(larger("a", "b", "c"), {}, certain=lambda: False, skip=set()))
+    assert pipeline.held() is None

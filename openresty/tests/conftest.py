@@ -190,11 +190,11 @@ class Backend:
 
 
 class Memcached:
-    """A memcached, with values of up to 4 MB; `get` and `set` speak its text protocol."""
+    """A memcached, with values of up to 16 MB; `get` and `set` speak its text protocol."""
 
     def __init__(self) -> None:
         self.port = free_port()
-        command = ["memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-I", "4m"]
+        command = ["memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-I", "16m"]
         self._process = subprocess.Popen([*command, *(["-u", "nobody"] if os.geteuid() == 0 else [])])
         wait_until(lambda: listens(self.port), "memcached listens")
 

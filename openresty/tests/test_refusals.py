@@ -16,7 +16,7 @@ KEY = "steelyard:1:weights:web"
 
 BROKEN = {
     "not_json": b"garbage \xff\x00",
-    "too_large": b"0" * 2_000_000,
+    "too_large": b"0" * 9_000_000,
     "not_object": b"[1,2,3]",
     "version": b'{"v":2}',
     "missing": b'{"v":1}',

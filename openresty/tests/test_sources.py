@@ -234,7 +234,7 @@ def test_broken_answers_of_a_controller_move_nothing(rig: "Rig", controller: Con
     edge.wait_refused("older")
     controller.body = "<html>an error page</html>"
     edge.wait_refused("not_json")
-    controller.body = "0" * 2_000_000
+    controller.body = "0" * 9_000_000
     controller.status = 503
     rig.wait_until(lambda: edge.logged("answered 503") == 1, "the status is told")
     assert edge.shares(3) == {"a": 3}
@@ -560,6 +560,25 @@ def test_an_nginx_that_starts_while_all_else_is_dead_serves_the_saved_table(
         other.stop()
 
 
+def test_a_table_larger_than_a_memcached_item_is_taken_from_a_controller_and_saved(
+    rig: "Rig", tmp_path: Path, controller: Controller
+) -> None:
+    a = rig.backend("a")
+    text = table(a, generation=7, of_a_later_format="x" * 2_000_000)
+    controller.publish(text)
+    given = {"state_dir": f'"{tmp_path}"', "controller": controller.option}
+    edge = rig.edge(options=options(**given))
+    edge.wait_for(7)
+    path = tmp_path / "web.weights"
+    rig.wait_until(path.exists, "the table is saved")
+    assert path.read_text() == text
+    edge.stop()
+    controller.status = 503
+    other = rig.edge(options=options(**given))
+    other.wait_for(7)
+    assert other.upstream()["source"] == "saved"
+
+
 def test_the_saved_table_drifts_to_the_baselines_and_stays_saved(rig: "Rig", tmp_path: Path) -> None:
     a, b = rig.backend("a"), rig.backend("b")
     document = json.loads(table(a, b, generation=7))
@@ -602,7 +621,7 @@ def test_an_older_table_than_the_saved_one_names_the_file_as_the_remedy(
 
 HOSTILE = {
     "not_json": "\x00garbage",
-    "too_large": "0" * 2_000_000,
+    "too_large": "0" * 9_000_000,
     "upstream": '{"v":1,"upstream":"api","term":1,"generation":1,"issued_at_ms":1,'
     '"law":"x","picker":"y","peers":[]}',
     "signed": signed("{}"),

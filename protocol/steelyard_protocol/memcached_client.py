@@ -98,6 +98,10 @@ class MemcachedClient:
         if not self._call(lambda server: server.set(key, value, expire=ttl_s, noreply=False)):
             raise Unavailable("it did not store the value")
 
+    def touch(self, key: str, *, ttl_s: int) -> bool:
+        """Give a value `ttl_s` seconds from now on; tell whether it is there."""
+        return self._call(lambda server: bool(server.touch(key, ttl_s, noreply=False)))
+
     def replace(
         self,
         key: str,

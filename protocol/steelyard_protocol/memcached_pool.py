@@ -17,7 +17,7 @@ lease and its write, and wakes when another one leads, replaces nothing.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from steelyard_protocol import rendezvous, setting_values
@@ -107,6 +107,45 @@ class MemcachedPool:
         if not taken:
             raise self._unavailable()
         return frozenset(name for name, is_taken in taken.items() if not is_taken)
+
+    async def keep(
+        self,
+        items: Mapping[str, bytes],
+        *,
+        ttl_s: int,
+        afresh: bool,
+        allowed: Callable[[], bool] = lambda: True,
+        skip: set[str] | None = None,
+    ) -> None:
+        """Have every server hold these values for `ttl_s` seconds; what is there is not sent again.
+
+        `afresh`: also what is there. Raises `Unavailable` when no server answers, `Forbidden` when `allowed`,
+        which is asked right before each server, says no.
+        """
+        skip = set() if skip is None else skip
+
+        def keep(name: str, _: None) -> bool:
+            if not allowed():
+                raise Forbidden
+            for key, value in items.items():
+                if afresh or not self._clients[name].touch(key, ttl_s=ttl_s):
+                    self._clients[name].put(key, value, ttl_s=ttl_s)
+            return True
+
+        await self._each(dict.fromkeys(self._clients), keep, skip)
+        self._raise_if_none_answers(skip)
+
+    async def expire(
+        self, keys: Mapping[str, Iterable[str]], *, ttl_s: int, skip: set[str] | None = None
+    ) -> None:
+        """Give the keys of each server `ttl_s` seconds from now on, where they are there."""
+
+        def expire(name: str, some: Iterable[str]) -> bool:
+            for key in some:
+                self._clients[name].touch(key, ttl_s=ttl_s)
+            return True
+
+        await self._each(keys, expire, set() if skip is None else skip)
 
     def close(self) -> None:
         """Close the connections."""

@@ -4,7 +4,8 @@ Pure. The producer is here, the consumer is openresty/steelyard/lib/steelyard/co
 ends are tested on docs/contract/weights.json and head.json.
 
 A table's head has what changes at each tick: the order, the time and the weights. `digest` stands for the
-rest, so whoever has a table of the same digest needs no more than the head.
+rest, so whoever has a table of the same digest needs no more than the head. `table_chunks` is how a table
+lies in Memcached that is larger than an item.
 """
 
 import hashlib
@@ -80,15 +81,19 @@ class WeightTable:
 
 
 class TableTooLarge(Exception):
-    """The table does not fit a Memcached item."""
+    """The table has more bytes than nginx reads."""
 
 
 def to_document(table: WeightTable) -> dict[str, Any]:
     """Return the table as the JSON object of wire version 1."""
-    return {**_members(table), "peers": to_builtins(table.peers)}
+    return {**members(table), "peers": to_builtins(table.peers)}
 
 
-def _members(table: WeightTable) -> dict[str, Any]:
+def members(table: WeightTable) -> dict[str, Any]:
+    """Return the members before the last one, "peers", in the order in which they are written.
+
+    nginx reads a long list in slices only where nothing follows.
+    """
     return {
         "v": wire.VERSION,
         "upstream": table.upstream,
@@ -101,24 +106,21 @@ def _members(table: WeightTable) -> dict[str, Any]:
         **({} if table.hash_key is None else {"hash_key": table.hash_key}),
         **({} if table.report_version is None else {"report_version": table.report_version}),
         **({} if table.digest is None else {"digest": table.digest}),
-        # The last member: nginx reads a long list in slices only where nothing follows.
-        "peers": table.peers,
     }
 
 
 def to_json(table: WeightTable) -> bytes:
     """Return the table as JSON: the same bytes each time, so that a signature holds."""
-    return msgspec.json.encode(_members(table))
+    return msgspec.json.encode({**members(table), "peers": table.peers})
 
 
 def encode(table: WeightTable) -> bytes:
-    """Return the text of the Memcached value; raise `TableTooLarge` when no Memcached would hold it."""
+    """Return the text of the table; raise `TableTooLarge` for one that nginx would not read."""
     value = to_json(table)
-    # Memcached's 1 MB covers the item's header and key too, and a signature; a kilobyte is ample for those.
-    if len(value) > wire.MAX_BYTES - 1024:
+    if len(value) > wire.MAX_TABLE_BYTES:
         raise TableTooLarge(
             f"the weight table of {table.upstream} has {len(table.peers)} peers and {len(value)} bytes; "
-            f"Memcached holds {wire.MAX_BYTES}: split the upstream"
+            f"nginx reads {wire.MAX_TABLE_BYTES}: split the upstream"
         )
     return value
 
@@ -148,30 +150,34 @@ def encode_head(table: WeightTable) -> bytes:
 def decode(value: bytes) -> WeightTable | Refused:
     """Read a weight table from the network; total, never raises."""
     try:
-        document = wire.load_object(value)
-        rows = wire.field(document, "peers")
-        if not isinstance(rows, list):
-            raise InvalidMessage("type", '"peers" is not an array')
-        peers = tuple(_peer(row) for row in rows)
-        if len({peer.id for peer in peers}) != len(peers):
-            raise InvalidMessage("range", "two peers have the same id")
-        return WeightTable(
-            upstream=wire.name(document, "upstream"),
-            term=wire.integer(document, "term"),
-            generation=wire.integer(document, "generation"),
-            issued_at_ms=wire.integer(document, "issued_at_ms"),
-            law=wire.name(document, "law"),
-            picker=wire.name(document, "picker"),
-            peers=peers,
-            check=_check(document),
-            hash_key=_hash_key(document),
-            report_version=(
-                wire.integer(document, "report_version", low=1) if "report_version" in document else None
-            ),
-            digest=wire.name(document, "digest") if "digest" in document else None,
-        )
+        return of_document(wire.load_object(value, most=wire.MAX_TABLE_BYTES))
     except InvalidMessage as bad:
         return bad.refused
+
+
+def of_document(document: dict[str, Any]) -> WeightTable:
+    """Return the table of a JSON object; raise `InvalidMessage` where it is none."""
+    rows = wire.field(document, "peers")
+    if not isinstance(rows, list):
+        raise InvalidMessage("type", '"peers" is not an array')
+    peers = tuple(_peer(row) for row in rows)
+    if len({peer.id for peer in peers}) != len(peers):
+        raise InvalidMessage("range", "two peers have the same id")
+    return WeightTable(
+        upstream=wire.name(document, "upstream"),
+        term=wire.integer(document, "term"),
+        generation=wire.integer(document, "generation"),
+        issued_at_ms=wire.integer(document, "issued_at_ms"),
+        law=wire.name(document, "law"),
+        picker=wire.name(document, "picker"),
+        peers=peers,
+        check=_check(document),
+        hash_key=_hash_key(document),
+        report_version=(
+            wire.integer(document, "report_version", low=1) if "report_version" in document else None
+        ),
+        digest=wire.name(document, "digest") if "digest" in document else None,
+    )
 
 
 def _check(document: dict[str, Any]) -> dict[str, Any] | None:

@@ -20,6 +20,10 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # Memcached's default item size; nothing larger can have come from there.
 MAX_BYTES = 1024 * 1024
 
+# Of a weight table, which may lie there in chunks: 90,000 servers with ordinary names, 30,000 whose names and
+# addresses are as long as they may be.
+MAX_TABLE_BYTES = 8 * MAX_BYTES
+
 # Integers above this are no longer exact in the doubles that Lua and many JSON readers use.
 MAX_INTEGER = 2**53
 
@@ -68,19 +72,24 @@ def head_key(upstream: str) -> str:
     return f"steelyard:{VERSION}:head:{upstream}"
 
 
+def chunk_key(upstream: str, name: str) -> str:
+    """Return the Memcached key of a part of a weight table that one item does not hold."""
+    return f"steelyard:{VERSION}:chunk:{upstream}:{name}"
+
+
 def is_name(text: object) -> bool:
     """Tell whether `text` can name an upstream, a peer or a load balancer."""
     return isinstance(text, str) and NAME.fullmatch(text) is not None
 
 
-def load_object(value: bytes) -> dict[str, Any]:
-    """Parse a JSON object of wire version 1; raise `InvalidMessage` for anything else.
+def load_object(value: bytes, *, most: int = MAX_BYTES) -> dict[str, Any]:
+    """Parse a JSON object of wire version 1 and of `most` bytes; raise `InvalidMessage` for anything else.
 
     Stricter than `json.loads`: NaN and Infinity are not JSON (RFC 8259), and
     neither is a document nested beyond the parser's depth.
     """
-    if len(value) > MAX_BYTES:
-        raise InvalidMessage("too_large", f"{len(value)} bytes, at most {MAX_BYTES} are read")
+    if len(value) > most:
+        raise InvalidMessage("too_large", f"{len(value)} bytes, at most {most} are read")
     try:
         document = json.loads(value.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

@@ -64,8 +64,8 @@ def test_refuses_what_is_nested_as_deep_as_can_just_be_parsed(name: str, text: s
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_refuses_two_megabytes(name: str) -> None:
-    decoded = DECODERS[name](b"0" * 2_000_000)
+def test_refuses_what_is_too_large(name: str) -> None:
+    decoded = DECODERS[name](b"0" * 9_000_000)
     assert isinstance(decoded, Refused)
     assert decoded.reason == "too_large"
 
@@ -191,32 +191,24 @@ def _said(load: traffic_report.PeerLoad) -> dict[str, Any]:
     return {**said, **({"named_metrics": load.named_metrics} if load.named_metrics else {})}
 
 
-def test_a_table_that_memcached_cannot_hold_is_a_clear_error() -> None:
-    peer = weight_table.TablePeer(id="x" * 64, address="10.0.0.1:80", weight=1, baseline=1, state="up")
-    table = weight_table.WeightTable(
-        upstream="web",
-        term=1,
-        generation=1,
-        issued_at_ms=0,
-        law="static",
-        picker="vnswrr",
-        peers=(peer,) * 10_000,
-    )
-    with pytest.raises(weight_table.TableTooLarge, match=r"web has 10000 peers .* split the upstream"):
-        weight_table.encode(table)
-
-
-def test_ten_thousand_peers_with_ordinary_names_fit_memcached() -> None:
-    peers = tuple(
+def _peers(count: int, **members: Any) -> tuple[weight_table.TablePeer, ...]:
+    row = {"weight": 20, "baseline": 20, "state": "up", **members}
+    return tuple(
         weight_table.TablePeer(
-            id=f"server-{n}", address=f"10.0.{n // 250}.{n % 250}:80", weight=20, baseline=20, state="up"
+            id=f"server-{n:05}", address=f"10.{n // 62500}.{n // 250 % 250}.{n % 250}:8080", **row
         )
-        for n in range(10_000)
+        for n in range(count)
     )
-    table = weight_table.WeightTable(
-        upstream="web", term=1, generation=1, issued_at_ms=0, law="static", picker="vnswrr", peers=peers
-    )
-    assert len(weight_table.encode(table)) < 1024 * 1024
+
+
+def test_a_table_that_nginx_would_not_read_is_a_clear_error() -> None:
+    with pytest.raises(weight_table.TableTooLarge, match=r"web has 100000 peers .* split the upstream"):
+        weight_table.encode(replace(_table(), peers=_peers(100_000)))
+
+
+def test_fifty_thousand_peers_with_the_largest_weights_are_a_table() -> None:
+    most = weight_table.MAX_WEIGHT
+    weight_table.encode(replace(_table(), peers=_peers(50_000, weight=most, baseline=most, state="backup")))
 
 
 @pytest.mark.parametrize("name", DECODERS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from steelyard_protocol import sample_reader, traffic_report, weight_table, wire
+from steelyard_protocol import sample_reader, table_chunks, traffic_report, weight_table, wire
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_simulator.studies import scale_messages as messages
@@ -82,11 +82,16 @@ def test_table_holds_the_weights_it_was_given() -> None:
     assert [peer.weight for peer in made.peers] == [10, 20, 30]
 
 
-def test_the_most_servers_fit_and_one_more_does_not() -> None:
+def test_the_most_servers_fit_into_an_item_and_one_more_does_not() -> None:
+    most = messages.most_servers_in_an_item()
+    whole, larger = (len(weight_table.to_json(messages.uneven_table(count))) for count in (most, most + 1))
+    assert whole <= table_chunks.ITEM_BYTES < larger
+
+
+def test_nginx_reads_a_table_of_the_most_servers() -> None:
     most = messages.most_servers_in_a_table()
+    assert most >= 50_000
     weight_table.encode(messages.uneven_table(most))
-    with pytest.raises(weight_table.TableTooLarge):
-        weight_table.encode(messages.uneven_table(most + 1))
 
 
 def test_what_grows_with_load_balancers_and_what_does_not() -> None:

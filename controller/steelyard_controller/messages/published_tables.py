@@ -3,7 +3,8 @@
 I/O around `weight_table`. Tables are ordered by (term, generation). A write
 replaces just the table that was read (compare and swap); a table that somebody
 wrote in between is read and checked first. Its head, which nginx reads instead
-where it can, is written after it and is never read here.
+where it can, is written after it and is never read here. Of a table that one
+item does not hold the key has the manifest, and `chunked_tables` the rows.
 """
 
 import asyncio
@@ -11,13 +12,16 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from steelyard_protocol import derived_keys, signature, weight_table, wire
+from steelyard_protocol import derived_keys, signature, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Seen, Unavailable
 from steelyard_protocol.memcached_pool import MemcachedPool
+from steelyard_protocol.table_chunks import CHUNK_BYTES, ITEM_BYTES, Manifest
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
 
+from steelyard_controller.messages.chunked_tables import ChunkedTables
 from steelyard_controller.messages.keyring import Keyring
 
 log = logging.getLogger("steelyard.controller")
@@ -42,19 +46,41 @@ Tables = Mapping[str, Mapping[str, Seen]]
 """What each server holds of the weight tables: server -> key -> value."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Checked:
+    """What a server held of a key: the value, the table's term, 0 where it was refused, and its chunks."""
+
+    value: bytes
+    term: int
+    chunks: tuple[str, ...] = ()
+
+
 class PublishedTables:
     """The published tables as this controller last read and wrote them.
 
-    With a shared key only signed tables are accepted; `refused` is called for each one that is not.
+    With a shared key only signed tables are accepted; `refused` is called for each one that is not. A table
+    of more than `item_bytes` goes in chunks; `clock` is monotonic.
     """
 
     def __init__(
-        self, pipeline: MemcachedPool, *, keys: Keyring, refused: Callable[[str, Refused], None]
+        self,
+        pipeline: MemcachedPool,
+        *,
+        keys: Keyring,
+        refused: Callable[[str, Refused], None],
+        item_bytes: int = ITEM_BYTES,
+        chunk_bytes: int = CHUNK_BYTES,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pipeline = pipeline
         self._keys = keys
         self._refused = refused
-        self._checked: dict[tuple[str, str], tuple[bytes, int]] = {}
+        self._item_bytes = item_bytes
+        self._clock = clock
+        self._chunks = ChunkedTables(
+            pipeline, keys=keys, ttl_s=TABLE_TTL_S, chunk_bytes=chunk_bytes, clock=clock
+        )
+        self._checked: dict[tuple[str, str], _Checked] = {}
         self._complained_s: dict[tuple[str, str], float] = {}
 
     async def read(self, upstreams: Sequence[str], skip: set[str]) -> Tables:
@@ -70,23 +96,39 @@ class PublishedTables:
         for server, held in tables.items():
             for key, seen in held.items():
                 before = self._checked.get((server, key))
-                if before is not None and before[0] == seen.value:
-                    highest = max(highest, before[1])
-                else:
-                    table = await self._check(server, key, seen.value)
-                    highest = max(highest, 0 if table is None else table.term)
+                if before is None or before.value != seen.value:
+                    await self._check(server, key, seen.value)
+                highest = max(highest, self._checked[server, key].term)
         return highest
 
     async def latest(self, upstreams: Iterable[str]) -> dict[str, WeightTable]:
-        """Return the latest table of each of these upstreams, where there is one."""
-        found: dict[str, WeightTable] = {}
+        """Return the latest table of each of these upstreams, where there is one.
+
+        One without rows has chunks that are lost; its order is still that of the last table.
+        """
+        found: dict[str, WeightTable | Manifest] = {}
         for server, held in (await self.read(sorted(upstreams), set())).items():
             for key, seen in held.items():
                 table = await self._check(server, key, seen.value)
-                known = None if table is None else found.get(table.upstream)
-                if table is not None and (known is None or known.order < table.order):
-                    found[table.upstream] = table
-        return found
+                if table is None:
+                    continue
+                known = found.get(_table(table).upstream)
+                if known is None or _table(known).order < _table(table).order:
+                    found[_table(table).upstream] = table
+        return {name: await self._whole(table) for name, table in found.items()}
+
+    async def _whole(self, table: WeightTable | Manifest) -> WeightTable:
+        if isinstance(table, WeightTable):
+            return table
+        whole = await self._chunks.read(table)
+        if isinstance(whole, WeightTable):
+            return whole
+        upstream = table.table.upstream
+        log.warning(
+            "%s: the rows of the published weight table are %s; its order alone is taken up", upstream, whole,
+            extra={"event": "refused", "upstream": upstream},
+        )  # fmt: skip
+        return table.table
 
     async def publish(
         self, table: WeightTable, tables: Tables, *, certain: Callable[[], bool], skip: set[str]
@@ -97,13 +139,20 @@ class PublishedTables:
         `Forbidden`, `TableTooLarge`.
         """
         key = wire.weights_key(table.upstream)
-        value = self._signed(weight_table.encode(table))
+        text = weight_table.encode(table)
+        chunks: tuple[str, ...] = ()
+        if len(text) > self._item_bytes:
+            chunks = await self._chunks.put(table, certain=certain, skip=skip)
+            text = table_chunks.encode_manifest(table, chunks)
+        value = self._signed(text)
         head = wire.head_key(table.upstream), self._signed(weight_table.encode_head(table)), HEAD_TTL_S
         for _ in range(TRIES):
             changed = await self._pipeline.replace(
                 key, value, tables, ttl_s=TABLE_TTL_S, allowed=certain, skip=skip, then=head
             )
-            self._checked.update({(server, key): (value, table.term) for server in {*tables} - changed})
+            await self._note(
+                table, {*tables} - changed, _Checked(value=value, term=table.term, chunks=chunks), skip
+            )
             if not changed:
                 return
             found = await self.read([table.upstream], skip)
@@ -113,30 +162,42 @@ class PublishedTables:
         servers = ", ".join(sorted(changed))
         raise Unavailable(f"somebody else writes the table again and again ({servers})")
 
+    async def _note(self, table: WeightTable, servers: set[str], now: _Checked, skip: set[str]) -> None:
+        """Remember what these servers hold now, and have the chunks of what they held before expire."""
+        key, retired = wire.weights_key(table.upstream), {}
+        for server in servers:
+            before = self._checked.get((server, key))
+            retired[server] = [name for name in before.chunks if name not in now.chunks] if before else []
+            self._checked[server, key] = now
+        if any(retired.values()):
+            await self._chunks.retire(table.upstream, retired, skip=skip)
+
     def forget(self, upstream: str) -> None:
         """Drop an upstream's tables from the cache of checked ones."""
         key = wire.weights_key(upstream)
         self._checked = {at: seen for at, seen in self._checked.items() if at[1] != key}
+        self._chunks.forget(upstream)
         self._complained_s = {at: s for at, s in self._complained_s.items() if at[0] != upstream}
 
-    async def _check(self, server: str, key: str, value: bytes) -> WeightTable | None:
-        """Return a published table, decoded; None, logged and counted, where it is refused."""
-        table = await asyncio.to_thread(self._decoded, value)
+    async def _check(self, server: str, key: str, value: bytes) -> WeightTable | Manifest | None:
+        """Return what a key holds, decoded; None, logged and counted, where it is refused."""
+        found = await asyncio.to_thread(self._decoded, value)
         upstream = key.removeprefix(wire.weights_key(""))
-        if not isinstance(table, Refused) and table.upstream != upstream:
-            table = Refused("name", f"the key holds the table of {table.upstream}")
-        again = self._checked.get((server, key), (None, 0))[0] == value
-        if not isinstance(table, Refused):
-            self._checked[server, key] = (value, table.term)
-            return table
-        self._checked[server, key] = (value, 0)
-        if not again:
-            self._refused(upstream, table)
-            self._complain(upstream, table)
+        if not isinstance(found, Refused) and _table(found).upstream != upstream:
+            found = Refused("name", f"the key holds the table of {_table(found).upstream}")
+        before = self._checked.get((server, key))
+        if not isinstance(found, Refused):
+            chunks = found.chunks if isinstance(found, Manifest) else ()
+            self._checked[server, key] = _Checked(value=value, term=_table(found).term, chunks=chunks)
+            return found
+        self._checked[server, key] = _Checked(value=value, term=0)
+        if before is None or before.value != value:
+            self._refused(upstream, found)
+            self._complain(upstream, found)
         return None
 
     def _complain(self, upstream: str, refused: Refused) -> None:
-        at, now_s = (upstream, refused.reason), time.monotonic()
+        at, now_s = (upstream, refused.reason), self._clock()
         if now_s - self._complained_s.get(at, -math.inf) < COMPLAIN_EVERY_S:
             return
         self._complained_s[at] = now_s
@@ -149,6 +210,10 @@ class PublishedTables:
         key = self._keys.of_tables
         return text if key is None else signature.sign(key, text)
 
-    def _decoded(self, value: bytes) -> WeightTable | Refused:
+    def _decoded(self, value: bytes) -> WeightTable | Manifest | Refused:
         text = self._keys.open_value(value, derived_keys.TABLES)
-        return text if isinstance(text, Refused) else weight_table.decode(text)
+        return text if isinstance(text, Refused) else table_chunks.decode(text)
+
+
+def _table(found: WeightTable | Manifest) -> WeightTable:
+    return found.table if isinstance(found, Manifest) else found

@@ -8,7 +8,7 @@ from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.quantize import quantize
 
 # A row has at most 64 + 260 characters of names, and some 80 more.
-PEERS_THAT_ALWAYS_FIT = 2000
+PEERS_THAT_ALWAYS_FIT = 20_000
 
 
 def build_table(
@@ -50,7 +50,7 @@ def build_table(
 
 
 def refuse_unpublishable(name: str, upstream: Upstream) -> None:
-    """Raise ValueError for an upstream whose table no Memcached would hold."""
+    """Raise ValueError for an upstream whose table nginx would not read."""
     if len(upstream.peers) <= PEERS_THAT_ALWAYS_FIT:
         return
     rows = tuple(

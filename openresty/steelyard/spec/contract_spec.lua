@@ -3,6 +3,7 @@
 local json = require "steelyard.core.json"
 local ladder = require "steelyard.core.ladder"
 local no_pause = require("resty.vnswrr").no_pause
+local table_chunks = require "steelyard.core.table_chunks"
 local table_head = require "steelyard.core.table_head"
 local traffic_report = require "steelyard.core.traffic_report"
 local upstream_list = require "steelyard.core.upstream_list"
@@ -79,6 +80,41 @@ describe("a table's head in docs/contract", function()
     for _, example in ipairs(examples.refused) do
         it("is refused (" .. example.reason .. "): " .. example.about, function()
             local taken, refused = table_head.decode(example.text)
+            assert.is_nil(taken)
+            assert.equal(example.reason, refused.reason)
+        end)
+    end
+end)
+
+
+describe("a table in chunks in docs/contract", function()
+    local examples = contract("chunks.json")
+
+    for _, example in ipairs(examples.accepted) do
+        it("is the table byte for byte: " .. example.about, function()
+            assert.is_true(table_chunks.is_manifest(example.manifest))
+            assert.is_false(table_chunks.is_manifest(example.table))
+            local manifest = assert(table_chunks.decode(example.manifest))
+            assert.same(example.names, manifest.chunks)
+            assert.equal(example.table, table_chunks.join(manifest, example.chunks))
+        end)
+
+        it("has a manifest that who does not know chunks refuses: " .. example.about, function()
+            local _, refused = weight_table.decode(example.manifest)
+            assert.equal("missing", refused.reason)
+        end)
+    end
+
+    for _, example in ipairs(examples.refused) do
+        it("is refused (" .. example.reason .. "): " .. example.about, function()
+            local manifest, refused = table_chunks.decode(example.manifest)
+            local text, taken
+            if manifest then
+                text, refused = table_chunks.join(manifest, example.chunks)
+            end
+            if text then
+                taken, refused = weight_table.decode(text)
+            end
             assert.is_nil(taken)
             assert.equal(example.reason, refused.reason)
         end)
@@ -219,6 +255,7 @@ describe("the keys of version 1", function()
         assert.equal("steelyard:1:weights:web", wire.weights_key("web"))
         assert.equal("steelyard:1:upstreams", wire.UPSTREAMS_KEY)
         assert.equal("steelyard:1:head:web", wire.head_key("web"))
+        assert.equal("steelyard:1:chunk:web:0a", wire.chunk_key("web", "0a"))
         assert.equal("steelyard:1:traffic:web:edge-1", wire.traffic_key("web", "edge-1"))
     end)
 end)

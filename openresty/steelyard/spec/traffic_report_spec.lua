@@ -59,6 +59,18 @@ describe("a peer's traffic figures", function()
         assert.same({ false, false, false }, kept_of(28000, true, 2))
     end)
 
+    it("leave out the servers that had nothing to do where all of them are too many", function()
+        local report = { upstream = "web", ids = {}, figures = {}, read_version = 2 }
+        for i = 1, 50000 do
+            report.ids[i] = string.format("server-%05d", i)
+            report.figures[i] = { completed = 0, failed = 0, in_flight = 0, latency_ms = json.null }
+        end
+        report.figures[7].completed, report.figures[8].failed, report.figures[9].in_flight = 1, 1, 1
+        local kept = json.decode(traffic_report.encode(report))
+        assert.same({ "server-00007", "server-00008", "server-00009" }, kept.ids)
+        assert.same({ 0, 1, 0 }, kept.failed)
+    end)
+
     it("have what the server said of its load", function()
         local load = { utilization = 0.5 }
         assert.equal(load, figures(totals(1, 0, 9), totals(0, 0, 0), { load = load }).load)

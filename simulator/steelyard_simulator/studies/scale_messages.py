@@ -20,7 +20,7 @@ import numpy as np
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
 from steelyard_controller.laws.snapshot import Floats
-from steelyard_protocol import sample_record, traffic_report, weight_table, wire
+from steelyard_protocol import sample_record, table_chunks, traffic_report, weight_table, wire
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
@@ -121,18 +121,22 @@ def uneven_table(servers: int) -> WeightTable:
 
 
 @cache  # a second of encoding
-def most_servers_in_a_table() -> int:
-    """Return how many servers fit into one table: the most that the controller's encoder takes."""
+def most_servers_in_an_item() -> int:
+    """Return the most servers whose table is written as one Memcached item; of more it goes in chunks."""
 
     def too_large(servers: int) -> bool:
-        try:
-            weight_table.encode(uneven_table(servers))
-        except weight_table.TableTooLarge:
-            return True
-        return False
+        return len(weight_table.to_json(uneven_table(servers))) > table_chunks.ITEM_BYTES
 
     # One more than the most is the first that is too large.
     return bisect_left(range(2, 1 << 16), True, key=too_large) + 1
+
+
+@cache
+def most_servers_in_a_table() -> int:
+    """Return how many servers a table may have that nginx reads, rounded down to thousands."""
+    servers = 50_000
+    row_bytes = len(weight_table.to_json(uneven_table(servers))) / servers
+    return int(wire.MAX_TABLE_BYTES / row_bytes) // 1000 * 1000
 
 
 # What nginx does by default (core/options.lua); the tick of an agent and of a controller.

@@ -23,7 +23,7 @@ from steelyard_simulator.studies.scale_grid import (
     TickCpu,
     of_picker,
 )
-from steelyard_simulator.studies.scale_messages import GIGABIT_BYTES_PER_S, TICK_S, most_servers_in_a_table
+from steelyard_simulator.studies.scale_messages import GIGABIT_BYTES_PER_S, TICK_S, most_servers_in_an_item
 from steelyard_simulator.studies.scale_report import Grid, volume_of
 
 DARKEST = 256
@@ -36,7 +36,7 @@ def draw(file: Path, points: Points, grid: Grid, cpu: Sequence[TickCpu]) -> None
     sizes = sorted({servers for servers, _ in grid})
     styles = _styles(sorted({count for _, count in grid}))
     ours, plain = of_picker(points, DEFAULT_PICKER), of_picker(points, PLAIN_PICKER)
-    most = most_servers_in_a_table()
+    most = most_servers_in_an_item()
 
     def panel(title: str, unit: str, series: Sequence[Series], *, end: int = sizes[-1], **more: Any) -> Panel:  # noqa: ANN401 - of Panel
         if "y_scale" not in more:

@@ -9,7 +9,7 @@ from steelyard_loadtest.reporting import tables
 from steelyard_loadtest.reporting.csv_text import csv_text, rows_text
 from steelyard_loadtest.reporting.markdown import bullets, document, image
 from steelyard_loadtest.reporting.wording import plus_minus
-from steelyard_protocol import weight_table
+from steelyard_protocol import weight_table, wire
 
 from steelyard_simulator.studies.measures import MEASURE_COLUMNS, Measures, measure_rows
 from steelyard_simulator.studies.scale_grid import (
@@ -27,6 +27,7 @@ from steelyard_simulator.studies.scale_messages import (
     Volume,
     most_load_balancers,
     most_servers_in_a_table,
+    most_servers_in_an_item,
     uneven_table,
     volume,
 )
@@ -92,16 +93,17 @@ def report(points: Points, grid: Grid, cpu: Sequence[TickCpu], command: str, plo
 
 def limits(points: Mapping[Place, Measures], grid: Grid, cpu: Sequence[TickCpu]) -> str:
     """Return where it ends, as a list."""
-    most = most_servers_in_a_table()
-    size = len(weight_table.to_json(uneven_table(most)))
+    whole = most_servers_in_an_item()
+    size = len(weight_table.to_json(uneven_table(whole)))
     sizes = sorted({servers for servers, _ in grid})
     full = ", ".join(
         f"{most_load_balancers(servers, REQUESTS_PER_SERVER_S, GIGABIT_BYTES_PER_S):,} at {servers:,}"
         for servers in sizes
     )
     lines = [
-        f"**A table holds {most:,} servers** (names like `server-00001`, IPv4): {size:,} bytes of the 1 MB "
-        f"that one Memcached item has. One more and the controller's encoder refuses it.",
+        f"**One Memcached item holds a table of {whole:,} servers** (names like `server-00001`, IPv4): "
+        f"{size:,} bytes of 1 MB. A larger table goes in chunks, up to "
+        f"{wire.MAX_TABLE_BYTES // wire.MAX_BYTES} MB: some {most_servers_in_a_table():,} servers.",
         f"**1 Gbit/s out of one Memcached is full** with so many load balancers, by servers: {full}.",
     ]
     law = max(cpu, key=lambda each: (each.servers, -each.load_balancers), default=None)

@@ -79,7 +79,7 @@ end
 local function cut(text, member)
     local opening = '"' .. member .. '":['
     local from, to = find(text, opening, 1, true)
-    if not from or sub(text, -3) ~= "}]}" or sub(text, to + 1, to + 1) ~= "{" then
+    if not from or not find(text, "^[{%d]", to + 1) or not find(sub(text, -3), "^[}%d]%]}$") then
         return nil
     end
     local head = sub(text, 1, from - 1)
@@ -94,8 +94,9 @@ end
 --- The rows of a list without its brackets, or nil.
 local function rows_of(list, breathe)
     local rows, n, from = {}, 0, 1
+    local between = byte(list) == 123 and "},{" or "%d,%d" -- 123: {
     while from <= #list do
-        local to = find(list, "},{", from + SLICE_BYTES, true) or #list
+        local to = find(list, between, from + SLICE_BYTES) or #list
         local piece = _M.decode("[" .. sub(list, from, to) .. "]")
         if not piece then
             return nil
@@ -110,22 +111,34 @@ local function rows_of(list, breathe)
 end
 
 
---- Parse an object whose last member is a long list of objects, in slices; nil and the reason when it is not JSON.
+--- The object with an empty list in the place of its last member, and the text in that list; nil when the object
+-- is not written so that it can be cut there (see decode_in_slices).
+function _M.decode_around(text, member)
+    local shell, list = cut(text, member)
+    local document = shell and _M.decode(shell)
+    if document and type(document[member]) == "table" and next(document[member]) == nil then
+        return document, list
+    end
+end
+
+
+--- Parse an object whose last member is a long list of objects or numbers, in slices; nil and the reason when it
+-- is not JSON.
 --
 -- A megabyte of JSON takes tens of milliseconds, in which a worker serves nobody. So the text
 --
 --     {...,"peers":[{...},{...},...]}
 --
 -- is cut into the object with an empty list, and the list into pieces of about
--- SLICE_BYTES, each after a row; every part is decoded alone. What comes out is
--- what decoding the whole would give, by induction over the pieces:
+-- SLICE_BYTES, each after a row (a number); every part is decoded alone. What comes
+-- out is what decoding the whole would give, by induction over the pieces:
 --
 --   * The head ends in { or , and has no backslash. So the quote before `peers`
 --     is no escaped one; would it close a string, `peers` were a bare word and
 --     the part no JSON. It opens the name of a member, then, whose value the list is.
 --   * The head holds no other "peers", and without backslashes there is no other
 --     way to write it. So if the decoded object has the member, it is this one.
---   * A cut at `},{` that is not between two rows of the list lies in a string or
+--   * A cut at the comma of `},{` or `1,2` that is not between two rows of the list lies in a string or
 --     in a nested value, and leaves the piece before it with an open quote or
 --     bracket: no JSON. If the pieces before a cut are lists of whole values, the
 --     cut is between two of them; and a comma between such lists makes one list.
@@ -141,17 +154,14 @@ end
 -- @param known   the text of a list that need not be decoded again, or nil
 -- @return the object, and its list's text. Where that is `known` the list is left empty
 function _M.decode_in_slices(text, member, breathe, known)
-    local shell, list = cut(text, member)
-    local document = shell and _M.decode(shell)
-    if document and type(document[member]) == "table" and next(document[member]) == nil then
-        if list == known then
-            return document, list
-        end
-        local rows = rows_of(list, breathe)
-        if rows then
-            document[member] = rows
-            return document, list
-        end
+    local document, list = _M.decode_around(text, member)
+    if document and list == known then
+        return document, list
+    end
+    local rows = document and rows_of(list, breathe)
+    if rows then
+        document[member] = rows
+        return document, list
     end
     return _M.decode(text)
 end

@@ -7,6 +7,8 @@
 -- and judged like one that was fetched. The producer is protocol/steelyard_protocol/weight_table.py; both ends
 -- are tested on docs/contract/head.json. Pure.
 
+local json = require "steelyard.core.json"
+local no_pause = require("resty.vnswrr").no_pause
 local wire = require "steelyard.core.wire"
 
 local byte, find, sub = string.byte, string.find, string.sub
@@ -19,14 +21,19 @@ local ROWS = 100
 local _M = {}
 
 
-local function decoder(text)
-    local document = wire.load_object(text)
+local function decoder(text, breathe)
+    local document = wire.load_object(text, function()
+        return json.decode_in_slices(text, "weights", breathe)
+    end)
     local weights = wire.field(document, "weights")
     if type(weights) ~= "table" or next(weights) ~= nil and weights[1] == nil or find(text, '"weights"%s*:%s*{') then
         wire.refuse("type", '"weights" is not an array')
     end
     for i = 1, #weights do
         wire.integer(weights, i, 1, wire.MAX_INTEGER) -- the table's decoder has the tighter bound
+        if i % ROWS == 0 then
+            breathe()
+        end
     end
     return {
         upstream = wire.name(document, "upstream"),
@@ -35,13 +42,15 @@ local function decoder(text)
         issued_at_ms = wire.integer(document, "issued_at_ms", 0, wire.MAX_INTEGER),
         digest = wire.name(document, "digest"),
         weights = weights,
+        chunks = document.chunks, -- of a manifest (core/table_chunks)
     }
 end
 
 
 --- Read a head from the network; nil and { reason, detail } when it is refused. Total: never raises.
-function _M.decode(text)
-    return wire.total(decoder, text)
+-- @param breathe called every 0.1 ms or so of work; may yield
+function _M.decode(text, breathe)
+    return wire.total(decoder, text, breathe or no_pause)
 end
 
 
@@ -68,7 +77,8 @@ function _M.put_into(text, head, breathe)
     if not members then
         return nil
     end
-    local parts, n, i, from = { members }, 1, 0, rows
+    -- Parts are joined as they come: a hundred thousand at the end would take 10 ms at a time.
+    local pieces, parts, n, i, from = { members }, {}, 0, 0, rows
     local _, last = find(text, WEIGHT, from, true)
     while last do
         i = i + 1
@@ -83,6 +93,8 @@ function _M.put_into(text, head, breathe)
             return nil
         end
         if i % ROWS == 0 then
+            pieces[#pieces + 1] = table.concat(parts, "", 1, n)
+            n = 0
             breathe()
         end
         _, last = find(text, WEIGHT, from, true)
@@ -91,7 +103,10 @@ function _M.put_into(text, head, breathe)
         return nil
     end
     parts[n + 1] = sub(text, from)
-    return table.concat(parts)
+    pieces[#pieces + 1] = table.concat(parts, "", 1, n + 1)
+    local whole = table.concat(pieces)
+    breathe()
+    return whole
 end
 
 

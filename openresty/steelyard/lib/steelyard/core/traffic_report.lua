@@ -39,15 +39,42 @@ local ROWS = 20
 -- What a report may have beside a signature, for which 65 bytes are enough.
 local LARGEST = wire.MAX_BYTES - 100
 
+--- Leave out a member of all figures, or of what they have as `of`; whether any had it.
+local function without(report, member, of)
+    local had = false
+    for _, figures in ipairs(report.figures) do
+        local from = figures
+        if of then
+            from = figures[of]
+        end
+        if from and from[member] then
+            from[member], had = nil, true
+        end
+    end
+    return had
+end
+
+
+--- Leave out the servers that had nothing to do: of them the controller then knows nothing. Whether there were any.
+local function without_idle(report)
+    local ids, figures = {}, {}
+    for i, each in ipairs(report.figures) do
+        if each.completed > 0 or each.failed > 0 or each.in_flight > 0 then
+            ids[#ids + 1], figures[#figures + 1] = report.ids[i], each
+        end
+    end
+    local fewer = #ids < #report.ids
+    report.ids, report.figures = ids, figures
+    return fewer
+end
+
+
 -- What a report of so many servers that it would not be read leaves out, one after the other.
 local DISPENSABLE = {
-    function(figures)
-        if figures.load then
-            figures.load.named_metrics = nil
-        end
-    end,
-    function(figures) figures.latency_p50_ms = nil end,
-    function(figures) figures.load = nil end,
+    function(report) return without(report, "named_metrics", "load") end,
+    function(report) return without(report, "latency_p50_ms") end,
+    function(report) return without(report, "load") end,
+    without_idle,
 }
 
 -- The figures of version 2, each a list in the order of the ids.
@@ -149,10 +176,9 @@ function _M.encode(report, breathe)
         if #text <= LARGEST then
             break
         end
-        for _, figures in ipairs(report.figures) do
-            DISPENSABLE[i](figures)
+        if DISPENSABLE[i](report) then
+            text = encode(report, breathe)
         end
-        text = encode(report, breathe)
     end
     return text
 end

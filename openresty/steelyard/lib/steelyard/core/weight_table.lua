@@ -137,7 +137,7 @@ end
 local function decoder(text, previous, breathe)
     local document, list = wire.load_object(text, function()
         return json.decode_in_slices(text, "peers", breathe, previous.peers_text)
-    end)
+    end, wire.MAX_TABLE_BYTES)
     local peers, written = previous.peers, previous.written
     if not list or list ~= previous.peers_text then
         peers, written = peers_of(document, text, previous, breathe)

@@ -14,11 +14,16 @@ local VERSION = 1
 -- Memcached's default item size; nothing larger can have come from there.
 local MAX_BYTES = 1024 * 1024
 
+-- Of a weight table, which may lie there in chunks: 90,000 servers with ordinary names, 30,000 whose names and
+-- addresses are as long as they may be.
+local MAX_TABLE_BYTES = 8 * MAX_BYTES
+
 -- Integers above this are not exact in a double.
 local MAX_INTEGER = 2 ^ 53
 
 local _M = {
-    VERSION = VERSION, MAX_BYTES = MAX_BYTES, MAX_INTEGER = MAX_INTEGER, null = json.null,
+    VERSION = VERSION, MAX_BYTES = MAX_BYTES, MAX_TABLE_BYTES = MAX_TABLE_BYTES, MAX_INTEGER = MAX_INTEGER,
+    null = json.null,
     UPSTREAMS_KEY = "steelyard:" .. VERSION .. ":upstreams", -- the list of all upstreams
 }
 
@@ -37,6 +42,12 @@ end
 
 function _M.head_key(upstream)
     return "steelyard:" .. VERSION .. ":head:" .. upstream
+end
+
+
+--- The key of a part of a weight table that one item does not hold.
+function _M.chunk_key(upstream, name)
+    return "steelyard:" .. VERSION .. ":chunk:" .. upstream .. ":" .. name
 end
 
 
@@ -80,10 +91,12 @@ end
 
 --- Parse an object of wire version 1.
 -- @param decode text -> value; nil and what is wrong; json.decode if left out
+-- @param most   bytes of text; MAX_BYTES if left out
 -- @return the object, and what else `decode` returned
-function _M.load_object(text, decode)
-    if #text > MAX_BYTES then
-        _M.refuse("too_large", #text .. " bytes, at most " .. MAX_BYTES .. " are read")
+function _M.load_object(text, decode, most)
+    most = most or MAX_BYTES
+    if #text > most then
+        _M.refuse("too_large", #text .. " bytes, at most " .. most .. " are read")
     end
     local document, more = (decode or json.decode)(text)
     if document == nil then

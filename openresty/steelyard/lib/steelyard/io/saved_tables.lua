@@ -20,7 +20,7 @@ local wire = require "steelyard.core.wire"
 local SAVE_S = 5
 
 -- A signature and its dot come before the text; one byte more is too much.
-local MAX_FILE_BYTES = wire.MAX_BYTES + 65 + 1
+local MAX_FILE_BYTES = wire.MAX_TABLE_BYTES + 65 + 1
 
 local _M = {}
 

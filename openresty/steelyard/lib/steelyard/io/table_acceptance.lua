@@ -5,11 +5,16 @@
 -- refused is counted, shown and logged once; the last table stays in use. A source
 -- has the same value for many fetches: it is checked and decoded once.
 --
+-- Where Memcached holds a table in chunks (core/table_chunks), they are read here, unless the table in use has the
+-- same rows.
+--
 -- A head (core/table_head) does for a table that differs from the one in use in order, time and weights alone.
 -- Every rule above holds for it; where it does not fit the table in use, the table has to be read.
 
+local chunk_reader = require "steelyard.io.chunk_reader"
 local clock = require "steelyard.io.clock"
 local signature = require "steelyard.io.signature"
+local table_chunks = require "steelyard.core.table_chunks"
 local table_head = require "steelyard.core.table_head"
 local weight_table = require "steelyard.core.weight_table"
 
@@ -21,21 +26,30 @@ local opened = {}
 
 
 local function decode_table(store, upstream, text, breathe)
-    return weight_table.decode(text, { breathe = breathe, previous = store:table(upstream, breathe) })
+    local decoded, refused = weight_table.decode(text, { breathe = breathe, previous = store:table(upstream, breathe) })
+    breathe()
+    return decoded, refused
 end
 
 
+local function anothers(fetched)
+    return { reason = "upstream", detail = "it is the table of " .. fetched.upstream }
+end
+
+
+--- Open and decode a value: { table, text }, or nil and the refusal.
+-- @param decode text -> what it says; nil and the refusal; and where it is not that text, the text it was in
 local function open(options, upstream, value, decode, breathe)
     local text, refused = signature.open_with_any(options.keys.tables, value, breathe)
     if not text then
         return nil, refused
     end
-    local fetched
-    fetched, refused = decode(text)
+    local fetched, whole
+    fetched, refused, whole = decode(text)
     if fetched and fetched.upstream ~= upstream then
-        return nil, { reason = "upstream", detail = "it is the table of " .. fetched.upstream }
+        return nil, anothers(fetched)
     end
-    return fetched and { table = fetched, text = text }, refused
+    return fetched and { table = fetched, text = whole or text }, refused
 end
 
 
@@ -44,7 +58,8 @@ local function open_once(options, upstream, value, from, decode, breathe)
     if not last or last.value ~= value then
         local good, refused = open(options, upstream, value, decode, breathe)
         last = { value = value, good = good, refused = refused }
-        opened[from .. "/" .. upstream] = last
+        -- What was missing may be there the next time.
+        opened[from .. "/" .. upstream] = not (refused and refused.reason == "absent") and last or nil
     end
     return last.good, last.refused
 end
@@ -52,6 +67,7 @@ end
 
 --- Forget the last values of an upstream that is no longer served.
 function _M.forget(upstream)
+    chunk_reader.forget(upstream)
     for key in pairs(opened) do
         if string.sub(key, -#upstream - 1) == "/" .. upstream then
             opened[key] = nil
@@ -69,6 +85,32 @@ local function older(store, upstream, fetched, served, source)
                  .. ": if the controller began anew, remove the file and restart nginx"
     end
     return { reason = "older", detail = detail }
+end
+
+
+--- The text of the table of a manifest; nil and the refusal.
+local function text_of_manifest(options, store, upstream, text, source, breathe)
+    local manifest, refused = table_chunks.decode(text, breathe)
+    if not manifest then
+        return nil, refused
+    elseif manifest.upstream ~= upstream then
+        return nil, anothers(manifest)
+    end
+    local served = store:table(upstream, breathe)
+    if served and weight_table.compare(manifest, served) < 0 then
+        return nil, older(store, upstream, manifest, served, source)
+    end
+    local same = served and served.digest == manifest.digest
+                 and table_head.put_into(store.decoded[upstream].text, manifest, breathe)
+    if same then
+        return same
+    end
+    local texts
+    texts, refused = chunk_reader.read(options, upstream, manifest.chunks, source.read, breathe)
+    if not texts then
+        return nil, refused
+    end
+    return table_chunks.join(manifest, texts, breathe)
 end
 
 
@@ -117,11 +159,21 @@ end
 --- Accept the value of an upstream. True when it was a new table, and is now
 -- published; false when it was not; nil and { reason, detail } when it is refused.
 -- @param source name; `saved`: the file of the table on disk, or nil; `from_disk`: it is that file's;
---   `confirms`: it is asked whether what is served is the last, and may be a little behind
+--   `confirms`: it is asked whether what is served is the last, and may be a little behind; `read`, where it
+--   may have chunks: keys -> values by key, or nil and why
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.accept(options, store, upstream, value, source, breathe)
     local good, refused = open_once(options, upstream, value, source.name, function(text)
-        return decode_table(store, upstream, text, breathe)
+        if not source.read or not table_chunks.is_manifest(text) then
+            return decode_table(store, upstream, text, breathe)
+        end
+        local whole, why = text_of_manifest(options, store, upstream, text, source, breathe)
+        if not whole then
+            return nil, why
+        end
+        local fetched
+        fetched, why = decode_table(store, upstream, whole, breathe)
+        return fetched, why, whole
     end, breathe)
     if not good then
         return nil, refused
@@ -133,7 +185,9 @@ end
 --- Accept the value of a head. True when it does for the table, and its weights are published if they are new;
 -- false when the table has to be read; nil and { reason, detail } when it is refused, and so, too.
 function _M.accept_head(options, store, upstream, value, source, breathe)
-    local good, refused = open_once(options, upstream, value, source.name .. " head", table_head.decode, breathe)
+    local good, refused = open_once(options, upstream, value, source.name .. " head", function(text)
+        return table_head.decode(text, breathe)
+    end, breathe)
     if not good then
         return nil, refused
     end

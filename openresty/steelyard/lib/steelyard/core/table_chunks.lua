@@ -1,0 +1,103 @@
+--- A weight table that one Memcached item does not hold: a manifest, and the rows in chunks.
+--
+--   steelyard:1:weights:<upstream>       {"v":1,"upstream":..,..,"digest":..,"chunks":[..],"weights":[..]}
+--   steelyard:1:chunk:<upstream>:<name>  {"v":1,"upstream":..,"digest":..,"part":1,"peers":[..]}
+--
+-- The manifest has the table's members and no "peers"; it is a head (core/table_head) as well. A row in a chunk
+-- has the weight 1. Of both the controller's own table is made, byte for byte, and then decoded and judged like
+-- one that came whole. The producer is protocol/steelyard_protocol/table_chunks.py; both ends are tested on
+-- docs/contract/chunks.json. Pure.
+
+local json = require "steelyard.core.json"
+local no_pause = require("resty.vnswrr").no_pause
+local table_head = require "steelyard.core.table_head"
+local wire = require "steelyard.core.wire"
+
+local CHUNKS, PEERS = '"chunks":[', '"peers":['
+
+-- Ten hold MAX_TABLE_BYTES; nobody can have a reader ask for thousands.
+local MAX_CHUNKS = 32
+
+local _M = {}
+
+
+--- Tell whether the text in a table's key is a manifest. In a string its quotes would have a backslash each.
+function _M.is_manifest(text)
+    return string.find(text, CHUNKS, 1, true) ~= nil and not string.find(text, PEERS, 1, true)
+end
+
+
+local function decoder(text, breathe)
+    local manifest, refused = table_head.decode(text, breathe)
+    if not manifest then
+        wire.refuse(refused.reason, refused.detail)
+    end
+    local names = wire.field(manifest, "chunks")
+    if type(names) ~= "table" or names[1] == nil and next(names) ~= nil then
+        wire.refuse("type", '"chunks" is not an array')
+    elseif #names == 0 or #names > MAX_CHUNKS then
+        wire.refuse("range", #names .. " chunks, 1.." .. MAX_CHUNKS .. " are read")
+    end
+    for i = 1, #names do
+        wire.name(names, i)
+    end
+    manifest.members = string.sub(text, 1, string.find(text, CHUNKS, 1, true) - 1)
+    return manifest
+end
+
+
+--- Read a manifest from the network: upstream, term, generation, issued_at_ms, digest, weights, and the names of
+-- the chunks; nil and { reason, detail } when it is refused. Total: never raises.
+-- @param breathe called every 0.1 ms or so of work; may yield
+function _M.decode(text, breathe)
+    return wire.total(decoder, text, breathe or no_pause)
+end
+
+
+--- The rows of a chunk as they are written, without brackets.
+local function rows_text(text, manifest, part)
+    local list
+    local document = wire.load_object(text, function()
+        local shell
+        shell, list = json.decode_around(text, "peers")
+        if shell then
+            return shell
+        end
+        return json.decode(text)
+    end)
+    local upstream, digest = wire.name(document, "upstream"), wire.name(document, "digest")
+    local is = wire.integer(document, "part", 1, wire.MAX_INTEGER)
+    if upstream ~= manifest.upstream or digest ~= manifest.digest or is ~= part then
+        wire.refuse("name", string.format("chunk %d is part %d of a table of %s (%s)", part, is, upstream, digest))
+    elseif not list then
+        wire.refuse("type", 'the "peers" of chunk ' .. part .. " are not written as a controller writes them")
+    end
+    return list
+end
+
+
+local function joiner(manifest, texts, breathe)
+    local rows = {}
+    for part, text in ipairs(texts) do
+        rows[part] = rows_text(text, manifest, part)
+        breathe()
+    end
+    local whole = manifest.members .. PEERS .. table.concat(rows, ",") .. "]}"
+    breathe()
+    local text = table_head.put_into(whole, manifest, breathe)
+    if not text then
+        wire.refuse("range", #manifest.weights .. " weights, and another number of servers in the chunks")
+    end
+    return text
+end
+
+
+--- The text of the table of a manifest, given the texts of its chunks in their order; nil and { reason, detail }
+-- when a chunk is another table's, or is not written as the controller writes it. Total: never raises.
+-- @param breathe called every 0.1 ms or so of work; may yield
+function _M.join(manifest, texts, breathe)
+    return wire.total(joiner, manifest, texts, breathe or no_pause)
+end
+
+
+return _M

@@ -1,0 +1,140 @@
+"""A weight table that one Memcached item does not hold: a manifest, and the rows in chunks.
+
+Pure. The consumers are nginx (openresty/steelyard/lib/steelyard/core/table_chunks.lua) and a controller that
+begins to lead; all ends are tested on docs/contract/chunks.json.
+
+    steelyard:1:weights:<upstream>       the manifest: the table's members, "chunks", "weights"; no "peers"
+    steelyard:1:chunk:<upstream>:<name>  {"v":1,"upstream":..,"digest":..,"part":1,"peers":[..]}
+
+A row in a chunk has the weight 1, so chunks change with the table's digest only; the weights are the
+manifest's. A chunk is named for its content: whoever writes one of this name writes the same bytes, and the
+manifest, which is replaced in one step, changes the table as a whole. Who does not know chunks misses "peers"
+in the manifest, refuses it and keeps the table it has.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from steelyard_protocol import weight_table, wire
+from steelyard_protocol.weight_table import MAX_WEIGHT, TablePeer, WeightTable
+from steelyard_protocol.wire import InvalidMessage, Refused
+
+# Memcached's 1 MB covers the item's header and key too, and a signature; a kilobyte is ample for those.
+ITEM_BYTES = wire.MAX_BYTES - 1024
+
+# Well below an item: Memcached's pages hold whole items only, and what is left of one is lost.
+CHUNK_BYTES = 900_000
+
+# Ten hold MAX_TABLE_BYTES; nobody can have a reader ask for thousands.
+MAX_CHUNKS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What stands in the key of a table in chunks; `table` is the table without its rows."""
+
+    table: WeightTable
+    document: Mapping[str, Any]
+    weights: tuple[int, ...]
+    chunks: tuple[str, ...]
+
+
+def name_of(value: bytes) -> str:
+    """Return the name of a chunk, for the value that Memcached holds, signature and all."""
+    return hashlib.blake2b(value, digest_size=16).hexdigest()
+
+
+def split(table: WeightTable, chunk_bytes: int = CHUNK_BYTES) -> list[bytes]:
+    """Return the texts of the chunks of a table that has a digest."""
+    return [
+        b'{"v":%d,"upstream":"%s","digest":"%s","part":%d,"peers":[%s]}'
+        % (wire.VERSION, table.upstream.encode(), str(table.digest).encode(), part, b",".join(rows))
+        for part, rows in enumerate(_parts(table.peers, chunk_bytes), start=1)
+    ]
+
+
+def _parts(peers: Sequence[TablePeer], chunk_bytes: int) -> Iterator[list[bytes]]:
+    rows: list[bytes] = []
+    size = 0
+    for peer in peers:
+        row = msgspec.json.encode(replace(peer, weight=1))
+        if rows and size + len(row) > chunk_bytes:
+            yield rows
+            rows, size = [], 0
+        rows.append(row)
+        size += len(row) + 1
+    yield rows
+
+
+def encode_manifest(table: WeightTable, chunks: Sequence[str]) -> bytes:
+    """Return the text of the manifest, for the names of the chunks.
+
+    It fits an item: a row of MAX_TABLE_BYTES has 75 bytes at least, and 8 of them at most are here.
+    """
+    names = {"chunks": chunks, "weights": [peer.weight for peer in table.peers]}
+    return msgspec.json.encode({**weight_table.members(table), **names})
+
+
+def decode(value: bytes) -> WeightTable | Manifest | Refused:
+    """Read what stands in a table's key; total, never raises."""
+    try:
+        document = wire.load_object(value)
+        return weight_table.of_document(document) if "peers" in document else _manifest(document)
+    except InvalidMessage as bad:
+        return bad.refused
+
+
+def _manifest(document: dict[str, Any]) -> Manifest:
+    if "chunks" not in document:
+        raise InvalidMessage("missing", 'neither "peers" nor "chunks"')
+    table = weight_table.of_document({**document, "peers": []})
+    if table.digest is None:
+        raise InvalidMessage("missing", 'no "digest", and the rows are in chunks')
+    weights = _list(document, "weights")
+    names = _list(document, "chunks")
+    if not 0 < len(names) <= MAX_CHUNKS:
+        raise InvalidMessage("range", f"{len(names)} chunks, 1..{MAX_CHUNKS} are read")
+    return Manifest(
+        table=table,
+        document=document,
+        weights=tuple(wire.integer({"weight": each}, "weight", low=1, high=MAX_WEIGHT) for each in weights),
+        chunks=tuple(wire.name({"chunk": each}, "chunk") for each in names),
+    )
+
+
+def _list(document: dict[str, Any], key: str) -> list[Any]:
+    value = wire.field(document, key)
+    if not isinstance(value, list):
+        raise InvalidMessage("type", f'"{key}" is not an array')
+    return value
+
+
+def join(manifest: Manifest, texts: Sequence[bytes]) -> WeightTable | Refused:
+    """Return the table of a manifest and the texts of its chunks, in their order; total, never raises."""
+    try:
+        rows = [row for part, text in enumerate(texts, start=1) for row in _rows(text, manifest, part)]
+        if len(rows) != len(manifest.weights):
+            raise InvalidMessage(
+                "range", f"{len(rows)} servers in chunks and {len(manifest.weights)} weights"
+            )
+        peers = [{**row, "weight": weight} for row, weight in zip(rows, manifest.weights, strict=True)]
+        return weight_table.of_document({**manifest.document, "peers": peers})
+    except InvalidMessage as bad:
+        return bad.refused
+
+
+def _rows(text: bytes, manifest: Manifest, part: int) -> list[dict[str, Any]]:
+    document = wire.load_object(text)
+    table = manifest.table
+    at = wire.name(document, "upstream"), wire.name(document, "digest"), wire.integer(document, "part")
+    if at != (table.upstream, table.digest, part):
+        raise InvalidMessage("name", f"chunk {part} is part {at[2]} of a table of {at[0]} ({at[1]})")
+    rows = _list(document, "peers")
+    if not all(isinstance(row, dict) for row in rows):
+        raise InvalidMessage("type", "a peer is not an object")
+    return rows
