@@ -5,7 +5,7 @@ keeps it (in a process, in Redis, in a test).
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any, Protocol
 
 from steelyard_controller.laws.decision import Decision
@@ -46,7 +46,7 @@ class BoundLaw:
     @property
     def parameters(self) -> Mapping[str, float]:
         """The parameters by name."""
-        return asdict(self.bound)
+        return {each.name: getattr(self.bound, each.name) for each in fields(self.bound)}
 
     def start(self) -> Memory:
         """Return the empty memory."""

@@ -26,6 +26,7 @@ from math import exp
 
 import numpy as np
 
+from steelyard_controller.laws.small_arrays import clip, median
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.change_test import (
     FEWEST_REQUESTS,
@@ -106,7 +107,7 @@ def rescaled(evidence: Evidence, ratio: Floats) -> Evidence:
     sums, recent = evidence.sums.copy(), evidence.recent.copy()
     sums[:, BUSY] *= ratio
     recent[:, BUSY::3] *= ratio[:, None]
-    cost = np.clip(evidence.cost * ratio, COST_MIN, COST_MAX)
+    cost = clip(evidence.cost * ratio, COST_MIN, COST_MAX)
     return replace(evidence, sums=sums, recent=recent, cost=cost)
 
 
@@ -154,7 +155,9 @@ def learn(
     ours = np.where(full & ~blocked & (in_flight > 0), np.maximum(queued, explained), load)
     # Full, and not a request of ours: nothing can be said of it.
     seen = matched & ~(full & (count < 1.0))
-    window = np.column_stack((count, ours * tick_s, np.full(len(count), tick_s))) * seen[:, None]
+    window = np.empty((len(count), 3))
+    window[:, REQUESTS], window[:, BUSY], window[:, SECONDS] = count, ours * tick_s, tick_s
+    window *= seen[:, None]
     fresh = np.isnan(evidence.cost) & seen & (count > 0) & (ours > 0)
     prior = prior_cost(evidence.cost, count / tick_s * fresh, ours * fresh, baseline)
     cost = np.where(fresh, prior, evidence.cost)
@@ -165,7 +168,7 @@ def learn(
     e, w = split(before, cost, p.l0)
     telling = seen & known & ~full & (count >= FEWEST_REQUESTS)
     half = _at_half(evidence.in_flight_at_half, telling, in_flight, count / tick_s * e / (1.0 - w))
-    recent = np.column_stack((evidence.recent[:, 3:], window))
+    recent = np.concatenate((evidence.recent[:, 3:], window), axis=1)
     fade = exp(-tick_s / p.tau)
     tested = seen & known & (before[:, SECONDS] > 0)
     freed = tested & (load < FREE) & (before[:, FULL_SECONDS] > 0.5 * before[:, SECONDS])
@@ -188,10 +191,12 @@ def learn(
     )
 
     full = full | blocked
-    full_s = np.where(full & seen, tick_s, 0.0)
-    kept = before * np.where(seen, fade, 1.0)[:, None] + np.column_stack((window, full_s))
-    anew = np.column_stack((best, np.where(full, best[:, SECONDS], 0.0)))
-    sums = np.where(restarted[:, None], anew, kept)
+    sums = before * np.where(seen, fade, 1.0)[:, None]
+    sums[:, :FULL_SECONDS] += window
+    sums[:, FULL_SECONDS] += np.where(full & seen, tick_s, 0.0)
+    if restarted.any():
+        sums[restarted, :FULL_SECONDS] = best[restarted]
+        sums[restarted, FULL_SECONDS] = np.where(full, best[:, SECONDS], 0.0)[restarted]
     windows = evidence.windows + (seen & (count > 0))
     cost = learnt_cost(cost, prior, sums, windows, known & seen, p, tick_s)
     after = Evidence(
@@ -219,6 +224,6 @@ def _at_half(before: float, telling: Bools, in_flight: Floats, rho: Floats) -> f
     """Return L_half after a window."""
     if not telling.any():
         return before
-    rho = np.clip(rho[telling], LEAST_OURS, FULL)
-    now = float(np.median(in_flight[telling] * (1.0 - rho) / rho))
+    rho = clip(rho[telling], LEAST_OURS, FULL)
+    now = median(in_flight[telling] * (1.0 - rho) / rho)
     return before + HALF_LOAD_PART * (min(max(now, HALF_LOAD_MIN), HALF_LOAD_MAX) - before)

@@ -10,6 +10,7 @@ Pure.
 
 import numpy as np
 
+from steelyard_controller.laws.small_arrays import clip, median
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.steelyard_parameters import (
     DRAIN_MAX,
@@ -31,7 +32,7 @@ def backlog(in_flight: Floats, capacity: Floats, judged: Bools) -> tuple[Floats,
 def drain(delay_s: Floats, mean_delay_s: float, report_age_ticks: int, tick_s: float) -> Floats:
     """Return the drain factor, k: take off what works the backlog down over tau_q."""
     over_s = max(DRAIN_SHORTEST_S, tick_s * (1 + report_age_ticks))
-    factor: Floats = 1.0 - np.clip((delay_s - mean_delay_s) / over_s, -DRAIN_UP, DRAIN_MAX)
+    factor: Floats = 1.0 - clip((delay_s - mean_delay_s) / over_s, -DRAIN_UP, DRAIN_MAX)
     return factor
 
 
@@ -41,7 +42,7 @@ def slow(latency_s: Floats, busy: Floats, ok: Floats, judged: Bools, kappa: floa
     timed = judged & (latency_s > 0)
     if timed.sum() < 2:
         return factor
-    excess = np.minimum(1.0, kappa * np.median(latency_s[timed]) / latency_s[timed])
+    excess = np.minimum(1.0, kappa * median(latency_s[timed]) / latency_s[timed])
     certain = ok[timed] ** 2 / (ok[timed] ** 2 + SLOW_PRIOR**2)
     factor[timed] = excess ** ((1.0 - busy[timed]) * certain)
     return factor
@@ -50,7 +51,7 @@ def slow(latency_s: Floats, busy: Floats, ok: Floats, judged: Bools, kappa: floa
 def err(ok: Floats, bad: Floats, judged: Bools) -> Floats:
     """Return the error factor, k, against the median: where all fail alike, none is reduced."""
     success = (ok + FAILURE_PRIOR) / (ok + bad + FAILURE_PRIOR)
-    typical = np.median(success[judged]) if judged.any() else 1.0
+    typical = median(success[judged]) if judged.any() else 1.0
     factor: Floats = np.minimum(1.0, success / typical) ** FAILURE_POWER
     return factor
 
@@ -59,5 +60,5 @@ def join(seen_s: Floats, p: SteelyardParameters) -> Floats:
     """Return the slow-start factor, k: Envoy's form, an exponent on the part of the ramp that has passed."""
     if p.ramp <= 0:
         return np.ones(len(seen_s))
-    passed: Floats = np.clip(seen_s / p.ramp, 0.0, 1.0) ** (1.0 / p.aggression)
-    return np.clip(passed, p.join_min, 1.0)
+    passed: Floats = clip(seen_s / p.ramp, 0.0, 1.0) ** (1.0 / p.aggression)
+    return clip(passed, p.join_min, 1.0)

@@ -5,6 +5,7 @@ Sums are k x 4, or k x 3 without the last: requests, load seconds, seconds, seco
 
 import numpy as np
 
+from steelyard_controller.laws.small_arrays import clip, median
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
 
@@ -40,19 +41,19 @@ def split(sums: Floats, cost: Floats, l0: float) -> tuple[Floats, Floats]:
     dearer = 1.0 + part * d / np.maximum(x, FADED)
     cheaper = (load + IDLE_LOAD) / (x + IDLE_LOAD)
     ratio = np.where(sums[..., REQUESTS] > FADED, np.where(d > 0, dearer, cheaper), 1.0)
-    not_ours = np.clip((1.0 - part) * d, 0.0, MOST_NOT_OURS)
-    return np.clip(cost * ratio, COST_MIN, COST_MAX), not_ours
+    not_ours = clip((1.0 - part) * d, 0.0, MOST_NOT_OURS)
+    return clip(cost * ratio, COST_MIN, COST_MAX), not_ours
 
 
 def prior_cost(cost: Floats, rate: Floats, ours: Floats, baseline: Floats) -> Floats:
     """Return what a request should cost, k: as the peers of known cost do it for their baseline."""
     known = ~np.isnan(cost)
     if known.any():
-        per_weight = 1.0 / float(np.median(cost[known] * baseline[known]))
+        per_weight = 1.0 / median(cost[known] * baseline[known])
     else:
         work = float((ours * baseline).sum())
         per_weight = float(rate.sum()) / work if work > 0 else 1.0
-    return np.clip(1.0 / (per_weight * baseline), COST_MIN, COST_MAX)
+    return clip(1.0 / (per_weight * baseline), COST_MIN, COST_MAX)
 
 
 def learnt_cost(
@@ -76,4 +77,4 @@ def learnt_cost(
     mute = (sums[:, FULL_SECONDS] > 0.5 * seconds) | (x < IDLE_LOAD)
     gain = np.where(mute, 0.0, np.minimum(gain, 1.0))
     learnt = np.where(windows <= YOUNG_WINDOWS, first, cost * np.exp(gain * ratio))
-    return np.where(seen & (sums[:, REQUESTS] > FADED), np.clip(learnt, COST_MIN, COST_MAX), cost)
+    return np.where(seen & (sums[:, REQUESTS] > FADED), clip(learnt, COST_MIN, COST_MAX), cost)

@@ -18,6 +18,7 @@ from steelyard_controller.laws.law import BoundLaw, refuse_crossed_thresholds
 from steelyard_controller.laws.memory import Memory, Schema, aligned
 from steelyard_controller.laws.pairing import OLDEST_TICKS, paired
 from steelyard_controller.laws.parameters import law_total
+from steelyard_controller.laws.small_arrays import clip, known_or_zero
 from steelyard_controller.laws.snapshot import (
     MAX_FIGURE,
     Bools,
@@ -109,7 +110,7 @@ class Steelyard(BoundLaw):
         )
 
         # 0: what one window has of load, count and requests in flight
-        in_flight = np.minimum(seen.count * np.nan_to_num(seen.latency_s, nan=0.0) / s.tick_s, MAX_FIGURE)
+        in_flight = np.minimum(seen.count * known_or_zero(seen.latency_s) / s.tick_s, MAX_FIGURE)
         pair, waiting = (
             paired(
                 tick=tick,
@@ -144,7 +145,7 @@ class Steelyard(BoundLaw):
         backlog = np.zeros(len(s.ids))
         if seen.live:
             delay, mean_delay = factors.backlog(seen.in_flight, capacity(evidence, baseline, p), yardsticks)
-            backlog = np.clip((delay - mean_delay) / p.d_sat, 0.0, 1.0)
+            backlog = clip((delay - mean_delay) / p.d_sat, 0.0, 1.0)
         result = learn(
             evidence,
             matched=matched,
@@ -164,8 +165,8 @@ class Steelyard(BoundLaw):
         ok, bad = was["ok"], was["bad"]
         if seen.reported:
             fade = exp(-s.tick_s / p.tau_e)
-            ok = ok * fade + np.nan_to_num(s.completed, nan=0.0)
-            bad = bad * fade + np.nan_to_num(s.failed, nan=0.0)
+            ok = ok * fade + known_or_zero(s.completed)
+            bad = bad * fade + known_or_zero(s.failed)
         part = min(1.0, BUSY_SMOOTHING_PER_S * s.tick_s)
         busy = np.where(matched, was["busy"] + part * (load - was["busy"]), was["busy"])
         ones, nothing = np.ones(len(s.ids)), np.full(len(s.ids), np.nan)
@@ -180,7 +181,7 @@ class Steelyard(BoundLaw):
 
         raw = c * drain * slow * error * joining
         ratio = np.log(raw * (total / raw.sum()) / baseline) if len(raw) else raw
-        clipped = np.clip(ratio, log(p.m_min), p.z_max)
+        clipped = clip(ratio, log(p.m_min), p.z_max)
         decision = build_decision(
             law=self.name,
             snapshot=s,
@@ -281,8 +282,8 @@ def _limits(cores: Floats, before: Floats, bound_by_cpu: Bools) -> tuple[Floats,
     changes nothing.
     """
     now = np.where(cores > 0, cores, before)
-    ratio = np.where(bound_by_cpu, np.clip(before / now, 1.0 / LARGEST_STEP, LARGEST_STEP), 1.0)
-    return now, np.nan_to_num(ratio, nan=1.0)
+    ratio = clip(before / now, 1.0 / LARGEST_STEP, LARGEST_STEP)
+    return now, np.where(bound_by_cpu & ~np.isnan(ratio), ratio, 1.0)
 
 
 def _presence(s: Snapshot, sampled: np.ndarray, seen_s: Floats, gone_s: Floats) -> tuple[Floats, Floats]:
@@ -290,7 +291,7 @@ def _presence(s: Snapshot, sampled: np.ndarray, seen_s: Floats, gone_s: Floats) 
 
     A peer that is out of service, or silent while others are not, will start slowly when it is back.
     """
-    present = sampled | (np.nan_to_num(s.completed, nan=0.0) > 0)
+    present = sampled | (known_or_zero(s.completed) > 0)
     gone = np.where(present, 0.0, gone_s + (s.tick_s if present.any() else 0.0))
     back = s.eligible & (gone <= AWAY_S)
     return np.where(back, seen_s + present * s.tick_s, 0.0), gone

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard_controller.laws.pairing import OLDEST_TICKS
+from steelyard_controller.laws.small_arrays import known_or_zero
 from steelyard_controller.laws.snapshot import Floats, Snapshot
 from steelyard_controller.laws.steelyard.steelyard_parameters import REPORT_PATIENCE_TICKS
 
@@ -52,7 +53,7 @@ def traffic(
             reportless_ticks=0,
             age_ticks=snapshot.report_age_ticks,
             count=snapshot.completed,
-            in_flight=np.nan_to_num(snapshot.in_flight, nan=0.0),
+            in_flight=known_or_zero(snapshot.in_flight),
             latency_s=snapshot.latency_s,
             total=summed if total == 0 else total + TOTAL_SMOOTHING * (summed - total),
         )
