@@ -302,6 +302,8 @@ class Cycle:
 
     def _pins(self, upstream: Upstream) -> Floats:
         """Return the pins, k, on the scale S of the law that decides; NaN where there is none."""
+        if all(peer.pin is None for peer in upstream.peers):
+            return np.full(len(upstream.peers), math.nan)
         deciding = upstream.law if upstream.blend is None else upstream.blend.law
         total = law_total(self._laws[deciding].parameters["S"], len(upstream.peers))
         pins = [math.nan if peer.pin is None else peer.pin / 100 * total for peer in upstream.peers]

@@ -117,12 +117,17 @@ def capacity(evidence: Evidence, baseline: Floats, p: SteelyardParameters) -> Fl
     Without a request the load is somebody else's and tells nothing about the cost of one: c is then the
     baseline. So it is when the last request has faded away.
     """
-    cost, not_ours = split(evidence.sums, evidence.cost, p.l0)
-    known = ~np.isnan(cost) & (evidence.requests > FADED)
+    return _capacity(*split(evidence.sums, evidence.cost, p.l0), evidence.requests, baseline, p)
+
+
+def _capacity(
+    cost: Floats, not_ours: Floats, requests: Floats, baseline: Floats, p: SteelyardParameters
+) -> Floats:
+    known = ~np.isnan(cost) & (requests > FADED)
     if not known.any():
         return baseline.copy()
     own = np.where(known, (1.0 - not_ours) / np.where(known, cost, 1.0), 1.0)
-    trust = np.where(known, evidence.requests / (evidence.requests + p.n0), 0.0)
+    trust = np.where(known, requests / (requests + p.n0), 0.0)
     per_weight = float((trust * own).sum() / (trust * baseline).sum())
     blended: Floats = np.exp(trust * np.log(own) + (1.0 - trust) * np.log(per_weight * baseline))
     return blended
@@ -209,10 +214,10 @@ def learn(
         dispersion=dispersion,
         in_flight_at_half=half,
     )
-    _, not_ours = split(sums, cost, p.l0)
+    e, not_ours = split(sums, cost, p.l0)
     return Estimate(
         evidence=after,
-        capacity=capacity(after, baseline, p),
+        capacity=_capacity(e, not_ours, after.requests, baseline, p),
         not_ours=not_ours,
         own_load=ours,
         z=z,

@@ -49,21 +49,23 @@ def contradiction(
     # A row for each test: of few peers, all of them at once take a third of the time of one after the other.
     earlier = np.repeat(before[None], len(tests), axis=0)
     tested, apart = np.empty((len(tests), k, 3)), np.empty((len(tests), k))
+    at_last = np.abs(counts[:, -1] - counts[:, -2])
     for row, (windows, after) in enumerate(tests):
         end = RECENT_WINDOWS - after
         first = end - windows
         if first < RECENT_WINDOWS - 1:
-            earlier[row, :, :3] = np.maximum(before[:, :3] - faded[:, first], 0.0)
-        tested[row] = by_window[:, first:end].sum(axis=1)
+            np.subtract(before[:, :3], faded[:, first], out=earlier[row, :, :3])
+        np.add.reduce(by_window[:, first:end], axis=1, out=tested[row])
         if after == 0:
-            apart[row] = np.abs(counts[:, -1] - counts[:, -2])
+            apart[row] = at_last
         else:
             # Whichever begins later has what comes after the windows, and lacks their first moments.
             apart[row] = np.maximum(
                 np.abs(counts[:, first] - counts[:, -1]), np.abs(counts[:, first - 1] - counts[:, end - 1])
             )
+    np.maximum(earlier, 0.0, out=earlier)
     e, w = split(earlier, cost, p.l0)
-    n, busy_s, seconds = np.moveaxis(tested, 2, 0)
+    n, busy_s, seconds = tested[..., REQUESTS], tested[..., BUSY], tested[..., SECONDS]
     expected = n * e + seconds * w
     of_earlier = n * n / np.maximum(earlier[..., REQUESTS], 1.0)
     variance = (n + of_earlier) * dispersion * e * e + (p.eps * expected) ** 2 + (IDLE_LOAD * seconds) ** 2

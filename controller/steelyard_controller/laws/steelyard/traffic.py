@@ -46,7 +46,7 @@ def traffic(
     """Read the reports of one tick; the keyword arguments are from the law's memory."""
     reported = bool((~np.isnan(snapshot.completed)).any()) and snapshot.report_age_ticks <= OLDEST_TICKS
     if reported:
-        summed = float(np.nansum(snapshot.completed))
+        summed = float(known_or_zero(snapshot.completed).sum())
         return Traffic(
             reported=True,
             live=True,
