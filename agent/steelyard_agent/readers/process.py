@@ -59,6 +59,7 @@ class ProcessReader:
         self._mounts = cache(lambda: cgroup_files.mounts(root))  # a host of containers has thousands of lines
         self._columns = ColumnReader()
         self._known: tuple[Found, psutil.Process] | None = None
+        self._members: dict[int, psutil.Process] = {}
         self._started_s: dict[psutil.Process, float] = {}
         self._threads = 0
         self._io_fault: Exception | None = None
@@ -79,6 +80,7 @@ class ProcessReader:
         if absent is not None:
             return absent
         processes = {root: own, **self._below(root)}
+        self._members = {process.pid: process for process in processes}
         self._started_s = {process: counters.started_s for process, counters in processes.items()}
         if self._count_io:
             self._columns.read("io", self._no_io_fault)
@@ -128,6 +130,9 @@ class ProcessReader:
 
     def _listed(self, root: psutil.Process) -> Iterator[tuple[psutil.Process, int]]:
         """Yield each descendant and its parent, from the list of children that each thread has forked."""
+        # To make a Process costs as much as to read it, so those of the last reading are asked again. Should a
+        # number have gone to another process since, its parent's reaped time makes the sum right all the same;
+        # or its counters are behind, and there is no figure for once.
         seen, waiting = {root.pid}, [root.pid]
         while waiting:
             parent = waiting.pop()
@@ -139,7 +144,7 @@ class ProcessReader:
                     with suppress(*GONE):
                         if child not in seen:
                             seen.add(child)
-                            yield psutil.Process(child), parent
+                            yield self._members.get(child) or psutil.Process(child), parent
                             waiting.append(child)
 
     def _scanned(self, root: psutil.Process) -> Iterator[tuple[psutil.Process, int]]:
