@@ -6,7 +6,6 @@ and how fast they are, comes from `linux_devices` or `other_devices`.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 import psutil
 
@@ -24,38 +23,8 @@ HARDWARE_AGE_S = 60.0
 # interrupts because it counts them in system. A platform has only some of these.
 BUSY_FIELDS = ("user", "nice", "system", "irq", "softirq", "steal")
 
-
-class Devices(Protocol):
-    """What psutil does not tell of a platform's devices, or not well enough; every method may raise.
-
-    `sources` names what each column is read from; `lacking` says why a column has no figure here.
-    """
-
-    @property
-    def sources(self) -> Mapping[str, str]:
-        """Return the files or functions, by column."""
-        ...
-
-    @property
-    def lacking(self) -> Mapping[str, str]:
-        """Return the reasons, by column."""
-        ...
-
-    def cores(self) -> int | None:
-        """Return how many cores are online."""
-        ...
-
-    def whole_disks(self) -> Mapping[str, str]:
-        """Return the device numbers (such as 8:0) of the whole disks, by name."""
-        ...
-
-    def nic(self, name: str) -> tuple[NicKind, float | None]:
-        """Return what a NIC is, and its speed in bytes/s."""
-        ...
-
-    def stalled_s(self) -> Mapping[str, float]:
-        """Return the machine's pressure by resource."""
-        ...
+# What psutil does not tell of a platform's devices, or not well enough.
+Devices = LinuxDevices | OtherDevices
 
 
 def devices_below(root: Path) -> Devices:

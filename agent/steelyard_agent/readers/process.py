@@ -130,9 +130,9 @@ class ProcessReader:
 
     def _listed(self, root: psutil.Process) -> Iterator[tuple[psutil.Process, int]]:
         """Yield each descendant and its parent, from the list of children that each thread has forked."""
-        # To make a Process costs as much as to read it, so those of the last reading are asked again. Should a
-        # number have gone to another process since, its parent's reaped time makes the sum right all the same;
-        # or its counters are behind, and there is no figure for once.
+        # To make a Process costs as much as to read it, so those of the last reading are asked again. If
+        # another one has its number by now, its parent's reaped time makes the sum right all the same, or
+        # its counters are behind, and there is no figure for once.
         seen, waiting = {root.pid}, [root.pid]
         while waiting:
             parent = waiting.pop()

@@ -22,7 +22,7 @@ from steelyard_agent.readers.files import below, names, read_or_none
 from steelyard_agent.scopes.reading import Absent
 
 # What psutil and the kernel's files make of a process that ends while it is looked at.
-GONE = (psutil.Error, OSError, ValueError, LookupError)
+GONE = (psutil.Error, OSError, ValueError, LookupError, RuntimeError)
 ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 # A PID file holds a number; no more of it is read.
@@ -139,20 +139,20 @@ class PortFinder:
         return inodes
 
     def _search(self, inodes: Collection[int]) -> Found | Absent:
-        parents: dict[psutil.Process, int] = {}
+        holders: dict[psutil.Process, tuple[int, float]] = {}
         for name in names(self._proc):
             if self._holds(name, inodes):
                 with suppress(*GONE):
                     process = psutil.Process(int(name))
-                    parents[process] = process.ppid()
-        pids = {process.pid for process in parents}
+                    holders[process] = process.ppid(), process.create_time()
+        pids = {process.pid for process in holders}
         if len(pids) > 1:
             pids.discard(1)  # systemd holds the sockets that it started a service for
-        tops = [process for process, parent in parents.items() if process.pid in pids and parent not in pids]
+        tops = [one for one, (parent, _) in holders.items() if one.pid in pids and parent not in pids]
         if not tops:
             return Absent(f"the process that listens on port {self._port} belongs to another user")
         # With SO_REUSEPORT several may listen: the oldest.
-        self._process = min(tops, key=lambda top: (top.create_time(), top.pid))
+        self._process = min(tops, key=lambda top: (holders[top][1], top.pid))
         pid = self._process.pid
         self._searches += 1
         return Found(

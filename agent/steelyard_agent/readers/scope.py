@@ -52,10 +52,9 @@ def make_reader(
 ) -> ScopeReader:
     """Return the reader of a scope; `auto` is cgroup in a container and host elsewhere.
 
-    `target` is for the process scope, which needs one (ValueError). That and the cgroup
-    scope are Linux's (ValueError). `count_io`:
-    also count operations, for --io-capacity. `extras`: also read what is only
-    shown (pressure), for --explain. `root` is where /proc and /sys are.
+    `target` is for the process scope, which needs one (ValueError); that and the cgroup scope
+    need Linux (ValueError). `count_io`: also count operations, for --io-capacity. `extras`: also
+    read what is only shown (pressure), for --explain. `root` is where /proc and /sys are.
     """
     if scope in LINUX_SCOPES and not psutil.LINUX:
         raise ValueError(f"--scope {scope} reads what only Linux has, and this is {sys.platform}: take host")
