@@ -25,8 +25,10 @@ from steelyard_agent.loop import Wake, run
 from steelyard_agent.registration import controller_client, register_flags
 from steelyard_agent.service import LoadedSettings, Service
 from steelyard_agent.settings import SettingsError
+from steelyard_agent.signals import SignalWaiter
 
 STOP = (signal.SIGTERM, signal.SIGINT)
+RELOAD = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()  # Windows has none
 
 
 def main() -> int:
@@ -36,9 +38,6 @@ def main() -> int:
     """
     try:
         loaded = _load()
-        # Blocked, they wait for sigtimedwait: no handler runs in the middle of a sample, none is missed.
-        # Before the first thread is made, because threads inherit it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP, signal.SIGHUP))
         logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
         service.set_log_level(loaded.settings)
         one = loaded.settings.once or loaded.settings.explain
@@ -58,33 +57,30 @@ def _load() -> LoadedSettings:
 
 
 def _run_until_signal(loaded: LoadedSettings) -> int:
+    signals = SignalWaiter((*STOP, *RELOAD))
     running = Service(_load)
     agent = running.start(loaded)
-    run(agent, clock=time.monotonic, wall_clock=time.time, wait=_wait, reload=running.reload)
+    run(
+        agent,
+        clock=time.monotonic,
+        wall_clock=time.time,
+        wait=lambda timeout_s: _wake(signals.within(timeout_s)),
+        reload=running.reload,
+    )
     running.close()
     logging.getLogger("steelyard_agent").info("stopped by a signal, after a last sample that says so")
     return 0
 
 
-def _wait(timeout_s: float) -> Wake:
-    came = _signal_within(timeout_s, (*STOP, signal.SIGHUP))
+def _wake(came: int | None) -> Wake:
     if came is None:
         return Wake.DUE
-    return Wake.RELOAD if came == signal.SIGHUP else Wake.STOP
-
-
-def _signal_within(timeout_s: float, wanted: tuple[signal.Signals, ...]) -> int | None:
-    came = signal.sigtimedwait(wanted, timeout_s)
-    if came is not None and came.si_signo not in wanted:
-        # A process that was stopped (SIGSTOP, a debugger) and goes on when its wait is over gets from
-        # Python 3.11 a siginfo that nobody has filled in. Whether a signal came meanwhile is asked again.
-        came = signal.sigtimedwait(wanted, 0)
-    return None if came is None else came.si_signo
+    return Wake.RELOAD if came in RELOAD else Wake.STOP
 
 
 def _print_one(loaded: LoadedSettings) -> int:
     """Print one sample, as what would be sent or as what it is made of."""
-    chosen = loaded.settings
+    chosen, signals = loaded.settings, SignalWaiter(STOP)
     reader = service.reader(chosen, extras=chosen.explain)
     sampler = Sampler(reader.read, chosen.limits)
     agent = Agent(
@@ -100,7 +96,7 @@ def _print_one(loaded: LoadedSettings) -> int:
         clock=time.monotonic,
     )
     agent.tick()
-    if sampler.absent is not None or _signal_within(chosen.interval_s, STOP) is not None:
+    if sampler.absent is not None or signals.within(chosen.interval_s) is not None:
         return 1
     sent = agent.tick()
     if sent is None:

@@ -61,16 +61,19 @@ def set_log_level(settings: Settings) -> None:
 
 
 def reader(settings: Settings, *, extras: bool = False) -> ScopeReader:
-    """Return the reader that the settings ask for."""
+    """Return the reader that the settings ask for; raise `SettingsError` where this platform has none."""
     target = Target(
         pid=settings.pid, pid_file=settings.pid_file, port=settings.listen_port, unit=settings.unit
     )
-    return make_reader(
-        settings.scope,
-        target=target if settings.scope == "process" else None,
-        count_io=settings.limits.io is not None,
-        extras=extras,
-    )
+    try:
+        return make_reader(
+            settings.scope,
+            target=target if settings.scope == "process" else None,
+            count_io=settings.limits.io is not None,
+            extras=extras,
+        )
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
 
 
 class Service:

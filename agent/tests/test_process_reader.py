@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -15,6 +15,11 @@ from steelyard_agent.readers.process_finder import Target
 from steelyard_agent.sample import Indicators
 from steelyard_agent.scopes.process import ProcessReading, cpu_spent_s, io_calls
 from steelyard_agent.scopes.reading import Absent, sample_between
+
+Plant = Callable[..., Path]
+
+# When the tree's machine was booted: conftest.py writes it into proc/stat.
+BOOTED_AT_S = 1_700_000_000
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -45,24 +50,29 @@ def no_clock(pid: int) -> float:
     raise OSError(f"the clock of the real process {pid} is none of a fixture's business")
 
 
-def fake_process(root: Path, pid: int, parent: int, cpu_ticks: int, children: list[int] | None) -> None:
-    task = root / "proc" / str(pid) / "task" / str(pid)
-    task.mkdir(parents=True)
-    (root / "proc" / str(pid) / "stat").write_text(
-        f"{pid} (app) S {parent} 1 1 0 -1 0 0 0 0 0 {cpu_ticks} 0 0 0 20 0 1 0 500 9 3 1\n"
-    )
-    if children is not None:
-        (task / "children").write_text("".join(f"{child} " for child in children))
+@pytest.fixture
+def fake_process(plant_process: Plant) -> Plant:
+    """Add a process to the tree, with the list of its children if there is one."""
+
+    def grow(
+        pid: int, parent: int = 1, *, cpu: int = 0, threads: int = 1, children: list[int] | None = None
+    ) -> Path:
+        folder = plant_process(pid, parent, cpu=cpu, threads=threads)
+        if children is not None:
+            (folder / f"task/{pid}/children").write_text("".join(f"{child} " for child in children))
+        return folder
+
+    return grow
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["with lists of children", "without"])
-def test_the_tree_is_the_process_and_its_descendants(tmp_path: Path, listed: bool) -> None:
+def test_the_tree_is_the_process_and_its_descendants(
+    empty_tree: Path, fake_process: Plant, listed: bool
+) -> None:
     family = {10: (1, [11, 12]), 11: (10, [13]), 12: (10, []), 13: (11, []), 20: (1, [])}
     for pid, (parent, children) in family.items():
-        fake_process(
-            tmp_path, pid, parent, cpu_ticks=pid * TICKS_PER_S, children=children if listed else None
-        )
-    reading = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=no_clock)()
+        fake_process(pid, parent, cpu=pid * TICKS_PER_S, children=children if listed else None)
+    reading = ProcessReader(Target(pid=10), root=empty_tree, cpu_clock=no_clock)()
     assert isinstance(reading, ProcessReading)
     assert {pid: process.cpu_s for pid, process in reading.processes.items()} == {
         10: 10,
@@ -72,9 +82,9 @@ def test_the_tree_is_the_process_and_its_descendants(tmp_path: Path, listed: boo
     }
 
 
-def test_the_tightest_quota_on_its_groups_is_read_each_time(tmp_path: Path) -> None:
-    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[])
-    reader = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=no_clock)
+def test_the_tightest_quota_on_its_groups_is_read_each_time(empty_tree: Path, fake_process: Plant) -> None:
+    fake_process(10, children=[])
+    reader = ProcessReader(Target(pid=10), root=empty_tree, cpu_clock=no_clock)
 
     def quota() -> float | None:
         reading = reader()
@@ -82,26 +92,26 @@ def test_the_tightest_quota_on_its_groups_is_read_each_time(tmp_path: Path) -> N
         return reading.quota_cores
 
     assert quota() is None  # a kernel without control groups
-    group = tmp_path / "sys/fs/cgroup/web"
+    group = empty_tree / "sys/fs/cgroup/web"
     (group / "app").mkdir(parents=True)
-    (tmp_path / "proc" / "self").mkdir()
-    (tmp_path / "proc" / "self" / "mountinfo").write_text(
+    (empty_tree / "proc" / "self").mkdir()
+    (empty_tree / "proc" / "self" / "mountinfo").write_text(
         "30 1 0:26 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw\n"
     )
-    (tmp_path / "proc" / "10" / "cgroup").write_text("0::/web/app\n")
+    (empty_tree / "proc" / "10" / "cgroup").write_text("0::/web/app\n")
     (group / "cpu.max").write_text("20000 100000\n")
     (group / "app" / "cpu.max").write_text("max 100000\n")
     assert quota() == 0.2
     (group / "app" / "cpu.max").write_text("3000 20000\n")
     assert quota() == 0.15
-    (tmp_path / "proc" / "10" / "cgroup").write_text("0::/../elsewhere\n")  # another container's
+    (empty_tree / "proc" / "10" / "cgroup").write_text("0::/../elsewhere\n")  # another container's
     assert quota() is None
 
 
-def test_a_child_that_ends_while_the_tree_is_read_is_left_out(tmp_path: Path) -> None:
-    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[11, 12])
-    fake_process(tmp_path, 12, 10, cpu_ticks=0, children=[])
-    reading = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=no_clock)()
+def test_a_child_that_ends_while_the_tree_is_read_is_left_out(empty_tree: Path, fake_process: Plant) -> None:
+    fake_process(10, children=[11, 12])
+    fake_process(12, 10, children=[])
+    reading = ProcessReader(Target(pid=10), root=empty_tree, cpu_clock=no_clock)()
     assert isinstance(reading, ProcessReading)
     assert reading.processes.keys() == {10, 12}
 
@@ -112,100 +122,103 @@ def why(target: Target, root: Path) -> str:
     return reading.why
 
 
-def test_a_pid_file_that_is_missing_garbled_or_stale_is_absence(tmp_path: Path) -> None:
-    file = tmp_path / "app.pid"
+def test_a_pid_file_that_is_missing_garbled_or_stale_is_absence(empty_tree: Path) -> None:
+    file = empty_tree / "app.pid"
     target = Target(pid_file=file)
-    assert why(target, tmp_path) == f"PID file {file} is not there"
+    assert why(target, empty_tree) == f"PID file {file} is not there"
     file.write_text("soon")
-    assert why(target, tmp_path) == f"PID file {file} holds no process number"
+    assert why(target, empty_tree) == f"PID file {file} holds no process number"
     file.write_text("77")
-    assert why(target, tmp_path) == f"process 77, which PID file {file} names, is not running"
+    assert why(target, empty_tree) == f"process 77, which PID file {file} names, is not running"
 
 
-def test_a_zombie_is_absence(tmp_path: Path) -> None:
-    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[])
-    stat = tmp_path / "proc/10/stat"
+def test_a_zombie_is_absence(empty_tree: Path, fake_process: Plant) -> None:
+    fake_process(10, children=[])
+    stat = empty_tree / "proc/10/stat"
     stat.write_text(stat.read_text().replace(") S", ") Z"))
-    assert why(Target(pid=10), tmp_path) == "process 10 is not running"
+    assert why(Target(pid=10), empty_tree) == "process 10 is not running"
 
 
-def test_a_pid_that_another_process_got_is_absence(tmp_path: Path) -> None:
-    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[])
-    reader = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=no_clock)
+def test_a_pid_that_another_process_got_is_absence(empty_tree: Path, fake_process: Plant) -> None:
+    fake_process(10, children=[])
+    reader = ProcessReader(Target(pid=10), root=empty_tree, cpu_clock=no_clock)
     assert isinstance(reader(), ProcessReading)
-    stat = tmp_path / "proc/10/stat"
+    stat = empty_tree / "proc/10/stat"
     stat.write_text(stat.read_text().replace(" 500 ", " 900 "))
     assert reader() == Absent("process 10 has ended, and another one has its number now")
 
 
-def test_a_pid_file_with_a_new_pid_is_followed(tmp_path: Path) -> None:
+def test_a_pid_file_with_a_new_pid_is_followed(empty_tree: Path, fake_process: Plant) -> None:
     for pid in (10, 20):
-        fake_process(tmp_path, pid, 1, cpu_ticks=0, children=[])
-    file = tmp_path / "app.pid"
-    reader = ProcessReader(Target(pid_file=file), root=tmp_path, cpu_clock=no_clock)
+        fake_process(pid, 1, children=[])
+    file = empty_tree / "app.pid"
+    reader = ProcessReader(Target(pid_file=file), root=empty_tree, cpu_clock=no_clock)
     roots = []
     for pid in (10, 20):
         file.write_text(f"{pid}\n")
         reading = reader()
         assert isinstance(reading, ProcessReading)
         roots.append(reading.root_pid)
-        shutil.rmtree(tmp_path / "proc" / str(pid))
+        shutil.rmtree(empty_tree / "proc" / str(pid))
     assert roots == [10, 20]
 
 
-BOOTED_AT_S = 1_700_000_000.0
-
-
-def started_after_its_file(root: Path, seconds: float) -> ProcessReader:
-    """Return a reader of a PID file that was written so long before the process started (5 s after boot)."""
-    fake_process(root, 10, 1, cpu_ticks=0, children=[])
+def file_of(root: Path, written_s: float) -> Path:
+    """Write the PID file of process 10, so many seconds after the machine was booted."""
     file = root / "app.pid"
     file.write_text("10")
-    written_at_s = BOOTED_AT_S + 500 / TICKS_PER_S - seconds
-    os.utime(file, (written_at_s, written_at_s))
-    return ProcessReader(
-        Target(pid_file=file),
-        root=root,
-        cpu_clock=no_clock,
-        wall_clock=lambda: BOOTED_AT_S + time.clock_gettime(time.CLOCK_BOOTTIME),
+    os.utime(file, (BOOTED_AT_S + written_s, BOOTED_AT_S + written_s))
+    return file
+
+
+# Process 10 started then, in seconds since the boot.
+STARTED_S = 500 / TICKS_PER_S
+
+
+def test_a_pid_file_older_than_its_process_is_stale(empty_tree: Path, fake_process: Plant) -> None:
+    fake_process(10, children=[])
+    file = file_of(empty_tree, STARTED_S - STALE_S - 5)
+    assert "started after that file was written: another process has that number now" in why(
+        Target(pid_file=file), empty_tree
     )
 
 
-def test_a_pid_file_older_than_its_process_is_stale(tmp_path: Path) -> None:
-    reading = started_after_its_file(tmp_path, STALE_S + 5)()
-    assert isinstance(reading, Absent)
-    assert "started after that file was written: another process has that number now" in reading.why
+@pytest.mark.parametrize("later_s", [5 - STALE_S, 1e6], ids=["within the bound", "much younger than it"])
+def test_a_pid_file_is_believed(empty_tree: Path, fake_process: Plant, later_s: float) -> None:
+    fake_process(10, children=[])
+    file = file_of(empty_tree, STARTED_S + later_s)
+    assert isinstance(ProcessReader(Target(pid_file=file), root=empty_tree)(), ProcessReading)
 
 
-def test_a_pid_file_is_believed_within_the_bound(tmp_path: Path) -> None:
-    assert isinstance(started_after_its_file(tmp_path, STALE_S - 5)(), ProcessReading)
-
-
-def test_a_pid_file_may_be_much_younger_than_its_process(tmp_path: Path) -> None:
-    assert isinstance(started_after_its_file(tmp_path, -1e6)(), ProcessReading)
-
-
-def test_a_number_that_is_given_out_again_is_noticed_while_the_pid_file_is_the_same(tmp_path: Path) -> None:
-    read = started_after_its_file(tmp_path, 0.0)
+def test_a_number_that_is_given_out_again_is_noticed_while_the_pid_file_is_the_same(
+    empty_tree: Path, fake_process: Plant
+) -> None:
+    stat = fake_process(10, children=[]) / "stat"
+    file = file_of(empty_tree, STARTED_S)
+    read = ProcessReader(Target(pid_file=file), root=empty_tree, cpu_clock=no_clock)
     assert isinstance(read(), ProcessReading)
-    stat = tmp_path / "proc/10/stat"
     stat.write_text(stat.read_text().replace(" 500 ", " 900 "))
     assert read() == Absent("process 10 has ended, and another one has its number now")
-    os.utime(tmp_path / "app.pid")
+    os.utime(file)
     assert isinstance(read(), ProcessReading)
 
 
-def test_a_clock_that_is_set_while_a_process_is_watched_changes_nothing(tmp_path: Path) -> None:
-    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[])
-    file = tmp_path / "app.pid"
-    file.write_text("10")
-    start_s = time.time()
-    now_s = [start_s]
-    read = ProcessReader(
-        Target(pid_file=file), root=tmp_path, cpu_clock=no_clock, wall_clock=lambda: now_s[0]
-    )
-    for now_s[0] in (start_s, start_s + 1e6, 0.0):
-        assert isinstance(read(), ProcessReading)
+def test_a_clock_that_is_set_while_a_process_is_watched_changes_nothing(
+    empty_tree: Path, fake_process: Plant
+) -> None:
+    fake_process(10, children=[11])
+    fake_process(11, 10, children=[])
+    file = file_of(empty_tree, STARTED_S)
+    machine = empty_tree / "proc/stat"
+    read = ProcessReader(Target(pid_file=file), root=empty_tree, cpu_clock=no_clock)
+    started = []
+    for booted_at_s in (BOOTED_AT_S, BOOTED_AT_S + 1_000_000, 0):
+        machine.write_text(f"cpu  1 2 3 4 5 6 7 8 9 10\nbtime {booted_at_s}\n")
+        reading = read()
+        assert isinstance(reading, ProcessReading)
+        started.append([process.started_s for process in reading.processes.values()])
+    assert started == [[pytest.approx(STARTED_S)] * 2] * 3
+    assert started[0] == started[1] == started[2]
 
 
 @pytest.fixture
@@ -257,19 +270,19 @@ def test_a_real_childs_time_is_counted_once_whether_it_stays_or_ends(burner: "su
     assert cpu_spent_s(before, after) == pytest.approx(0.0, abs=ROUNDING_S)
 
 
-def test_a_process_of_many_threads_has_the_same_tree(tmp_path: Path) -> None:
-    fake_process(tmp_path, 10, 1, cpu_ticks=0, children=[11])
-    fake_process(tmp_path, 11, 10, cpu_ticks=0, children=[])
-    stat = tmp_path / "proc/10/stat"
-    stat.write_text(stat.read_text().replace(" 20 0 1 0 ", " 20 0 900 0 "))
-    reader = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=no_clock)
-    for reading in (reader(), reader()):  # the second one scans, because that is cheaper than 900 lists
+def test_a_process_of_many_threads_has_the_same_tree(empty_tree: Path, fake_process: Plant) -> None:
+    fake_process(10, children=[11], threads=100)
+    fake_process(11, 10, children=[])
+    reader = ProcessReader(Target(pid=10), root=empty_tree, cpu_clock=no_clock)
+    for reading in (reader(), reader()):  # the second one scans, because that is cheaper than 100 lists
         assert isinstance(reading, ProcessReading)
         assert reading.processes.keys() == {10, 11}
 
 
-def test_the_time_of_a_process_is_finer_than_the_ticks_of_procfs(tmp_path: Path) -> None:
-    fake_process(tmp_path, 10, 1, cpu_ticks=3, children=[])
-    reading = ProcessReader(Target(pid=10), root=tmp_path, cpu_clock=lambda _pid: 0.0345678)()
+def test_the_time_of_a_process_is_finer_than_the_ticks_of_procfs(
+    empty_tree: Path, fake_process: Plant
+) -> None:
+    fake_process(10, cpu=3, children=[])
+    reading = ProcessReader(Target(pid=10), root=empty_tree, cpu_clock=lambda _pid: 0.0345678)()
     assert isinstance(reading, ProcessReading)
     assert reading.processes[10].cpu_s == 0.0345678

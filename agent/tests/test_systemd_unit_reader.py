@@ -84,14 +84,14 @@ def test_a_unit_that_moves_is_looked_for_in_the_whole_tree_no_more_often_than_sa
     assert seen == [False, True]
 
 
-def test_where_v1_does_not_count_for_a_unit_its_oldest_process_is_read(plant: Plant) -> None:
+def test_where_v1_does_not_count_for_a_unit_its_oldest_process_is_read(
+    plant: Plant, plant_process: Plant
+) -> None:
     root = plant("machine", "v1-hybrid-host")
-    stat = root / "proc/500/stat"
-    stat.parent.mkdir()
-    stat.write_text("500 (web) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 500 9 3 1\n")
+    plant_process(500)
     reading = read(root, "web")
     assert isinstance(reading, ProcessReading)
-    assert (reading.root_pid, reading.name) == (500, "web")
+    assert (reading.root_pid, reading.name) == (500, "app")
 
 
 def test_the_process_scope_of_a_unit_says_process_on_the_wire(plant: Plant) -> None:

@@ -1,1 +1,1 @@
-"""Readers: the only modules that open /proc, /sys and control groups. One scope a file; `scope` chooses."""
+"""Readers: the only modules that ask psutil, or open /proc, /sys and control groups. `scope` chooses one."""

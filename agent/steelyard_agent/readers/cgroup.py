@@ -18,7 +18,7 @@ from typing import TypeVar
 from steelyard_agent.cgroup_text import Cgroup
 from steelyard_agent.readers import cgroup_files
 from steelyard_agent.readers.files import ColumnReader
-from steelyard_agent.readers.hardware import Hardware
+from steelyard_agent.readers.hardware import Hardware, devices_below
 from steelyard_agent.scopes.cgroup import CgroupReading, CpuLevel, MemoryLevel, tightest
 from steelyard_agent.scopes.reading import Absent
 
@@ -66,7 +66,8 @@ class CgroupReader:
         self._extras = extras
         self._clock = clock
         self._columns = ColumnReader()
-        self._hardware = Hardware(root, self._columns)
+        self._devices = devices_below(root)
+        self._hardware = Hardware(self._devices, self._columns)
         self._groups: Mapping[str, Cgroup] = {}
         self._levels = _Levels(cpu=(), memory=(), cpuset_cores=None)
         self._sources: Mapping[str, str] = {}
@@ -110,7 +111,7 @@ class CgroupReader:
             name=name,
             cpu=tuple(self._cpu(*level) for level in self._levels.cpu),
             cpuset_cores=self._levels.cpuset_cores,
-            machine_cores=read("the number of cores", hardware.cores),
+            machine_cores=read("the number of cores", self._devices.cores),
             memory=tuple(self._memory(*level) for level in self._levels.memory),
             machine_memory=read("memory size", hardware.memory),
             nics=read("net", hardware.nics) if self._count_net else None,
@@ -123,7 +124,7 @@ class CgroupReader:
             throttling=self._of("cpu", "throttling", lambda group: cgroup_files.throttling(root, group))
             if self._extras
             else None,
-            stalled_s=(read("pressure", hardware.stalled_s) or {}) if self._extras else {},
+            stalled_s=(read("pressure", self._devices.stalled_s) or {}) if self._extras else {},
             sources=self._sources,
         )
 

@@ -1,40 +1,45 @@
-"""NICs, disks, cores and memory of a machine, from /proc and /sys: what both host and cgroup scope read.
+"""CPU time, memory, NICs and disks of a machine: what both host and cgroup scope read.
 
-I/O only, Linux only. The text is parsed in `proc_text`.
+I/O only. psutil reads the counters, on Linux from the /proc at `psutil.PROCFS_PATH`; which devices count,
+and how fast they are, comes from `linux_devices` or `other_devices`.
 """
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from pathlib import Path
 
-from steelyard_agent import proc_text
-from steelyard_agent.readers.files import ColumnReader, below, exists, read, read_or_none
+import psutil
+
+from steelyard_agent.readers.files import ColumnReader
+from steelyard_agent.readers.linux_devices import LinuxDevices
+from steelyard_agent.readers.other_devices import OtherDevices
 from steelyard_agent.scopes.hardware import DiskCounters, MemoryGauge, NicCounters, NicKind
 
 # Disks and NICs are plugged in and renegotiate their speed rarely, and asking costs
 # as much as all the counters together: list them again once a minute.
 HARDWARE_AGE_S = 60.0
 
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-RESOURCES = ("cpu", "memory", "io")
+# Busy is time that no other work could have: not idle or waiting for a disk, but including what the
+# hypervisor stole. Guest time is left out because Linux counts it in user and nice already, Windows'
+# interrupts because it counts them in system. A platform has only some of these.
+BUSY_FIELDS = ("user", "nice", "system", "irq", "softirq", "steal")
 
-IFF_LOOPBACK = 0x8  # linux/if.h
+# What psutil does not tell of a platform's devices, or not well enough.
+Devices = LinuxDevices | OtherDevices
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Nic:
-    kind: NicKind
-    bytes_per_s: float | None
+def devices_below(root: Path) -> Devices:
+    """Return the devices of this platform; `root` is where Linux's /sys is."""
+    return LinuxDevices(root) if psutil.LINUX else OtherDevices()
 
 
 class Hardware:
-    """A machine's devices; every method may raise, and callers read them as columns."""
+    """A machine's counters; every method may raise, and callers read them as columns."""
 
-    def __init__(self, root: object, columns: ColumnReader) -> None:
-        self._root = root
+    def __init__(self, devices: Devices, columns: ColumnReader) -> None:
+        self.devices = devices
         self._columns = columns
         self._disks: Mapping[str, str] = {}
-        self._nics: dict[str, _Nic] = {}
+        self._nics: dict[str, tuple[NicKind, float | None]] = {}
         self._listed_at_s: float | None = None
 
     def refresh(self, at_s: float) -> None:
@@ -42,7 +47,7 @@ class Hardware:
         if self._listed_at_s is not None and 0 <= at_s - self._listed_at_s < HARDWARE_AGE_S:
             return
         self._listed_at_s = at_s
-        self._disks = self._columns.read("the list of disks", self._whole_disks) or {}
+        self._disks = self._columns.read("the list of disks", self.devices.whole_disks) or {}
         self._nics = {}  # each one's kind is read when it is first counted
 
     @property
@@ -52,57 +57,33 @@ class Hardware:
 
     def busy_s(self) -> float:
         """Return the seconds all cores together were busy."""
-        return proc_text.parse_busy_ticks(self._read("/proc/stat")) / TICKS_PER_S
-
-    def cores(self) -> int | None:
-        """Return how many cores are online."""
-        return proc_text.parse_cpu_list(self._read("/sys/devices/system/cpu/online"))
+        times = psutil.cpu_times()
+        return sum(getattr(times, field, 0.0) for field in BUSY_FIELDS)
 
     def memory(self) -> MemoryGauge:
         """Return the machine's memory."""
-        return proc_text.parse_memory(self._read("/proc/meminfo"))
+        memory = psutil.virtual_memory()
+        return MemoryGauge(total_bytes=memory.total, available_bytes=memory.available)
 
     def nics(self) -> dict[str, NicCounters]:
         """Return every NIC of this network namespace."""
         counters = {}
-        for name, (rx_bytes, tx_bytes) in proc_text.parse_net_dev(self._read("/proc/net/dev")).items():
-            nic = self._nics.get(name) or self._nic(name)
-            self._nics[name] = nic
+        # nowrap would guess what was lost where a counter went backwards, and would keep it for ever.
+        for name, counted in psutil.net_io_counters(pernic=True, nowrap=False).items():
+            if name not in self._nics:
+                self._nics[name] = self.devices.nic(name)
+            kind, bytes_per_s = self._nics[name]
             counters[name] = NicCounters(
-                kind=nic.kind, rx_bytes=rx_bytes, tx_bytes=tx_bytes, bytes_per_s=nic.bytes_per_s
+                kind=kind, rx_bytes=counted.bytes_recv, tx_bytes=counted.bytes_sent, bytes_per_s=bytes_per_s
             )
         return counters
 
     def disk_counters(self) -> dict[str, DiskCounters]:
-        """Return every block device that counts its busy time."""
-        busy = proc_text.parse_diskstats(self._read("/proc/diskstats"))
-        return {name: DiskCounters(whole=name in self._disks, busy_s=busy_s) for name, busy_s in busy.items()}
-
-    def stalled_s(self) -> dict[str, float]:
-        """Return the machine's pressure by resource; nothing where the kernel has none."""
-        texts = {name: read_or_none(below(self._root, f"/proc/pressure/{name}")) for name in RESOURCES}
-        return {name: proc_text.parse_stalled_s(text) for name, text in texts.items() if text is not None}
-
-    def _whole_disks(self) -> dict[str, str]:
-        # Partitions are not in /sys/block; dm, md, loop, ram and zram have no device behind them.
-        # sysfs writes a "/" in a device's name as "!".
-        folder = below(self._root, "/sys/block")
-        disks = [name for name in os.listdir(folder) if exists(f"{folder}/{name}/device")]  # noqa: PTH208
+        """Return every block device, where their busy time is counted."""
+        if "io" in self.devices.lacking:
+            return {}
+        counted = psutil.disk_io_counters(perdisk=True, nowrap=False)
         return {
-            name.replace("!", "/"): (read_or_none(f"{folder}/{name}/dev") or b"").strip().decode()
-            for name in disks
+            name: DiskCounters(whole=name in self._disks, busy_s=disk.busy_time / 1000)
+            for name, disk in counted.items()
         }
-
-    def _nic(self, name: str) -> _Nic:
-        folder = below(self._root, f"/sys/class/net/{name}")
-        flags = read_or_none(f"{folder}/flags")
-        if name == "lo" or (flags is not None and int(flags, 16) & IFF_LOOPBACK):
-            return _Nic(kind="loopback", bytes_per_s=None)
-        if not exists(f"{folder}/device"):
-            # A bridge, bond, tunnel or veth states a made-up speed (veth 10 Gbit/s, tun 10 Mbit/s).
-            return _Nic(kind="virtual", bytes_per_s=None)
-        speed = read_or_none(f"{folder}/speed")  # EINVAL while the link is down
-        return _Nic(kind="hardware", bytes_per_s=None if speed is None else proc_text.parse_speed(speed))
-
-    def _read(self, path: str) -> bytes:
-        return read(below(self._root, path))

@@ -4,17 +4,26 @@ The kernel's list of sockets names no processes: who holds a socket shows only
 in the files that each process has open. That search through every process costs
 milliseconds, so it is repeated every 10 s only; for that long, a reload that hands
 the port to another process goes unnoticed while the old one lives.
+
+`psutil.net_connections` would name one of the processes that share a socket, any one, and makes an
+object of every connection of the machine: on a busy server, for tens of thousands.
 """
 
 import os
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from steelyard_agent import proc_text
-from steelyard_agent.proc_text import Stat
-from steelyard_agent.readers.files import below, names, read, read_or_none
+from steelyard_agent.readers.files import below, names, read_or_none
 from steelyard_agent.scopes.reading import Absent
+
+# What psutil and the kernel's files make of a process that ends while it is looked at.
+GONE = (psutil.Error, OSError, ValueError, LookupError, RuntimeError)
+ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 # A PID file holds a number; no more of it is read.
 PID_FILE_BYTES = 64
@@ -106,13 +115,14 @@ class PortFinder:
         self._proc = below(root, "/proc")
         self._clock = clock
         self._found: Found | Absent | None = None
+        self._process: psutil.Process | None = None
         self._searched_at_s = 0.0
         self._searches = 0
 
     def __call__(self) -> Found | Absent:
         """Return the listener, or why there is none; never raises."""
         now_s = self._clock()
-        lost = isinstance(self._found, Found) and not self._alive(self._found.pid)
+        lost = isinstance(self._found, Found) and not is_alive(self._process)
         if self._found is None or lost or not 0 <= now_s - self._searched_at_s < SEARCH_AGAIN_S:
             inodes = self._inodes()
             if not inodes:  # cheap to see, so it is looked at every time
@@ -129,15 +139,21 @@ class PortFinder:
         return inodes
 
     def _search(self, inodes: Collection[int]) -> Found | Absent:
-        holders = [int(name) for name in names(self._proc) if self._holds(name, inodes)]
-        stats = {pid: stat for pid in holders if (stat := self._stat(pid)) is not None}
-        if len(stats) > 1:
-            stats.pop(1, None)  # systemd holds the sockets that it started a service for
-        tops = [pid for pid, stat in stats.items() if stat.parent_pid not in stats]
+        holders: dict[psutil.Process, tuple[int, float]] = {}
+        for name in names(self._proc):
+            if self._holds(name, inodes):
+                with suppress(*GONE):
+                    process = psutil.Process(int(name))
+                    holders[process] = process.ppid(), process.create_time()
+        pids = {process.pid for process in holders}
+        if len(pids) > 1:
+            pids.discard(1)  # systemd holds the sockets that it started a service for
+        tops = [one for one, (parent, _) in holders.items() if one.pid in pids and parent not in pids]
         if not tops:
             return Absent(f"the process that listens on port {self._port} belongs to another user")
         # With SO_REUSEPORT several may listen: the oldest.
-        pid = min(tops, key=lambda top: (stats[top].started_ticks, top))
+        self._process = min(tops, key=lambda top: (holders[top][1], top.pid))
+        pid = self._process.pid
         self._searches += 1
         return Found(
             pid=pid,
@@ -156,12 +172,10 @@ class PortFinder:
         except OSError:  # closed meanwhile
             return None
 
-    def _alive(self, pid: int) -> bool:
-        stat = self._stat(pid)
-        return stat is not None and not stat.ended
 
-    def _stat(self, pid: int) -> Stat | None:
-        try:
-            return proc_text.parse_stat(read(f"{self._proc}/{pid}/stat"))
-        except (OSError, ValueError):
-            return None
+def is_alive(process: psutil.Process | None) -> bool:
+    """Tell whether this very process runs, and does not only wait to be reaped."""
+    try:
+        return process is not None and process.is_running() and process.status() not in ENDED
+    except GONE:
+        return False

@@ -6,11 +6,14 @@ made.scope                     host, cgroup or process: what goes on the wire
 made.detection                 how sure the choice is, for `evidence_table.render`
 """
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import psutil
 
 from steelyard_agent.evidence import Evidence
 from steelyard_agent.readers import cgroup_files
@@ -26,6 +29,7 @@ from steelyard_agent.scopes.reading import Absent, Reading
 
 Scope = Literal["host", "cgroup", "process"]
 SCOPES: tuple[Scope, ...] = ("host", "cgroup", "process")
+LINUX_SCOPES = ("cgroup", "process")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +52,12 @@ def make_reader(
 ) -> ScopeReader:
     """Return the reader of a scope; `auto` is cgroup in a container and host elsewhere.
 
-    `target` is for the process scope, which needs one (ValueError). `count_io`:
-    also count operations, for --io-capacity. `extras`: also read what is only
-    shown (pressure), for --explain. `root` is where /proc and /sys are.
+    `target` is for the process scope, which needs one (ValueError); that and the cgroup scope
+    need Linux (ValueError). `count_io`: also count operations, for --io-capacity. `extras`: also
+    read what is only shown (pressure), for --explain. `root` is where /proc and /sys are.
     """
+    if scope in LINUX_SCOPES and not psutil.LINUX:
+        raise ValueError(f"--scope {scope} reads what only Linux has, and this is {sys.platform}: take host")
     if scope == "auto":
         detection = _detected(root)
         chosen: Scope = "cgroup" if detection.value else "host"
@@ -82,6 +88,10 @@ def _reader(
 
 def _detected(root: Path) -> Evidence:
     """Return which of cgroup (1) and host (0) fits this process, and how sure that is; never raises."""
+    if not psutil.LINUX:
+        return Evidence(
+            indicator="scope", value=0.0, note=f"host (sure), but untested here: {sys.platform} is not Linux"
+        )
     try:
         return container_detection.judge(_signs(root))
     except (OSError, ValueError) as error:

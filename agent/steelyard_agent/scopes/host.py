@@ -9,7 +9,7 @@ Pure. Averages over the interval T between the readings:
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from steelyard_agent.evidence import MAX_CPU_UTILIZATION, rate, share
+from steelyard_agent.evidence import MAX_CPU_UTILIZATION, rate, share, unmeasured
 from steelyard_agent.sample import Indicators, Sample, first_known, from_evidence
 from steelyard_agent.scopes import hardware
 from steelyard_agent.scopes.hardware import DiskCounters, MemoryGauge, NicCounters
@@ -20,7 +20,7 @@ class HostReading:
     """A whole machine. `at_s` is monotonic; `cpu_busy_s` sums over the cores.
 
     `stalled_s` is pressure (PSI), seconds in which some task waited, by resource: read only to be
-    shown. `sources` are the files that each column came from.
+    shown. `sources` are the files that each column came from, `lacking` why the platform has none.
     """
 
     at_s: float
@@ -31,6 +31,7 @@ class HostReading:
     disks: Mapping[str, DiskCounters] | None
     stalled_s: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    lacking: Mapping[str, str] = field(default_factory=dict)
 
 
 def sample(before: HostReading, after: HostReading, interval_s: float, limits: Indicators) -> Sample:
@@ -55,15 +56,18 @@ def sample(before: HostReading, after: HostReading, interval_s: float, limits: I
                 sources=(sources.get("cpu"), "--cpu-limit" if limits.cpu else sources.get("cores")),
             ),
             hardware.busiest_nic(before.nics, after.nics, interval_s, limits.net, sources),
-            hardware.busiest_disk(before.disks, after.disks, interval_s, sources),
+            hardware.busiest_disk(before.disks, after.disks, interval_s, sources)
+            if "io" not in after.lacking
+            else unmeasured("io", after.lacking["io"]),
             share(
                 "mem",
                 memory.used_bytes if memory else None,
                 capacity.mem,
                 "bytes",
                 sources=(sources.get("mem"), "--mem-limit" if limits.mem else None),
-                note="all but what the kernel can take back at once (MemTotal - MemAvailable)",
+                note="all but what the kernel can take back at once",
             ),
             *hardware.pressure(before.stalled_s, after.stalled_s, interval_s, sources.get("psi")),
+            *(unmeasured(name, why) for name, why in after.lacking.items() if name != "io"),
         ],
     )

@@ -31,7 +31,7 @@ TICK_S = 0.01
 class ProcessCounters:
     """One process of a tree.
 
-    (pid, `started_s`) tells it from a later process of the same pid. `cpu_s`
+    (pid, `started_s`) tells it from a later process of the same pid; the root's `parent_pid` is 0. `cpu_s`
     is its own time; `reaped_cpu_s` is that of the children it has waited for,
     and of theirs. `io_calls` (read and write calls) has its reaped children's in it.
     """
@@ -107,7 +107,10 @@ def sample(
                 sum(process.rss_bytes for process in after.processes.values()),
                 capacity.mem,
                 "bytes",
-                sources=("/proc/<pid>/stat (rss)", "--mem-limit" if limits.mem else "the machine's memory"),
+                sources=(
+                    "/proc/<pid>/statm",
+                    "--mem-limit" if limits.mem else "the machine's memory",
+                ),
                 note="pages that processes share are counted for each of them: an upper bound",
             ),
         ],

@@ -1,0 +1,72 @@
+"""Linux's cores, whole disks, kinds and speeds of NICs, and pressure, from /proc and /sys.
+
+I/O only. The text is parsed in `proc_text`. psutil has no pressure, and of the others
+
+- cores as the C library tells them, and musl's are those that the agent itself may run on;
+- disks with partitions, and with what is stacked on other disks, which repeat them;
+- speeds as the driver tells them, and a bridge, bond, tunnel or veth makes its own up.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from steelyard_agent import proc_text
+from steelyard_agent.readers.files import below, exists, read, read_or_none
+from steelyard_agent.scopes.hardware import NicKind
+
+SOURCES = {
+    "cpu": "/proc/stat",
+    "cores": "/sys/devices/system/cpu/online",
+    "mem": "/proc/meminfo (MemTotal - MemAvailable)",
+    "net": "/proc/net/dev",
+    "speed": "/sys/class/net/*/speed",
+    "io": "/proc/diskstats",
+    "psi": "/proc/pressure",
+}
+
+RESOURCES = ("cpu", "memory", "io")
+
+IFF_LOOPBACK = 0x8  # linux/if.h
+
+
+class LinuxDevices:
+    """The devices below `root`; every method may raise."""
+
+    sources: Mapping[str, str] = SOURCES
+    lacking: Mapping[str, str] = {}
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def cores(self) -> int | None:
+        """Return how many cores are online."""
+        return proc_text.parse_cpu_list(read(below(self._root, "/sys/devices/system/cpu/online")))
+
+    def whole_disks(self) -> dict[str, str]:
+        """Return the device numbers (such as 8:0) of the whole disks, by name."""
+        # Partitions are not in /sys/block; dm, md, loop, ram and zram have no device behind them.
+        # sysfs writes a "/" in a device's name as "!".
+        folder = below(self._root, "/sys/block")
+        disks = [name for name in os.listdir(folder) if exists(f"{folder}/{name}/device")]  # noqa: PTH208
+        return {
+            name.replace("!", "/"): (read_or_none(f"{folder}/{name}/dev") or b"").strip().decode()
+            for name in disks
+        }
+
+    def nic(self, name: str) -> tuple[NicKind, float | None]:
+        """Return what a NIC is, and its speed in bytes/s."""
+        folder = below(self._root, f"/sys/class/net/{name}")
+        flags = read_or_none(f"{folder}/flags")
+        if name == "lo" or (flags is not None and int(flags, 16) & IFF_LOOPBACK):
+            return "loopback", None
+        if not exists(f"{folder}/device"):
+            # Its speed would be a made-up one (veth 10 Gbit/s, tun 10 Mbit/s).
+            return "virtual", None
+        speed = read_or_none(f"{folder}/speed")  # EINVAL while the link is down
+        return "hardware", None if speed is None else proc_text.parse_speed(speed)
+
+    def stalled_s(self) -> dict[str, float]:
+        """Return the machine's pressure by resource; nothing where the kernel has none."""
+        texts = {name: read_or_none(below(self._root, f"/proc/pressure/{name}")) for name in RESOURCES}
+        return {name: proc_text.parse_stalled_s(text) for name, text in texts.items() if text is not None}

@@ -1,0 +1,58 @@
+"""Cores, disks and NICs of a platform that is not Linux, as far as psutil knows them.
+
+I/O only. For macOS, FreeBSD and Windows, and never run on them: tests stand in for each.
+"""
+
+import sys
+from collections.abc import Mapping
+
+import psutil
+
+from steelyard_agent.proc_text import BYTES_PER_S_IN_A_MEGABIT
+from steelyard_agent.scopes.hardware import NicKind
+
+SOURCES = {
+    "cpu": "psutil.cpu_times",
+    "cores": "psutil.cpu_count",
+    "mem": "psutil.virtual_memory",
+    "net": "psutil.net_io_counters",
+    "speed": "psutil.net_if_stats (a NIC without a speed is taken for a virtual one)",
+    "io": "psutil.disk_io_counters (busy_time)",
+}
+
+
+class OtherDevices:
+    """The devices of this machine; every method may raise. `lacking` says why a column has no figure here."""
+
+    sources: Mapping[str, str] = SOURCES
+
+    def __init__(self) -> None:
+        self.lacking = {"psi": f"{sys.platform} does not count pressure"}
+        if not psutil.FREEBSD:  # of the three, psutil has a disk's busy time there only
+            self.lacking["io"] = f"{sys.platform} does not count how long a disk is busy"
+
+    def cores(self) -> int | None:
+        """Return how many cores there are."""
+        return psutil.cpu_count()
+
+    def whole_disks(self) -> dict[str, str]:
+        """Return the disks that count, by name, without a number; FreeBSD's list has no partitions."""
+        return (
+            {}
+            if "io" in self.lacking
+            else dict.fromkeys(psutil.disk_io_counters(perdisk=True, nowrap=False), "")
+        )
+
+    def nic(self, name: str) -> tuple[NicKind, float | None]:
+        """Return what a NIC is, and its speed in bytes/s."""
+        found = psutil.net_if_stats().get(name)
+        # Windows has no flags; its loopback is called so.
+        if "loopback" in name.lower() or (found is not None and "loopback" in found.flags.split(",")):
+            return "loopback", None
+        if found is None or not found.speed:
+            return "virtual", None
+        return "hardware", found.speed * BYTES_PER_S_IN_A_MEGABIT
+
+    def stalled_s(self) -> dict[str, float]:
+        """Return no pressure."""
+        return {}
