@@ -9,7 +9,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from http.client import HTTPConnection, IncompleteRead
 
 from steelyard_agent.log_text import one_line
 
@@ -47,9 +47,13 @@ def exchange(
             source_ip = str(connection.sock.getsockname()[0])
             request(source_ip)
             response = connection.getresponse()
+            body = response.read(most_bytes)
+            if response.length and len(body) < most_bytes:
+                # Half of a number is another number.
+                raise IncompleteRead(body, response.length)
             answer = Answer(
                 status=response.status,
-                body=response.read(most_bytes),
+                body=body,
                 source_ip=source_ip,
                 location=response.getheader("Location"),
             )

@@ -80,9 +80,7 @@ def parse(entries: object, *, interval_s: float) -> tuple[Indicator, ...]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise DeclarationError("'indicator' is a list of tables: write [[indicator]] above each")
     if len(entries) > MAX_FURTHER:
-        raise DeclarationError(
-            f"there are {len(entries)} [[indicator]] tables: at most {MAX_FURTHER} are sent"
-        )
+        raise DeclarationError(f"there are {len(entries)} [[indicator]] tables: give at most {MAX_FURTHER}")
     found: list[Indicator] = []
     for number, entry in enumerate(entries, 1):
         try:

@@ -16,6 +16,7 @@ from steelyard_agent.indicators import measure
 from steelyard_agent.indicators.declared import Indicator, Source
 from steelyard_agent.indicators.measure import Reading
 from steelyard_agent.indicators.text_formats import SourceError
+from steelyard_agent.log_text import one_line
 
 log = logging.getLogger(__name__)
 
@@ -91,22 +92,17 @@ class IndicatorReader:
         concerned = [one for one in self._indicators if one.source == source]
         try:
             text = self._fetch(source, timeout_s, self._stop)
-        except SourceError as error:
+        except Exception as error:  # the thread must outlive a mistake of ours, too
             for one in concerned:
-                self._lost(one, str(error))
-            return
-        except Exception as error:  # the thread must outlive a mistake of ours
-            log.exception("%s", source)
-            for one in concerned:
-                self._lost(one, type(error).__name__)
+                self._lost(one, _why(error))
             return
         now_s = self._clock()
         for one in concerned:
             try:
                 reading = measure.reading(one, text, now_s)
                 found = measure.measured(one, self._before.get(one.name), reading)
-            except SourceError as error:
-                self._lost(one, str(error))
+            except Exception as error:
+                self._lost(one, _why(error))
             else:
                 self._before[one.name] = reading
                 self._found[one.name] = _Found(now_s, found)
@@ -134,3 +130,7 @@ class IndicatorReader:
                 self._failing.discard(indicator.name)
                 log.info("the indicator %s can be read again", indicator.name)
         return evidence
+
+
+def _why(error: Exception) -> str:
+    return str(error) if isinstance(error, SourceError) else one_line(f"{type(error).__name__}: {error}")
