@@ -165,6 +165,8 @@ def without(key: str) -> str:
             "'pool' is no JSON pointer: those begin with /",
         ),
         ('[indicator]\nname = "a"', "'indicator' is a list of tables: write [[indicator]] above each"),
+        (ONE.replace('"workers"', '"a\\nb"'), "[[indicator]] 1 (a b): give it a name"),
+        (ONE + 'labels = { "a\\nb" = "c" }', "labels is a table of texts"),
         ("indicator = [3]", "'indicator' is a list of tables"),
     ],
 )  # fmt: skip

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from steelyard_protocol.sample_record import INDICATOR_NAME, INDICATORS, MAX_FURTHER
 
 from steelyard_agent.indicators import presets
+from steelyard_agent.log_text import one_line
 
 TextFormat = Literal["prometheus", "json", "column", "words", "number"]
 Across = Literal["sum", "max", "mean"]
@@ -89,7 +90,7 @@ def parse(entries: object, *, interval_s: float) -> tuple[Indicator, ...]:
                 raise ValueError("another [[indicator]] has that name: give each its own")
         except ValueError as error:
             name = entry.get("name")
-            named = f" ({name})" if isinstance(name, str) else ""
+            named = f" ({one_line(name)})" if isinstance(name, str) else ""
             raise DeclarationError(f"[[indicator]] {number}{named}: {error}") from None
         found.append(one)
     return tuple(found)
@@ -212,7 +213,7 @@ def _limit(entry: Mapping[str, object], text_format: TextFormat) -> float | str:
 
 
 def _labels(labels: object) -> tuple[tuple[str, str], ...]:
-    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+    if not isinstance(labels, dict) or not all(_is_line(text) for pair in labels.items() for text in pair):
         raise ValueError('labels is a table of texts, such as { pool = "web" }')
     return tuple(sorted(labels.items()))
 

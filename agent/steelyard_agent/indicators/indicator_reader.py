@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 # As many of its intervals a value may be old: as long as a sample lives in Memcached.
 STALE = 3.0
 
+# In its intervals, from the end of a reading that took long to the next one: a rate over less would be noise.
+SHORTEST = 0.5
+
 SHORTEST_TIMEOUT_S = 2.0
 LONGEST_TIMEOUT_S = 10.0
 
@@ -85,7 +88,7 @@ class IndicatorReader:
         due_s = self._clock()
         while not self._stop.wait(max(0.0, due_s - self._clock())):
             self._read(source)
-            due_s = max(due_s + source.every_s, self._clock())
+            due_s = max(due_s + source.every_s, self._clock() + SHORTEST * source.every_s)
 
     def _read(self, source: Source) -> None:
         timeout_s = min(max(source.every_s, SHORTEST_TIMEOUT_S), LONGEST_TIMEOUT_S)
