@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 from pymemcache.client.base import Client
@@ -248,7 +247,7 @@ def test_what_somebody_else_does_is_told(start: Start, look: Look) -> None:
     page = look(site)
     expect(page.locator("#connection")).to_have_text("Live")
     drain = f"{site.url}/v1/upstreams/web/peers/server-5"
-    httpx.patch(drain, json={"state": "drain"}, headers=own_token()).raise_for_status()
+    LOCAL.patch(drain, json={"state": "drain"}, headers=own_token()).raise_for_status()
     expect(page.locator("#toast")).to_have_text("web: server-5: state up -> drain")
     expect(_row(page, "server-5").locator(".badge")).to_have_text("draining")
 
@@ -434,7 +433,7 @@ def test_an_upstream_that_is_declared_meanwhile_appears(start: Start, look: Look
     page = look(site)
     expect(page.locator("#empty")).to_be_visible()
     shop = {"peers": [{"id": "a", "address": "10.0.9.1:80"}]}
-    httpx.put(f"{site.url}/v1/upstreams/shop", json=shop, headers=own_token()).raise_for_status()
+    LOCAL.put(f"{site.url}/v1/upstreams/shop", json=shop, headers=own_token()).raise_for_status()
     expect(page.locator("#one-title")).to_have_text("shop")
 
 
