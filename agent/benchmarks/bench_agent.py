@@ -15,10 +15,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
@@ -38,7 +40,32 @@ CASES: Mapping[str, Sequence[str]] = {
     "cgroup": ("--scope", "cgroup"),
     "process (this one)": ("--scope", "process", "--pid"),
     "host, signed, ORCA and HTTP": ("--scope", "host", "--key-file", "--orca"),
+    "host, indicators": ("--scope", "host", "--config"),
 }
+
+PAGE = Path(__file__).parents[1] / "tests" / "fixtures" / "indicators" / "haproxy.prom"
+"""630 lines, 45 kB: more than most applications have."""
+
+INDICATORS = """
+[[indicator]]
+name = "connections"
+preset = "haproxy"
+port = {port}
+[[indicator]]
+name = "requests"
+prometheus = "http://127.0.0.1:{port}/metrics"
+metric = "haproxy_frontend_http_requests_total"
+limit = 1000
+[[indicator]]
+name = "queue"
+file = "{queue}"
+limit = 10
+[[indicator]]
+name = "backlog"
+preset = "gunicorn"
+limit = 10
+"""
+"""Three sources, one of them a command, which is run every 5 s. Its own CPU is not counted, its start is."""
 
 # linux/posix-timers.h: with a process id in the upper bits, the clock of that process's run time.
 CPUCLOCK_SCHED = 2
@@ -77,9 +104,9 @@ def measured(interval_s: float, seconds: float) -> dict[str, Cost]:
     """Run an agent of each case, and return what it cost after its start."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        address = memcached(stack)
+        address, page = memcached(stack), page_server(stack)
         agents = {
-            name: agent(stack, [*filled(flags, folder), "--peer", f"p{n}"], address, interval_s)
+            name: agent(stack, [*filled(flags, folder, page), "--peer", f"p{n}"], address, interval_s)
             for n, (name, flags) in enumerate(CASES.items())
         }
         client = stack.enter_context(closing(Client(address, connect_timeout=2, timeout=2)))
@@ -134,9 +161,10 @@ def agent(
     return process
 
 
-def filled(flags: Sequence[str], folder: Path) -> list[str]:
-    """Return flags with the values that only a run knows."""
+def filled(flags: Sequence[str], folder: Path, page: int) -> list[str]:
+    """Return flags with the values that only a run knows; `page` is the port of the page of metrics."""
     values = {
+        "--config": lambda: str(indicators_in(folder, page)),
         "--pid": lambda: str(psutil.Process().pid),
         "--key-file": lambda: str(key_in(folder)),
         "--orca": lambda: f"{folder}/orca,:{free_port()}",
@@ -150,6 +178,35 @@ def key_in(folder: Path) -> Path:
     file.write_bytes(b"k" * 32)
     file.chmod(0o600)
     return file
+
+
+def indicators_in(folder: Path, page: int) -> Path:
+    """Write a configuration with indicators; return its file."""
+    file, queue = folder / "agent.toml", folder / "queue"
+    queue.write_text("5\n")
+    file.write_text(INDICATORS.format(port=page, queue=queue))
+    return file
+
+
+def page_server(stack: ExitStack) -> int:
+    """Serve the page of metrics until the stack ends; return the port."""
+    content = PAGE.read_bytes()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    stack.callback(server.server_close)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    stack.callback(server.shutdown)
+    return server.server_port
 
 
 def memcached(stack: ExitStack) -> tuple[str, int]:

@@ -82,7 +82,8 @@ def _print_one(loaded: LoadedSettings) -> int:
     """Print one sample, as what would be sent or as what it is made of."""
     chosen, signals = loaded.settings, SignalWaiter(STOP)
     reader = service.reader(chosen, extras=chosen.explain)
-    sampler = Sampler(reader.read, chosen.limits)
+    indicators = service.indicator_reader(chosen)
+    sampler = Sampler(reader.read, chosen.limits, indicators.evidence)
     agent = Agent(
         sampler,
         MemcachedWriter([]),
@@ -95,9 +96,11 @@ def _print_one(loaded: LoadedSettings) -> int:
         wall_clock=time.time,
         clock=time.monotonic,
     )
+    indicators.read_all()
     agent.tick()
     if sampler.absent is not None or signals.within(chosen.interval_s) is not None:
         return 1
+    indicators.read_all()
     sent = agent.tick()
     if sent is None:
         return 1

@@ -12,6 +12,7 @@ from steelyard_protocol import sample_record, signature, wire
 from steelyard_protocol.sample_record import SampleRecord
 
 from steelyard_agent import sample
+from steelyard_agent.evidence import Evidence
 from steelyard_agent.metrics import Status, StatusOutput
 from steelyard_agent.sample import Indicators, Sample
 from steelyard_agent.scopes.cgroup import CgroupReading
@@ -21,6 +22,9 @@ from steelyard_agent.scopes.reading import Absent, Reading, sample_between
 log = logging.getLogger(__name__)
 
 Reader = Callable[[], Reading | Absent]
+
+Further = Callable[[], Sequence[Evidence]]
+"""Returns the newest of the application's own indicators, without waiting."""
 
 
 class RecordPool(Protocol):
@@ -39,9 +43,10 @@ class RecordPool(Protocol):
 class Sampler:
     """Turns readings into samples, and logs when what is watched goes, comes or is restarted."""
 
-    def __init__(self, read: Reader, limits: Indicators) -> None:
+    def __init__(self, read: Reader, limits: Indicators, further: Further = lambda: ()) -> None:
         self._read = read
         self._limits = limits
+        self._further = further
         self._before: Reading | None = None
         self._absent: Absent | None = None
         self._root: tuple[int, float] | None = None
@@ -59,7 +64,8 @@ class Sampler:
         elif isinstance(now, CgroupReading) and self._absent is not None:
             log.info("watching %s", now.name)
         before, self._before, self._absent = self._before, now, None
-        return sample_between(before, now, self._limits) if before is not None else None
+        taken = sample_between(before, now, self._limits) if before is not None else None
+        return None if taken is None else sample.with_further(taken, self._further())
 
     @property
     def absent(self) -> Absent | None:
@@ -160,6 +166,7 @@ class Agent:
             capacity=_columns(taken.capacity, decimals=3),
             scope=self._scope,
             leaving=leaving,
+            further=tuple((name, _rounded(value, 6)) for name, value in taken.further),
         )
         text = sample_record.encode(sent)
         log.debug("%s", text.decode())
@@ -174,4 +181,8 @@ class Agent:
 def _columns(values: Indicators, *, decimals: int) -> tuple[float | None, ...]:
     # In the order of record.INDICATORS; a microshare is beyond what any reader resolves.
     columns = (values.cpu, values.net, values.io, values.mem)
-    return tuple(None if value is None else round(value, decimals) for value in columns)
+    return tuple(_rounded(value, decimals) for value in columns)
+
+
+def _rounded(value: float | None, decimals: int) -> float | None:
+    return None if value is None else round(value, decimals)

@@ -114,8 +114,13 @@ def prometheus(status: Status | None, record: SampleRecord | None, *, cpu_s: flo
             [({}, record.interval_s)],
         )  # fmt: skip
         family(
-            "steelyard_agent_utilization", "gauge", "Share in use, 0 to 1; CPU may exceed 1.",
-            _measured("indicator", INDICATORS, record.utilization),
+            "steelyard_agent_utilization", "gauge",
+            "Share in use, 0 to 1; CPU may exceed 1, and so may the application's own.",
+            _measured(
+                "indicator",
+                (*INDICATORS, *(name for name, _ in record.further)),
+                (*record.utilization, *(value for _, value in record.further)),
+            ),
         )  # fmt: skip
         family(
             "steelyard_agent_capacity", "gauge", "What a utilization of 1 is.",

@@ -4,7 +4,7 @@ Pure data. `scopes` makes samples: each scope's module has its formulas.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from steelyard_agent.evidence import Evidence
 
@@ -26,12 +26,14 @@ NOTHING = Indicators()
 class Sample:
     """Utilizations of an interval, and the capacities: cores, bytes/s, operations/s, bytes.
 
-    `evidence` says where the utilizations came from, with extras that are not sent.
+    `further` are the application's own indicators, by name. `evidence` says where the utilizations
+    came from, with extras that are not sent.
     """
 
     interval_s: float
     utilization: Indicators
     capacity: Indicators
+    further: tuple[tuple[str, float | None], ...] = ()
     evidence: tuple[Evidence, ...] = field(default=(), compare=False)
 
 
@@ -40,6 +42,15 @@ def from_evidence(interval_s: float, capacity: Indicators, evidence: Sequence[Ev
     value = {one.indicator: one.value for one in evidence}
     utilization = Indicators(cpu=value["cpu"], net=value["net"], io=value["io"], mem=value["mem"])
     return Sample(interval_s=interval_s, utilization=utilization, capacity=capacity, evidence=tuple(evidence))
+
+
+def with_further(taken: Sample, further: Sequence[Evidence]) -> Sample:
+    """Return the sample with the application's own indicators."""
+    return replace(
+        taken,
+        further=tuple((one.indicator, one.value) for one in further),
+        evidence=(*taken.evidence, *further),
+    )
 
 
 def first_known(*capacities: float | None) -> float | None:

@@ -19,6 +19,8 @@ from steelyard_protocol.secret_file import SecretFileError
 
 from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.http_server import HttpServer
+from steelyard_agent.indicators.fetch import fetch
+from steelyard_agent.indicators.indicator_reader import IndicatorReader
 from steelyard_agent.orca_file import OrcaFile
 from steelyard_agent.readers.process_finder import Target
 from steelyard_agent.readers.scope import ScopeReader, make_reader
@@ -43,6 +45,7 @@ class LoadedSettings:
 class _Parts:
     loaded: LoadedSettings
     agent: Agent
+    indicators: IndicatorReader
     pool: MemcachedWriter
     http_server: HttpServer | None
     orca_file: OrcaFile | None
@@ -76,6 +79,11 @@ def reader(settings: Settings, *, extras: bool = False) -> ScopeReader:
         raise SettingsError(str(error)) from None
 
 
+def indicator_reader(settings: Settings) -> IndicatorReader:
+    """Return the reader of the application's own indicators, which has not begun yet."""
+    return IndicatorReader(settings.indicators, fetch, time.monotonic)
+
+
 class Service:
     """The running agent's parts; `load` reads the settings again, and raises `SettingsError`."""
 
@@ -87,6 +95,7 @@ class Service:
     def start(self, loaded: LoadedSettings) -> Agent:
         """Return the first agent; raise `SettingsError`."""
         self._parts = self._built(loaded, None)
+        self._parts.indicators.start()
         if self._parts.register_loop is not None:
             self._parts.register_loop.start()
         return self._parts.agent
@@ -114,6 +123,7 @@ class Service:
         _close(old, keep=new)
         if old.register_loop is not None:
             old.register_loop.stop(withdraw=renamed and _deregisters(was))
+        new.indicators.start()
         if new.register_loop is not None:
             new.register_loop.start()
         self._parts = new
@@ -136,9 +146,10 @@ class Service:
         http_server = _http_server(settings, old)
         orca_file = None if settings.orca_file is None else OrcaFile(settings.orca_file)
         pool = _pool(settings)
+        indicators = indicator_reader(settings)
         register_loop = _register_loop(loaded)
         agent = Agent(
-            Sampler(scope_reader.read, settings.limits),
+            Sampler(scope_reader.read, settings.limits, indicators.evidence),
             pool,
             upstream=settings.upstream,
             peer=settings.peer,
@@ -157,6 +168,7 @@ class Service:
         return _Parts(
             loaded=loaded,
             agent=agent,
+            indicators=indicators,
             pool=pool,
             http_server=http_server,
             orca_file=orca_file,
@@ -231,6 +243,7 @@ def _announce(loaded: LoadedSettings, scope: str) -> None:
 
 def _close(old: _Parts, *, keep: _Parts | None) -> None:
     old.pool.close()
+    old.indicators.close()
     if old.http_server is not None and (keep is None or keep.http_server is not old.http_server):
         old.http_server.close()
     if old.orca_file is not None and (

@@ -14,10 +14,13 @@ from steelyard_protocol import setting_values, signature, wire
 from steelyard_protocol.setting_values import Address
 
 from steelyard_agent import flags, scope_values, toml_file
+from steelyard_agent.indicators import declared
+from steelyard_agent.indicators.declared import DeclarationError, Indicator
 from steelyard_agent.registration import register_flags
 from steelyard_agent.registration.register_flags import RegisterSettings
 from steelyard_agent.sample import Indicators
 from steelyard_agent.scope_values import Scope
+from steelyard_agent.toml_file import Document
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -35,6 +38,7 @@ class SettingsError(Exception):
 class Settings:
     """The agent's settings. `limits` are the capacities that were given instead of measured.
 
+    `indicators` are the application's own, which only the file can declare.
     The shared key is `key`, or in `key_file`, or there is none. At most one of
     `pid`, `pid_file`, `listen_port` and `unit` is set, and in the process scope exactly one.
     """
@@ -45,6 +49,7 @@ class Settings:
     interval_s: float
     scope: Scope
     limits: Indicators
+    indicators: tuple[Indicator, ...] = ()
     pid: int | None = None
     pid_file: Path | None = None
     listen_port: int | None = None
@@ -74,6 +79,12 @@ class _Given:
     strength: int
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    document: Document
+
+
 def load(
     arguments: Sequence[str],
     environment: Mapping[str, str],
@@ -83,7 +94,9 @@ def load(
 ) -> Settings:
     """Return the settings; raise `SettingsError` for the first wrong one."""
     try:
-        given = _collected(flags.parse(arguments), environment, read)
+        line = flags.parse(arguments)
+        file = _file(line, environment, read)
+        given = _collected(line, environment, file)
     except flags.FlagError as error:
         raise SettingsError(str(error)) from None
 
@@ -96,15 +109,17 @@ def load(
         except ValueError as error:
             raise SettingsError(f"{found.place} is {_shown(found.text)!r}: {error}") from None
 
+    interval_s = value("interval", 1.0, setting_values.number("seconds", 0.1, 60.0))
     nowhere: tuple[Path | None, Address | None] = (None, None)
     orca_file, orca_address = value("orca", nowhere, scope_values.orca)
     settings = Settings(
         upstream=value("upstream", "web", setting_values.name),
         peer=value("peer", hostname, setting_values.name),
         memcached=value("memcached", (("127.0.0.1", setting_values.MEMCACHED_PORT),), setting_values.servers),
-        interval_s=value("interval", 1.0, setting_values.number("seconds", 0.1, 60.0)),
+        interval_s=interval_s,
         scope=value("scope", "auto", scope_values.scope),
         limits=_limits(value),
+        indicators=() if file is None else _indicators(file, interval_s),
         pid=value("pid", None, scope_values.pid),
         pid_file=value("pid-file", None, Path),
         listen_port=value("listen-port", None, setting_values.port),
@@ -164,14 +179,13 @@ def _register_settings(
 
 
 def _collected(
-    line: Mapping[str, str | None], environment: Mapping[str, str], read: Callable[[Path], bytes]
+    line: Mapping[str, str | None], environment: Mapping[str, str], file: _File | None
 ) -> dict[str, _Given]:
     """Return what was given for each flag, in the strongest place that gave it."""
     given: dict[str, _Given] = {}
-    named = line["config"] or environment.get(_variable("config"))
-    if named:
-        for flag, found in _in_file(Path(named), read).items():
-            given[flag] = _Given(found, f"{flag.replace('-', '_')} in {named}", 0)
+    if file is not None:
+        for flag, found in file.document.texts.items():
+            given[flag] = _Given(found, f"{flag.replace('-', '_')} in {file.path}", 0)
     for flag, text in line.items():
         # An empty variable is one that is not set: that is how compose files leave one out.
         variable = environment.get(_variable(flag))
@@ -188,14 +202,27 @@ def _collected(
     }
 
 
-def _in_file(path: Path, read: Callable[[Path], bytes]) -> dict[str, str]:
+def _file(
+    line: Mapping[str, str | None], environment: Mapping[str, str], read: Callable[[Path], bytes]
+) -> _File | None:
+    named = line["config"] or environment.get(_variable("config"))
+    if not named:
+        return None
+    path = Path(named)
     try:
-        return toml_file.parse(read(path), flags.names())
+        return _File(path, toml_file.parse(read(path), flags.names()))
     except (OSError, ValueError) as error:  # the latter for a name with a NUL
         why = error.strerror if isinstance(error, OSError) else error
         raise SettingsError(f"--config: {path} cannot be read: {why}") from None
     except toml_file.TomlError as error:
         raise SettingsError(f"{path}: {error}") from None
+
+
+def _indicators(file: _File, interval_s: float) -> tuple[Indicator, ...]:
+    try:
+        return declared.parse(file.document.indicators, interval_s=interval_s)
+    except DeclarationError as error:
+        raise SettingsError(f"{file.path}: {error}") from None
 
 
 def _key(environment: Mapping[str, str]) -> bytes | None:

@@ -5,18 +5,30 @@
     net_capacity = 125_000_000
 
 A value becomes the text that a flag would have, so that one parser judges all sources.
+Only the tables [[indicator]] have no flag: `indicators.declared` reads those.
 """
 
 import tomllib
 from collections.abc import Collection
+from dataclasses import dataclass
+
+INDICATOR = "indicator"
 
 
 class TomlError(Exception):
     """The file is wrong; the message is one line that names the key."""
 
 
-def parse(text: bytes, known: Collection[str]) -> dict[str, str]:
-    """Return the text of each setting in a file, by the name of its flag; raise `TomlError`."""
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file: the text of each setting by the name of its flag, and the indicators as they stand there."""
+
+    texts: dict[str, str]
+    indicators: object
+
+
+def parse(text: bytes, known: Collection[str]) -> Document:
+    """Return what a file says; raise `TomlError`."""
     try:
         document = tomllib.loads(text.decode("utf-8"))
     except UnicodeDecodeError:
@@ -24,10 +36,11 @@ def parse(text: bytes, known: Collection[str]) -> dict[str, str]:
     except ValueError as error:  # the parser's own error says where
         raise TomlError(f"it is not TOML: {error}") from None
     keys = {flag.replace("-", "_"): flag for flag in known}
+    indicators = document.pop(INDICATOR, [])
     for key in document:
         if key not in keys:
             raise TomlError(f"{key!r} is no setting{_hint(key, keys)}")
-    return {keys[key]: _text(key, value) for key, value in document.items()}
+    return Document({keys[key]: _text(key, value) for key, value in document.items()}, indicators)
 
 
 def _hint(key: str, keys: Collection[str]) -> str:
@@ -35,7 +48,7 @@ def _hint(key: str, keys: Collection[str]) -> str:
         return f": put the {key} into a file of its own, and name that as {key}_file"
     if key.replace("-", "_") in keys:
         return f": write {key.replace('-', '_')}"
-    return f"; the settings are {', '.join(sorted(keys))}"
+    return f"; the settings are {', '.join(sorted(keys))}, and [[indicator]]"
 
 
 def _text(key: str, value: object) -> str:

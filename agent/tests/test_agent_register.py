@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 
 import pytest
 from pymemcache.client.base import Client
+from steelyard_agent.http_exchange import Answer
 from steelyard_agent.registration import register_flags
-from steelyard_agent.registration.controller_client import Answer, ControllerClient, NoAnswer
+from steelyard_agent.registration.controller_client import ControllerClient, NoAnswer
 
 from conftest import PATIENCE_S, Daemon, free_port
 

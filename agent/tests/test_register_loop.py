@@ -4,7 +4,8 @@ import logging
 from collections.abc import Callable
 
 import pytest
-from steelyard_agent.registration.controller_client import Answer, NoAnswer
+from steelyard_agent.http_exchange import Answer
+from steelyard_agent.registration.controller_client import NoAnswer
 from steelyard_agent.registration.register_flags import Url
 from steelyard_agent.registration.register_loop import RegisterLoop
 from steelyard_agent.registration.register_request import Registration

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from steelyard_agent.registration import register_request
+from steelyard_agent import log_text
 from steelyard_agent.registration.register_flags import Url
 from steelyard_agent.registration.register_request import (
     Registration,
@@ -66,7 +66,7 @@ def test_a_reason_is_one_line_for_a_person(status: int, body: bytes, said: str) 
 
 def test_a_long_reason_is_cut() -> None:
     long = reason(400, json.dumps({"detail": "x" * 10_000}).encode())
-    assert len(long) == register_request.LONGEST_REASON
+    assert len(long) == log_text.LONGEST
     assert long.endswith("x…")
 
 

@@ -30,6 +30,8 @@ from steelyard_loadtest.server.__main__ import main
         ("--delay-ms", "soon", "a number of milliseconds"),
         ("--disk-ops", "0", "a number of operations a second from 0.1 to 5000"),
         ("--disk-ops", "inf", "a number of operations a second"),
+        ("--workers", "0", "a number of workers from 1 to 9999"),
+        ("--workers", "ten", "a number of workers"),
     ],
 )
 def test_a_wrong_value_is_status_2_and_says_what_is_right(

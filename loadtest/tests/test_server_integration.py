@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -368,6 +369,16 @@ def test_io_takes_the_emulated_disk_for_its_time(start: Start) -> None:
     # 500 ms from when it was asked for; the thread may wake late, and begin up to MOST_LATE_S behind.
     server = start("--disk-ops", "2")
     assert server.json("/io?bytes=1000")["disk_ms"] >= 500 - 1000 * MOST_LATE_S
+
+
+def test_a_pool_of_workers_is_full_while_the_server_idles(start: Start) -> None:
+    server = start("--workers", "2")
+    with ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(server.request, "/sleep?ms=1000") for _ in range(3)]
+        until(lambda: b"\ndemo_workers_busy 2\n" in server.request("/metrics")[2])
+        assert server.request("/healthz")[0] == 200
+        assert [done.result(PATIENCE_S)[0] for done in asked] == [200] * 3
+    until(lambda: b"\ndemo_workers_busy 0\n" in server.request("/metrics")[2])
 
 
 def test_the_count_file_holds_the_answers_to_a_load(start: Start, tmp_path: Path) -> None:

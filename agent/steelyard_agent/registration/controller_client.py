@@ -6,27 +6,18 @@ asked, so that the token goes to the given URL only.
 
 import socket
 import ssl
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
+from steelyard_agent import http_exchange
+from steelyard_agent.http_exchange import Answer
 from steelyard_agent.registration.register_flags import Url
-from steelyard_agent.registration.register_request import one_line
 
 TIMEOUT_S = 2.0
 
 # A problem document has some hundred bytes.
 MOST_BYTES = 65536
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A controller's answer, and the IP address that this machine asked from."""
-
-    status: int
-    body: bytes
-    source_ip: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +33,6 @@ class ControllerClient:
     def __init__(self, token: str | None, *, timeout_s: float = TIMEOUT_S) -> None:
         self._token = token
         self._timeout_s = timeout_s
-        self._late = f"no answer within {timeout_s:g} s"
         self._trust: ssl.SSLContext | None = None
 
     def __call__(
@@ -50,28 +40,17 @@ class ControllerClient:
     ) -> Answer | NoAnswer:
         """Send a request; `body` makes its JSON from the IP address that it is sent from. Never raises."""
         connection = self._connection(url)
-        cut = threading.Event()
+
+        def send(source_ip: str) -> None:
+            content = None if body is None else body(source_ip)
+            connection.request(method, url.path + path, content, self._headers(content))
+
         try:
-            connection.connect()
-            # A socket's timeout is for one call: a server that sends a byte now and then would never be late.
-            timer = threading.Timer(self._timeout_s, _cut, [connection.sock, cut])
-            timer.daemon = True
-            timer.start()
-            try:
-                source_ip = str(connection.sock.getsockname()[0])
-                content = None if body is None else body(source_ip)
-                connection.request(method, url.path + path, content, self._headers(content))
-                response = connection.getresponse()
-                answer = Answer(status=response.status, body=response.read(MOST_BYTES), source_ip=source_ip)
-            finally:
-                timer.cancel()
-            # To a reader, an answer that was cut off in its header looks like a whole one.
-            return NoAnswer(self._late) if cut.is_set() else answer
+            return http_exchange.exchange(connection, send, timeout_s=self._timeout_s, most_bytes=MOST_BYTES)
+        except TimeoutError:
+            return NoAnswer(f"no answer within {self._timeout_s:g} s")
         except (OSError, HTTPException, UnicodeError) as error:  # the last one: an impossible host name
-            late = cut.is_set() or isinstance(error, TimeoutError)
-            return NoAnswer(self._late if late else _reason(error))
-        finally:
-            connection.close()
+            return NoAnswer(http_exchange.reason(error))
 
     def _connection(self, url: Url) -> HTTPConnection:
         if url.scheme == "http":
@@ -103,19 +82,3 @@ def source_ip(url: Url) -> str:
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(address)
         return str(probe.getsockname()[0])
-
-
-def _cut(connected: socket.socket, cut: threading.Event) -> None:
-    cut.set()
-    try:
-        # The plain socket's: that of ssl would take the session from under the thread that reads.
-        socket.socket.shutdown(connected, socket.SHUT_RDWR)
-    except OSError:  # it is closed already
-        return
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return one_line(why) or type(error).__name__

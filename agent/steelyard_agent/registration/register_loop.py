@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from steelyard_agent.http_exchange import Answer
 from steelyard_agent.registration import register_request
-from steelyard_agent.registration.controller_client import Answer, NoAnswer
+from steelyard_agent.registration.controller_client import NoAnswer
 from steelyard_agent.registration.register_flags import Url
 from steelyard_agent.registration.register_request import Registration, Verdict
 

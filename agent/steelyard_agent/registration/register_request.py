@@ -19,6 +19,7 @@ from steelyard_protocol import setting_values
 from steelyard_protocol.setting_values import Address
 
 from steelyard_agent.evidence import Evidence
+from steelyard_agent.log_text import one_line
 from steelyard_agent.registration import register_flags
 from steelyard_agent.registration.register_flags import Url
 
@@ -31,8 +32,6 @@ SPREAD_S = 1.0
 
 # The request may succeed at the next controller or a moment later: the leader changed, it is overloaded.
 PASSING = {408, 409, 425, 429}
-
-LONGEST_REASON = 300
 
 
 class Verdict(Enum):
@@ -109,12 +108,6 @@ def reason(status: int, body: bytes) -> str:
             parts.append(error.get("remedy"))
     words = "; ".join(part for part in parts if isinstance(part, str) and part)
     return one_line(f"{said}: {words}" if words else said)
-
-
-def one_line(text: str) -> str:
-    """Return what came over the network as one short line that can stand in a log."""
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 1]}…"
 
 
 def pause_after_taken_s(random: float) -> float:

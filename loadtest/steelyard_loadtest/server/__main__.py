@@ -20,6 +20,7 @@ from steelyard_loadtest.server.burn import Burners
 from steelyard_loadtest.server.cpu_limit import LimitError, hold
 from steelyard_loadtest.server.options import parser
 from steelyard_loadtest.server.work import SlowDisk, write_sync_read
+from steelyard_loadtest.server.worker_pool import WorkerPool
 
 # Above nginx's 60 s and Envoy's hour for idle connections to a server: the load balancer must be the side
 # that closes first, or a request can meet a closing connection.
@@ -77,6 +78,8 @@ def _serve(options: argparse.Namespace, listener: socket.socket, burners: Burner
                 disk_pool=disk_pool,
             )
         )
+        if options.workers:
+            app = WorkerPool(app, options.workers)
         report = LoadReport(options.orca_file, count.value) if options.orca_file else None
         if options.count_file or report:
             app = Answered(app, count, report)

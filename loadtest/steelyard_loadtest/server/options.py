@@ -32,6 +32,8 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     ops = _number("a number of operations a second", LOWEST_DISK_OPS, HIGHEST_DISK_OPS)
     told = "/io queues for one emulated disk that does so many operations a second (default: the real)"
     flag("--disk-ops", type=ops, metavar="OPS_PER_S", help=told)
+    told = "at most so many requests at a time, the others wait; /metrics says how many (default: no bound)"
+    flag("--workers", type=_workers, metavar="N", help=told)
     file = partial(flag, type=Path, metavar="FILE")
     file("--pid-file", help="write the process id there")
     told = "keep the number of requests answered there, as 8 bytes, little endian"
@@ -53,6 +55,12 @@ def _port(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 2**16:
         return int(text)
     raise argparse.ArgumentTypeError("a port is a number from 0 to 65535")
+
+
+def _workers(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= 4 and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError("a number of workers from 1 to 9999")
 
 
 def _number(what: str, lowest: float, highest: float, whose: str = "") -> Callable[[str], float]:

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from random import Random
 
+from steelyard_agent.http_exchange import Answer
 from steelyard_agent.registration import register_request
-from steelyard_agent.registration.controller_client import Answer, ControllerClient
+from steelyard_agent.registration.controller_client import ControllerClient
 from steelyard_agent.registration.register_flags import Url
 from steelyard_loadtest.machine.errors import ProgramError
 

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 
-from steelyard_agent import http_response
+from steelyard_agent import http_response, log_text
 from steelyard_agent.metrics import Status
 from steelyard_agent.registration import register_request
-from steelyard_agent.registration.register_request import LONGEST_REASON
 from steelyard_controller.api import auth, request_body, tokens
 from steelyard_controller.api.auth import RequestParts
 from steelyard_controller.api.problems import ProblemError
@@ -158,7 +157,7 @@ def _answer(data: bytes) -> str:
     status = 200 + sum(data[:3])
     register_request.verdict(status)
     reason = register_request.reason(status, data)
-    is_short = len(reason) <= LONGEST_REASON and reason.isprintable()
+    is_short = len(reason) <= log_text.LONGEST and reason.isprintable()
     require(is_short, f"the reason is no short line: {reason[:400]!r}")
     return ACCEPTED
 

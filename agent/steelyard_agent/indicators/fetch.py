@@ -1,0 +1,95 @@
+"""Fetches a source's text: from a URL, a file or a command, in bounded time and size. I/O only.
+
+No redirection is followed and no proxy asked.
+"""
+
+import os
+import ssl
+import stat
+import threading
+from functools import cache
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from steelyard_agent import http_exchange
+from steelyard_agent.indicators import run_command
+from steelyard_agent.indicators.declared import Source
+from steelyard_agent.indicators.text_formats import SourceError
+from steelyard_agent.log_text import one_line
+
+# A large server's page of metrics has some 100 kB.
+MOST_BYTES = 1024 * 1024
+
+# What a person can do about an answer.
+REMEDIES = {
+    401: "have a command ask, with the password",
+    403: "have it allow this address, or have a command ask, with the password",
+    404: "its path is another one",
+}
+
+
+def fetch(source: Source, timeout_s: float, stop: threading.Event) -> str:
+    """Return a source's text; raise `SourceError`. Where `stop` is set, a command is not waited for."""
+    try:
+        match source.kind:
+            case "http":
+                found = _http(str(source.target), timeout_s)
+            case "file":
+                found = _file(Path(str(source.target)))
+            case "command":
+                found = run_command.run(tuple(source.target), timeout_s, MOST_BYTES + 1, stop)
+    except TimeoutError:
+        raise SourceError(
+            f"no answer within {timeout_s:g} s: if it is always slow, give every more"
+        ) from None
+    except (OSError, HTTPException, UnicodeError) as error:  # the last one: an impossible host name
+        raise SourceError(http_exchange.reason(error)) from None
+    if len(found) > MOST_BYTES:
+        raise SourceError(f"it is longer than {MOST_BYTES // 1024} KiB: ask for less of it")
+    return found.decode("utf-8", "replace")
+
+
+def _http(url: str, timeout_s: float) -> bytes:
+    parts = urlsplit(url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    host, port = str(parts.hostname), parts.port
+    connection = (
+        HTTPSConnection(host, port, timeout=timeout_s, context=_trust())
+        if parts.scheme == "https"
+        else HTTPConnection(host, port, timeout=timeout_s)
+    )
+    headers = {
+        "User-Agent": "steelyard-agent",
+        "Accept": "text/plain;version=0.0.4, application/json, */*;q=0.5",
+        "Connection": "close",
+    }
+    answer = http_exchange.exchange(
+        connection,
+        lambda _source_ip: connection.request("GET", target, headers=headers),
+        timeout_s=timeout_s,
+        most_bytes=MOST_BYTES + 1,
+    )
+    if answer.location is not None and 300 <= answer.status < 400:
+        raise SourceError(
+            f"it answers {answer.status}, and redirections are not followed: give {one_line(answer.location)}"
+        )
+    if answer.status != 200:
+        remedy = REMEDIES.get(answer.status)
+        raise SourceError(f"it answers {answer.status}" + (f": {remedy}" if remedy else ""))
+    return answer.body
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    # Once: it reads all of the system's certificates.
+    return ssl.create_default_context()
+
+
+def _file(path: Path) -> bytes:
+    # Not to wait for who writes into a pipe of that name.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise SourceError("it is not a regular file")
+        return file.read(MOST_BYTES + 1)

@@ -1,0 +1,108 @@
+"""What an indicator's readings mean: rates of counters, several series as one number, a share of the limit.
+
+Pure. With the numbers x_s(t) of the series s at the monotonic time t, and those of the reading before it,
+
+    amount = across_s x_s(t)                                      of a gauge
+             across_s (x_s(t) - x_s(t')) / (t - t')               of a counter
+    value  = amount / limit, within 0..MAX_FURTHER_UTILIZATION
+
+where the limit is a number, or the same of another name. A series counts from the second reading
+that it is in, and a counter that went backwards leaves no figure, once, as it does in the scopes.
+"""
+
+from dataclasses import dataclass
+
+from steelyard_protocol.sample_record import MAX_FURTHER_UTILIZATION
+
+from steelyard_agent import evidence
+from steelyard_agent.evidence import Evidence
+from steelyard_agent.indicators import text_formats
+from steelyard_agent.indicators.declared import Indicator
+from steelyard_agent.indicators.text_formats import Series, SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The numbers of an indicator's amount and limit at a time; no series for a limit that was given."""
+
+    at_s: float
+    amount: Series
+    limit: Series | None
+
+
+def reading(indicator: Indicator, text: str, at_s: float) -> Reading:
+    """Return what a text says of an indicator; raise `SourceError`."""
+    limit = indicator.limit
+    return Reading(
+        at_s,
+        text_formats.read(indicator, indicator.amount, text),
+        text_formats.read(indicator, limit, text) if isinstance(limit, str) else None,
+    )
+
+
+def measured(indicator: Indicator, before: Reading | None, now: Reading) -> Evidence:
+    """Return the indicator's share of its limit; raise `SourceError` where the limit is none."""
+    is_rate = _is_rate(indicator, now.amount)
+    amount = _amount(indicator, before, now, before.amount if before else None, now.amount)
+    limit: float | None
+    if isinstance(indicator.limit, str):
+        assert now.limit is not None  # noqa: S101
+        limit = _amount(indicator, before, now, before.limit if before else None, now.limit)
+        if limit is not None and limit <= 0 and not _is_rate(indicator, now.limit):
+            raise SourceError(f"its limit, {indicator.limit}, is {limit:g}: give limit a number")
+    else:
+        limit = indicator.limit
+    return evidence.share(
+        indicator.name,
+        amount,
+        limit,
+        "/s" if is_rate else "",
+        high=MAX_FURTHER_UTILIZATION,
+        sources=sources(indicator),
+        note="" if amount is not None and limit is not None else "a rate needs two readings of one counter",
+    )
+
+
+def failed(indicator: Indicator, why: str) -> Evidence:
+    """Return the evidence of an indicator that could not be read."""
+    return evidence.unmeasured(indicator.name, why, sources(indicator))
+
+
+def sources(indicator: Indicator) -> tuple[str, ...]:
+    """Return where an indicator comes from, for a person: the source, what is read there, the limit."""
+    labels = ",".join(f'{name}="{value}"' for name, value in indicator.labels)
+    read = f"{indicator.amount}{{{labels}}}" if labels else indicator.amount
+    limit = indicator.limit
+    return (
+        str(indicator.source),
+        *([read] if read else []),
+        f"limit: {limit}" if isinstance(limit, str) else f"limit = {limit:g}",
+    )
+
+
+def _amount(
+    indicator: Indicator, before: Reading | None, now: Reading, was: Series | None, series: Series
+) -> float | None:
+    if not _is_rate(indicator, series):
+        return _across(indicator, list(series.numbers.values()))
+    if before is None or was is None or now.at_s <= before.at_s:
+        return None
+    growths = [
+        number - was.numbers[labels] for labels, number in series.numbers.items() if labels in was.numbers
+    ]
+    if not growths or min(growths) < 0:
+        return None
+    return _across(indicator, [growth / (now.at_s - before.at_s) for growth in growths])
+
+
+def _is_rate(indicator: Indicator, series: Series) -> bool:
+    return series.counter if indicator.rate is None else indicator.rate
+
+
+def _across(indicator: Indicator, numbers: list[float]) -> float:
+    match indicator.across:
+        case "max":
+            return max(numbers)
+        case "mean":
+            return sum(numbers) / len(numbers)
+    return sum(numbers)

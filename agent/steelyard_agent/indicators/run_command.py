@@ -1,0 +1,99 @@
+"""Runs an indicator's command in bounded time and size, and leaves none of its processes. I/O only.
+
+It gets no shell, no terminal, none of Steelyard's variables, such as the key, and no blocked signal: the
+agent blocks those that it waits for, and what inherited that could not be ended by `timeout` or `kill`.
+"""
+
+import contextlib
+import os
+import selectors
+import signal
+import threading
+import time
+
+from steelyard_agent.indicators.text_formats import SourceError
+from steelyard_agent.log_text import one_line
+
+# What a command says when it fails, for the log.
+MOST_COMPLAINT_BYTES = 200
+
+# How often it is looked whether the agent ends, while a command is silent; and whether it has ended.
+LOOK_S = 0.1
+END_LOOK_S = 0.005
+
+
+def run(words: tuple[str, ...], timeout_s: float, most_bytes: int, stop: threading.Event) -> bytes:
+    """Return what a command writes to stdout, up to `most_bytes`, and kill what it leaves.
+
+    Raises TimeoutError when it takes longer or `stop` is set, OSError when it cannot be started,
+    `SourceError` when it fails.
+    """
+    until_s = time.monotonic() + timeout_s
+    said, complaint = bytearray(), bytearray()
+    with contextlib.ExitStack() as pipes:
+        pid, out, err = _started(words, pipes)
+        status: int | None = None
+        try:
+            _collect({out: (said, most_bytes), err: (complaint, MOST_COMPLAINT_BYTES)}, until_s, stop)
+            while len(said) < most_bytes and (status := _status(pid)) is None:
+                if time.monotonic() > until_s or stop.wait(END_LOOK_S):
+                    raise TimeoutError
+        finally:
+            # Its group has its number, and so all that it started and that made no group of their own.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+            if status is None:
+                os.waitpid(pid, 0)
+    if status:
+        why = one_line(complaint.decode("utf-8", "replace"))
+        raise SourceError(f"it ended with status {status}" + (f": {why}" if why else ""))
+    return bytes(said)
+
+
+def _started(words: tuple[str, ...], pipes: contextlib.ExitStack) -> tuple[int, int, int]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
+    out, out_end = os.pipe()
+    pipes.callback(os.close, out)
+    err, err_end = os.pipe()
+    pipes.callback(os.close, err)
+    try:
+        pid = os.posix_spawnp(
+            words[0],
+            words,
+            environment,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, out_end, 1),
+                (os.POSIX_SPAWN_DUP2, err_end, 2),
+            ],
+            setpgroup=0,
+            setsigmask=(),
+            setsigdef=(signal.SIGPIPE,),  # Python ignores it
+        )
+    finally:
+        os.close(out_end)
+        os.close(err_end)
+    return pid, out, err
+
+
+def _collect(ends: dict[int, tuple[bytearray, int]], until_s: float, stop: threading.Event) -> None:
+    """Read both ends until they are closed, or stdout has brought all that is wanted."""
+    out, most_bytes = next(iter(ends.values()))
+    with selectors.DefaultSelector() as selector:
+        for end in ends:
+            selector.register(end, selectors.EVENT_READ)
+        while selector.get_map() and len(out) < most_bytes:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or stop.is_set():
+                raise TimeoutError
+            for key, _ in selector.select(min(left_s, LOOK_S)):
+                part = os.read(key.fd, 65536)
+                into, most = ends[key.fd]
+                into += part[: most - len(into)]
+                if not part:
+                    selector.unregister(key.fd)
+
+
+def _status(pid: int) -> int | None:
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if ended else None

@@ -1,0 +1,147 @@
+"""The whole agent with indicators of an application's own: sent, shown, lost, found again, reloaded."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from pymemcache.client.base import Client
+from steelyard_protocol import sample_reader
+from steelyard_protocol.sample_record import SampleRecord
+
+from conftest import PATIENCE_S, Daemon, free_port
+
+pytestmark = pytest.mark.integration
+
+T = TypeVar("T")
+WRITTEN = Path(__file__).parent / "fixtures" / "indicators"
+
+
+def eventually(look: Callable[[], T | None]) -> T:
+    """Return the first thing that `look` finds."""
+    until_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until_s:
+        found = look()
+        if found is not None:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not happen")
+
+
+@contextmanager
+def running(memcached: Daemon, config: Path, log: Path, *flags: str) -> Iterator["subprocess.Popen[bytes]"]:
+    command = [
+        sys.executable, "-m", "steelyard_agent", "--config", str(config), "--peer", "server-1",
+        "--memcached", memcached.address, "--interval", "0.5", "--scope", "host", *flags,
+    ]  # fmt: skip
+    with log.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as agent:
+        try:
+            yield agent
+        finally:
+            agent.kill()
+
+
+def further_in(memcached: Daemon, wanted: dict[str, float | None]) -> Callable[[], SampleRecord | None]:
+    def look() -> SampleRecord | None:
+        client = Client(("127.0.0.1", memcached.port), connect_timeout=1, timeout=1)
+        try:
+            value = client.get("steelyard:1:sample:web:server-1")
+        finally:
+            client.close()
+        decoded = None if value is None else sample_reader.decode(value)
+        assert decoded is None or isinstance(decoded, SampleRecord), decoded
+        return decoded if decoded is not None and dict(decoded.further) == wanted else None
+
+    return look
+
+
+def of_file(name: str, path: Path, limit: int) -> str:
+    return f'[[indicator]]\nname = "{name}"\nfile = "{path}"\nlimit = {limit}\nevery = 1\n'
+
+
+def test_indicators_are_sent_lost_alone_found_again_and_reloaded(memcached: Daemon, tmp_path: Path) -> None:
+    config, log, queue, pool = tmp_path / "a.toml", tmp_path / "log", tmp_path / "queue", tmp_path / "pool"
+    queue.write_text("5\n")
+    pool.write_text("8\n")
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # it never accepts: whoever asks it waits
+        dead = f'prometheus = "http://127.0.0.1:{mute.getsockname()[1]}/metrics"\nmetric = "a"\nlimit = 1\n'
+        config.write_text(
+            of_file("queue", queue, 10) + f'[[indicator]]\nname = "dead"\n{dead}' + of_file("pool", pool, 4)
+        )
+        with running(memcached, config, log) as agent:
+            eventually(further_in(memcached, {"queue": 0.5, "dead": None, "pool": 2.0}))
+            queue.unlink()
+            lost = eventually(further_in(memcached, {"queue": None, "dead": None, "pool": 2.0}))
+            assert lost.utilization[0] is not None
+            queue.write_text("2\n")
+            eventually(further_in(memcached, {"queue": 0.2, "dead": None, "pool": 2.0}))
+            gone = f"the indicator queue cannot be read: {queue}: No such file or directory; it is null until"
+            eventually(lambda: "the indicator dead cannot be read" in log.read_text() or None)
+            assert gone in log.read_text()
+            assert "the indicator queue can be read again" in log.read_text()
+
+            config.write_text(of_file("queue", queue, 0))
+            agent.send_signal(signal.SIGHUP)
+            eventually(lambda: "the old ones stay" in log.read_text() or None)
+            wrong = (
+                f"not taken up: {config}: [[indicator]] 1 (queue): limit is what is 100 %: a number above 0"
+            )
+            assert wrong in log.read_text()
+
+            config.write_text(of_file("queue", queue, 4))
+            agent.send_signal(signal.SIGHUP)
+            eventually(further_in(memcached, {"queue": 0.5}))
+            agent.terminate()
+            assert agent.wait() == 0
+
+
+def test_prometheus_finds_them_at_the_agent(memcached: Daemon, tmp_path: Path) -> None:
+    config, queue, port = tmp_path / "a.toml", tmp_path / "queue", free_port()
+    queue.write_text("5\n")
+    config.write_text(of_file("queue", queue, 10))
+
+    def page() -> str | None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
+                text = str(answer.read().decode())
+        except urllib.error.URLError:  # not listening yet
+            return None
+        return text if 'steelyard_agent_utilization{indicator="queue"} 0.5\n' in text else None
+
+    with running(memcached, config, tmp_path / "log", "--orca", f":{port}"):
+        assert 'steelyard_agent_utilization{indicator="cpu"}' in eventually(page)
+
+
+def printed(config: Path, flag: str) -> str:
+    command = [sys.executable, "-m", "steelyard_agent", "--config", str(config), "--scope", "host", flag]
+    return subprocess.run(
+        [*command, "--interval", "0.2"], check=True, capture_output=True, text=True, timeout=PATIENCE_S
+    ).stdout
+
+
+def test_explain_shows_raw_values_the_limit_and_why_one_is_null(tmp_path: Path) -> None:
+    config = tmp_path / "a.toml"
+    page, queue = WRITTEN / "haproxy.prom", tmp_path / "queue"
+    config.write_text(
+        f'[[indicator]]\nname = "conns"\npreset = "haproxy"\nfile = "{page}"\n' + of_file("queue", queue, 10)
+    )
+    lines = [line.split() for line in printed(config, "--explain").splitlines()]
+    at = next(number for number, line in enumerate(lines) if line[0] == "conns")
+    assert lines[at:] == [
+        ["conns", "2.0%", "4", "200", str(page)],
+        ["haproxy_process_current_connections"],
+        ["limit:", "haproxy_process_max_connections"],
+        ["queue", "null", "-", "-", str(queue)],
+        ["limit", "=", "10"],
+        ["No", "such", "file", "or", "directory"],
+    ]
+    assert json.loads(printed(config, "--once"))["further"] == {"conns": 0.02, "queue": None}
