@@ -1,7 +1,7 @@
 """A WSGI application whose answers say how loaded its server is (ORCA), by the agent's file.
 
     steelyard-agent --orca /run/steelyard/orca ...
-    python wsgi.py /run/steelyard/orca 8000
+    python wsgi.py /run/steelyard/orca 8000 [HOST]
 
 With Gunicorn or uWSGI each worker counts its own requests: have them add to one number.
 """
@@ -52,9 +52,9 @@ class LoadReport:
             return self._value
 
 
-def application(_environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     """Answer what the application answers."""
-    start_response("200 OK", [("Content-Type", "text/plain")])
+    start_response("200 OK", [("Content-Type", "text/plain"), ("X-Server", environ["SERVER_NAME"])])
     return [b"hello\n"]
 
 
@@ -69,5 +69,6 @@ class _Quiet(WSGIRequestHandler):
 
 if __name__ == "__main__":
     reporting = LoadReport(application, Path(sys.argv[1]))
-    with make_server("127.0.0.1", int(sys.argv[2]), reporting, _Server, _Quiet) as server:
+    host = sys.argv[3] if len(sys.argv) > 3 else "127.0.0.1"
+    with make_server(host, int(sys.argv[2]), reporting, _Server, _Quiet) as server:
         server.serve_forever()

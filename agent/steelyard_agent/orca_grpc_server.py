@@ -84,7 +84,6 @@ class OrcaGrpcServer:
         server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=MOST_STREAMS)
         stream = grpc.unary_stream_rpc_method_handler(
             self._stream,
-            request_deserializer=orca_messages.OrcaLoadReportRequest.FromString,
             response_serializer=orca_messages.OrcaLoadReport.SerializeToString,
         )
         server.add_generic_rpc_handlers(
@@ -100,10 +99,18 @@ class OrcaGrpcServer:
         self._started.set()
         await self._end.wait()
         await server.stop(0)
+        # grpcio leaves the tasks of streams behind that it has cancelled.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=CLOSE_S)
 
-    async def _stream(self, request: Message, context: grpc.aio.ServicerContext) -> None:
-        # An interval that is not one counts as none.
-        asked_s = orca_messages.interval_s(request)
+    async def _stream(self, request: bytes, context: grpc.aio.ServicerContext) -> None:
+        try:
+            period_s = orca_messages.period_s(request, self.interval_s)
+        except ValueError as error:  # grpcio would log a traceback for each
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         while True:
             message = self._message()
             if message is None:
@@ -113,7 +120,7 @@ class OrcaGrpcServer:
             except TimeoutError:
                 context.cancel()
                 return
-            await asyncio.sleep(max(asked_s, self.interval_s))
+            await asyncio.sleep(period_s)
 
     def _message(self) -> Message | None:
         shown = self._status

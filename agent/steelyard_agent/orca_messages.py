@@ -9,7 +9,7 @@ generated code is bound to a version of protobuf.
 """
 
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from steelyard_agent.orca_report import NAMED, Report
 
@@ -73,7 +73,8 @@ _pool.Add(_service())
 
 
 def _message(name: str) -> type[Message]:
-    return message_factory.GetMessageClass(_pool.FindMessageTypeByName(name))
+    found: type[Message] = message_factory.GetMessageClass(_pool.FindMessageTypeByName(name))
+    return found
 
 
 OrcaLoadReport = _message("xds.data.orca.v3.OrcaLoadReport")
@@ -91,7 +92,13 @@ def load_report(report: Report, utilization: Report) -> Message:
     return message
 
 
-def interval_s(request: Message) -> float:
-    """Return the seconds between two reports that a client asks for; 0 where it asks for none."""
-    asked = request.report_interval
-    return float(asked.seconds + asked.nanos / 1e9)
+def period_s(request: bytes, interval_s: float) -> float:
+    """Return the seconds between two reports: what a request asks for, but no less than between two samples.
+
+    Raises ValueError for what is no OrcaLoadReportRequest.
+    """
+    try:
+        asked = OrcaLoadReportRequest.FromString(request).report_interval
+    except DecodeError as error:
+        raise ValueError(str(error)) from None
+    return max(float(asked.seconds + asked.nanos / 1e9), interval_s)

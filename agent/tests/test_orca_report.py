@@ -54,11 +54,25 @@ def test_a_report_is_the_bytes_that_the_other_end_reads(example: dict[str, str])
     assert orca_messages.OrcaLoadReport.FromString(base64.b64decode(example["binary"])) == message
 
 
-def test_an_interval_is_read_from_the_bytes_of_a_request() -> None:
-    # report_interval = 1, a message; seconds = 1, nanos = 2.
-    request = orca_messages.OrcaLoadReportRequest.FromString(b"\x0a\x08\x08\x02\x10\x80\xca\xb5\xee\x01")
-    assert orca_messages.interval_s(request) == 2.5
-    assert orca_messages.interval_s(orca_messages.OrcaLoadReportRequest()) == 0.0
+@pytest.mark.parametrize(
+    ("request_", "period_s"),
+    [
+        # report_interval = 1, a message; in it seconds = 1, nanos = 2.
+        (b"\x0a\x08\x08\x02\x10\x80\xca\xb5\xee\x01", 2.5),
+        (b"\x0a\x06\x10\x80\xca\xb5\xee\x01", 1.0),
+        (b"\x0a\x0b\x08" + b"\xff" * 9 + b"\x01", 1.0),
+        (b"", 1.0),
+        (b"\x12\x01x", 1.0),
+    ],
+    ids=["2.5 s", "0.5 s", "-1 s", "none", "names of costs"],
+)
+def test_reports_come_as_often_as_asked_but_no_oftener_than_samples(request_: bytes, period_s: float) -> None:
+    assert orca_messages.period_s(request_, interval_s=1.0) == period_s
+
+
+def test_what_is_no_request_is_refused() -> None:
+    with pytest.raises(ValueError, match="OrcaLoadReportRequest"):
+        orca_messages.period_s(b"\xff", interval_s=1.0)
 
 
 @pytest.mark.parametrize(

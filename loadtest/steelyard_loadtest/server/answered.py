@@ -28,7 +28,7 @@ COUNT_BYTES = 8
 HEADER = "endpoint-load-metrics"
 
 FIELDS = ("cpu_utilization", "mem_utilization")
-"""Beside named metrics; those of `steelyard_agent.orca_report`, whose package is not where this server is (a test compares them)."""
+"""Beside named metrics; those of `steelyard_agent.orca_report`, which is not there (a test compares)."""
 
 _PART = rf"(?:{'|'.join(FIELDS)}|named_metrics\.[a-z][a-z0-9_]{{0,31}})=\d{{1,9}}(?:\.\d{{1,9}})?"
 _VALUE = re.compile(rf"TEXT {_PART}(?:,{_PART})*")
