@@ -11,7 +11,7 @@ from typing import Protocol
 from steelyard_protocol import sample_record, signature, wire
 from steelyard_protocol.sample_record import SampleRecord
 
-from steelyard_agent import sample
+from steelyard_agent import orca_report, sample
 from steelyard_agent.evidence import Evidence
 from steelyard_agent.metrics import Status, StatusOutput
 from steelyard_agent.sample import Indicators, Sample
@@ -104,6 +104,7 @@ class Agent:
         key: bytes | None = None,
         outputs: Sequence[StatusOutput] = (),
         registered: Callable[[], bool | None] = lambda: None,
+        application: Callable[[], orca_report.Report] = dict,
     ) -> None:
         self.interval_s = interval_s
         self.seq = seq
@@ -119,6 +120,7 @@ class Agent:
         self._key = key
         self._outputs = outputs
         self._registered = registered
+        self._application = application
         # What is sent by an agent that leaves before it measured anything.
         self.last = Sample(interval_s=interval_s, utilization=sample.NOTHING, capacity=sample.NOTHING)
         self._delivered = 0
@@ -144,6 +146,7 @@ class Agent:
                 dropped=self._dropped,
                 reachable=self._pool.reachable,
                 registered=self._registered(),
+                application=self._application(),
             )
             for output in self._outputs:
                 output.show(status)

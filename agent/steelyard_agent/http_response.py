@@ -4,7 +4,7 @@ Two pages that are read, and nothing that could be changed: /orca and /metrics.
 Every answer ends its connection.
 """
 
-from steelyard_agent import metrics
+from steelyard_agent import metrics, orca_report
 from steelyard_agent.metrics import Status
 
 LONGEST_REQUEST = 8192
@@ -37,10 +37,11 @@ def respond(request: bytes, shown: Status | None, *, now_s: float, cpu_s: float)
     body = method == "GET"
     match target.partition("?")[0]:
         case "/orca":
-            value = None if record is None else metrics.orca(record)
+            application = {} if shown is None else shown.application
+            value = None if record is None else orca_report.text(orca_report.joined(record, application))
             if value is None:
                 return _response(503, "There is no sample now.\n", body=body)
-            return _response(200, f"{value}\n", [f"{metrics.ORCA_HEADER}: {value}"], body=body)
+            return _response(200, f"{value}\n", [f"{orca_report.HEADER}: {value}"], body=body)
         case "/metrics":
             text = metrics.prometheus(shown, record, cpu_s=cpu_s)
             return _response(200, text, content_type=metrics.PROMETHEUS_TYPE, body=body)

@@ -1,30 +1,15 @@
-"""The agent's newest status, as text for those who ask: ORCA and Prometheus (version 0.0.4). Pure.
+"""The agent's newest status, and it as text for Prometheus (version 0.0.4). Pure.
 
 A figure that was not measured has no line: a gap in a graph, and not a zero.
-ORCA's endpoint-load-metrics is what proxies and gRPC clients balance by:
-
-    TEXT cpu_utilization=0.42,mem_utilization=0.31,named_metrics.net=0.02,named_metrics.io=0.1
-
-(xds.data.orca.v3.OrcaLoadReport, in the text form of an HTTP header.) The
-report has fields for CPU and memory; net, io and an application's own indicators
-are named metrics, because a reader that does not know a field refuses the whole
-value, and all know those: Envoy's reads no named utilization in this form.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from steelyard_protocol.sample_record import CAPACITIES, INDICATORS, SampleRecord
 
-ORCA_HEADER = "endpoint-load-metrics"
-
-ORCA_FIELDS = {
-    "cpu": "cpu_utilization",
-    "mem": "mem_utilization",
-    "net": "named_metrics.net",
-    "io": "named_metrics.io",
-}
+from steelyard_agent import orca_report
 
 PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -36,7 +21,8 @@ class Status:
     """The state after a tick. `at_s` is monotonic; `record` is None while there is nothing to sample.
 
     `delivered` and `dropped` count samples since the start; `reachable` is by Memcached server;
-    `registered` tells whether a controller took the last registration, None for a server that has none.
+    `registered` tells whether a controller took the last registration, None for a server that has none;
+    `application` is what the application itself says (ORCA).
     """
 
     at_s: float
@@ -46,6 +32,7 @@ class Status:
     dropped: int
     reachable: Mapping[str, bool]
     registered: bool | None = None
+    application: orca_report.Report = field(default_factory=dict)
 
 
 class StatusOutput(Protocol):
@@ -65,20 +52,6 @@ def fresh(status: Status | None, now_s: float) -> SampleRecord | None:
     if status is None or now_s - status.at_s > status.stale_s:
         return None
     return status.record
-
-
-def orca(record: SampleRecord) -> str | None:
-    """Return the ORCA value of a sample; None when nothing was measured, as an empty one is refused."""
-    measured = dict(zip(INDICATORS, record.utilization, strict=True))
-    values = [(field, measured[name]) for name, field in ORCA_FIELDS.items()]
-    values += [(f"named_metrics.{name}", value) for name, value in record.further]
-    parts = [f"{field}={_plain(number)}" for field, number in values if number is not None]
-    return f"TEXT {','.join(parts)}" if parts else None
-
-
-def _plain(number: float) -> str:
-    # Without an exponent, which not every parser reads.
-    return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
 def prometheus(status: Status | None, record: SampleRecord | None, *, cpu_s: float) -> str:

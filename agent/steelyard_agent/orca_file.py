@@ -9,7 +9,7 @@ import logging
 import os
 from pathlib import Path
 
-from steelyard_agent import metrics
+from steelyard_agent import orca_report
 from steelyard_agent.metrics import Status
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,8 @@ class OrcaFile:
 
     def show(self, status: Status) -> None:
         """Write the sample's value, or remove the file when there is none."""
-        value = None if status.record is None else metrics.orca(status.record)
+        report = {} if status.record is None else orca_report.joined(status.record, status.application)
+        value = orca_report.text(report)
         try:
             if value is None:
                 self._path.unlink(missing_ok=True)

@@ -43,3 +43,8 @@ def orca(text: str) -> tuple[Path | None, Address | None]:
         else:
             raise ValueError(remedy)
     return file, address
+
+
+def orca_grpc(text: str) -> Address:
+    """Return the address where the sample is streamed."""
+    return setting_values.address(text, "127.0.0.1", None, "give an address, such as :9812 (on loopback)")

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from steelyard_protocol import memcached_writer, secret_file, setting_values
 from steelyard_protocol.memcached_client import MemcachedClient
@@ -21,6 +22,7 @@ from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.http_server import HttpServer
 from steelyard_agent.indicators.fetch import fetch
 from steelyard_agent.indicators.indicator_reader import IndicatorReader
+from steelyard_agent.orca_application import ApplicationReport
 from steelyard_agent.orca_file import OrcaFile
 from steelyard_agent.readers.process_finder import Target
 from steelyard_agent.readers.scope import ScopeReader, make_reader
@@ -28,6 +30,9 @@ from steelyard_agent.registration.controller_client import ControllerClient
 from steelyard_agent.registration.register_loop import RegisterLoop
 from steelyard_agent.registration.register_request import Registration
 from steelyard_agent.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from steelyard_agent.orca_grpc_server import OrcaGrpcServer
 
 log = logging.getLogger("steelyard_agent")
 
@@ -48,6 +53,7 @@ class _Parts:
     indicators: IndicatorReader
     pool: MemcachedWriter
     http_server: HttpServer | None
+    orca_grpc_server: "OrcaGrpcServer | None"
     orca_file: OrcaFile | None
     register_loop: RegisterLoop | None
 
@@ -144,7 +150,11 @@ class Service:
         settings = loaded.settings
         scope_reader = reader(settings)
         http_server = _http_server(settings, old)
+        orca_grpc_server = _orca_grpc_server(settings, old)
         orca_file = None if settings.orca_file is None else OrcaFile(settings.orca_file)
+        application = (
+            None if settings.orca_app is None else ApplicationReport(settings.orca_app, time.monotonic)
+        )
         pool = _pool(settings)
         indicators = indicator_reader(settings)
         register_loop = _register_loop(loaded)
@@ -161,8 +171,9 @@ class Service:
             wall_clock=time.time,
             clock=time.monotonic,
             key=loaded.key,
-            outputs=[output for output in (http_server, orca_file) if output is not None],
+            outputs=[output for output in (http_server, orca_grpc_server, orca_file) if output is not None],
             registered=lambda: None if register_loop is None else register_loop.registered,
+            application=dict if application is None else application.read,
         )
         _announce(loaded, scope_reader.scope)
         return _Parts(
@@ -171,6 +182,7 @@ class Service:
             indicators=indicators,
             pool=pool,
             http_server=http_server,
+            orca_grpc_server=orca_grpc_server,
             orca_file=orca_file,
             register_loop=register_loop,
         )
@@ -228,6 +240,28 @@ def _http_server(settings: Settings, old: _Parts | None) -> HttpServer | None:
         raise SettingsError(f"--orca: {setting_values.shown(address)} cannot be listened on: {why}") from None
 
 
+def _orca_grpc_server(settings: Settings, old: _Parts | None) -> "OrcaGrpcServer | None":
+    address = settings.orca_grpc
+    if address is None:
+        return None
+    if old is not None and old.orca_grpc_server is not None and old.loaded.settings.orca_grpc == address:
+        old.orca_grpc_server.interval_s = settings.interval_s
+        return old.orca_grpc_server
+    try:
+        # grpcio takes more memory than all else here: only who wants it pays.
+        from steelyard_agent.orca_grpc_server import OrcaGrpcServer
+    except ImportError as error:
+        raise SettingsError(
+            f"--orca-grpc needs grpcio and protobuf (pip install 'steelyard-agent[grpc]'): {error}"
+        ) from None
+    try:
+        return OrcaGrpcServer(address, settings.interval_s)
+    except OSError as error:
+        raise SettingsError(
+            f"--orca-grpc: {setting_values.shown(address)} cannot be listened on: {error}"
+        ) from None
+
+
 def _announce(loaded: LoadedSettings, scope: str) -> None:
     settings = loaded.settings
     log.info(
@@ -246,6 +280,9 @@ def _close(old: _Parts, *, keep: _Parts | None) -> None:
     old.indicators.close()
     if old.http_server is not None and (keep is None or keep.http_server is not old.http_server):
         old.http_server.close()
+    grpc_server = old.orca_grpc_server
+    if grpc_server is not None and (keep is None or keep.orca_grpc_server is not grpc_server):
+        grpc_server.close()
     if old.orca_file is not None and (
         keep is None or keep.loaded.settings.orca_file != old.loaded.settings.orca_file
     ):

@@ -56,6 +56,8 @@ class Settings:
     unit: str | None = None
     orca_file: Path | None = None
     orca_address: Address | None = None
+    orca_grpc: Address | None = None
+    orca_app: Path | None = None
     register: RegisterSettings | None = None
     once: bool = False
     explain: bool = False
@@ -126,6 +128,8 @@ def load(
         unit=value("unit", None, scope_values.unit),
         orca_file=orca_file,
         orca_address=orca_address,
+        orca_grpc=value("orca-grpc", None, scope_values.orca_grpc),
+        orca_app=value("orca-app", None, Path),
         register=_register_settings(
             value, [flag for flag in flags.REGISTERING if flag in given], environment
         ),

@@ -60,3 +60,16 @@ def test_explain_prints_every_indicator_and_where_it_comes_from() -> None:
     assert {"scope", "cpu", "net", "io", "mem"} <= rows.keys()
     assert "/proc/stat" in rows["cpu"]
     assert printed.stderr == ""
+
+
+def test_without_grpcio_the_flag_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['grpc'] = None; from steelyard_agent.__main__ import main; sys.exit(main())"
+    )
+    command = [sys.executable, "-c", program, "--orca-grpc", ":9812"]
+    ran = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith(
+        "steelyard-agent: --orca-grpc needs grpcio and protobuf (pip install 'steelyard-agent[grpc]'): "
+    )
+    assert ran.stderr.count("\n") == 1

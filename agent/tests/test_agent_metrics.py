@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_agent import http_response, metrics
+from steelyard_agent import http_response, metrics, orca_report
 from steelyard_agent.metrics import Status
 from steelyard_agent.orca_file import OrcaFile
 from steelyard_protocol.sample_record import SampleRecord
@@ -29,12 +29,16 @@ STATUS = Status(
 NOTHING = replace(RECORD, utilization=(None, None, None, None))
 
 
+def orca(record: SampleRecord) -> str | None:
+    return orca_report.text(orca_report.measured(record))
+
+
 def answered(request: bytes, shown: Status | None = STATUS, *, now_s: float = 100.5) -> str:
     return http_response.respond(request, shown, now_s=now_s, cpu_s=1.25).decode()
 
 
 def test_an_orca_value_names_what_was_measured_and_leaves_out_what_was_not() -> None:
-    assert metrics.orca(RECORD) == "TEXT cpu_utilization=0.42,mem_utilization=0.310001,named_metrics.net=0.02"
+    assert orca(RECORD) == "TEXT cpu_utilization=0.42,mem_utilization=0.310001,named_metrics.net=0.02"
 
 
 def test_an_orca_value_has_the_applications_own_indicators_as_named_metrics() -> None:
@@ -44,12 +48,12 @@ def test_an_orca_value_has_the_applications_own_indicators_as_named_metrics() ->
 
 
 def test_an_orca_value_of_nothing_is_none_because_an_empty_one_is_refused() -> None:
-    assert metrics.orca(NOTHING) is None
+    assert orca(NOTHING) is None
 
 
 @given(st.lists(st.none() | st.floats(0, 1), min_size=3, max_size=3), st.none() | st.floats(0, 64))
 def test_an_orca_value_is_what_envoys_parser_takes(shares: list[float | None], cpu: float | None) -> None:
-    value = metrics.orca(replace(RECORD, utilization=(cpu, *shares)))
+    value = orca(replace(RECORD, utilization=(cpu, *shares)))
     if value is None:
         assert [cpu, *shares] == [None] * 4
         return
@@ -160,7 +164,7 @@ def test_the_file_is_there_while_there_is_a_sample(tmp_path: Path) -> None:
     path = tmp_path / "orca"
     file = OrcaFile(path)
     file.show(STATUS)
-    assert path.read_text() == f"{metrics.orca(RECORD)}\n"
+    assert path.read_text() == f"{orca(RECORD)}\n"
     file.show(replace(STATUS, record=None))
     assert list(tmp_path.iterdir()) == []
     file.show(STATUS)

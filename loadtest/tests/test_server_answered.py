@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
-from steelyard_agent import metrics
+from steelyard_agent import orca_report
 from steelyard_loadtest.server.answered import (
     COUNT_BYTES,
     FIELDS,
@@ -200,20 +200,25 @@ def agent_value(**utilization: float) -> str:
         capacity=(2.0, None, None, None),
         scope="process",
     )
-    value = metrics.orca(record)
+    value = orca_report.text(orca_report.measured(record))
     assert value is not None
     return value
 
 
 def test_header_and_fields_are_the_agent_s() -> None:
-    assert metrics.ORCA_HEADER == HEADER
-    assert set(metrics.ORCA_FIELDS.values()) == set(FIELDS)
+    assert orca_report.HEADER == HEADER
+    assert {field for field in orca_report.FIELDS.values() if not field.startswith(orca_report.NAMED)} == set(
+        FIELDS
+    )
 
 
 def test_the_rate_is_added_to_what_the_agent_wrote() -> None:
     written = f"{agent_value(cpu=0.42, io=0.1)}\n"
     assert with_rate(written, 118.5) == (
         "TEXT cpu_utilization=0.42,named_metrics.io=0.1,rps_fractional=118.500"
+    )
+    assert (
+        with_rate("TEXT named_metrics.workers=1", 1.0) == "TEXT named_metrics.workers=1,rps_fractional=1.000"
     )
 
 

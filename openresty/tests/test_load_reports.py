@@ -47,6 +47,7 @@ def wait_reported(rig: Rig, edge: Edge, peer: str, load: Any) -> None:
     [
         "TEXT cpu_utilization=0.3, mem_utilization=0.8, rps_fractional=10.0, named_metrics.kv_cache=0.4",
         'JSON {"cpu_utilization": 0.3, "mem_utilization": 0.8, "named_metrics": {"kv_cache": 0.4}}',
+        "BIN CTMzMzMzM9M/EZqZmZmZmek/QhMKCGt2X2NhY2hlEZqZmZmZmdk/",
     ],
 )
 def test_what_a_server_says_of_its_load_is_reported(rig: Rig, value: str) -> None:
@@ -63,10 +64,18 @@ def test_what_a_server_says_of_its_load_is_reported(rig: Rig, value: str) -> Non
     assert edge.status()["load_reports_malformed"] == 0
 
 
+def test_the_binary_header_is_read_where_there_is_no_other(rig: Rig) -> None:
+    server = rig.backend("server")
+    server.headers["endpoint-load-metrics-bin"] = "CQAAAAAAANA/"
+    edge = serving(rig, server)
+    wait_reported(rig, edge, "server", {"utilization": 0.25})
+    assert edge.status()["load_reports_malformed"] == 0
+
+
 def test_a_header_that_cannot_be_read_is_counted_and_disturbs_no_request(rig: Rig) -> None:
     server = rig.backend("server")
     edge = serving(rig, server)
-    for value in ("TEXT cpu_utilization=much", "JSON [", "BIN CgAAAA==", "x" * 3000, ""):
+    for value in ("TEXT cpu_utilization=much", "JSON [", "BIN C", "x" * 3000, ""):
         server.headers[HEADER] = value
         before = edge.status()["load_reports_malformed"]
 

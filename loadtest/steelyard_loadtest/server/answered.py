@@ -27,10 +27,10 @@ COUNT_BYTES = 8
 
 HEADER = "endpoint-load-metrics"
 
-FIELDS = ("cpu_utilization", "mem_utilization", "named_metrics.net", "named_metrics.io")
-"""Those of `steelyard_agent.metrics`, whose package is not where this server is (a test compares them)."""
+FIELDS = ("cpu_utilization", "mem_utilization")
+"""Beside named metrics; those of `steelyard_agent.orca_report`, which is not there (a test compares)."""
 
-_PART = rf"(?:{'|'.join(map(re.escape, FIELDS))})=\d{{1,9}}(?:\.\d{{1,9}})?"
+_PART = rf"(?:{'|'.join(FIELDS)}|named_metrics\.[a-z][a-z0-9_]{{0,31}})=\d{{1,9}}(?:\.\d{{1,9}})?"
 _VALUE = re.compile(rf"TEXT {_PART}(?:,{_PART})*")
 
 READ_EVERY_S = 0.25

@@ -2,6 +2,7 @@
 
 local json = require "steelyard.core.json"
 local ladder = require "steelyard.core.ladder"
+local orca = require "steelyard.core.orca"
 local no_pause = require("resty.vnswrr").no_pause
 local table_chunks = require "steelyard.core.table_chunks"
 local table_head = require "steelyard.core.table_head"
@@ -258,4 +259,24 @@ describe("the keys of version 1", function()
         assert.equal("steelyard:1:chunk:web:0a", wire.chunk_key("web", "0a"))
         assert.equal("steelyard:1:traffic:web:edge-1", wire.traffic_key("web", "edge-1"))
     end)
+end)
+
+
+describe("a load report in docs/contract", function()
+    local examples = contract("orca.json")
+
+    for _, example in ipairs(examples.reports) do
+        it("says the same in binary, padded or not, as in text: " .. example.about, function()
+            local load = orca.load(example.text)
+            assert.is_table(load)
+            assert.same({ load, false }, { orca.load("BIN " .. example.binary) })
+            assert.same({ load, false }, { orca.load("BIN " .. example.binary:gsub("=", "")) })
+        end)
+    end
+
+    for _, example in ipairs(examples.binary_only) do
+        it("is read in binary: " .. example.about, function()
+            assert.same({ example.load, false }, { orca.load("BIN " .. example.binary) })
+        end)
+    end
 end)

@@ -44,7 +44,7 @@ describe("an ORCA load report", function()
     end)
 
     for _, text in ipairs({
-        "", "TEXT", "cpu_utilization=0.3", "BIN CgAAAA==", "TEXT cpu_utilization", "TEXT =1",
+        "", "TEXT", "cpu_utilization=0.3", "TEXT cpu_utilization", "TEXT =1",
         "TEXT cpu_utilization=nan",
         "TEXT cpu_utilization=-0.1", "TEXT cpu_utilization=65", "TEXT cpu_utilization=0x10",
         "TEXT cpu_utilization=1e400",
@@ -52,6 +52,9 @@ describe("an ORCA load report", function()
         "JSON", "JSON ", "JSON 1", "JSON [1]",
         'JSON {"cpu_utilization": "0.3"}', 'JSON {"mem_utilization": NaN}', 'JSON {"cpu_utilization": 0.3',
         'JSON {"cpu_utilization": {"a": 1}, "mem_utilization": true}', "JSON " .. ("["):rep(3000),
+        "BIN CgAAAA==", "BIN CQAAAAAAANA", "BIN C", "BIN CQ", "BIN CQAAAAAA!NA/", "BIN CQAAAAAA4L8=",
+        "BIN CQAAAAAAAPh/",
+        "BIN AAE=", "BIN Qv///////////wE=", "BIN C2E=", "BIN QgMKBXE=",
         "TEXT cpu_utilization=0.1" .. (" "):rep(5000), "\0\255", "TEXT \0=1",
     }) do
         it("is malformed, and nothing is believed of it: " .. text:sub(1, 60), function()

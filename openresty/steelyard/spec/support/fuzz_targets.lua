@@ -244,6 +244,7 @@ end
 local LOADS = {
     "TEXT cpu_utilization=0.3,mem_utilization=0.8,named_metrics.kv_cache=0.4,utilization.gpu=1",
     'JSON {"cpuUtilization":0.3,"mem_utilization":0.8,"named_metrics":{"a":1,"b":-2.5},"utilization":{"gpu":1}}',
+    "BIN CeF6FK5H4do/EdejcD0K19M/MQAAAAAAoF1AQg0KAmlvEZqZmZmZmbk/Qg4KA25ldBF7FK5H4XqUP0lmZmZmZmbmPw==",
 }
 
 local OPTIONS = {

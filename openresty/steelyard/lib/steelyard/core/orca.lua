@@ -2,12 +2,14 @@
 --
 --   TEXT cpu_utilization=0.3, mem_utilization=0.8, named_metrics.kv_cache_usage_perc=0.4
 --   JSON {"cpu_utilization": 0.3, "named_metrics": {"kv_cache_usage_perc": 0.4}}
+--   BIN CQAAAAAAANA/
 --
 -- as gRPC and Envoy read them (xds.data.orca.v3.OrcaLoadReport), vLLM and Triton
--- send them, and our agent writes them. The binary form (`BIN `, and the header
--- endpoint-load-metrics-bin) is not read. Text in, a load or nothing out. Pure.
+-- send them, and our agent writes them. What comes in endpoint-load-metrics-bin is
+-- read as BIN. Text in, a load or nothing out. Pure.
 
 local json = require "steelyard.core.json"
+local orca_binary = require "steelyard.core.orca_binary"
 local wire = require "steelyard.core.wire"
 
 -- The bounds of the traffic report (protocol/steelyard_protocol/traffic_report.py).
@@ -56,7 +58,7 @@ local function pairs_of_json(text)
 end
 
 
-local READERS = { TEXT = pairs_of_text, JSON = pairs_of_json }
+local READERS = { TEXT = pairs_of_text, JSON = pairs_of_json, BIN = orca_binary.pairs_of }
 
 
 local function within(value, low, high)
@@ -87,7 +89,7 @@ end
 
 --- Read the value of a header.
 -- @return { utilization, mem_utilization, named_metrics: name -> number }, of each only what
---   was said; nil when nothing was; and whether the value is malformed, or in a form that is not read
+--   was said; nil when nothing was; and whether the value is malformed
 function _M.load(text)
     local kind, rest = string.match(text, "^(%a+)%s+(.*)$")
     local read = kind and #text <= MAX_BYTES and READERS[string.upper(kind)]

@@ -113,9 +113,21 @@ function _M.failure()
 end
 
 
---- Note what a server says of its load (ORCA), as it came; it is read once a report.
-local function note_load(var, address)
+local function speaks_grpc(entry)
+    local live = worker.upstreams[entry.upstream]
+    return live and live.settings.grpc
+end
+
+
+--- Note what a server says of its load (ORCA), as it came; it is read once a report. gRPC's servers say it
+-- in binary, in the trailers.
+local function note_load(var, entry, address)
     local load = var.upstream_http_endpoint_load_metrics
+    if not load then
+        local binary = var.upstream_http_endpoint_load_metrics_bin
+                       or (speaks_grpc(entry) and var.upstream_trailer_endpoint_load_metrics_bin)
+        load = binary and "BIN " .. binary
+    end
     if load then
         worker.loads:note(address, load)
     end
@@ -125,8 +137,7 @@ end
 --- What the grpc-status of the last answer says of its try: it is in the trailers, or where there is nothing else
 -- in the header. Nil where the upstream does not have the option, or none came (a stream that was broken off).
 local function grpc_verdict(var, entry)
-    local live = worker.upstreams[entry.upstream]
-    local status = live and live.settings.grpc
+    local status = speaks_grpc(entry)
                    and (var.upstream_trailer_grpc_status or var.upstream_http_grpc_status)
     return status and try_outcomes.grpc_verdict(status) or nil
 end
@@ -139,12 +150,12 @@ local function count(requests, entry)
         -- One try, one number: nothing else is in nginx's lists.
         local verdict = grpc_verdict(var, entry) or "completed"
         requests:tried(entry[1], verdict, latency_of(status, var.upstream_header_time), now(), found[1])
-        return note_load(var, entry[1].address)
+        return note_load(var, entry, entry[1].address)
     end
     local addresses, outcomes = try_outcomes.split(var.upstream_addr), outcomes_of(entry)
     if addresses[#addresses] == entry[entry.n].address then -- else another upstream had the last word
         local last = outcomes[entry.n]
-        note_load(var, addresses[#addresses])
+        note_load(var, entry, addresses[#addresses])
         last.verdict = last.verdict == "completed" and grpc_verdict(var, entry) or last.verdict
     end
     for i = 1, entry.n do

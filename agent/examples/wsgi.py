@@ -1,0 +1,74 @@
+"""A WSGI application whose answers say how loaded its server is (ORCA), by the agent's file.
+
+    steelyard-agent --orca /run/steelyard/orca ...
+    python wsgi.py /run/steelyard/orca 8000 [HOST]
+
+With Gunicorn or uWSGI each worker counts its own requests: have them add to one number.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+READ_EVERY_S = 0.25
+
+
+class LoadReport:
+    """Wraps an application: adds the agent's newest value, and the requests per second, to its answers."""
+
+    def __init__(self, application: Callable[..., Iterable[bytes]], file: Path) -> None:
+        self._application, self._file = application, file
+        self._lock = threading.Lock()
+        self._value: str | None = None
+        self._since_s, self._requests = time.monotonic(), 0
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer a request."""
+        value = self._counted()
+
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:  # noqa: ANN401
+            return start_response(
+                status, [*headers, ("endpoint-load-metrics", value)] if value else headers, *more
+            )
+
+        return self._application(environ, start)
+
+    def _counted(self) -> str | None:
+        with self._lock:
+            self._requests += 1
+            past_s = time.monotonic() - self._since_s
+            if past_s >= READ_EVERY_S:
+                try:
+                    agent = self._file.read_text(encoding="ascii").strip()
+                    self._value = f"{agent},rps_fractional={self._requests / past_s:.3f}"
+                except OSError:  # the agent has ended, or has nothing to say
+                    self._value = None
+                self._since_s, self._requests = time.monotonic(), 0
+            return self._value
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer what the application answers."""
+    start_response("200 OK", [("Content-Type", "text/plain"), ("X-Server", environ["SERVER_NAME"])])
+    return [b"hello\n"]
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_: Any) -> None:  # noqa: ANN401
+        pass
+
+
+if __name__ == "__main__":
+    reporting = LoadReport(application, Path(sys.argv[1]))
+    host = sys.argv[3] if len(sys.argv) > 3 else "127.0.0.1"
+    with make_server(host, int(sys.argv[2]), reporting, _Server, _Quiet) as server:
+        server.serve_forever()

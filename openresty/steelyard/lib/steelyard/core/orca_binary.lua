@@ -1,0 +1,141 @@
+--- ORCA load reports in binary: xds.data.orca.v3.OrcaLoadReport, a protobuf message in Base64.
+--
+--   endpoint-load-metrics: BIN CQAAAAAAANA/     endpoint-load-metrics-bin: CQAAAAAAANA
+--
+-- gRPC leaves the padding out, Envoy does not mind. A message is a sequence of a
+-- varint, number * 8 + wire type, and a value of that type: 0 a varint, 1 eight
+-- bytes, 2 a length and so many bytes, 5 four bytes (protobuf.dev, Encoding). Only
+-- doubles and maps of doubles are kept, the last of each; all else is skipped, as
+-- protobuf has it. Text in, a table or nothing out. Pure.
+
+local bit = require "bit"
+local ffi = require "ffi"
+
+local byte, char, sub = string.byte, string.char, string.sub
+local band, bor, lshift, rshift = bit.band, bit.bor, bit.lshift, bit.rshift
+
+-- github.com/cncf/xds, xds/data/orca/v3/orca_load_report.proto
+local DOUBLES = {
+    [1] = "cpu_utilization", [2] = "mem_utilization", [6] = "rps_fractional", [7] = "eps",
+    [9] = "application_utilization",
+}
+local MAPS = { [5] = "utilization.", [8] = "named_metrics." }
+
+local KEY, VALUE = 1, 2
+
+local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+local SEXTETS = {}
+for i = 1, #ALPHABET do
+    SEXTETS[byte(ALPHABET, i)] = i - 1
+end
+
+local cell = ffi.new("double[1]")
+
+local _M = {}
+
+
+local function base64_decoded(text)
+    text = string.gsub(text, "=?=$", "")
+    local parts, bits, held = {}, 0, 0
+    for i = 1, #text do
+        local sextet = SEXTETS[byte(text, i)]
+        if not sextet then
+            return nil
+        end
+        held, bits = bor(lshift(band(held, 0xff), 6), sextet), bits + 6
+        if bits >= 8 then
+            bits = bits - 8
+            parts[#parts + 1] = char(band(rshift(held, bits), 0xff))
+        end
+    end
+    return bits < 6 and table.concat(parts) or nil
+end
+
+
+--- The varint at a position, and the position after it; nil where there is none. No number that is
+-- looked at has more than 32 bits; of a longer one the rest is not.
+local function varint(text, at)
+    local value = 0
+    for i = 0, 9 do
+        local octet = byte(text, at + i)
+        if not octet then
+            return nil
+        end
+        if i < 5 then
+            value = value + band(octet, 0x7f) * 2 ^ (7 * i)
+        end
+        if octet < 0x80 then
+            return value, at + i + 1
+        end
+    end
+end
+
+
+--- Call visit(number, value) for each field: value is a string of eight bytes or of a length, or nil.
+-- @return false where the text is no message
+local function each_field(text, visit)
+    local at = 1
+    while at <= #text do
+        local tag, value
+        tag, at = varint(text, at)
+        if not tag or tag < 8 then
+            return false
+        end
+        local kind, length = tag % 8, nil
+        if kind == 0 then
+            value, at = varint(text, at)
+            length = value and 0
+        elseif kind == 1 then
+            length = 8
+        elseif kind == 2 then
+            length, at = varint(text, at)
+        elseif kind == 5 then
+            length = 4
+        end
+        if not length or at + length - 1 > #text then
+            return false
+        end
+        if visit((tag - kind) / 8, kind, sub(text, at, at + length - 1)) == false then
+            return false
+        end
+        at = at + length
+    end
+    return true
+end
+
+
+local function double(octets)
+    ffi.copy(cell, octets, 8) -- little endian, as every machine that has LuaJIT and nginx in practice is
+    return cell[0]
+end
+
+
+--- Read a report.
+-- @return { field = number }, those of maps as named_metrics.NAME and utilization.NAME; nil where it is none
+function _M.pairs_of(text)
+    local message = base64_decoded(text)
+    if not message then
+        return nil
+    end
+    local found = {}
+    local whole = each_field(message, function(number, kind, value)
+        if DOUBLES[number] and kind == 1 then
+            found[DOUBLES[number]] = double(value)
+        elseif MAPS[number] and kind == 2 then
+            local name, inner = "", 0
+            local read = each_field(value, function(field, inner_kind, octets)
+                if field == KEY and inner_kind == 2 then
+                    name = octets
+                elseif field == VALUE and inner_kind == 1 then
+                    inner = double(octets)
+                end
+            end)
+            found[MAPS[number] .. name] = inner
+            return read
+        end
+    end)
+    return whole and found or nil
+end
+
+
+return _M
