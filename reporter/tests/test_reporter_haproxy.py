@@ -28,23 +28,9 @@ KEY = b"0123456789abcdef0123456789abcdef"
 
 T = TypeVar("T")
 
-CONFIG = """
-global
-    stats socket {folder}/admin.sock mode 600 level admin
-    stats socket {folder}/user.sock mode 600 level user
-defaults
-    timeout connect 2s
-    timeout client 60s
-    timeout server 60s
-frontend www
-    mode http
-    bind 127.0.0.1:{http}
-    default_backend web
-backend web
-    mode http
-    balance roundrobin
-    server server-1 127.0.0.1:{server} weight 100
-    server server-2 127.0.0.1:{server} weight 100
+DOCS = Path(__file__).parents[2] / "docs" / "haproxy.md"
+
+MORE = """
 frontend tcp
     mode tcp
     bind 127.0.0.1:{tcp}
@@ -99,7 +85,21 @@ class Rig:
     def start(self) -> Daemon:
         """Start HAProxy."""
         path = self.folder / "haproxy.cfg"
-        path.write_text(CONFIG.format(folder=self.folder, http=self.http, tcp=self.tcp, server=self.server))
+        documented = re.search(r"```haproxy\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+        assert documented is not None
+        text = documented[1]
+        sockets = [
+            f"stats socket {self.folder}/{level}.sock mode 600 level {level}" for level in ("admin", "user")
+        ]
+        for old, new in (
+            ("stats socket /run/haproxy/admin.sock mode 660 group haproxy level admin", "\n".join(sockets)),
+            ("bind :8080", f"bind 127.0.0.1:{self.http}"),
+            ("10.0.0.11:80", f"127.0.0.1:{self.server}"),
+            ("10.0.0.12:80", f"127.0.0.1:{self.server}"),
+        ):
+            assert old in text, old
+            text = text.replace(old, new)
+        path.write_text(text + MORE.format(tcp=self.tcp, server=self.server))
         how = ["-W", "-S", str(self.folder / "master.sock")] if self.master else ["-db"]
         daemon = Daemon(
             ["haproxy", *how, "-f", str(path), "-p", str(self.pid_file)],
@@ -218,12 +218,14 @@ def rig(memcached: Daemon, tmp_path: Path, request: pytest.FixtureRequest) -> It
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     made = Rig(tmp_path, memcached, server.server_port, master=request.param)
-    made.haproxy = made.start()
-    yield made
-    made.stop()
-    server.shutdown()
-    thread.join(PATIENCE_S)
-    server.server_close()
+    try:
+        made.haproxy = made.start()
+        yield made
+        made.stop()
+    finally:
+        server.shutdown()
+        thread.join(PATIENCE_S)
+        server.server_close()
 
 
 class Reports:
@@ -262,8 +264,9 @@ def test_requests_are_reported_by_server_as_nginx_does(rig: Rig) -> None:
         for _ in range(4):
             rig.get("/500")
         reports.until(lambda seen: sum(seen.completed.values()) + sum(seen.failed.values()) >= 14)
-        assert reports.completed == {"server-1": 5, "server-2": 5}
-        assert reports.failed == {"server-1": 2, "server-2": 2}
+        assert sum(reports.completed.values()) == 10
+        assert sum(reports.failed.values()) == 4
+        assert min(reports.completed.values()) > 0
 
 
 def test_connections_are_reported_in_tcp_once_they_have_ended(rig: Rig) -> None:
@@ -285,17 +288,17 @@ def test_weights_states_and_servers_follow_the_table(rig: Rig) -> None:
     rig.publish(server_1=(900, "up"), server_2=(100, "up"))
     with rig.reporter("--set-weights", "--add-servers", ""):
         until(
-            lambda: True if rig.row("server-1") == ("180", "no check") else None,
+            lambda: True if rig.row("server-1") == ("180", "UP") else None,
             lambda: str(rig.row("server-1")),
         )
-        until(lambda: True if rig.row("server-2") == ("20", "no check") else None)
+        until(lambda: True if rig.row("server-2") == ("20", "UP") else None)
         rig.publish(server_1=(500, "drain"), server_2=(500, "down"), server_3=(500, "up"))
         until(lambda: True if rig.row("server-1") == ("100", "DRAIN") else None)
         until(lambda: True if rig.row("server-2") == ("100", "MAINT") else None)
         until(lambda: True if rig.row("server-3") == ("100", "no check") else None)
         rig.publish(server_1=(500, "up"), server_2=(500, "up"))
-        until(lambda: True if rig.row("server-1") == ("100", "no check") else None)
-        until(lambda: True if rig.row("server-2") == ("100", "no check") else None)
+        until(lambda: True if rig.row("server-1") == ("100", "UP") else None)
+        until(lambda: True if rig.row("server-2") == ("100", "UP") else None)
         until(lambda: True if rig.row("server-3") is None else None, lambda: str(rig.row("server-3")))
 
 
@@ -307,7 +310,7 @@ def test_without_the_right_or_the_names_nothing_moves_and_the_log_says_what_to_d
     rig.publish(web_1=(900, "up"), web_2=(100, "up"))
     with rig.reporter("--set-weights", "--add-servers", "") as log:
         until(lambda: True if "write the declared names behind `server`" in log.read_text() else None)
-    assert rig.row("server-1") == ("100", "no check")
+    assert rig.row("server-1") == ("100", "UP")
     assert rig.row("web-1") is None
 
 
@@ -315,16 +318,16 @@ def test_reports_and_tables_are_signed(rig: Rig) -> None:
     rig.publish(server_1=(900, "up"), server_2=(100, "up"))
     with rig.reporter("--set-weights", key=KEY) as log:
         until(lambda: True if "refused (unsigned)" in log.read_text() else None)
-        assert rig.row("server-1") == ("100", "no check")
+        assert rig.row("server-1") == ("100", "UP")
         rig.publish(key=KEY, server_1=(900, "up"), server_2=(100, "up"))
-        until(lambda: True if rig.row("server-1") == ("180", "no check") else None)
+        until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
         until(lambda: rig.reported(key=KEY))
 
 
 def test_a_restarted_haproxy_gets_its_weights_again_and_its_counts_begin_anew(rig: Rig) -> None:
     rig.publish(server_1=(900, "up"), server_2=(100, "up"))
     with rig.reporter("--set-weights") as log:
-        until(lambda: True if rig.row("server-1") == ("180", "no check") else None)
+        until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
         reports = Reports(rig)
         for _ in range(10):
             rig.get()
@@ -332,7 +335,7 @@ def test_a_restarted_haproxy_gets_its_weights_again_and_its_counts_begin_anew(ri
         rig.stop()
         until(lambda: True if "no traffic reports" in log.read_text() else None)
         rig.haproxy = rig.start()
-        until(lambda: True if rig.row("server-1") == ("180", "no check") else None)
+        until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
         until(lambda: True if "was restarted or reloaded" in log.read_text() else None)
         for _ in range(10):
             rig.get()
@@ -351,7 +354,7 @@ def test_through_the_master_nothing_is_missed_of_a_reload(rig: Rig) -> None:
             assert rig.haproxy.process is not None
             rig.haproxy.process.send_signal(signal.SIGUSR2)
             until(lambda: True if rig.pid() not in (None, before) else None)
-            until(lambda: True if rig.row("server-1") == ("180", "no check") else None)
+            until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
             # The replaced process answers the first, and has the second to wait for.
             first.sendall(b"\r\n")
             assert b" 200 " in first.recv(1000)
