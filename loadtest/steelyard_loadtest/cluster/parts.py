@@ -112,7 +112,7 @@ def haproxy(port: int, config: Path, *, program: str = "haproxy") -> Part:
     return Part(name="haproxy", command=(program, "-db", "-f", str(config)), port=port, order=5)
 
 
-def reporter(socket: Path, *, memcached: str, **more: Flag) -> Part:
+def reporter(socket: Path | str, *, memcached: str, **more: Flag) -> Part:
     """Return HAProxy's reporter, which sets its weights; socket: HAProxy's. more: its other flags."""
     own: dict[str, Flag] = {"socket": socket, "upstreams": UPSTREAM, "memcached": memcached, "lb": "edge-1"}
     words = ("haproxy", "--set-weights", *flags({**own, **more}))

@@ -113,13 +113,14 @@ class _Totals:
         if before is None or fell:
             before = cls(completed=0, failed=0, looks=((0, 0),))
         looks = before.looks if look[0] == before.looks[-1][0] else (*before.looks, look)
-        mean_ms, first = latency.mean_ms(looks)
-        totals = cls(completed=max(before.completed, row.completed), failed=row.failed, looks=looks[first:])
+        totals = cls(
+            completed=max(before.completed, row.completed), failed=row.failed, looks=latency.kept(looks)
+        )
         return totals, _Part(
             completed=totals.completed - before.completed,
             failed=row.failed - before.failed,
             in_flight=row.in_flight,
-            latency_ms=mean_ms,
+            latency_ms=latency.mean_ms(looks),
             fell=fell,
         )
 
