@@ -1,7 +1,8 @@
 """HAProxy's runtime socket: commands in, answers out, all within one deadline. I/O only.
 
 Each line of commands has a connection of its own, which HAProxy closes after the answer; its master
-process does so only once our side of it is closed (management guide, 9.3). A socket that hangs, drips
+process does so only once our side of it is closed (management guide, 9.3). Others are not told so: a
+TCP proxy before the socket may take a side that is closed for the end. A socket that hangs, drips
 or never ends is a `HaproxyFault` at the deadline, whatever came until then.
 """
 
@@ -23,6 +24,8 @@ SocketAddress = Address | Path
 MOST_BYTES = 64 * 1024 * 1024
 
 _CHUNK = 256 * 1024
+
+_UNKNOWN = b"Unknown command"
 
 
 def line(commands: Sequence[str], prefix: str) -> str:
@@ -65,7 +68,8 @@ class RuntimeSocket:
         try:
             with self._connected() as connection:
                 connection.sendall(f"{commands}\n".encode())
-                connection.shutdown(socket.SHUT_WR)
+                if self._is_masters:
+                    connection.shutdown(socket.SHUT_WR)
                 return self._all_of(connection)
         except OSError as error:
             raise HaproxyFault(f"{self.name} {self._why(error)}") from None
@@ -89,6 +93,8 @@ class RuntimeSocket:
         while piece := connection.recv(_CHUNK):
             pieces.append(piece)
             size += len(piece)
+            if not self._is_masters and piece.endswith(b"\n\n") and pieces[0].startswith(_UNKNOWN):
+                break  # the master's, which leaves the connection open
             if size > MOST_BYTES:
                 raise HaproxyFault(f"{self.name} says more than {MOST_BYTES} bytes: it is no HAProxy's")
         return b"".join(pieces).decode("utf-8", "replace")

@@ -128,7 +128,7 @@ def haproxy_cfg(settings: Settings) -> str:
     )
     return f"""global
     stats socket ipv4@{ANYWHERE}:{hosts.RUNTIME_DAEMON_PORT} level admin
-    stats socket haproxy.sock mode 600 level admin expose-fd listeners
+    stats socket abns@haproxy level admin expose-fd listeners
 defaults
     mode http
     option redispatch
