@@ -36,12 +36,12 @@ unit:  ## Python tests that need no daemon
 	$(BIN)/pytest -q -n auto -m "not integration and not e2e"
 
 integration:  ## real memcached, redis and nginx on free ports
-	$(BIN)/pytest -q -n 4 --dist worksteal -m "integration and not long and not alone"
-	$(BIN)/pytest -q -n 3 -m "integration and long"
-	$(BIN)/pytest -q -n 2 --dist loadfile -m "integration and alone"
+	$(BIN)/pytest -q --reruns 1 -n 4 --dist worksteal -m "integration and not long and not alone"
+	$(BIN)/pytest -q --reruns 1 -n 3 -m "integration and long"
+	$(BIN)/pytest -q --reruns 1 -n 2 --dist loadfile -m "integration and alone"
 
 e2e:  ## the whole cluster: burn a server, its share falls; stop, it returns
-	$(BIN)/pytest -q -n 2 --dist loadfile -m e2e
+	$(BIN)/pytest -q --reruns 1 -n 2 --dist loadfile -m e2e
 
 check: setup-tests  ## what CI runs: linters, types, architecture, tests
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types arch spec unit

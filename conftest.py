@@ -47,6 +47,13 @@ def pytest_configure() -> None:
             raise pytest.UsageError(str(error)) from None
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print why each test failed that was tried again (`make integration`), and passed or not."""
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.section(f"failed, and tried again: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _state_home_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     # A controller without an admin token keeps one of its own there.

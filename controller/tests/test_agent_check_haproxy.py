@@ -233,8 +233,10 @@ def test_without_a_controller_haproxy_keeps_what_it_was_told_and_then_follows_th
 def test_a_silent_controller_changes_nothing(tmp_path: Path) -> None:
     async def steps(rig: Rig) -> None:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-            writer.close()
+            try:
+                await reader.read()
+            finally:
+                writer.close()
 
         listener = await asyncio.start_server(silent, "127.0.0.1", rig.port)
         async with listener, rig.haproxy() as edge:

@@ -1,7 +1,10 @@
 """The jobs that one worker does for all: what keeps them from being done is shown, and does not last."""
 
+import contextlib
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +44,19 @@ def noted(edge: Edge, key: str) -> int:
     return int(edge.get(f"/get?key={key}").body)
 
 
+@contextlib.contextmanager
+def stopped(rig: Rig, pid: int) -> Iterator[None]:
+    """Stop a worker, wait until it stands still, and let it go on."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        # Until then it may still accept a connection, whose client would wait as long as it stands.
+        status = Path(f"/proc/{pid}/status")
+        rig.wait_until(lambda: "\nState:\tT" in status.read_text(), "the worker stands still")
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def test_a_job_of_a_killed_worker_is_soon_done_by_another_however_rarely_it_is_due(rig: Rig) -> None:
     edge = workers_with_a_job(rig, 3600)
     rig.wait_until(lambda: noted(edge, "begun") == 1, "the job is begun")
@@ -52,13 +68,10 @@ def test_who_finishes_late_does_not_take_the_lock_from_whoever_has_it(rig: Rig) 
     edge = workers_with_a_job(rig, 0.1)
     rig.wait_until(lambda: noted(edge, "begun") == 1, "the job is begun")
     late = noted(edge, "worker/1")
-    os.kill(late, signal.SIGSTOP)
-    try:
+    with stopped(rig, late):
         rig.wait_until(lambda: noted(edge, "begun") == 2, "the other worker does it")
         assert noted(edge, "worker/2") != late
         edge.get(f"/end?pid={late}")
-    finally:
-        os.kill(late, signal.SIGCONT)
     rig.wait_until(lambda: noted(edge, "ended") == 1, "the first is done")
     looks = noted(edge, f"looks/{late}")
     rig.wait_until(lambda: noted(edge, f"looks/{late}") > looks + 5, "it looks for jobs again")

@@ -7,12 +7,21 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from steelyard_protocol.sample_record import MAX_BYTES, MAX_CPU_UTILIZATION, SampleRecord
+from steelyard_protocol.sample_record import (
+    INDICATOR_NAME,
+    MAX_BYTES,
+    MAX_CPU_UTILIZATION,
+    MAX_FURTHER,
+    MAX_FURTHER_UTILIZATION,
+    SampleRecord,
+)
 from steelyard_protocol.typed_json import Boot, Count, Interval, Name, TypedReader
 from steelyard_protocol.wire import InvalidMessage, Refused
 
 _Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 _Amount = Annotated[float, Meta(ge=0.0, le=1e15)]
+_FurtherName = Annotated[str, Meta(pattern=rf"^(?:{INDICATOR_NAME.pattern})\Z")]
+_FurtherShare = Annotated[float, Meta(ge=0.0, le=MAX_FURTHER_UTILIZATION)]
 
 
 class _Utilization(Struct):
@@ -30,7 +39,7 @@ class _Capacity(Struct):
 
 
 class _Sample(Struct):
-    v: Literal[1]
+    v: Literal[1, 2]
     upstream: Name
     peer: Name
     boot: Boot
@@ -41,6 +50,7 @@ class _Sample(Struct):
     capacity: _Capacity
     scope: Literal["host", "cgroup", "process"]
     leaving: bool = False
+    further: Annotated[dict[_FurtherName, _FurtherShare | None], Meta(max_length=MAX_FURTHER)] = {}
 
 
 _READER = TypedReader(_Sample, max_bytes=MAX_BYTES)
@@ -67,4 +77,5 @@ def decode(value: bytes) -> SampleRecord | Refused:
         capacity=(limit.cpu_cores, limit.net_bytes_per_s, limit.io_ops_per_s, limit.mem_bytes),
         scope=found.scope,
         leaving=found.leaving,
+        further=tuple(found.further.items()),
     )

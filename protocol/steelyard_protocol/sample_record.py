@@ -5,6 +5,7 @@ examples are docs/contract/sample.json.
 """
 
 import json
+import re
 from dataclasses import dataclass
 
 from steelyard_protocol import wire
@@ -18,7 +19,20 @@ CAPACITIES = ("cpu_cores", "net_bytes_per_s", "io_ops_per_s", "mem_bytes")
 # CPU may overrun its limit (bursts), but 64 times is a broken reader, not a busy server.
 MAX_CPU_UTILIZATION = 64.0
 
-# A record is about 400 bytes; one far larger did not come from an agent.
+INDICATOR_NAME = re.compile(rf"(?!(?:{'|'.join(INDICATORS)})\Z)[a-z][a-z0-9_]{{0,31}}")
+"""What a further indicator may be called: not as one of the four; `fullmatch` it."""
+
+# Twelve tell more than a person reads; a sample and a law's step stay within their bounds.
+MAX_FURTHER = 12
+
+# A queue may be longer than its limit; 16 times is a limit that means nothing.
+MAX_FURTHER_UTILIZATION = 16.0
+
+# The version of a record with further indicators. One of the four alone stays version 1, so that an agent may
+# be upgraded before its controller.
+FURTHER_VERSION = 2
+
+# A record is about 400 bytes, with twelve further indicators 900; one far larger did not come from an agent.
 MAX_BYTES = 16 * 1024
 
 
@@ -28,8 +42,11 @@ class SampleRecord:
 
     `utilization` and `capacity` have one entry per indicator, in the order of
     `INDICATORS`; None is "could not be measured". Utilizations are within
-    0..1, except CPU, which may exceed 1. (`boot`, `seq`) tells one sample from
-    the next; `taken_at_ms`, the sender's clock since 1970, is for people, and where values are signed tells
+    0..1, except CPU, which may exceed 1. `further` has the server's other
+    indicators in the order of its agent's configuration: at most `MAX_FURTHER`,
+    each a name (`INDICATOR_NAME`) and a utilization of 0..`MAX_FURTHER_UTILIZATION`
+    or None. (`boot`, `seq`) tells one sample from the next; `taken_at_ms`, the
+    sender's clock since 1970, is for people, and where values are signed tells
     a replay of an earlier run; nobody's freshness is judged by it.
     """
 
@@ -43,12 +60,13 @@ class SampleRecord:
     capacity: tuple[float | None, ...]
     scope: str
     leaving: bool = False
+    further: tuple[tuple[str, float | None], ...] = ()
 
 
 def encode(record: SampleRecord) -> bytes:
     """Return the record as the JSON value that goes into Memcached."""
     document: dict[str, object] = {
-        "v": wire.VERSION,
+        "v": FURTHER_VERSION if record.further else wire.VERSION,
         "upstream": record.upstream,
         "peer": record.peer,
         "boot": record.boot,
@@ -59,6 +77,8 @@ def encode(record: SampleRecord) -> bytes:
         "capacity": dict(zip(CAPACITIES, record.capacity, strict=True)),
         "scope": record.scope,
     }
+    if record.further:
+        document["further"] = dict(record.further)
     if record.leaving:
         document["leaving"] = True
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()

@@ -1,6 +1,7 @@
 """The wire format of samples, on the examples that every part shares."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.wire import Refused
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "docs/contract/sample.json").read_text(encoding="utf-8"))
+GOOD = EXAMPLES["accepted"][0]["value"]
 KNOWN_KEYS = {
     "v", "upstream", "peer", "boot", "seq", "taken_at_ms", "interval_s",
-    "utilization", "capacity", "scope", "leaving",
+    "utilization", "capacity", "scope", "leaving", "further",
 }  # fmt: skip
 
 
@@ -34,6 +36,22 @@ def test_a_refused_example_is_refused_for_its_reason(example: dict[str, Any]) ->
     assert refused.reason == example["reason"], refused
 
 
+def test_a_record_of_the_four_alone_stays_version_1_so_that_an_earlier_controller_reads_it() -> None:
+    four = sample_reader.decode(json.dumps(GOOD).encode())
+    assert isinstance(four, SampleRecord)
+    assert four.further == ()
+    assert json.loads(sample_record.encode(four)) == {**GOOD, "v": 1}
+    five = replace(four, further=(("workers", None),))
+    assert json.loads(sample_record.encode(five)) == {**GOOD, "v": 2, "further": {"workers": None}}
+
+
+def test_further_indicators_keep_the_order_in_which_they_were_sent() -> None:
+    sent = (("workers", 0.5), ("queue", None), ("a", 16.0))
+    read = sample_reader.decode(json.dumps({**GOOD, "v": 2, "further": dict(sent)}).encode())
+    assert isinstance(read, SampleRecord)
+    assert read.further == sent
+
+
 def test_a_megabyte_of_zeros_is_too_large() -> None:
     refused = sample_reader.decode(bytes(1024 * 1024))
     assert isinstance(refused, Refused)
@@ -50,12 +68,17 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=8,
 )
-GOOD = EXAMPLES["accepted"][0]["value"]
 
 
 @given(st.sampled_from(sorted(GOOD)), JSON)
 def test_any_json_in_any_field_never_raises(key: str, value: object) -> None:
     assert isinstance(sample_reader.decode(json.dumps({**GOOD, key: value}).encode()), SampleRecord | Refused)
+
+
+@given(st.dictionaries(st.text(max_size=8) | st.just("workers"), JSON, max_size=3))
+def test_any_json_as_further_indicators_never_raises(further: dict[str, object]) -> None:
+    value = json.dumps({**GOOD, "v": 2, "further": further}).encode()
+    assert isinstance(sample_reader.decode(value), SampleRecord | Refused)
 
 
 @given(st.sampled_from(["utilization", "capacity"]), st.integers(0, 3), JSON)
