@@ -111,6 +111,13 @@ def test_a_socket_that_is_not_there_is_named(tmp_path: Path) -> None:
         _read(tmp_path / "none")
 
 
+def test_a_host_that_has_no_possible_name_is_named() -> None:
+    deadline = Deadline(time.monotonic)
+    deadline.start(PATIENCE_S)
+    with pytest.raises(HaproxyFault, match=r"a\.\.b:9999 does not answer"):
+        RuntimeSocket(("a..b", 9999), deadline).ask("show info")
+
+
 def test_a_socket_that_may_not_be_opened_is_named_with_the_remedy(tmp_path: Path) -> None:
     with _serving(tmp_path / "s", _saying("")):
         (tmp_path / "s").chmod(0)

@@ -71,8 +71,8 @@ class RuntimeSocket:
                 if self._is_masters:
                     connection.shutdown(socket.SHUT_WR)
                 return self._all_of(connection)
-        except OSError as error:
-            raise HaproxyFault(f"{self.name} {self._why(error)}") from None
+        except (OSError, UnicodeError) as error:  # the latter: a name that cannot be one
+            raise HaproxyFault(f"{self.name} {_why(error)}") from None
 
     def _connected(self) -> socket.socket:
         address: str | Address | None = self._path
@@ -126,14 +126,15 @@ class RuntimeSocket:
             },
         )
 
-    def _why(self, error: OSError) -> str:
-        if isinstance(error, TimeoutError):
-            return "has not answered in time: HAProxy hangs, or another program listens there"
-        if isinstance(error, PermissionError):
-            return (
-                "must not be opened by this user: add it to the socket's group, "
-                "or write `group` and `mode 660` behind `stats socket` in haproxy.cfg"
-            )
-        if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-            return "is not there: is HAProxy running, with this `stats socket` in haproxy.cfg?"
-        return f"does not answer: {error.strerror or error}"
+
+def _why(error: OSError | UnicodeError) -> str:
+    if isinstance(error, TimeoutError):
+        return "has not answered in time: HAProxy hangs, or another program listens there"
+    if isinstance(error, PermissionError):
+        return (
+            "must not be opened by this user: add it to the socket's group, "
+            "or write `group` and `mode 660` behind `stats socket` in haproxy.cfg"
+        )
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        return "is not there: is HAProxy running, with this `stats socket` in haproxy.cfg?"
+    return f"does not answer: {getattr(error, 'strerror', None) or error}"
