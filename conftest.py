@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Long enough for a loaded machine; a daemon is usually there within 50 ms.
 PATIENCE_S = 60.0
+
+# Ports that free_port has returned of late: whoever asked for one may not listen on it yet.
+_given: deque[int] = deque(maxlen=1000)
 
 
 def pytest_configure() -> None:
@@ -70,13 +74,17 @@ def free_port(count: int = 1) -> int:
     part = 12_000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     for _ in range(1000):
         first = 20_000 + worker * part + random.randrange(part - count)
+        ports = range(first, first + count)
+        if not set(ports).isdisjoint(_given):
+            continue
         try:
-            for port in range(first, first + count):
+            for port in ports:
                 with socket.socket() as probe:
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                     probe.bind(("127.0.0.1", port))
         except OSError:
             continue
+        _given.extend(ports)
         return first
     raise RuntimeError(f"no {count} free ports in a row")
 

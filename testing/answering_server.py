@@ -13,7 +13,6 @@ class AnsweringServer(ABC):
     def __init__(self) -> None:
         self.port = free_port()
         self._ready = threading.Event()
-        # asyncio.run ends what is open before it closes its loop, also a connection that came last of all.
         self._thread = threading.Thread(target=asyncio.run, args=(self._serve(),))
         self._thread.start()
         assert self._ready.wait(PATIENCE_S)
@@ -34,6 +33,11 @@ class AnsweringServer(ABC):
         self._ready.set()
         await self.over.wait()
         server.close()
+        # One that has come last of all may begin to be answered while the others end.
+        while under_way := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in under_way:
+                task.cancel()
+            await asyncio.wait(under_way)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

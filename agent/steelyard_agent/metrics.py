@@ -6,8 +6,9 @@ ORCA's endpoint-load-metrics is what proxies and gRPC clients balance by:
     TEXT cpu_utilization=0.42,mem_utilization=0.31,named_metrics.net=0.02,named_metrics.io=0.1
 
 (xds.data.orca.v3.OrcaLoadReport, in the text form of an HTTP header.) The
-report has fields for CPU and memory; net and io are named metrics, because a
-reader that does not know a field refuses the whole value, and all know those.
+report has fields for CPU and memory; net, io and an application's own indicators
+are named metrics, because a reader that does not know a field refuses the whole
+value, and all know those: Envoy's reads no named utilization in this form.
 """
 
 from collections.abc import Iterable, Mapping
@@ -69,7 +70,8 @@ def fresh(status: Status | None, now_s: float) -> SampleRecord | None:
 def orca(record: SampleRecord) -> str | None:
     """Return the ORCA value of a sample; None when nothing was measured, as an empty one is refused."""
     measured = dict(zip(INDICATORS, record.utilization, strict=True))
-    values = ((field, measured[name]) for name, field in ORCA_FIELDS.items())
+    values = [(field, measured[name]) for name, field in ORCA_FIELDS.items()]
+    values += [(f"named_metrics.{name}", value) for name, value in record.further]
     parts = [f"{field}={_plain(number)}" for field, number in values if number is not None]
     return f"TEXT {','.join(parts)}" if parts else None
 

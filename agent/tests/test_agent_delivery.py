@@ -16,7 +16,7 @@ from pymemcache.client.base import Client
 from steelyard_protocol import rendezvous, sample_reader, signature
 from steelyard_protocol.sample_record import SampleRecord
 
-from conftest import Daemon, free_port
+from conftest import PATIENCE_S, Daemon, free_port
 
 pytestmark = pytest.mark.integration
 
@@ -24,7 +24,7 @@ KEY = "steelyard:1:sample:web:server-1"
 T = TypeVar("T")
 
 
-def eventually(look: Callable[[], T | None], *, timeout_s: float = 20.0) -> T:
+def eventually(look: Callable[[], T | None], *, timeout_s: float = PATIENCE_S) -> T:
     """Return the first thing that `look` finds."""
     give_up_s = time.monotonic() + timeout_s
     while time.monotonic() < give_up_s:
@@ -65,7 +65,7 @@ def leaving_in(memcached: Daemon) -> SampleRecord | None:
 
 def value_in(memcached: Daemon, key: str = KEY) -> bytes | None:
     """Return the bytes that lie there now."""
-    client = Client(("127.0.0.1", memcached.port), connect_timeout=1, timeout=1)
+    client = Client(("127.0.0.1", memcached.port), connect_timeout=10, timeout=10)
     try:
         value: bytes | None = client.get(key)
     finally:
@@ -126,9 +126,10 @@ def test_a_memcached_that_is_killed_and_restarted_gets_samples_again(
         assert agent.wait() == 0
     said = [line.split(" ", 3)[3] for line in log.read_text().splitlines()]
     name = f"Memcached at 127.0.0.1:{memcached.port}"
-    assert len(said) == 4, said
-    assert said[1].startswith(f"{name} takes no samples (")
-    assert said[2] == f"{name} is back: samples arrive again"
+    away, back = said[1:-1:2], said[2:-1:2]  # more than once where a busy machine lets a put time out
+    assert len(away) == len(back) > 0, said
+    assert all(line.startswith(f"{name} takes no samples (") for line in away), said
+    assert set(back) == {f"{name} is back: samples arrive again"}, said
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
@@ -136,9 +137,9 @@ def test_a_signal_leaves_a_leaving_sample(memcached: Daemon, tmp_path: Path, sen
     with running(memcached, log=tmp_path / "log") as agent:
         first = eventually(lambda: sample_in(memcached))
         agent.send_signal(sent)
+        last = eventually(lambda: leaving_in(memcached))  # looked for at once: it lives for two seconds
+        assert (last.boot, last.seq > first.seq) == (first.boot, True)
         assert agent.wait() == 0
-        last = sample_after(first, memcached)
-        assert last.leaving
 
 
 def test_a_process_is_followed_through_its_pid_file(memcached: Daemon, tmp_path: Path) -> None:
@@ -271,7 +272,8 @@ def test_orca_is_shown_in_a_file_and_over_http_and_is_gone_afterwards(
         eventually(lambda: sample_in(memcached))
         assert eventually(lambda: page("orca")).startswith("TEXT cpu_utilization=")
         assert 'steelyard_agent_utilization{indicator="cpu"}' in (page("metrics") or "")
-        assert f'steelyard_agent_memcached_up{{server="{memcached.address}"}} 1' in (page("metrics") or "")
+        up = f'steelyard_agent_memcached_up{{server="{memcached.address}"}} 1'
+        eventually(lambda: up in (page("metrics") or "") or None)  # but after a put that timed out
         assert file.read_text().startswith("TEXT cpu_utilization=")
         agent.send_signal(signal.SIGHUP)  # the port is kept
         assert page("orca")

@@ -37,6 +37,12 @@ def test_an_orca_value_names_what_was_measured_and_leaves_out_what_was_not() -> 
     assert metrics.orca(RECORD) == "TEXT cpu_utilization=0.42,mem_utilization=0.310001,named_metrics.net=0.02"
 
 
+def test_an_orca_value_has_the_applications_own_indicators_as_named_metrics() -> None:
+    further = (("workers", 0.875), ("queue", None), ("kv_cache", 3.5))
+    value = metrics.orca(replace(NOTHING, further=further))
+    assert value == "TEXT named_metrics.workers=0.875,named_metrics.kv_cache=3.5"
+
+
 def test_an_orca_value_of_nothing_is_none_because_an_empty_one_is_refused() -> None:
     assert metrics.orca(NOTHING) is None
 

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from conftest import Daemon, free_port
+from conftest import PATIENCE_S, Daemon, free_port
 
 pytestmark = pytest.mark.integration
 
-PATIENT_S = 20.0
+PATIENT_S = PATIENCE_S
 TOKENS = {
     "STEELYARD_ADMIN_TOKEN": "admin-token-of-the-test",
     "STEELYARD_AGENT_TOKEN": "agent-token-of-the-test",

@@ -82,7 +82,7 @@ class Controller:
     def get(self, path: str) -> Any:
         """Return what its API answers, None where it does not."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
                 return json.load(answer)
         except (urllib.error.URLError, OSError, ValueError):
             return None

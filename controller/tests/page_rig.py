@@ -67,7 +67,7 @@ class Feeder:
         client.set_many(values, expire=60)
 
 
-def wait_for(told: Callable[[], bool], what: str, patience_s: float = 30.0) -> None:
+def wait_for(told: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
     """Wait until `told` says yes."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:

@@ -33,11 +33,22 @@ FIVE = (
 
 
 class World:
-    """Machines under a demand of so many requests per second."""
+    """Machines under a demand of so many requests per second.
 
-    def __init__(self, machines: Sequence[Machine] = FIVE, *, demand: float = 900.0, seed: int = 1) -> None:
+    With `application` each says how full its pool of workers and its cache are, and its queue.
+    """
+
+    def __init__(
+        self,
+        machines: Sequence[Machine] = FIVE,
+        *,
+        demand: float = 900.0,
+        seed: int = 1,
+        application: bool = False,
+    ) -> None:
         self.machines = tuple(machines)
         self.demand = demand
+        self.application = application
         self._random = random.Random(seed)
         self._seq = 0
         self._backlog = {machine.id: 0.0 for machine in machines}
@@ -77,9 +88,16 @@ class World:
                 min(1.0, machine.mem + 0.1 * work + self._random.uniform(-0.01, 0.01)),
             )
             samples[machine.id] = sample(
-                machine.id, seq=self._seq, upstream=upstream, interval_s=interval_s, utilization=used
-            )
+                machine.id, seq=self._seq, upstream=upstream, interval_s=interval_s, utilization=used,
+                further=self._further(machine, work) if self.application else (),
+            )  # fmt: skip
         return samples, {lb: self._report(lb, upstream, rows, order, interval_s, len(lbs)) for lb in lbs}
+
+    def _further(self, machine: Machine, work: float) -> tuple[tuple[str, float | None], ...]:
+        # The fifth cannot say how full its cache is.
+        cache = None if machine.id == self.machines[-1].id else min(1.0, machine.mem + 0.4 * work)
+        queue = self._backlog[machine.id] / 20
+        return (("workers", min(1.0, 1.15 * work)), ("kv_cache_usage", cache), ("queue", queue))
 
     def _report(
         self,

@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 # One for all that is asked again and again: a client of its own reads the system's certificates first, 30 ms
 # of CPU time that whoever is waited for needs itself. No connection is kept: none outlives its server.
-LOCAL = httpx.Client(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+LOCAL = httpx.Client(trust_env=False, timeout=PATIENCE_S, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def own_token() -> dict[str, str]:

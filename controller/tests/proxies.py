@@ -55,6 +55,7 @@ class Proxy:
         """End it."""
         self.cut()
         self._flow.set()
+        self._listener.shutdown(socket.SHUT_RDWR)  # which ends the wait for the next one
         self._listener.close()
 
     def _end_all(self) -> None:
@@ -83,6 +84,9 @@ class Proxy:
             client.close()
             return
         self._sockets += [client, server]
+        if self._is_cut:  # while it was being connected
+            self._end_all()
+            return
         exchange = self.exchange()
         for ends in ((client, server, exchange.request), (server, client, exchange.answer)):
             threading.Thread(target=self._pass_on, args=ends, daemon=True).start()

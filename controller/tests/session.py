@@ -68,11 +68,12 @@ async def session(
     unix_s: float | None = None,
     id: str = "a",
     tick_s: float = 1.0,
-    lease_s: float = 3.0,
+    lease_s: float = 60.0,
 ) -> AsyncIterator[Session]:
     """Yield a service that does nothing yet; release its lease and close its connections at the end.
 
-    A step that outlasts `lease_s` fails as LeaseLost: leave it a second of a busy machine.
+    Nothing prolongs the lease: steps that outlast `lease_s` fail as LeaseLost. Less than all the time that a
+    busy machine may take is for a test that waits for its end.
     `servers` are the Memcached servers, where they are not `memcached` alone.
     """
     pipeline = MemcachedPool(servers or memcached.address)

@@ -70,8 +70,8 @@ async def _agents(memcached: Daemon, cpu: dict[str, float]) -> None:
     try:
         for seq in itertools.count(1):
             for peer in PEERS:
-                value = sample(peer, seq=seq, cpu=cpu[peer])
-                await asyncio.to_thread(client.set, wire.sample_key("web", peer), value, noreply=False)
+                # Here and in no thread: that could connect anew after the end had closed its client.
+                client.set(wire.sample_key("web", peer), sample(peer, seq=seq, cpu=cpu[peer]), noreply=False)
             await asyncio.sleep(0.1)
     finally:
         client.close()

@@ -12,7 +12,9 @@ from steelyard_controller.api import routes_events
 from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.streams import MOST, Ended, Streams
 
-from .processes import Controller, Listener, controller, own_token
+from conftest import PATIENCE_S
+
+from .processes import LOCAL, Controller, Listener, controller, own_token
 from .serving import NO_MEMCACHED, WEB, wait_until
 
 
@@ -26,8 +28,8 @@ def leader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
 def leading(folder: Path) -> Iterator[Controller]:
     with controller(folder, "--state-url", "memory://", "--memcached", NO_MEMCACHED) as one:
         one.wait("leader")
-        httpx.put(f"{one.url}/v1/upstreams/web", json=WEB, headers=own_token())
-        httpx.put(f"{one.url}/v1/upstreams/shop", json=WEB, headers=own_token())
+        LOCAL.put(f"{one.url}/v1/upstreams/web", json=WEB, headers=own_token())
+        LOCAL.put(f"{one.url}/v1/upstreams/shop", json=WEB, headers=own_token())
         one.wait_decided("/v1/upstreams/shop")
         yield one
 
@@ -42,7 +44,7 @@ def test_the_role_comes_first_then_each_upstream_as_it_is_then_each_tick(leader:
     assert {tick["upstream"] for tick in ticks[:2]} == {"web", "shop"}
     webs = [tick["generation"] for tick in ticks if tick["upstream"] == "web"]
     assert webs == sorted(webs)
-    assert set(ticks[0]) >= set(httpx.get(f"{leader.url}/v1/upstreams/web").json())
+    assert set(ticks[0]) >= set(LOCAL.get(f"{leader.url}/v1/upstreams/web").json())
 
 
 @pytest.mark.integration
@@ -51,7 +53,7 @@ def test_a_change_is_told_and_only_the_upstream_that_was_asked_for(leader: Contr
     wait_until(lambda: "tick" in heard.kinds())
     for upstream in ("shop", "web"):
         peer = f"{leader.url}/v1/upstreams/{upstream}/peers/server-1"
-        httpx.patch(peer, json={"state": "drain"}, headers=own_token())
+        LOCAL.patch(peer, json={"state": "drain"}, headers=own_token())
     wait_until(lambda: "change" in heard.kinds())
     assert json.loads(heard.of("change")[0]) == {
         "upstream": "web", "revision": 2, "what": "server-1: state up -> drain"
@@ -65,24 +67,26 @@ def test_open_streams_do_not_keep_a_controller_from_stopping(tmp_path: Path) -> 
         heard = [Listener(leader.url) for _ in range(3)]
         wait_until(lambda: all("tick" in each.kinds() for each in heard))
         leader.stop()
-        assert all(each.ended.wait(20) for each in heard)
+        assert all(each.ended.wait(PATIENCE_S) for each in heard)
         assert "Cancel" not in leader.log.read_text(), "a stream had to be cut"
 
 
 @pytest.mark.integration
 def test_a_client_that_is_gone_costs_nothing(leader: Controller) -> None:
     for _ in range(3):
-        with httpx.stream("GET", f"{leader.url}/v1/events") as answer:
+        with LOCAL.stream("GET", f"{leader.url}/v1/events") as answer:
             assert answer.headers["content-type"].startswith(routes_events.MEDIA_TYPE)
             next(answer.iter_raw())
-    assert httpx.get(f"{leader.url}/healthz").status_code == 200
+    assert LOCAL.get(f"{leader.url}/healthz").status_code == 200
     assert "Traceback" not in leader.log.read_text()
 
 
 @pytest.mark.integration
 def test_one_stream_too_many_is_503(leader: Controller) -> None:
     with contextlib.ExitStack() as opened:
-        client = opened.enter_context(httpx.Client(limits=httpx.Limits(max_connections=None), timeout=20))
+        client = opened.enter_context(
+            httpx.Client(limits=httpx.Limits(max_connections=None), timeout=PATIENCE_S)
+        )
         # The tests before this one may have left some open.
         answers = [
             opened.enter_context(client.stream("GET", f"{leader.url}/v1/events")) for _ in range(MOST + 1)
@@ -91,7 +95,7 @@ def test_one_stream_too_many_is_503(leader: Controller) -> None:
         assert answers[-1].headers["retry-after"] == "5"
 
     def is_open_again() -> bool:
-        with httpx.stream("GET", f"{leader.url}/v1/events") as answer:
+        with LOCAL.stream("GET", f"{leader.url}/v1/events") as answer:
             return answer.status_code == 200
 
     wait_until(is_open_again)

@@ -14,7 +14,7 @@ from steelyard_controller.api.tokens import access
 from steelyard_controller.service import Service
 from steelyard_controller.store.lease import Lease
 
-from conftest import Daemon
+from conftest import PATIENCE_S, Daemon
 
 from .processes import LOCAL, Controller, Listener, controller, own_token
 from .serving import ADMIN, AGENT, WEB, bearer, service_of, wait_until
@@ -37,13 +37,13 @@ def pair(tmp_path: Path, memcached: Daemon, redis_server: Daemon) -> Iterator[Pa
         "--state-url",
         f"redis://{redis_server.address}/0",
         "--lease-s",
-        "1",
+        "3",
     ]
     with controller(tmp_path, *flags) as one:
         one.wait("leader")
         with controller(tmp_path, *flags) as other:
             other.wait("standby")
-            httpx.put(f"{one.url}{WEB_URL}", json=WEB, headers=own_token()).raise_for_status()
+            LOCAL.put(f"{one.url}{WEB_URL}", json=WEB, headers=own_token()).raise_for_status()
             one.wait_decided(WEB_URL)
             yield Pair(one, other)
 
@@ -51,35 +51,35 @@ def pair(tmp_path: Path, memcached: Daemon, redis_server: Daemon) -> Iterator[Pa
 @pytest.mark.integration
 def test_a_standby_answers_for_itself_and_hands_on_the_rest(pair: Pair) -> None:
     standby = pair.standby.url
-    assert httpx.get(f"{standby}/v1/service").json()["role"] == "standby"
-    assert httpx.get(f"{standby}/v1/service").json()["leader"]["url"] == pair.leader.url
-    assert 'steelyard_role{role="standby"} 1.0' in httpx.get(f"{standby}/metrics").text
-    declared = httpx.get(f"{standby}{WEB_URL}/declaration")
-    assert declared.json() == httpx.get(f"{pair.leader.url}{WEB_URL}/declaration").json()
+    assert LOCAL.get(f"{standby}/v1/service").json()["role"] == "standby"
+    assert LOCAL.get(f"{standby}/v1/service").json()["leader"]["url"] == pair.leader.url
+    assert 'steelyard_role{role="standby"} 1.0' in LOCAL.get(f"{standby}/metrics").text
+    declared = LOCAL.get(f"{standby}{WEB_URL}/declaration")
+    assert declared.json() == LOCAL.get(f"{pair.leader.url}{WEB_URL}/declaration").json()
     assert declared.headers["etag"] == '"1"'
-    unchanged = httpx.get(f"{standby}{WEB_URL}/declaration", headers={"If-None-Match": '"1"'})
+    unchanged = LOCAL.get(f"{standby}{WEB_URL}/declaration", headers={"If-None-Match": '"1"'})
     assert (unchanged.status_code, unchanged.content) == (304, b"")
     for path in ("/nowhere", "/v1/upstreams/shop", "/v1/upstreams/a%20b"):
-        ours, theirs = httpx.get(f"{standby}{path}"), httpx.get(f"{pair.leader.url}{path}")
+        ours, theirs = LOCAL.get(f"{standby}{path}"), LOCAL.get(f"{pair.leader.url}{path}")
         assert (ours.status_code, ours.json()) == (theirs.status_code, theirs.json())
-    head = httpx.head(f"{standby}{WEB_URL}")
+    head = LOCAL.head(f"{standby}{WEB_URL}")
     assert (head.status_code, head.content) == (200, b"")
-    assert len(httpx.get(f"{standby}{WEB_URL}").headers.get_list("content-security-policy")) == 1
+    assert len(LOCAL.get(f"{standby}{WEB_URL}").headers.get_list("content-security-policy")) == 1
 
 
 @pytest.mark.integration
 def test_a_change_through_a_standby_is_the_leaders(pair: Pair) -> None:
     standby, token = pair.standby.url, own_token()
-    changed = httpx.patch(f"{standby}{PEER}", json={"state": "drain"}, headers={"If-Match": '"1"', **token})
+    changed = LOCAL.patch(f"{standby}{PEER}", json={"state": "drain"}, headers={"If-Match": '"1"', **token})
     assert (changed.status_code, changed.headers["etag"]) == (200, '"2"')
-    assert httpx.get(f"{pair.leader.url}{PEER}").json()["state"] == "drain"
-    late = httpx.patch(f"{standby}{PEER}", json={"state": "up"}, headers={"If-Match": '"1"', **token})
+    assert LOCAL.get(f"{pair.leader.url}{PEER}").json()["state"] == "drain"
+    late = LOCAL.patch(f"{standby}{PEER}", json={"state": "up"}, headers={"If-Match": '"1"', **token})
     assert late.status_code == 412
-    wrong = httpx.put(f"{standby}{WEB_URL}", json={"pears": []}, headers=token)
+    wrong = LOCAL.put(f"{standby}{WEB_URL}", json={"pears": []}, headers=token)
     assert wrong.json()["errors"][0]["field"] == "pears"
-    foreign = httpx.patch(f"{standby}{PEER}", json={"state": "up"}, headers={"Origin": "http://evil.example"})
+    foreign = LOCAL.patch(f"{standby}{PEER}", json={"state": "up"}, headers={"Origin": "http://evil.example"})
     assert foreign.status_code == 401
-    own = httpx.patch(f"{standby}{PEER}", json={"state": "up"}, headers={"Origin": standby, **token})
+    own = LOCAL.patch(f"{standby}{PEER}", json={"state": "up"}, headers={"Origin": standby, **token})
     assert own.status_code == 200
 
 
@@ -88,26 +88,26 @@ def test_events_come_through_a_standby_and_end_with_it(pair: Pair) -> None:
     heard = Listener(pair.standby.url)
     wait_until(lambda: heard.kinds().count("tick") >= 3)
     assert json.loads(heard.of("role")[0])["role"] == "leader"
-    httpx.patch(f"{pair.leader.url}{PEER}", json={"pin": 20}, headers=own_token())
+    LOCAL.patch(f"{pair.leader.url}{PEER}", json={"pin": 20}, headers=own_token())
     wait_until(lambda: heard.of("change"))
     pair.standby.stop()
-    assert heard.ended.wait(20)
+    assert heard.ended.wait(PATIENCE_S)
 
 
 @pytest.mark.integration
 def test_a_client_of_the_standby_goes_on_when_the_leader_is_killed(pair: Pair) -> None:
-    before = httpx.get(f"{pair.standby.url}{WEB_URL}/weights").json()
+    before = LOCAL.get(f"{pair.standby.url}{WEB_URL}/weights").json()
     heard = Listener(pair.standby.url)
     wait_until(lambda: heard.of("tick"))
     pair.leader.process.kill()
-    assert heard.ended.wait(20), "the client is not told to connect again"
+    assert heard.ended.wait(PATIENCE_S), "the client is not told to connect again"
     pair.standby.wait("leader")
 
     def answers() -> bool:
         return LOCAL.get(f"{pair.standby.url}{WEB_URL}/weights").status_code == 200
 
     wait_until(answers)
-    after = httpx.get(f"{pair.standby.url}{WEB_URL}/weights").json()
+    after = LOCAL.get(f"{pair.standby.url}{WEB_URL}/weights").json()
     assert (after["term"], after["generation"]) > (before["term"], before["generation"])
     assert [peer["weight"] for peer in after["peers"]] == [peer["weight"] for peer in before["peers"]]
     again = Listener(pair.standby.url)

@@ -7,13 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from steelyard_controller import laws
 
 from conftest import Daemon
 
-from .processes import controller
+from .processes import LOCAL, controller
 from .serving import ADMIN, READ, WEB, bearer, serving
 
 FOLDER = Path(__file__).parent
@@ -102,7 +101,7 @@ def test_schemathesis_finds_nothing(tmp_path: Path, memcached: Daemon) -> None:
     with controller(tmp_path, *flags, environment=tokens) as one:
         one.wait("leader")
         for name in ("web", "shop"):
-            httpx.put(f"{one.url}/v1/upstreams/{name}", json=WEB, headers=bearer(ADMIN)).raise_for_status()
+            LOCAL.put(f"{one.url}/v1/upstreams/{name}", json=WEB, headers=bearer(ADMIN)).raise_for_status()
         ran = subprocess.run(
             [
                 tool, f"--config-file={FOLDER / 'schemathesis.toml'}", "run", f"{one.url}/openapi.json",
@@ -115,7 +114,7 @@ def test_schemathesis_finds_nothing(tmp_path: Path, memcached: Daemon) -> None:
         )  # fmt: skip
         assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
         assert "Tested: 17" in ran.stdout, ran.stdout
-        assert httpx.get(f"{one.url}/healthz").status_code == 200
+        assert LOCAL.get(f"{one.url}/healthz").status_code == 200
         log = one.log.read_text()
         assert "Traceback" not in log
         assert ADMIN not in log

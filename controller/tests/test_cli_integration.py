@@ -17,7 +17,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
 import pytest
 from pymemcache.client.base import Client
 from steelyard_controller.cli import main
@@ -26,7 +25,7 @@ from steelyard_protocol import wire
 from conftest import PATIENCE_S, Daemon, free_port
 
 from .examples import report, sample
-from .processes import own_token
+from .processes import LOCAL, own_token
 
 pytestmark = pytest.mark.integration
 
@@ -223,7 +222,7 @@ def unheard(target: str) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            answer = httpx.get(target + self.path)
+            answer = LOCAL.get(target + self.path)
             self.send_response(answer.status_code)
             self.send_header("ETag", answer.headers["ETag"])
             self.send_header("Content-Length", str(len(answer.content)))
@@ -233,7 +232,7 @@ def unheard(target: str) -> Iterator[str]:
         def do_PUT(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             passed_on = {name: self.headers[name] for name in ("Content-Type", "If-Match", "Authorization")}
-            httpx.put(target + self.path, content=body, headers=passed_on).raise_for_status()
+            LOCAL.put(target + self.path, content=body, headers=passed_on).raise_for_status()
             self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:
@@ -401,7 +400,7 @@ def test_watch_ends_with_its_upstream(
     with running(memcached, tmp_path, declared="{}\n") as controller:
         assert steelyard("--url", controller.url, "apply", str(file)).status == 0
         with watching(controller, log) as process:
-            httpx.delete(f"{controller.url}/v1/upstreams/web", headers=own_token()).raise_for_status()
+            LOCAL.delete(f"{controller.url}/v1/upstreams/web", headers=own_token()).raise_for_status()
             assert process.wait(timeout=PATIENCE_S) == 5
     assert log.read_text().splitlines()[-1] == "steelyard: upstream web has been deleted"
 

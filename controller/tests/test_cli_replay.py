@@ -125,7 +125,14 @@ def test_every_law_writes_the_same_keys(law: str) -> None:
         ("[" * 100_000, "not JSON: "),
         (line(t_s="x"), '"t_s" is not a number'),
         (line(t_s=True), '"t_s" is not a number'),
-        (line(indicators=["cpu"]), '"indicators" does not list cpu, net, io, mem'),
+        (line(indicators=["cpu"]), "\"utilization\" of peer 'a' is not a list of 1 numbers"),
+        (line(indicators=[]), '"indicators" is not a list of names'),
+        (line(indicators="cpu"), '"indicators" is not a list of names'),
+        (line(indicators=["cpu", 1, "io", "mem"]), '"indicators" is not a list of names'),
+        (line(indicators=["cpu", "cpu", "io", "mem"]), '"indicators" names one twice'),
+        (line(indicators=["cpu", "net", "io", "Mem"]), "\"indicators\" has 'Mem'; a name is "),
+        (line(knees={"workers": 0.5}), '"knees" is not an object of numbers by indicator'),
+        (line(knees={"mem": 1.0}), "the knee of mem is outside 0..0.99"),
         (line(report_age_ticks=-1), '"report_age_ticks" is not a whole number of ticks'),
         (line(report_age_ticks=0.5), '"report_age_ticks" is not a whole number of ticks'),
         (line(peers=[]), '"peers" is not a list of peers'),
@@ -179,6 +186,30 @@ def test_the_order_of_the_arrays_is_that_of_the_peers_in_the_line() -> None:
 def test_the_columns_of_indicators_may_come_in_any_order() -> None:
     mixed = line(peer(utilization=[0.2, 0.9, 0.3, 0.1]), indicators=["mem", "cpu", "io", "net"])
     assert replay_lines.parse(json.dumps(mixed)).utilization.tolist() == [[0.9, 0.1, 0.3, 0.2]]
+
+
+def test_further_indicators_and_knees_are_read_and_named_in_the_answer() -> None:
+    mixed = line(
+        peer("a", utilization=[0.9, 0.2, 0.4], capacity=[None, 8.0, 2.0]),
+        peer("b", utilization=[None, 0.2, 0.4], capacity=[None, 8.0, 2.0]),
+        indicators=["workers", "mem", "cpu"],
+        knees={"workers": 0.5},
+    )
+    snapshot = replay_lines.parse(json.dumps(mixed))
+    assert snapshot.indicators == ("cpu", "mem", "workers")
+    assert snapshot.utilization[0].tolist() == [0.4, 0.2, 0.9]
+    assert np.isnan(snapshot.utilization[1, 2])
+    assert np.isnan(snapshot.knees[:2]).all()
+    assert snapshot.knees[2] == 0.5
+    assert snapshot.capacity[0, [0, 3]].tolist() == [2.0, 8.0]
+    assert np.isnan(snapshot.capacity[:, [1, 2]]).all()
+    for law in laws.NAMES:
+        done = steelyard("replay", "--law", law, lines=[mixed, mixed])
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout.splitlines()[1])
+        assert answer["indicators"] == ["cpu", "mem", "workers"]
+        assert len(answer["entropy_weights"]) == 3
+        assert law != "paper" or np.shape(answer["normalized"]) == (2, 3)
 
 
 def test_unknown_keys_are_ignored_and_optional_ones_are_read() -> None:

@@ -51,6 +51,26 @@ def test_an_upstream_at_full_width() -> None:
     )
 
 
+SIX = {
+    **{each: {"used": True, "knee": 0.0, "weight": 0.2, "reporting": 3} for each in peer_table.FOUR},
+    "workers": {"used": True, "knee": 0.5, "weight": 0.2, "reporting": 0},
+    "queue": {"used": False, "knee": None, "weight": None, "reporting": 1},
+}
+
+
+def test_further_indicators_have_columns_and_those_without_effect_are_named() -> None:
+    used = {"cpu": 0.42, "net": 0.02, "io": 0.0, "mem": None, "workers": None, "queue": 0.375}
+    document = of(overview(live(utilization=used), indicators=SIX))
+    lines = service_status.of_overview(document, PIPED)
+    assert "IO %  MEM %  WORKERS %  QUEUE %  DONE/tick" in lines[1]
+    assert lines[2].split()[6:12] == ["42", "2", "0", "-", "-", "38"]
+    assert "reported and not declared, so without effect: queue" in lines
+    said = text(weight_explanation.of_explanation("web", explanation(indicators=SIX), PIPED))
+    assert "indicator cpu      load from 0 on, 3 report it" in said
+    assert "indicator workers  load from 0.5 on, no server reports it" in said
+    assert "indicator queue    not declared, so without effect; 1 report it" in said
+
+
 def test_a_narrow_terminal_gets_fewer_columns() -> None:
     assert text(peer_table.of_overview(of(overview()), Look(width=60))) == (
         "PEER      STATE  WEIGHT  SHARE %  PIN %  CPU %  SAMPLE s\n"

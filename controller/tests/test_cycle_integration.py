@@ -34,7 +34,7 @@ def _run(
     redis: Daemon,
     steps: Callable[[Session], Awaitable[None]],
     *,
-    lease_s: float = 3.0,
+    lease_s: float = 60.0,
     servers: str | None = None,
     **changes: object,
 ) -> None:
@@ -195,7 +195,7 @@ def test_without_redis_the_loop_goes_on_and_says_so(memcached: Daemon, redis_ser
         await it.lead()
         assert (await it.tick(3.0)).degraded == ()
 
-    _run(memcached, redis_server, steps)
+    _run(memcached, redis_server, steps, lease_s=5.0)  # so long a wiped store is waited for
 
 
 def test_without_memcached_the_loop_goes_on_and_refills_it(memcached: Daemon, redis_server: Daemon) -> None:
@@ -221,7 +221,7 @@ def test_where_one_memcached_of_two_drips_the_samples_of_the_other_are_used(
             assert it.outcome.degraded == (f"memcached {hostile.address}: timed out",)
 
     with dripping() as hostile:
-        _run(memcached, redis_server, steps, servers=f"{hostile.address},{memcached.address}", lease_s=60.0)
+        _run(memcached, redis_server, steps, servers=f"{hostile.address},{memcached.address}")
         assert hostile.is_dripping
     a, b, c = (peer.weight for peer in _published(memcached).peers)
     assert a * 2 < b

@@ -15,7 +15,7 @@ from steelyard_controller.declarations.declaration import (
     with_peer,
     without_peer,
 )
-from steelyard_controller.declarations.upstream import Blend, Check, Peer, Upstream
+from steelyard_controller.declarations.upstream import Blend, Check, Indicator, Peer, Upstream
 
 A = Peer(id="a", address="10.0.0.1:80")
 B = Peer(id="b", address="10.0.0.2:80", baseline=2)
@@ -38,6 +38,7 @@ DECLARATIONS = st.builds(
         blend=st.none() | st.just(Blend(law="cswrr", percent=20)),
         hash_key=st.sampled_from([None, "uri", "header:X-Session"]),
         check=st.none() | st.just(Check(path="/healthz")),
+        indicators=st.sampled_from([None, {"cpu": Indicator(), "workers": Indicator(knee=0.5)}]),
         peers=st.lists(
             st.builds(
                 Peer,
@@ -149,8 +150,57 @@ def test_a_peer_keeps_its_place_when_it_changes_and_comes_last_when_it_is_new() 
         (WEB, with_patch(WEB, "a", {"state": "drain"}), "a: state up -> drain"),
         (WEB, with_patch(WEB, "b", {"baseline": None, "pin": 25}), "b: baseline 2 -> none, pin none -> 25"),
         (WEB, without_peer(WEB, "b"), "b removed"),
+        (
+            Upstream(),
+            section(indicators={"cpu": {}, "workers": {"knee": 0.5}}),
+            "indicators none -> {'cpu': {}, 'workers': {'knee': 0.5}}",
+        ),
         (Upstream(), Upstream(picker="chash", peers=[A]), "picker vnswrr2 -> chash; a added (10.0.0.1:80)"),
     ],
 )
 def test_a_change_is_said_in_a_line(before: Upstream | None, after: Upstream | None, said: str) -> None:
     assert differences(before, after) == said
+
+
+def test_an_earlier_controller_reads_a_declaration_that_has_no_indicators() -> None:
+    document = json.loads(encode(Declaration(upstream=WEB)))
+    assert "indicators" not in document["upstream"]
+    assert "indicators" not in WEB.model_dump_json()
+    declared = section(indicators={"workers": {}})
+    assert json.loads(encode(Declaration(upstream=declared)))["upstream"]["indicators"] == {
+        "workers": {"knee": None}
+    }
+
+
+def test_the_four_count_where_no_indicator_is_declared_and_come_first_where_some_are() -> None:
+    assert dict(WEB.knees) == dict.fromkeys(["cpu", "net", "io", "mem"])
+    declared = section(indicators={"queue": {}, "mem": {"knee": 0.9}, "a": {"knee": 0.5}, "cpu": {}})
+    assert list(declared.knees.items()) == [("cpu", None), ("mem", 0.9), ("queue", None), ("a", 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("indicators", "said"),
+    [
+        ({}, "at least 1 item"),
+        ({"Workers": {}}, "should match pattern"),
+        ({"kv-cache": {}}, "should match pattern"),
+        ({"workers": {"knee": 1}}, "less than or equal to 0.99"),
+        ({"workers": {"knee": -0.1}}, "greater than or equal to 0"),
+        ({"workers": {"limit": 8}}, "Extra inputs are not permitted"),
+        ({f"pool_{i}": {} for i in range(13)}, "13 indicators beside cpu, net, io and mem"),
+    ],
+)
+def test_indicators_that_cannot_be_say_why(indicators: dict[str, object], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        section(indicators=indicators)
+
+
+def test_the_files_indicators_win_and_those_of_rest_stay_where_it_names_none() -> None:
+    declared = section(indicators={"cpu": {}, "workers": {}}).model_copy(update={"peers": [A]})
+    stored = Declaration(upstream=declared)
+    kept = with_file(stored, FILE)
+    assert kept is not None
+    assert list(kept.upstream.knees) == ["cpu", "workers"]
+    other = with_file(stored, section(indicators={"mem": {"knee": 0.5}}))
+    assert other is not None
+    assert dict(other.upstream.knees) == {"mem": 0.5}

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +8,7 @@ from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.messages.inbox import Inbox, receive
 from steelyard_controller.tick import history_moment
 from steelyard_controller.tick.outcome import Outcome
-from steelyard_controller.tick.snapshot_builder import build_snapshot
+from steelyard_controller.tick.snapshot_builder import THE_FOUR, build_snapshot
 from steelyard_controller.tick.table_builder import build_table
 
 from .examples import report, sample
@@ -15,12 +16,14 @@ from .examples import report, sample
 WEB = Upstream(peers=[Peer(id=name, address=f"10.0.0.{n}:80", baseline=1) for n, name in enumerate("ab", 1)])
 
 
-def outcome() -> Outcome:
+def outcome(
+    *, further: tuple[tuple[str, float | None], ...] = (), knees: Mapping[str, float | None] = THE_FOUR
+) -> Outcome:
     inbox = receive(
-        Inbox(), 1.0, upstream="web", samples={"a": sample("a", cpu=0.9), "b": None},
+        Inbox(), 1.0, upstream="web", samples={"a": sample("a", cpu=0.9, further=further), "b": None},
         reports={"edge-1": report(a=(50, 0, 2, 10.0), b=(50, 0, 1, None))},
     )  # fmt: skip
-    snapshot = build_snapshot(inbox, WEB.peers, now_s=1.0, tick_s=1.0)
+    snapshot = build_snapshot(inbox, WEB.peers, now_s=1.0, tick_s=1.0, knees=knees)
     law = laws.create("steelyard")
     _, decision = law.step(law.start(), snapshot)
     table = build_table(decision, WEB, name="web", term=3, generation=118, issued_at_ms=17)
@@ -36,6 +39,18 @@ def test_a_moment_is_columns_over_the_peers_and_null_is_not_known() -> None:
     columns = ("weight", "share", "score", "net", "io", "mem")
     assert {len(document[name]) for name in columns} == {2}
     assert len(document["entropy"]) == 4
+
+
+def test_a_moment_has_further_indicators_apart_and_names_those_that_count_unless_they_are_the_four() -> None:
+    four = json.loads(history_moment.encode(outcome()))
+    assert "further" not in four
+    assert "indicators" not in four
+    more = outcome(further=(("workers", 0.71234), ("queue", None)), knees={"cpu": None, "workers": 0.5})
+    document = json.loads(history_moment.encode(more))
+    assert document["further"] == {"workers": [0.7123, None], "queue": [None, None]}
+    assert document["indicators"] == ["cpu", "workers"]
+    assert len(document["entropy"]) == 2
+    assert document["mem"] == [0.3, None]  # reported, and not declared
 
 
 def at(*moments_ms: int) -> list[bytes]:

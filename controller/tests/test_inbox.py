@@ -29,7 +29,7 @@ def test_an_agent_that_restarted_counts_from_the_start_again() -> None:
 
 def test_an_unreadable_sample_keeps_the_last_one_and_is_counted() -> None:
     good = _take(Inbox(), 1.0, a=sample(seq=1))
-    for value in (b"garbage", b'{"v":2}', b'{"v":1,"upstream":NaN}', b"0" * 2_000_000):
+    for value in (b"garbage", b'{"v":3}', b'{"v":1,"upstream":NaN}', b"0" * 2_000_000):
         bad = _take(good, 2.0, a=value)
         assert bad.samples == good.samples
         assert sum(bad.refused.values()) == 1
@@ -40,7 +40,7 @@ def test_a_refusal_is_told_once_and_its_end_too() -> None:
     good = _take(Inbox(), 1.0, a=sample(seq=1))
     bad = _take(good, 2.0, a=b"garbage")
     still = _take(bad, 3.0, a=b"garbage")
-    other = _take(still, 4.0, a=b'{"v":2}')
+    other = _take(still, 4.0, a=b'{"v":3}')
     healed = _take(other, 5.0, a=sample(seq=2))
     assert [
         len(refusal_changes(x, y)) for x, y in [(good, bad), (bad, still), (still, other), (other, healed)]

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 from pymemcache.client.base import Client
@@ -192,6 +191,25 @@ def test_it_shows_every_server_with_its_share_and_the_reason(start: Start, look:
     expect(page.locator("#refused")).to_contain_text("None")
 
 
+def test_six_indicators_and_one_that_is_not_declared(start: Start, look: Look) -> None:
+    six = {"cpu": {}, "net": {}, "io": {}, "mem": {}, "workers": {}, "kv_cache_usage": {"knee": 0.5}}
+    site = start({"web": {"indicators": six, "peers": _peers()}})
+    site.world.application = True
+    page = look(site)
+    busy = _row(page, "server-1").locator("td.c-busy")
+    expect(busy.locator(".meter small")).to_have_text([*(each.replace("_", " ") for each in six), "queue"])
+    expect(busy).to_have_attribute(
+        "title", re.compile(r"workers [\d.]+ %, .* above 50 %\), queue .* \(not declared: moves nothing\)$")
+    )
+    workers = page.get_by_role("button", name="Workers")
+    workers.click()
+    expect(workers).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#law")).to_contain_text("Reported and not declared, so without effect: queue")
+    page.get_by_role("link", name="server-5").click()
+    expect(page.locator("#panel .line", has_text="kv cache usage")).to_contain_text("not measured")
+    expect(page.locator("#panel .line", has_text="workers")).to_contain_text(re.compile(r"\d %$"))
+
+
 def test_a_value_changes_without_a_reload(start: Start, look: Look) -> None:
     site = start()
     page = look(site)
@@ -248,7 +266,7 @@ def test_what_somebody_else_does_is_told(start: Start, look: Look) -> None:
     page = look(site)
     expect(page.locator("#connection")).to_have_text("Live")
     drain = f"{site.url}/v1/upstreams/web/peers/server-5"
-    httpx.patch(drain, json={"state": "drain"}, headers=own_token()).raise_for_status()
+    LOCAL.patch(drain, json={"state": "drain"}, headers=own_token()).raise_for_status()
     expect(page.locator("#toast")).to_have_text("web: server-5: state up -> drain")
     expect(_row(page, "server-5").locator(".badge")).to_have_text("draining")
 
@@ -434,7 +452,7 @@ def test_an_upstream_that_is_declared_meanwhile_appears(start: Start, look: Look
     page = look(site)
     expect(page.locator("#empty")).to_be_visible()
     shop = {"peers": [{"id": "a", "address": "10.0.9.1:80"}]}
-    httpx.put(f"{site.url}/v1/upstreams/shop", json=shop, headers=own_token()).raise_for_status()
+    LOCAL.put(f"{site.url}/v1/upstreams/shop", json=shop, headers=own_token()).raise_for_status()
     expect(page.locator("#one-title")).to_have_text("shop")
 
 

@@ -15,7 +15,7 @@ from .serving import WEB
 pytestmark = pytest.mark.integration
 
 NGINX = """
-daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
+daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
 {user}
 events {{}}
 http {{

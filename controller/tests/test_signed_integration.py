@@ -341,7 +341,7 @@ def _eventually(look: Callable[[], T | None], log: Path) -> T:
 
 def _fetched(url: str) -> tuple[bytes, str | None] | None:
     try:
-        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310
+        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310
             return answer.read(), answer.headers.get("Steelyard-Signature")
     except (urllib.error.URLError, OSError):
         return None

@@ -3,7 +3,7 @@ import pytest
 from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_controller.messages.inbox import Inbox, receive
-from steelyard_controller.tick.snapshot_builder import build_snapshot
+from steelyard_controller.tick.snapshot_builder import build_snapshot, in_band_utilization
 
 from .examples import report, sample
 
@@ -139,3 +139,42 @@ def test_a_load_balancer_that_has_gone_is_not_counted_for_ever() -> None:
 
 def test_only_peers_that_are_up_are_eligible() -> None:
     assert _snapshot(_inbox(1.0), 1.0).eligible.tolist() == [True, False]
+
+
+FURTHER = {"cpu": None, "mem": 0.9, "workers": None, "queue": 0.5}
+
+
+def test_the_columns_are_the_declared_indicators_and_what_is_not_declared_is_left_out() -> None:
+    inbox = _inbox(1.0, a=sample("a", further=(("workers", 0.7), ("cache", 0.9), ("queue", None))))
+    snapshot = build_snapshot(inbox, PEERS, now_s=1.0, tick_s=1.0, knees=FURTHER)
+    assert snapshot.indicators == ("cpu", "mem", "workers", "queue")
+    assert snapshot.utilization[0, :3].tolist() == [0.5, 0.3, 0.7]
+    assert np.isnan(snapshot.utilization[0, 3])
+    assert np.isnan(snapshot.utilization[1]).all()
+    assert np.isnan(snapshot.knees[[0, 2]]).all()
+    assert snapshot.knees[[1, 3]].tolist() == [0.9, 0.5]
+    assert snapshot.capacity[0].tolist() == [2.0, 1.0, 1.0, 1.0]  # the hardware's, whatever is declared
+
+
+def test_a_server_whose_agent_knows_only_the_four_has_no_further_ones() -> None:
+    snapshot = build_snapshot(_inbox(1.0, a=sample("a")), PEERS, now_s=1.0, tick_s=1.0, knees=FURTHER)
+    assert snapshot.utilization[0, :2].tolist() == [0.5, 0.3]
+    assert np.isnan(snapshot.utilization[0, 2:]).all()
+
+
+def test_without_an_agent_named_utilizations_count_and_named_metrics_where_they_are_declared() -> None:
+    told = {"utilization": 0.4, "named_metrics": {"utilization.workers": 0.8, "queue": 0.2, "rps": 120.0}}
+    other = {"named_metrics": {"utilization.workers": 0.4, "workers": 9.0, "queue": 40.0}}
+    inbox = _inbox(
+        1.0,
+        edge_1=report("edge-1", a=(30, 0, 0, 4.0, 4.0, told)),
+        edge_2=report("edge-2", a=(10, 0, 0, 4.0, 4.0, other)),
+    )
+    snapshot = build_snapshot(inbox, PEERS, now_s=1.0, tick_s=1.0, knees=FURTHER)
+    # 40 is no utilization, whoever declares it.
+    assert snapshot.utilization[0, [0, 2, 3]].tolist() == pytest.approx([0.4, 0.7, 0.2])
+    reports = [each.message for each in inbox.reports.values()]
+    assert in_band_utilization(reports, "a") == pytest.approx(
+        {"cpu": 0.4, "net": None, "io": None, "mem": None, "workers": 0.7}
+    )
+    assert in_band_utilization(reports, "b") is None

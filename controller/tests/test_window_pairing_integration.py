@@ -117,7 +117,7 @@ def test_weights_move_at_every_length_of_the_tick(
         eventually(
             lambda: (found := weights(memcached)) and found["b"] > 1.5 * found["a"], "a move of the weights"
         )
-        assert "pairing" not in LOCAL.get(f"{led.url}/readyz").text
+        eventually(lambda: "pairing" not in LOCAL.get(f"{led.url}/readyz").text, "well paired")
 
 
 def test_where_no_pairs_are_found_readiness_says_so_and_names_the_remedy(

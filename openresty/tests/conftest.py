@@ -355,7 +355,8 @@ def one_upstream(memcached_port: int, options: str, servers: str) -> str:
   upstream web {{
     server 0.0.0.1; balancer_by_lua_block {{ require("steelyard").balance("web") }} keepalive 64;
   }}
-  proxy_http_version 1.1; proxy_set_header Connection ""; proxy_connect_timeout 1s; proxy_read_timeout 2s;
+  proxy_http_version 1.1; proxy_set_header Connection ""; proxy_connect_timeout 1s;
+  proxy_read_timeout {PATIENCE_S:g}s;
   set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP;
   server {{
     listen 127.0.0.1:@PORT@;

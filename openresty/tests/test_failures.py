@@ -76,9 +76,9 @@ def test_a_backup_is_the_last_resort_of_a_retry(rig: "Rig") -> None:
 def test_a_server_that_does_not_answer_in_time_gives_504(rig: "Rig") -> None:
     a = rig.backend("a")
     rig.publish([("a", a.address, 1, "up")], generation=1)
-    edge = rig.edge()
+    edge = rig.edge(servers="location /late { proxy_read_timeout 500ms; proxy_pass http://web; } }")
     edge.wait_for(1)
-    answer = edge.get("/?sleep_s=2.5")
+    answer = edge.get("/late?sleep_s=60")
     assert answer.status == 504
     assert answer.json()["detail"] == "upstream web: a did not answer in time"
 

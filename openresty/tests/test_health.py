@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 EJECT = "eject = { interval_s = 0.3, requests = 4, base_s = %g }"
-CHECK = 'check = { path = "/healthz", interval_s = 0.2, timeout_s = 1, rise = 2, fall = 2 }'
+CHECK = 'check = { path = "/healthz", interval_s = 0.2, timeout_s = 30, rise = 2, fall = 2 }'
 PICKERS = ["vnswrr", "vnswrr2", "least_conn", "peak_ewma", "hcl"]
 
 
@@ -323,11 +323,13 @@ Behaviour = Callable[[socket.socket, bytes], object]
 def server_that(behaves: Behaviour, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Listen; do with each connection, once it has asked for something, what `behaves` does."""
     listener = socket.create_server(("127.0.0.1", 0))
+    taken: list[socket.socket] = []
 
     def answer(plain: socket.socket) -> None:
         with plain, contextlib.suppress(OSError):
             connection = tls.wrap_socket(plain, server_side=True) if tls else plain
             with connection:
+                taken.append(connection)
                 behaves(connection, connection.recv(65536))
 
     def serve() -> None:
@@ -344,6 +346,9 @@ def server_that(behaves: Behaviour, tls: ssl.SSLContext | None = None) -> Iterat
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join()
+        for connection in taken:  # who sends nothing would go on for ever
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 def says(text: str) -> Behaviour:
@@ -367,7 +372,8 @@ HTTP = """
   lua_socket_log_errors off;
   server { listen 127.0.0.1:@PORT@; location / { content_by_lua_block {
     local answer, err = require("steelyard.io.http_client").get{
-      host = "127.0.0.1", port = tonumber(ngx.var.arg_port), path = "/", timeout_ms = 1000,
+      host = "127.0.0.1", port = tonumber(ngx.var.arg_port), path = "/",
+      timeout_ms = tonumber(ngx.var.arg_timeout_ms),
       max_bytes = 100000,
     }
     ngx.say(answer and answer.status .. " " .. answer.body or "no answer: " .. err)
@@ -418,4 +424,6 @@ def test_an_http_answer_is_taken_or_refused_whatever_comes(
 ) -> None:
     edge = rig.edge_of(HTTP)
     with server_that(behaves) as address:
-        assert edge.get(f"/?port={address.rpartition(':')[2]}").body == comes_to + "\n"
+        timeout_ms = 500 if comes_to.endswith("timeout") else 30_000
+        path = f"/?port={address.rpartition(':')[2]}&timeout_ms={timeout_ms}"
+        assert edge.get(path).body == comes_to + "\n"

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.integration
 SERVERS = 3
 REQUESTS = 20 * SERVERS
 SHORT = "/?sleep_s=0.005"  # so that what a busy machine adds decides less
-LONG_S = 1.8  # less than proxy_read_timeout
+LONG_S = 1.8
 SOCKET = (
     b"GET /socket?body_s=%.1f HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
     % LONG_S

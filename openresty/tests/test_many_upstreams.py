@@ -43,7 +43,8 @@ def test_every_one_of_four_hundred_upstreams_has_its_table_its_report_and_its_ch
         rig.publish([("a", a.address, 1, "up")], generation=1, upstream=name, check=check)
     edge = rig.edge(options=UPSTREAMS, workers=2)
     edge.wait_for(1)
-    rig.wait_until(lambda: {*rungs(edge).values()} == {"fresh"}, "every upstream has its table")
+    # The first may have been held for some seconds when a busy machine gets to the last.
+    rig.wait_until(lambda: {*rungs(edge).values()} <= {"fresh", "hold"}, "every upstream has its table")
     missing = {*NAMES}
 
     def reported() -> bool:
@@ -68,7 +69,10 @@ def test_what_is_wrong_with_one_upstream_is_its_own_fault_and_changes_nothing_fo
     rig.memcached.set("steelyard:1:weights:u7", '{"v": 1, "upstream": "u7"')
     edge = rig.edge(options=UPSTREAMS)
     edge.wait_for(1)
-    rig.wait_until(lambda: list(rungs(edge).values()).count("fresh") == COUNT, "all others have their tables")
+    rig.wait_until(
+        lambda: sum(rung in ("fresh", "hold") for rung in rungs(edge).values()) == COUNT,
+        "all others have their tables",
+    )
     upstreams = edge.status()["upstreams"]
     assert (upstreams["u7"]["rung"], upstreams["u7"]["last_fetch"]) == ("none", "not_json")
     assert sum(upstream["refused"]["not_json"] > 0 for upstream in upstreams.values()) == 1

@@ -70,7 +70,8 @@ def test_prometheus_reads_the_metrics_and_they_agree_with_the_status_page(rig: "
     rungs = {
         dict(labels)["rung"]: on for (name, labels), on in series.items() if name == "steelyard_upstream_rung"
     }
-    assert rungs == {"fresh": 1, "hold": 0, "drift": 0, "saved": 0, "bootstrap": 0, "none": 0}
+    assert {*rungs} == {"fresh", "hold", "drift", "saved", "bootstrap", "none"}
+    assert sum(rungs.values()) == rungs["fresh"] + rungs["hold"] == 1  # on a busy machine the latter
     for row in status["upstreams"]["web"]["peers"]:
         peer = {"upstream": "web", "peer": row["id"]}
         assert value(series, "peer_info", **peer, address=row["address"], state=row["state"]) == 1

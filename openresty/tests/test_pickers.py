@@ -1,16 +1,15 @@
 """Pickers on a real nginx: what they see is shared by the workers, and changes without a reload."""
 
 import contextlib
-import http.client
 import os
 import signal
-import threading
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from openresty.tests.conftest import Backend, Edge, Rig
+from openresty.tests.conftest import PATIENCE_S, Backend, Edge, Rig
 
 pytestmark = pytest.mark.integration
 
@@ -26,19 +25,15 @@ def of_peers(edge: Edge, field: str) -> dict[str, int]:
 
 
 @contextmanager
-def slow_requests(edge: Edge, count: int, seconds: float) -> Iterator[None]:
-    """Keep requests open while the block runs; wait for their end (or for their connection's)."""
-
-    def ask() -> None:
-        with contextlib.suppress(OSError, http.client.HTTPException):  # its worker may be killed
-            edge.get(f"/?sleep_s={seconds}")
-
-    threads = [threading.Thread(target=ask, daemon=True) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    yield
-    for thread in threads:
-        thread.join()
+def open_requests(edge: Edge, count: int) -> Iterator[None]:
+    """Keep requests open while the block runs; then hang up."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            client = stack.enter_context(
+                socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S)
+            )
+            client.sendall(b"GET /?sleep_s=300 HTTP/1.1\r\nHost: x\r\n\r\n")
+        yield
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -103,7 +98,7 @@ def test_what_one_worker_has_in_flight_all_of_them_see(rig: Rig, workers: int) -
     rig.publish(rows((a, 1)), generation=1, picker="least_conn")
     edge = rig.edge(workers=workers)
     edge.wait_for(1)
-    with slow_requests(edge, 4, 2):
+    with open_requests(edge, 4):
         rig.wait_until(lambda: of_peers(edge, "in_flight") == {"a": 4}, "four requests are in flight")
         rig.publish(rows((a, 1), (b, 1)), generation=2, picker="least_conn")
         edge.wait_for(2)
@@ -128,7 +123,7 @@ def test_a_killed_worker_leaves_nothing_in_flight(rig: Rig, picker: str) -> None
     rig.publish(rows((a, 1)), generation=1, picker=picker)
     edge = rig.edge(workers=2)
     edge.wait_for(1)
-    with slow_requests(edge, 6, 1.5):
+    with open_requests(edge, 6):
         rig.wait_until(lambda: of_peers(edge, "in_flight") == {"a": 6}, "six requests are in flight")
         before = set(edge.worker_pids())
         for pid in before:

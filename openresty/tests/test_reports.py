@@ -36,17 +36,21 @@ class Reports:
         return sum(report["peers"].get(peer, {}).get(figure, 0) for report in self.by_seq.values())
 
 
-def serving(rig: "Rig", workers: int) -> "Edge":
+# Long enough that a test that looks again and again misses none, on a busy machine too.
+RARELY = "report_interval_s = 2,"
+
+
+def serving(rig: "Rig", workers: int, options: str = "") -> "Edge":
     a, b = rig.backend("a"), rig.backend("b")
     rig.publish([("a", a.address, 1, "up"), ("b", b.address, 1, "up")], generation=1)
-    edge = rig.edge(workers=workers)
+    edge = rig.edge(workers=workers, options=options)
     edge.wait_for(1)
     return edge
 
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_reports_add_up_to_what_was_asked(rig: "Rig", workers: int) -> None:
-    edge, reports = serving(rig, workers), Reports(rig)
+    edge, reports = serving(rig, workers, RARELY), Reports(rig)
     rig.wait_until(lambda: reports.read()["peers"], "a report with peers")
     for _ in range(40):
         edge.get()
@@ -64,7 +68,7 @@ def test_reports_add_up_to_what_was_asked(rig: "Rig", workers: int) -> None:
     assert seqs == list(range(seqs[0], seqs[-1] + 1))
     report = reports.read()
     assert (report["v"], report["upstream"], report["lb"]) == (1, "web", "edge-1")
-    assert 0.1 <= report["interval_s"] <= 2
+    assert 1 <= report["interval_s"] <= 20
     assert len({r["boot"] for r in reports.by_seq.values() if r["seq"]}) == 1
 
 
@@ -141,9 +145,9 @@ def test_an_idle_report_lists_all_peers_with_nothing_done(rig: "Rig") -> None:
 def test_a_request_is_in_flight_until_it_ends_and_its_latency_is_told(rig: "Rig") -> None:
     a = rig.backend("a")
     rig.publish([("a", a.address, 1, "up")], generation=1)
-    edge, reports = rig.edge(workers=2), Reports(rig)
+    edge, reports = rig.edge(workers=2, options=RARELY), Reports(rig)
     edge.wait_for(1)
-    thread = threading.Thread(target=edge.get, args=("/?sleep_s=1.5",))
+    thread = threading.Thread(target=edge.get, args=("/?sleep_s=5",))
     thread.start()
     rig.wait_until(lambda: reports.read()["peers"].get("a", {}).get("in_flight") == 1, "one in flight")
     thread.join()
@@ -152,7 +156,7 @@ def test_a_request_is_in_flight_until_it_ends_and_its_latency_is_told(rig: "Rig"
         return any(
             report["peers"].get("a", {}).get("completed") == 1
             and report["peers"]["a"]["in_flight"] == 0
-            and 1400 < report["peers"]["a"]["latency_ms"] < 3000
+            and 4900 < report["peers"]["a"]["latency_ms"] < 60_000
             for report in [reports.read()]
         )
 
@@ -177,8 +181,8 @@ def test_a_report_has_the_median_of_all_workers_and_one_long_request_does_not_mo
 
     rig.wait_until(reported, "reports of some requests")
     for reports in both:
-        # 200 ms is between 128 and 256; a busy machine may add as much.
-        assert all(128 <= median <= 512 for median in medians(reports))
+        # 200 ms is between 128 and 256; a busy machine may add more than as much. The long one is above 1024.
+        assert all(128 <= median <= 1024 for median in medians(reports))
         assert "latency_p50_ms" not in reports.read()["peers"]["idle"]
 
 
@@ -197,7 +201,7 @@ def test_a_killed_worker_leaves_nothing_in_flight(rig: "Rig") -> None:
 
     def interrupted() -> None:
         with pytest.raises(OSError, match=r".*"):
-            edge.get("/?sleep_s=3")
+            edge.get("/?sleep_s=50")
 
     thread = threading.Thread(target=interrupted)
     thread.start()
@@ -214,7 +218,7 @@ def test_a_client_that_goes_away_is_nobody_s_failure(rig: "Rig") -> None:
     edge = rig.edge()
     edge.wait_for(1)
     with socket.create_connection(("127.0.0.1", edge.port)) as client:
-        client.sendall(b"GET /?sleep_s=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        client.sendall(b"GET /?sleep_s=50 HTTP/1.1\r\nHost: x\r\n\r\n")
         rig.wait_until(lambda: edge.peer("a")["in_flight"] == 1, "one in flight")
     rig.wait_until(lambda: edge.peer("a")["in_flight"] == 0, "it is let go")
     rig.wait_until(lambda: edge.peer("a")["picks"] == 1, "its pick is counted")
@@ -238,13 +242,14 @@ def test_the_status_page_shows_peers_weights_and_picks(rig: "Rig") -> None:
     assert (status["lb"], len(status["workers"])) == ("edge-1", 2)
     assert status["platform"] in ("debian", "openresty")
     web = status["upstreams"]["web"]
-    assert (web["term"], web["generation"], web["law"], web["rung"]) == (1, 1, "steelyard", "fresh")
+    assert (web["term"], web["generation"], web["law"]) == (1, 1, "steelyard")
+    assert web["rung"] in ("fresh", "hold")
     assert [(p["id"], p["weight"], p["state"], p["eligible"], p["share"]) for p in web["peers"]] == [
         ("a", 1, "up", True, 0.5),
         ("b", 1, "up", True, 0.5),
     ]
     assert sum(p["picks"] for p in web["peers"]) == 20
-    assert web["age_s"] < 3
+    assert 0 <= web["age_s"] < 60
 
 
 def test_the_status_page_is_for_loopback_and_whom_the_option_names(rig: "Rig") -> None:
@@ -265,7 +270,8 @@ def test_a_report_tells_the_rung_and_the_order_of_the_table_that_is_served(rig: 
     for term, generation in ((3, 7), (3, 8), (4, 1)):
         rig.publish([("a", a.address, 1, "up")], term=term, generation=generation)
         rig.wait_until(lambda: reports.read().get("order") == [term, generation], "its order")  # noqa: B023
-        assert reports.read()["rung"] == "fresh"
+        first = min(seq for seq, each in reports.by_seq.items() if each.get("order") == [term, generation])
+        assert reports.by_seq[first]["rung"] == "fresh"
     rig.wait_until(lambda: reports.read()["rung"] == "hold", "the table is no longer fresh")
     assert reports.read()["order"] == [4, 1]
 

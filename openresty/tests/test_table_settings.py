@@ -21,7 +21,7 @@ SECRET = "the key of the tests, 32 bytes.."  # noqa: S105
 def check(path: str = "/healthz", **changes: object) -> dict[str, object]:
     """Return a check as the controller writes it, with its defaults filled in."""
     defaults = {
-        "statuses": None, "interval_s": 0.2, "timeout_s": 1.0, "rise": 2, "fall": 2, "host": None,
+        "statuses": None, "interval_s": 0.2, "timeout_s": 30.0, "rise": 2, "fall": 2, "host": None,
         "tls": False, "tls_server_name": None, "tls_verify": True, "grpc_service": None,
     }  # fmt: skip
     return {"path": path, **defaults, **changes}

@@ -4,11 +4,13 @@ import { charted, slots } from "./charted.js";
 import { Chart } from "./chart.js";
 import { $, h } from "./dom.js";
 import { count, milliseconds, percent } from "./format.js";
+import { further } from "./past.js";
 import { lines, others, spans, stacked, times } from "./series.js";
+import { indicatorOf } from "./words.js";
 
 const OTHERS = "all others";
 
-/** Each chart: what it can show, as [column, what the button says, what the title says, how a value is written]. */
+/** Each chart: its views, of which one is shown, and whether it has one more for each further indicator. */
 const CHARTS = [
   {
     key: "share",
@@ -23,6 +25,7 @@ const CHARTS = [
     key: "used",
     title: "How busy the servers are",
     help: "As their agents measured it. 100 % is all that a server has.",
+    further: true,
     views: [
       { column: "cpu", label: "CPU", format: percent, least: 1 },
       { column: "net", label: "Network", format: percent, least: 1 },
@@ -46,6 +49,11 @@ const CHARTS = [
     ],
   },
 ];
+
+function furtherView(name) {
+  const label = indicatorOf(name);
+  return { column: `further.${name}`, label: label.charAt(0).toUpperCase() + label.slice(1), format: percent, least: 1 };
+}
 
 export class Charts {
   #charts = [];
@@ -89,8 +97,8 @@ export class Charts {
     this.#legend = "";
   }
 
-  #one({ plot, views, view }, overview, x, at, tickS) {
-    const { column, format, stack, max, least, perS, hold, thresholds } = views[view()];
+  #one({ plot, view }, overview, x, at, tickS) {
+    const { column, format, stack, max, least, perS, hold, thresholds } = view(overview);
     const scale = perS ? 1 / tickS : 1;
     const plain = lines(at, this.#drawn, column, { scale, hold });
     const series = this.#drawn.map((id) => ({ id, slot: this.#slots.get(id) }));
@@ -109,27 +117,40 @@ export class Charts {
     );
   }
 
-  #frame({ key, title, help, views }) {
-    let chosen = 0;
-    const buttons = views.map(({ label }, index) =>
-      h("button", { type: "button", attr: { "aria-pressed": String(index === 0) }, on: { click: () => choose(index) } }, label),
-    );
-    const choose = (index) => {
-      chosen = index;
-      buttons.forEach((button, other) => button.setAttribute("aria-pressed", String(other === index)));
+  #frame({ key, title, help, views, further: more = false }) {
+    let shown = [];
+    let chosen = views[0];
+    const segments = h("span", { class: "segments" });
+    const press = () => [...segments.children].forEach((button, index) => button.setAttribute("aria-pressed", String(shown[index] === chosen)));
+    const choose = (view) => {
+      chosen = view;
+      press();
       if (this.#last !== null) this.draw(...this.#last);
     };
+    const offer = (wanted) => {
+      if (wanted.length === shown.length && wanted.every(({ column }, index) => column === shown[index].column)) return;
+      shown = wanted;
+      chosen = shown.find(({ column }) => column === chosen.column) ?? shown[0];
+      const buttons = shown.map((view) => h("button", { type: "button", on: { click: () => choose(view) } }, view.label));
+      segments.replaceChildren(...(shown.length > 1 ? buttons : []));
+      press();
+    };
+    const view = (overview) => {
+      offer([...views, ...(more ? further(overview).map(furtherView) : [])]);
+      return chosen;
+    };
+    offer(views);
     const box = h("div", { class: "plot", attr: { role: "img", "aria-label": `${title}. ${help} The figures are in the table below.` } });
     $("charts").append(
       h(
         "figure",
         { class: "chart", id: `chart-${key}` },
-        h("figcaption", {}, h("span", { title: help }, title), h("span", { class: "segments" }, ...(views.length > 1 ? buttons : []))),
+        h("figcaption", {}, h("span", { title: help }, title), segments),
         box,
         h("p", { class: "help muted" }, help),
       ),
     );
-    return { plot: new Chart(box, { key: "steelyard" }), views, view: () => chosen };
+    return { plot: new Chart(box, { key: "steelyard" }), view };
   }
 
   #showLegend(more) {

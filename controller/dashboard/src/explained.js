@@ -6,8 +6,8 @@ import { RUNGS, STATES } from "./words.js";
 const WORDS = [
   ["Share", "The part of all requests that a server is meant to get. Shares of all servers that are up make 100 %."],
   ["Weight, baseline", "A server's share comes from its weight. The baseline is its weight at rest, from its configuration; the controller moves the weight up or down from there, once a second."],
-  ["Busy", "How much of its CPU, network, disk and memory a server uses, as the agent on it measured. A dash is “not measured”, never a guess."],
-  ["Score, H and L", "How much a server has left over all four indicators: 1 is idle, 0 is full. At or below H it is under high load; at or above L it has room to take load from such a server."],
+  ["Busy", "How much of its CPU, network, disk and memory a server uses, and of what its application reports, such as a pool of workers, as the agent on it measured. A dash is “not measured”, never a guess."],
+  ["Score, H and L", "How much a server has left over all indicators that count: 1 is idle, 0 is full. At or below H it is under high load; at or above L it has room to take load from such a server."],
   ["High load, calm", "While any server is under high load, the controller believes changes faster. That is all that “high load” means for you: it is shown, not an error."],
   ["Slow start", "A new server begins with a part of its weight and gets all of it within half a minute."],
   ["Pin", "A person fixed a server's part of the weight. The law decides about the rest."],

@@ -3,7 +3,7 @@
 import { $, badge, fill, h } from "./dom.js";
 import { against, count, duration, many, milliseconds, percent } from "./format.js";
 import { totals } from "./totals.js";
-import { INDICATORS, LAWS, modeOf, rungOf } from "./words.js";
+import { LAWS, indicatorOf, indicatorsOf, modeOf, rungOf } from "./words.js";
 
 /** Show all of it. */
 export function draw(overview, tickS) {
@@ -65,14 +65,16 @@ function law(overview) {
   const parts = Object.entries(overview.entropy_weights).map(([name, part]) => {
     const level = h("i", { class: "fill" });
     level.style.width = `${part * 100}%`;
-    return h("div", { class: "line" }, h("span", {}, INDICATORS[name]), h("span", { class: "track", attr: { "aria-hidden": "true" } }, level), h("b", {}, percent(part)));
+    return h("div", { class: "line" }, h("span", {}, indicatorOf(name)), h("span", { class: "track", attr: { "aria-hidden": "true" } }, level), h("b", {}, percent(part)));
   });
+  const unused = Object.entries(indicatorsOf(overview)).filter(([, each]) => !each.used).map(([name]) => name);
   fill(
     $("law"),
     h("p", {}, h("b", {}, overview.law), LAWS[overview.law] ? `: ${LAWS[overview.law]}.` : ""),
     thresholds && h("p", { class: "muted" }, `High load at a score of H = ${thresholds.H} or below, room from L = ${thresholds.L} on. ${modeOf(overview).text}`),
     h("p", { class: "muted" }, "How much each indicator counts in the score now:"),
     ...parts,
+    unused.length > 0 ? h("p", { class: "muted" }, `Reported and not declared, so without effect: ${unused.map(indicatorOf).join(", ")}.`) : null,
     overview.shadow_laws.length > 0 ? h("p", { class: "muted" }, `Beside it, without effect: ${overview.shadow_laws.join(", ")}.`) : null,
   );
 }

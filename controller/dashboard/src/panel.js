@@ -4,7 +4,7 @@ import { pathOf, request } from "./api.js";
 import { chain } from "./chain.js";
 import { $, badge, fill, h } from "./dom.js";
 import { count, duration, milliseconds, percent } from "./format.js";
-import { INDICATORS, stateOf } from "./words.js";
+import { indicatorOf, indicatorsOf, remarkOf, stateOf } from "./words.js";
 
 // An explanation is asked for as often as a person can read it.
 const EVERY_MS = 2000;
@@ -111,11 +111,19 @@ function step({ label, value, note, limits = [], last = false }) {
 }
 
 function measured(said, peer) {
-  const rows = Object.entries(INDICATORS).map(([name, label]) => {
+  const rows = Object.entries(indicatorsOf(said)).map(([name, indicator]) => {
     const value = peer.utilization?.[name] ?? null;
     const level = h("i", { class: "fill" });
     level.style.width = `${Math.min(1, value ?? 0) * 100}%`;
-    return h("div", { class: "line" }, h("span", {}, label), h("span", { class: "track" }, level), h("b", {}, value === null ? "not measured" : percent(value)));
+    const remark = remarkOf(indicator);
+    return h(
+      "div",
+      { class: `line ${indicator.used ? "" : "unused"}` },
+      h("span", {}, indicatorOf(name)),
+      h("span", { class: "track" }, level),
+      h("b", {}, value === null ? "not measured" : percent(value)),
+      remark ? h("small", { class: "muted" }, remark) : null,
+    );
   });
   const traffic = [
     `${count(said.figures.completed)} requests finished and ${count(said.figures.failed)} failed in the last interval`,
@@ -135,7 +143,7 @@ function score(said, overview) {
   });
   const level = h("i", { class: "fill" });
   level.style.width = `${Math.min(1, Math.max(0, said.score)) * 100}%`;
-  const parts = Object.entries(said.entropy_weights).map(([name, part]) => `${INDICATORS[name]} ${percent(part)}`);
+  const parts = Object.entries(said.entropy_weights).map(([name, part]) => `${indicatorOf(name)} ${percent(part)}`);
   return [
     h("div", { class: "line score" }, h("span", {}, "free"), h("span", { class: "track" }, level, ...marks), h("b", {}, said.score.toFixed(2))),
     h("p", { class: "muted" }, `1 is idle. So much does each indicator count now: ${parts.join(", ")}. The more an indicator tells the servers apart, the more it counts.`),

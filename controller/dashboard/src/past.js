@@ -2,10 +2,11 @@
  * The last 15 minutes of an upstream: moments in columns, oldest first. Pure.
  *
  * A moment is {atMs, alert, ids, rows: Map id -> row, weight, share, score, cpu, net, io, mem, completed,
- * latency_ms}: Float32Arrays, NaN where nothing is known. Many servers are kept in fewer moments, so that
- * memory stays bounded; the newest moment is always there.
+ * latency_ms}: Float32Arrays, and one for each further indicator, `further.<name>`; NaN where nothing is known.
+ * Many servers are kept in fewer moments, so that memory stays bounded; the newest moment is always there.
  */
 
+import { indicatorsOf, isOfEveryAgent } from "./words.js";
 
 export const SECONDS = 900;
 export const COLUMNS = ["weight", "share", "score", "cpu", "net", "io", "mem", "completed", "latency_ms"];
@@ -74,9 +75,15 @@ export function momentOf(overview) {
     net: used("net"),
     io: used("io"),
     mem: used("mem"),
+    further: Object.fromEntries(further(overview).map((name) => [name, used(name)])),
     completed: column("completed_per_tick"),
     latency_ms: column("latency_ms"),
   };
+}
+
+/** Return the indicators of an overview beside the four that every agent measures. */
+export function further(overview) {
+  return Object.keys(indicatorsOf(overview)).filter((name) => !isOfEveryAgent(name));
 }
 
 function moment(document, like) {
@@ -84,6 +91,8 @@ function moment(document, like) {
   const ids = same ? like.ids : document.ids;
   const rows = same ? like.rows : new Map(document.ids.map((id, row) => [id, row]));
   const made = { atMs: document.at_ms, alert: document.alert, ids, rows };
-  for (const name of COLUMNS) made[name] = Float32Array.from(document[name], (value) => value ?? NaN);
+  const figures = (values) => Float32Array.from(values, (value) => value ?? NaN);
+  for (const name of COLUMNS) made[name] = figures(document[name]);
+  for (const [name, values] of Object.entries(document.further ?? {})) made[`further.${name}`] = figures(values);
   return made;
 }

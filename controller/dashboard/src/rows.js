@@ -8,7 +8,7 @@ const KEYS = {
   server: (peer) => peer.id,
   share: (peer) => peer.share,
   weight: (peer) => peer.weight / peer.baseline,
-  busy: (peer) => busiest(peer),
+  busy: busiest,
   requests: (peer) => peer.completed_per_tick,
   failed: (peer) => peer.failed_per_tick,
   latency: (peer) => peer.latency_ms,
@@ -16,9 +16,10 @@ const KEYS = {
   age: (peer) => peer.sample_age_s,
 };
 
-/** Return the largest utilization of a server, null where there is none. */
-export function busiest(peer) {
-  const known = Object.values(peer.utilization ?? {}).filter((value) => value !== null);
+/** Return the largest utilization of a server among the indicators that count, null where there is none. */
+export function busiest(peer, indicators = {}) {
+  const counting = Object.entries(peer.utilization ?? {}).filter(([name]) => indicators[name]?.used ?? true);
+  const known = counting.map(([, value]) => value).filter((value) => value !== null);
   return known.length > 0 ? Math.max(...known) : null;
 }
 
@@ -27,14 +28,14 @@ export function busiest(peer) {
  *
  * `sort` is {by, down} or null for the upstream's order; null values come last either way.
  */
-export function visible(peers, { text = "", attention = false, sort = null, limit = FIRST, tickS = 1 } = {}) {
+export function visible(peers, { text = "", attention = false, sort = null, limit = FIRST, tickS = 1, indicators = {} } = {}) {
   const wanted = text.trim().toLowerCase();
   let found = peers;
   if (wanted) {
     found = found.filter((peer) => peer.id.toLowerCase().includes(wanted) || peer.address.includes(wanted) || peer.state === wanted);
   }
   if (attention) found = found.filter((peer) => troubles(peer, tickS).length > 0);
-  if (sort !== null) found = [...found].sort(comparison(KEYS[sort.by], sort.down));
+  if (sort !== null) found = [...found].sort(comparison((peer) => KEYS[sort.by](peer, indicators), sort.down));
   return { shown: found.slice(0, limit), found: found.length };
 }
 

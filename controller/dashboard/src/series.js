@@ -79,6 +79,6 @@ function held(values, at) {
 function cell(moment, id, column, scale) {
   const row = moment.rows.get(id);
   if (row === undefined) return null;
-  const value = moment[column][row];
+  const value = moment[column]?.[row] ?? NaN; // an indicator that was not there yet has no column
   return Number.isNaN(value) ? null : value * scale;
 }

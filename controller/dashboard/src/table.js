@@ -4,7 +4,7 @@ import { $, h, set, text } from "./dom.js";
 import { against, count, duration, milliseconds, percent } from "./format.js";
 import { link } from "./route.js";
 import { FIRST, busiest, visible } from "./rows.js";
-import { INDICATORS, stateOf, troubles } from "./words.js";
+import { indicatorOf, indicatorsOf, remarkOf, stateOf, troubles } from "./words.js";
 
 const MORE = 100;
 
@@ -12,7 +12,7 @@ const COLUMNS = [
   ["server", "Server", "Name and address"],
   ["share", "Share", "Part of all requests that it is meant to get"],
   ["weight", "Weight", "Its weight now, and how far that is from its baseline, the weight at rest (the mark in the bar)"],
-  ["busy", "Busy", "Utilization of CPU, network, disk and memory, as its agent measured it"],
+  ["busy", "Busy", "Utilization of CPU, network, disk and memory, and of what its application reports, as its agent measured it"],
   ["requests", "Req/s", "Requests finished per second"],
   ["failed", "Failed/s", "Requests failed per second"],
   ["latency", "Latency", "Time to the response's header, the median of each load balancer's requests"],
@@ -49,7 +49,8 @@ export class Table {
   /** Show the servers of an overview; `slot` returns a server's colour. */
   draw(overview, tickS, slot) {
     this.#last = [overview, tickS, slot];
-    const { shown, found } = visible(overview.peers, { ...this.#query, tickS });
+    const indicators = indicatorsOf(overview);
+    const { shown, found } = visible(overview.peers, { ...this.#query, tickS, indicators });
     const most = Math.max(...overview.peers.map((peer) => peer.weight / peer.baseline), 1);
     const wanted = new Set(shown.map((peer) => peer.id));
     for (const [id, row] of this.#rows) {
@@ -65,7 +66,7 @@ export class Table {
       // Moving a row that stands right would take the focus out of it.
       if (before.nextSibling !== row.body) before.after(row.body);
       before = row.body;
-      update(row, peer, { tickS, slot: slot(peer.id), most });
+      update(row, peer, { tickS, slot: slot(peer.id), most, indicators });
     }
     const all = overview.peers.length;
     text($("servers-found"), found === all ? count(all) : `${count(found)} of ${count(all)}`);
@@ -128,7 +129,7 @@ export class Table {
   }
 }
 
-function update(row, peer, { tickS, slot, most }) {
+function update(row, peer, { tickS, slot, most, indicators }) {
   const state = stateOf(peer.state);
   const said = troubles(peer, tickS);
   set(row.chip, "className", `chip ${slot === null ? "others" : `s${slot}`}`);
@@ -141,7 +142,7 @@ function update(row, peer, { tickS, slot, most }) {
   text(row.weight.label, `${count(peer.weight)} (${against(peer.weight, peer.baseline)})`);
   row.weight.fill.style.width = `${(peer.weight / peer.baseline / most) * 100}%`;
   row.mark.style.left = `${100 / most}%`;
-  row.used(peer);
+  row.used(peer, indicators);
   text(row.cells.requests, count((peer.completed_per_tick ?? NaN) / tickS));
   text(row.cells.failed, count((peer.failed_per_tick ?? NaN) / tickS));
   row.cells.failed.classList.toggle("bad", peer.failed_per_tick > 0);
@@ -167,24 +168,35 @@ function bar(cell) {
   return made;
 }
 
-/** Four small meters, and the largest in words; returns what updates them. */
+/** A small meter for each indicator, and the largest in words; returns what updates them. */
 export function meters(cell) {
   const label = h("span", { class: "figure" });
-  const made = Object.keys(INDICATORS).map((name) => {
-    const level = h("i", { class: "fill" });
-    return { name, level, box: h("span", { class: "meter" }, h("span", { class: "track" }, level), h("small", {}, name)) };
-  });
-  cell.append(label, h("span", { class: "meters", attr: { "aria-hidden": "true" } }, ...made.map((each) => each.box)));
-  return (peer) => {
-    text(label, percent(busiest(peer)));
+  const boxes = h("span", { class: "meters", attr: { "aria-hidden": "true" } });
+  let made = [];
+  cell.append(label, boxes);
+  return (peer, indicators) => {
+    const names = Object.keys(indicators);
+    if (names.join() !== made.map(({ name }) => name).join()) {
+      made = names.map(meter);
+      boxes.replaceChildren(...made.map(({ box }) => box));
+      boxes.classList.toggle("many", names.length > 4);
+    }
+    text(label, percent(busiest(peer, indicators)));
     const words = [];
     for (const { name, level, box } of made) {
       const value = peer.utilization?.[name] ?? null;
+      const remark = remarkOf(indicators[name]);
       level.style.height = `${Math.min(1, value ?? 0) * 100}%`;
       box.classList.toggle("full", value !== null && value > 0.9);
       box.classList.toggle("none", value === null);
-      words.push(`${INDICATORS[name]} ${value === null ? "not measured" : percent(value)}`);
+      box.classList.toggle("unused", !indicators[name].used);
+      words.push(`${indicatorOf(name)} ${value === null ? "not measured" : percent(value)}${remark && ` (${remark})`}`);
     }
     set(cell, "title", words.join(", "));
   };
+}
+
+function meter(name) {
+  const level = h("i", { class: "fill" });
+  return { name, level, box: h("span", { class: "meter" }, h("span", { class: "track" }, level), h("small", {}, name.replaceAll("_", " "))) };
 }

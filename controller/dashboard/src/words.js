@@ -30,7 +30,30 @@ export function stateOf(state) {
   return STATES[state] ?? { tone: "plain", label: state, text: "" };
 }
 
+/** The indicators that every agent measures; what else a server reports has a name of its own. */
 export const INDICATORS = { cpu: "CPU", net: "network", io: "disk", mem: "memory" };
+
+/** Tell whether an indicator is one of those; not `in`, which finds `constructor` too. */
+export function isOfEveryAgent(name) {
+  return Object.hasOwn(INDICATORS, name);
+}
+
+/** Return the words for an indicator. */
+export function indicatorOf(name) {
+  return isOfEveryAgent(name) ? INDICATORS[name] : name.replaceAll("_", " ");
+}
+
+/** Return the indicators of an overview or an explanation by name: {used, knee, weight, reporting}. */
+export function indicatorsOf(said) {
+  return said.indicators ?? Object.fromEntries(Object.keys(INDICATORS).map((name) => [name, { used: true, knee: null }]));
+}
+
+/** Say what is worth knowing of an indicator beside its figure; empty where there is nothing. */
+export function remarkOf({ used, knee, reporting }) {
+  if (!used) return "not declared: moves nothing";
+  if (reporting === 0) return "no server reports it: moves nothing";
+  return knee > 0 ? `counts as load above ${Math.round(knee * 100)} %` : "";
+}
 
 export const LAWS = {
   steelyard: "weights follow what each server can do: requests per busy second",

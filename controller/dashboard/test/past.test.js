@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Past, SECONDS, momentOf, query, stepS } from "../src/past.js";
+import { lines } from "../src/series.js";
 
 function document(atMs, ids = ["a", "b"]) {
   const column = (value) => ids.map(() => value);
@@ -67,4 +68,18 @@ test("an overview is a moment", () => {
   const past = new Past();
   past.add(made);
   assert.equal(past.newest.rows.get("a"), 0);
+});
+
+test("further indicators have columns of their own, and moments without them a gap", () => {
+  const past = new Past();
+  past.add(document(1000));
+  past.add({ ...document(2000), further: { workers: [0.5, null] } });
+  assert.deepEqual(lines(past.moments, ["a", "b"], "further.workers"), [[null, 0.5], [null, null]]);
+});
+
+test("an overview's further indicators are in its moment, whatever they are called", () => {
+  const peer = { id: "a", weight: 3, share: 1, score: 0.5, utilization: { cpu: 0.1, weight: 0.75 }, completed_per_tick: 2, latency_ms: null };
+  const indicators = { cpu: { used: true }, weight: { used: true }, queue: { used: true } };
+  const made = momentOf({ issued_at_ms: 5, alert: true, peers: [peer], indicators });
+  assert.deepEqual([made.weight, made.further], [[3], { weight: [0.75], queue: [null] }]);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MOST, charted, slots } from "../src/charted.js";
-import { visible } from "../src/rows.js";
+import { busiest, visible } from "../src/rows.js";
 import { totals } from "../src/totals.js";
 
 function peer(id, changes = {}) {
@@ -80,4 +80,12 @@ test("the totals are per second, and the latency is per request", () => {
   const peers = [peer("a", { completed_per_tick: 30, latency_ms: 2 }), peer("b", { latency_ms: 10, weight: 50, failed_per_tick: 4 }), peer("c", { state: "down", weight: 1, completed_per_tick: null })];
   const sum = totals({ peers }, 2);
   assert.deepEqual([sum.servers, sum.up, sum.requestsPerS, sum.failedPerS, sum.latencyMs, sum.moved.id], [3, 2, 20, 2, 4, "b"]);
+});
+
+test("the busiest of the indicators that count", () => {
+  const one = peer("a", { utilization: { cpu: 0.2, workers: 0.7, queue: 0.9 } });
+  const indicators = { cpu: { used: true }, workers: { used: true }, queue: { used: false } };
+  assert.deepEqual([busiest(one), busiest(one, indicators)], [0.9, 0.7]);
+  const other = peer("b", { utilization: { cpu: 0.8 } });
+  assert.deepEqual(ids(visible([one, other], { sort: { by: "busy", down: true }, indicators })), ["b", "a"]);
 });

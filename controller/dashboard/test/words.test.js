@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { delayMs } from "../src/backoff.js";
 import { chain } from "../src/chain.js";
 import { link, parse } from "../src/route.js";
-import { modeOf, roleOf, rungOf, stateOf } from "../src/words.js";
+import { indicatorOf, modeOf, remarkOf, roleOf, rungOf, stateOf } from "../src/words.js";
 
 test("the address names an upstream and a server", () => {
   assert.deepEqual(parse(""), { upstream: null, peer: null });
@@ -52,4 +52,12 @@ test("a chain shows each factor and each limit", () => {
 
 test("what is pinned is explained by its pin", () => {
   assert.equal(chain({ ...SAID, figures: { pinned: 250 } })[0].label, "Pinned");
+});
+
+test("an indicator that moves nothing says why", () => {
+  assert.equal(remarkOf({ used: false, knee: null, reporting: 2 }), "not declared: moves nothing");
+  assert.equal(remarkOf({ used: true, knee: 0.5, reporting: 0 }), "no server reports it: moves nothing");
+  assert.equal(remarkOf({ used: true, knee: 0.8, reporting: 2 }), "counts as load above 80 %");
+  assert.equal(remarkOf({ used: true, knee: null, reporting: 2 }), "");
+  assert.deepEqual([indicatorOf("io"), indicatorOf("kv_cache_usage"), indicatorOf("constructor")], ["disk", "kv cache usage", "constructor"]);
 });

@@ -8,7 +8,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from steelyard_controller.laws.equations import INDICATORS
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome, shares, utilization
 
@@ -94,7 +93,8 @@ class _Upstreams(Collector):
             generation.add_metric([name], outcome.table.generation)
             alert.add_metric([name], outcome.decision.alert)
             degraded.add_metric([name], len(outcome.degraded))
-            for indicator, weight in zip(INDICATORS, outcome.decision.entropy_weights, strict=True):
+            decision = outcome.decision
+            for indicator, weight in zip(decision.indicators, decision.entropy_weights, strict=True):
                 entropy.add_metric([name, indicator], float(weight))
             for reason, count in outcome.inbox.refused.items():
                 refused.add_metric([name, reason], count)
@@ -156,9 +156,8 @@ class _Peers(Collector):
 
 
 def _add_sample(outcome: Outcome, peer: str, labels: list[str], used: GaugeMetricFamily) -> None:
-    figures = utilization(outcome, peer) or (None,) * len(INDICATORS)
-    known = [(name, value) for name, value in zip(INDICATORS, figures, strict=True) if value is not None]
-    _add_known(used, labels, known)
+    figures = utilization(outcome, peer) or {}
+    _add_known(used, labels, [(name, value) for name, value in figures.items() if value is not None])
 
 
 def _add_known(family: GaugeMetricFamily, labels: list[str], figures: Iterable[tuple[str, float]]) -> None:

@@ -23,12 +23,32 @@ Known = float | None
 
 
 class Indicators(BaseModel):
-    """A figure for each indicator; null is "not known"."""
+    """A figure for each indicator, by name; null is "not known"."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Known] = Field(init=False)
 
     cpu: Known = Field(examples=[0.62])
     net: Known = Field(examples=[0.05])
     io: Known = Field(examples=[0.01])
     mem: Known = Field(examples=[0.31])
+
+
+class IndicatorRow(BaseModel):
+    """An indicator that is declared or reported."""
+
+    used: bool = Field(description="whether it counts: one that is reported and not declared does not")
+    knee: Known = Field(
+        examples=[0.8], description="the load below which it is not load; null: the law has none"
+    )
+    weight: Known = Field(examples=[0.25], description="the part that it has in the score; null: it has none")
+    reporting: int = Field(examples=[3], description="how many servers report it")
+
+
+EntropyWeights = Annotated[
+    dict[str, float], Field(examples=[{"cpu": 0.4, "net": 0.2, "io": 0.2, "mem": 0.2}])
+]
+IndicatorRows = dict[str, IndicatorRow]
 
 
 class Summary(BaseModel):
@@ -144,7 +164,8 @@ class Overview(_Published):
     revision: int = Field(examples=[4])
     alert: bool = Field(description="whether any server's score is at or below H")
     thresholds: Thresholds | None = Field(description="null: the law has none")
-    entropy_weights: Indicators
+    entropy_weights: EntropyWeights
+    indicators: IndicatorRows
     shadow_laws: list[str] = Field(examples=[["paper"]])
     load_balancers: dict[str, LoadBalancer | None] = Field(description="null: none has reported")
     refused: Refused
@@ -170,7 +191,8 @@ class Explanation(BaseModel):
     score: Known
     capacity_estimate: Known = Field(description="requests per busy second")
     alert: bool
-    entropy_weights: Indicators
+    entropy_weights: EntropyWeights
+    indicators: IndicatorRows
     figures: dict[str, float | None] = Field(description="every figure of the decision, by name")
     clamps: list[str] = Field(description="the bounds that were hit")
     parameters: dict[str, float]
@@ -196,7 +218,11 @@ class Moment(BaseModel):
     mem: list[Known]
     completed: list[Known]
     latency_ms: list[Known]
-    entropy: list[Known] = Field(description="the weights of cpu, net, io, mem")
+    entropy: list[Known] = Field(description="the weights of `indicators`")
+    indicators: Annotated[list[str], Field(default=None, description="left out: cpu, net, io, mem")]
+    further: Annotated[
+        dict[str, list[Known]], Field(default=None, description="utilization by any other indicator")
+    ]
 
 
 class History(BaseModel):

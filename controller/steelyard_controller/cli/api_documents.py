@@ -49,6 +49,15 @@ class Live(Document):
     shadows: dict[str, float] = {}
 
 
+class Indicator(Document):
+    """An indicator that is declared or reported."""
+
+    used: bool = True
+    knee: float | None = None
+    weight: float | None = None
+    reporting: int = 0
+
+
 class LoadBalancer(Document):
     """What one nginx last reported."""
 
@@ -75,6 +84,7 @@ class Overview(Document):
     alert: bool = False
     thresholds: dict[str, float] | None = None
     entropy_weights: dict[str, float] = {}
+    indicators: dict[Text, Indicator] = {}
     peers: list[Live]
     load_balancers: dict[Text, LoadBalancer | None] = {}
     refused: Refused = Refused()
@@ -177,6 +187,7 @@ class Explanation(Document):
     capacity_estimate: float | None = None
     alert: bool = False
     entropy_weights: dict[str, float] = {}
+    indicators: dict[Text, Indicator] = {}
     figures: dict[Text, float | None] = {}
     clamps: list[Text] = []
     parameters: dict[Text, float] = {}

@@ -9,10 +9,17 @@ from math import isfinite, isnan
 from typing import Any, NoReturn
 
 import numpy as np
+from steelyard_protocol.sample_record import INDICATOR_NAME
 
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.equations import INDICATORS
-from steelyard_controller.laws.snapshot import MAX_FIGURE, MAX_UTILIZATION, Floats, Snapshot
+from steelyard_controller.laws.snapshot import (
+    INDICATORS,
+    MAX_FIGURE,
+    MAX_KNEE,
+    MAX_UTILIZATION,
+    Floats,
+    Snapshot,
+)
 
 # Ages beyond this are an error of the recording, not lateness.
 MOST_TICKS = 1_000_000
@@ -27,7 +34,7 @@ def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
 
     The tick's length is the time since `previous_t_s`, and 1 s where there is none or where the
     time does not advance. Beside the keys of the interface a peer may have `leaving`, `eligible`
-    (booleans) and `pinned` (a number or null); unknown keys are ignored.
+    (booleans) and `pinned` (a number or null), and the line `knees` by indicator; unknown keys are ignored.
     """
     try:
         line = json.loads(text, parse_constant=_no_constant)
@@ -36,7 +43,11 @@ def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
     if not isinstance(line, dict):
         _malformed("not a JSON object")
     t_s = _number(line, "t_s", low=-MAX_FIGURE)
-    order = _order(_field(line, "indicators"))
+    given = _indicators(_field(line, "indicators"))
+    names = (
+        *(each for each in INDICATORS if each in given),
+        *(each for each in given if each not in INDICATORS),
+    )
     peers = _field(line, "peers")
     if not isinstance(peers, list) or not peers:
         _malformed('"peers" is not a list of peers')
@@ -51,9 +62,11 @@ def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
         t_s=t_s,
         tick_s=step_s if step_s > 0 else 1.0,
         ids=ids,
-        utilization=_matrix(peers, "utilization", order, MAX_UTILIZATION, nullable=True),
+        indicators=names,
+        knees=_knees(line.get("knees", {}), names),
+        utilization=_matrix(peers, "utilization", given, names, MAX_UTILIZATION, nullable=True),
         sample_age_ticks=np.array([_count(peer, "sample_age_ticks") for peer in peers], dtype=np.int64),
-        capacity=_matrix(peers, "capacity", order, MAX_FIGURE, nullable=False),
+        capacity=_matrix(peers, "capacity", given, INDICATORS, MAX_FIGURE, nullable=False),
         baseline=_column(peers, "baseline", low=1.0 / MAX_FIGURE),
         completed=_column(peers, "completed"),
         failed=_column(peers, "failed"),
@@ -68,8 +81,10 @@ def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
 
 def line_of(decision: Decision) -> str:
     """Return a decision as one line; arrays are in the order of the peers, null is "not known"."""
+    further = {} if decision.indicators == INDICATORS else {"indicators": decision.indicators}
     line: dict[str, object] = {
         "t_s": decision.t_s,
+        **further,
         "alert": decision.alert,
         "entropy_weights": _list(decision.entropy_weights),
         "score": _list(decision.score),
@@ -97,7 +112,8 @@ def _list(values: Floats) -> list[float | None]:
 
 
 def _table(decision: Decision, prefix: str) -> list[list[float | None]]:
-    return [_list(row) for row in np.column_stack([decision.columns[f"{prefix}_{i}"] for i in INDICATORS])]
+    columns = [decision.columns[f"{prefix}_{each}"] for each in decision.indicators]
+    return [_list(row) for row in np.column_stack(columns)]
 
 
 def _malformed(detail: str) -> NoReturn:
@@ -144,27 +160,48 @@ def _id(peer: dict[str, Any]) -> str:
     return value
 
 
-def _order(indicators: object) -> list[int]:
-    """Return where each of our indicators stands in the line's columns."""
-    if not isinstance(indicators, list) or sorted(map(str, indicators)) != sorted(INDICATORS):
-        _malformed(f'"indicators" does not list {", ".join(INDICATORS)}')
-    return [indicators.index(each) for each in INDICATORS]
+def _indicators(names: object) -> list[str]:
+    if not isinstance(names, list) or not names or not all(isinstance(each, str) for each in names):
+        _malformed('"indicators" is not a list of names')
+    if len(set(names)) != len(names):
+        _malformed('"indicators" names one twice')
+    wrong = [each for each in names if each not in INDICATORS and not INDICATOR_NAME.fullmatch(each)]
+    if wrong:
+        _malformed(f'"indicators" has {wrong[0][:64]!r}; a name is {INDICATOR_NAME.pattern}')
+    return names
+
+
+def _knees(given: object, names: tuple[str, ...]) -> Floats:
+    if not isinstance(given, dict) or not set(given) <= set(names):
+        _malformed('"knees" is not an object of numbers by indicator')
+    knees = [
+        np.nan if (knee := given.get(each)) is None else _checked(knee, f"the knee of {each}", 0.0, MAX_KNEE)
+        for each in names
+    ]
+    return np.array(knees)
 
 
 def _matrix(
-    peers: list[dict[str, Any]], key: str, order: list[int], high: float, *, nullable: bool
+    peers: list[dict[str, Any]],
+    key: str,
+    given: list[str],
+    names: tuple[str, ...],
+    high: float,
+    *,
+    nullable: bool,
 ) -> Floats:
-    matrix = np.full((len(peers), len(order)), np.nan)
+    """Return a column for each of `names` out of lists in the order of `given`; NaN where it is not there."""
+    matrix = np.full((len(peers), len(names)), np.nan)
     for row, peer in enumerate(peers):
         values = _field(peer, key)
         if values is None and nullable:
             continue
-        if not isinstance(values, list) or len(values) != len(order):
-            _malformed(f'"{key}"{_whose(peer)} is not a list of {len(order)} numbers')
-        for column, position in enumerate(order):
-            # A single null: this indicator cannot be measured there.
-            if values[position] is not None:
-                matrix[row, column] = _checked(values[position], f'"{key}"{_whose(peer)}', 0.0, high)
+        if not isinstance(values, list) or len(values) != len(given):
+            _malformed(f'"{key}"{_whose(peer)} is not a list of {len(given)} numbers')
+        for name, value in zip(given, values, strict=True):
+            # A single null: this indicator cannot be measured there, or is no hardware.
+            if value is not None and name in names:
+                matrix[row, names.index(name)] = _checked(value, f'"{key}"{_whose(peer)}', 0.0, high)
     return matrix
 
 

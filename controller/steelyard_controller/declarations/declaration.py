@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from steelyard_controller.declarations.upstream import Peer, Upstream
 
@@ -186,6 +186,11 @@ def differences(before: Upstream | None, after: Upstream | None) -> str:
 def _said(value: object) -> str:
     if value is None:
         return "none"
+    if isinstance(value, dict):
+        value = {
+            name: each.model_dump(exclude_none=True) if isinstance(each, BaseModel) else each
+            for name, each in value.items()
+        }
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -4,10 +4,11 @@ Pure. Their errors say what is wrong and how to correct it.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-from steelyard_protocol import peer_address, weight_table, wire
+from steelyard_protocol import peer_address, sample_record, weight_table, wire
 
 from steelyard_controller import laws
 
@@ -70,6 +71,18 @@ class Check(BaseModel):
         return self
 
 
+# What a sample can carry: one of the four, or another name. Rust's regexes know no look-ahead.
+IndicatorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+
+
+class Indicator(BaseModel):
+    """An indicator that counts; below `knee` it is not load. Null: 0, for mem the law's parameter."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    knee: float | None = Field(default=None, ge=0, le=0.99)
+
+
 # The servers that are not pinned share the rest, which must not be nothing.
 MOST_PINNED = 99
 
@@ -88,7 +101,8 @@ class Upstream(BaseModel):
     """One upstream: its laws, its picker, its servers, and the load balancers that report on them.
 
     `shadows` (law -> parameters) decide on the same snapshots, and are shown without effect.
-    Without `check` and `hash_key` those in nginx.conf hold.
+    `indicators` are all that count; without it cpu, net, io and mem do. Without `check` and `hash_key` those
+    in nginx.conf hold.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -97,6 +111,10 @@ class Upstream(BaseModel):
     parameters: dict[str, float] = {}
     shadows: dict[str, dict[str, float]] = {}
     blend: Blend | None = None
+    # Left out where it is not declared, or an earlier controller could read no declaration of a later one.
+    indicators: dict[IndicatorName, Indicator] | None = Field(
+        default=None, min_length=1, exclude_if=lambda declared: declared is None
+    )
     picker: Name = "vnswrr2"
     hash_key: str | None = Field(default=None, pattern=_HASH_KEY)
     check: Check | None = None
@@ -117,8 +135,23 @@ class Upstream(BaseModel):
         again = sorted({law for law in named if named.count(law) > 1})
         if again:
             raise ValueError(f"law {', '.join(again)} is named twice among law, shadows and blend")
+        further = [each for each in self.indicators or () if each not in sample_record.INDICATORS]
+        if len(further) > sample_record.MAX_FURTHER:
+            raise ValueError(
+                f"{len(further)} indicators beside cpu, net, io and mem; a sample has at most"
+                f" {sample_record.MAX_FURTHER}"
+            )
         self.made_laws()
         return self
+
+    @property
+    def knees(self) -> Mapping[str, float | None]:
+        """Return the declared knee of each indicator that counts: those of the four first, in their order."""
+        if self.indicators is None:
+            return dict.fromkeys(sample_record.INDICATORS)
+        four = [each for each in sample_record.INDICATORS if each in self.indicators]
+        further = [each for each in self.indicators if each not in sample_record.INDICATORS]
+        return {each: self.indicators[each].knee for each in (*four, *further)}
 
     def made_laws(self) -> dict[str, laws.Law]:
         """Return every law that steps here by name, the live one first; raise ValueError as `laws.create`."""

@@ -72,6 +72,7 @@ def blend(before: Decision, after: Decision, percent: float) -> Decision:
         baseline=after.baseline,
         score=after.score,
         alert=after.alert,
+        indicators=after.indicators,
         entropy_weights=after.entropy_weights,
         capacity_estimate=after.capacity_estimate,
         columns={

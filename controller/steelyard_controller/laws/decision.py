@@ -6,7 +6,7 @@ Pure. Columns like the snapshot's; `explanation.explain` turns one row into word
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from steelyard_controller.laws.snapshot import Floats, Ints
+from steelyard_controller.laws.snapshot import INDICATORS, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,11 +18,12 @@ class Decision:
     baseline       k, W_S, on the scale of `weights`
     score          k, U (eq 6); NaN where it is not known
     alert          whether the law is in its high-load mode
-    entropy_weights    4, of the indicators; they sum to 1
+    indicators         n, the names of the indicators that the law went by
+    entropy_weights    n, of the indicators; they sum to 1
     capacity_estimate  k, the law's estimate of what a peer can do, in requests per busy second
                    (NaN where the law has none)
     columns        k each: whatever else explains a weight, by name; a clamp is 0 or 1
-    by_indicator   4 each: range, entropy, credit of the indicators, where the law has them
+    by_indicator   n each: range, entropy, credit, knee of the indicators, where the law has them
     parameters     the law's thresholds and parameters, by the letters of docs/control-law.md
     parts          of a blend: (fraction, decision) of the two laws that were blended
     """
@@ -41,4 +42,5 @@ class Decision:
     parameters: Mapping[str, float]
     total: int
     by_indicator: Mapping[str, Floats] = field(default_factory=dict)
+    indicators: tuple[str, ...] = INDICATORS
     parts: "tuple[tuple[float, Decision], ...]" = ()

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.equations import EQUAL, hardware_shares
+from steelyard_controller.laws.equations import EQUAL, hardware_shares, hardware_weights
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
 from steelyard_controller.laws.snapshot import Bools, Floats, Snapshot
@@ -21,13 +21,15 @@ from steelyard_controller.laws.snapshot import Bools, Floats, Snapshot
 LEAVING_SHARE = 0.02
 
 
-def baseline_weights(snapshot: Snapshot, total: int, indicator_weights: Floats = EQUAL) -> Floats:
+def baseline_weights(snapshot: Snapshot, total: int, indicator_weights: Floats | None = None) -> Floats:
     """Return W_S, k, summing to `total`: the operator's weights, or eq 5 where there are none.
 
+    `indicator_weights` are those of the snapshot's indicators, n; None: all of the hardware counts equally.
     Where some peers have an operator's weight and others not, the others get what their hardware
     is worth on the operator's scale.
     """
-    hardware = hardware_shares(indicator_weights, snapshot.capacity)
+    weights = EQUAL if indicator_weights is None else hardware_weights(indicator_weights, snapshot.indicators)
+    hardware = hardware_shares(weights, snapshot.capacity)
     given = ~np.isnan(snapshot.baseline)
     if not given.any():
         weights = hardware
@@ -51,13 +53,13 @@ def build_decision(
     columns: Mapping[str, Floats],
     score: Floats | None = None,
     alert: bool = False,
-    entropy_weights: Floats = EQUAL,
+    entropy_weights: Floats | None = None,
     capacity_estimate: Floats | None = None,
     by_indicator: Mapping[str, Floats] | None = None,
     weight_before: Floats | None = None,
 ) -> Decision:
     """Return the decision for raw weights, which are positive and in any scale."""
-    k = len(snapshot.ids)
+    k, n = len(snapshot.ids), len(snapshot.indicators)
     total = law_total(parameters["S"], k)
     weights = raw * (total / raw.sum()) if k else raw
     if snapshot.leaving.any():
@@ -85,7 +87,8 @@ def build_decision(
         baseline=baseline,
         score=unknown if score is None else score,
         alert=alert,
-        entropy_weights=entropy_weights,
+        indicators=snapshot.indicators,
+        entropy_weights=np.full(n, 1.0 / n) if entropy_weights is None else entropy_weights,
         capacity_estimate=unknown if capacity_estimate is None else capacity_estimate,
         columns={
             **_inputs(snapshot),
@@ -120,10 +123,7 @@ def _with_pins(weights: Floats, pins: Floats, pinned: Bools, total: int) -> tupl
 def _inputs(snapshot: Snapshot) -> dict[str, Floats]:
     """Return the snapshot's columns by name, as the explanation shows them."""
     return {
-        "utilization_cpu": snapshot.utilization[:, 0],
-        "utilization_net": snapshot.utilization[:, 1],
-        "utilization_io": snapshot.utilization[:, 2],
-        "utilization_mem": snapshot.utilization[:, 3],
+        **{f"utilization_{each}": snapshot.utilization[:, i] for i, each in enumerate(snapshot.indicators)},
         "sample_age_ticks": snapshot.sample_age_ticks.astype(float),
         "report_age_ticks": np.full(len(snapshot.ids), float(snapshot.report_age_ticks)),
         "completed": snapshot.completed,

@@ -2,19 +2,19 @@
 
 Pure arithmetic: no I/O, no clock, no settings. Qin, Wang, Yuan, Zhong,
 "Research on Nginx Dynamic Load Balancing Algorithm". Rows are peers j = 1..k,
-columns are indicators i (cpu, net, io, mem); NaN is "not measured".
+columns are indicators i = 1..n (cpu, net, io, mem, and further ones); NaN is "not measured".
 
     Y_ij = (X_ij - min_j X_ij) / (max_j X_ij - min_j X_ij)            (1)
     p_ij = Y_ij / sum_j Y_ij                                          (2)
     E_i  = -1/ln(k) sum_j p_ij ln p_ij              0 ln 0 = 0        (3)
     W_i  = (1 - E_i) q_i / sum_i (1 - E_i) q_i                        (4)
-    W_Sj = S sum_i W_i cap_ij / sum_j cap_ij                          (5)
+    W_Sj = S sum_i W_i cap_ij / sum_j cap_ij      of the four         (5)
     U_j  = sum_i W_i (1 - X_ij)                                       (6)
     F_j  = U_j / sum_j U_j                                            (7)
     W_j  = F_j W_Sj  of high and low nodes, W_Sj of the others        (8)
 
 An indicator on which all peers are equal gets E = 1, hence W = 0; where that
-holds for all, W = 1/4 each. k is, for each indicator, the number of peers that
+holds for all, W = 1/n each. k is, for each indicator, the number of peers that
 measure it; with fewer than two there is nothing to compare.
 """
 
@@ -22,10 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard_controller.laws.snapshot import Bools, Floats, Ints
-
-INDICATORS = ("cpu", "net", "io", "mem")
-"""The order of every column over indicators; the same as in the sample record."""
+from steelyard_controller.laws.snapshot import INDICATORS, Bools, Floats, Ints
 
 EQUAL = np.full(len(INDICATORS), 1.0 / len(INDICATORS))
 
@@ -35,7 +32,7 @@ SMALLEST_RANGE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How far each indicator tells the peers apart (eqs 1-3): k x 4, k x 4, 4, 4."""
+    """How far each indicator tells the peers apart (eqs 1-3): k x n, k x n, n, n."""
 
     normalized: Floats
     proportions: Floats
@@ -44,7 +41,7 @@ class Spread:
 
 
 def spread(busy: Floats) -> Spread:
-    """Apply eqs 1-3 to utilizations, k x 4, NaN where an indicator is not measured."""
+    """Apply eqs 1-3 to utilizations, k x n, NaN where an indicator is not measured."""
     measured = ~np.isnan(busy)
     count = measured.sum(axis=0)
     low = np.min(busy, axis=0, where=measured, initial=np.inf)
@@ -77,7 +74,7 @@ def _entropy(proportions: Floats, count: Ints) -> Floats:
 
 
 def entropy_weights(entropy: Floats, credit: Floats | None = None) -> Floats:
-    """Return eq 4: indicator weights that sum to 1, 1/4 each where no indicator tells anything.
+    """Return eq 4: indicator weights that sum to 1, 1/n each where no indicator tells anything.
 
     `credit` q_i in 0..1 scales what an indicator may claim (the paper has none: 1).
     """
@@ -111,10 +108,16 @@ def hardware_shares(indicator_weights: Floats, capacity: Floats) -> Floats:
     return shares / total if total > 0 else equal
 
 
+def hardware_weights(indicator_weights: Floats, indicators: tuple[str, ...]) -> Floats:
+    """Return what of the indicators' weights the hardware of eq 5 has, 4: further ones have no capacity."""
+    weights = dict(zip(indicators, indicator_weights.tolist(), strict=True))
+    return np.array([weights.get(each, 0.0) for each in INDICATORS])
+
+
 def residual_score(indicator_weights: Floats, residual: Floats) -> Floats:
     """Return eq 6, k: the weighted residual over the indicators that each peer measures.
 
-    `residual` is k x 4. A peer that measures nothing scores NaN.
+    `residual` is k x n. A peer that measures nothing scores NaN.
     """
     measured = ~np.isnan(residual)
     weights = _over_the_known(indicator_weights, measured)
@@ -125,7 +128,7 @@ def residual_score(indicator_weights: Floats, residual: Floats) -> Floats:
 
 
 def _over_the_known(indicator_weights: Floats, known: Bools) -> Floats:
-    """Return the indicator weights of each peer, k x 4: 0 for what it does not know.
+    """Return the indicator weights of each peer, k x n: 0 for what it does not know.
 
     A peer that knows only indicators of weight 0 is judged by them equally.
     """

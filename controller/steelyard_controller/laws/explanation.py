@@ -12,10 +12,14 @@ from math import exp, isnan
 import numpy as np
 
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.equations import INDICATORS
+from steelyard_controller.laws.snapshot import INDICATORS
 
 # Factors within half a percent of 1 are left out of the sentence.
 WORTH_SAYING = 0.005
+
+
+# Where more of an indicator is left it holds nobody up.
+NEARLY_FULL = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,7 @@ def explain(decision: Decision, index: int) -> Explanation:
         score=_known(decision.score[index]),
         capacity_estimate=_known(decision.capacity_estimate[index]),
         alert=decision.alert,
-        entropy_weights=dict(zip(INDICATORS, map(float, decision.entropy_weights), strict=True)),
+        entropy_weights=dict(zip(decision.indicators, decision.entropy_weights.tolist(), strict=True)),
         figures=figures,
         clamps=tuple(
             name.removeprefix("clamp_")
@@ -130,7 +134,9 @@ def _static(_row: _Row) -> list[str]:
 def _steelyard(row: _Row) -> list[str]:
     parameters = row.decision.parameters
     evidence, prior = row.get("evidence_requests"), row.get("prior_share")
-    sampled = not all(isnan(row.get(f"smoothed_{each}")) for each in ("cpu", "net", "io", "mem"))
+    left = {each: row.get(f"smoothed_{each}") for each in row.decision.indicators}
+    known = {each: value for each, value in left.items() if not isnan(value)}
+    sampled = bool(known)
     if evidence < 1 and not sampled:
         clauses = [f"because there was no sample of it yet: on its baseline {row.baseline}"]
     elif evidence < 1:
@@ -143,6 +149,10 @@ def _steelyard(row: _Row) -> list[str]:
         if row.get("not_ours") >= WORTH_SAYING:
             main += f" while something else takes {_percent(row.get('not_ours'))} of it"
         clauses = [f"{main} (baseline {row.baseline}: prior {_percent(prior)})"]
+    tightest = min(known, key=lambda each: known[each], default="")
+    # What a person sees at once, CPU and memory, needs no word; what the application says of itself does.
+    if tightest and tightest not in INDICATORS and known[tightest] <= NEARLY_FULL:
+        clauses.append(f"what it has least of is {tightest}: {_percent(known[tightest])} is left")
     clauses += _taken_off(row)
     if row.is_set("restarted"):
         clauses.append("its speed has just changed, so what was known before is forgotten")

@@ -8,12 +8,12 @@ controller.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, isnan
 
 import numpy as np
 
-from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.laws.snapshot import INDICATORS, Floats
 
 # Beyond this no sum of a law can honestly get; a memory that holds more is damaged.
 LARGEST = 1e18
@@ -21,7 +21,7 @@ LARGEST = 1e18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A figure per peer (`width` 0), or `width` of them (a row of a matrix).
+    """A figure per peer (`width` 0), or `width` of them (a row of a matrix), or one `by_indicator`.
 
     `initial` is what a peer starts with; NaN means "none yet", and only such a column may hold it.
     """
@@ -30,6 +30,7 @@ class Column:
     width: int = 0
     low: float = 0.0
     high: float = LARGEST
+    by_indicator: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,15 @@ class Schema:
     version: int
     columns: Mapping[str, Column]
     scalars: Mapping[str, Scalar]
+    parts: str | None = None
+    """A scalar for each indicator, `<parts>_<indicator>`, of which all sum to 1; None: there are none."""
+
+    def scalars_of(self, indicators: tuple[str, ...]) -> Mapping[str, Scalar]:
+        """Return the scalars of a memory with these indicators."""
+        if self.parts is None:
+            return self.scalars
+        each = Scalar(initial=1.0 / len(indicators), high=1.0)
+        return {**self.scalars, **{f"{self.parts}_{name}": each for name in indicators}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +70,7 @@ class Memory:
     ids: tuple[str, ...]
     columns: Mapping[str, Floats]
     scalars: Mapping[str, float]
+    indicators: tuple[str, ...] = INDICATORS
 
 
 def empty(schema: Schema) -> Memory:
@@ -69,34 +80,65 @@ def empty(schema: Schema) -> Memory:
         version=schema.version,
         ids=(),
         columns={name: _initial(column, 0) for name, column in schema.columns.items()},
-        scalars={name: scalar.initial for name, scalar in schema.scalars.items()},
+        scalars={name: scalar.initial for name, scalar in schema.scalars_of(INDICATORS).items()},
     )
 
 
-def aligned(memory: Memory, schema: Schema, ids: tuple[str, ...]) -> Memory:
-    """Return the memory with its rows in the order of `ids`; a new peer gets the first values."""
-    if ids == memory.ids:
+def aligned(
+    memory: Memory, schema: Schema, ids: tuple[str, ...], indicators: tuple[str, ...] = INDICATORS
+) -> Memory:
+    """Return the memory with its rows in the order of `ids`, and its indicators in that of `indicators`.
+
+    A new peer and a new indicator get the first values; what is known of the others stays.
+    """
+    if ids == memory.ids and indicators == memory.indicators:
         return memory
+    if indicators != memory.indicators:
+        memory = _of_indicators(memory, schema, indicators)
     row_of = {peer: row for row, peer in enumerate(memory.ids)}
     rows = np.array([row_of.get(peer, -1) for peer in ids], dtype=np.intp)
     known = rows >= 0
     columns: dict[str, Floats] = {}
     for name, column in schema.columns.items():
-        values = _initial(column, len(ids))
+        values = _initial(column, len(ids), indicators)
         values[known] = memory.columns[name][rows[known]]
         columns[name] = values
-    return Memory(law=memory.law, version=memory.version, ids=ids, columns=columns, scalars=memory.scalars)
+    return replace(memory, ids=ids, columns=columns)
 
 
-def _initial(column: Column, k: int) -> Floats:
-    return np.full((k, column.width) if column.width else k, column.initial)
+def _of_indicators(memory: Memory, schema: Schema, indicators: tuple[str, ...]) -> Memory:
+    place = {name: column for column, name in enumerate(memory.indicators)}
+    columns = dict(memory.columns)
+    for name, column in schema.columns.items():
+        if column.by_indicator:
+            values = _initial(column, len(memory.ids), indicators)
+            for to, indicator in enumerate(indicators):
+                if indicator in place:
+                    values[:, to] = memory.columns[name][:, place[indicator]]
+            columns[name] = values
+    scalars = {name: memory.scalars[name] for name in schema.scalars}
+    if schema.parts is not None:
+        # A new one begins with no part: it gets one when it tells the peers apart. What others had is shared.
+        parts = [memory.scalars.get(f"{schema.parts}_{each}", 0.0) for each in indicators]
+        total = sum(parts)
+        shared = [part / total for part in parts] if total > 0 else [1.0 / len(parts)] * len(parts)
+        scalars |= {f"{schema.parts}_{each}": part for each, part in zip(indicators, shared, strict=True)}
+    return replace(memory, columns=columns, scalars=scalars, indicators=indicators)
+
+
+def _initial(column: Column, k: int, indicators: tuple[str, ...] = INDICATORS) -> Floats:
+    width = len(indicators) if column.by_indicator else column.width
+    return np.full((k, width) if width else k, column.initial)
 
 
 def encode(memory: Memory) -> dict[str, object]:
     """Return the memory as a JSON-able object; NaN becomes null."""
+    # With the four alone as it always was, so that an earlier controller can go on from it.
+    indicators = {} if memory.indicators == INDICATORS else {"indicators": list(memory.indicators)}
     return {
         "law": memory.law,
         "version": memory.version,
+        **indicators,
         "ids": list(memory.ids),
         "columns": {name: _encoded(values) for name, values in memory.columns.items()},
         "scalars": {name: _or_none(value) for name, value in memory.scalars.items()},
@@ -131,7 +173,11 @@ class _Damaged(Exception):
 
 
 def _decode(schema: Schema, document: object) -> Memory:
-    fields = _object(document, {"law", "version", "ids", "columns", "scalars"})
+    names = {"law", "version", "ids", "columns", "scalars"}
+    if isinstance(document, dict) and "indicators" in document:
+        names.add("indicators")
+    fields = _object(document, names)
+    indicators = _indicators(fields.get("indicators", list(INDICATORS)))
     version = fields["version"]
     if fields["law"] != schema.law or isinstance(version, bool) or version != schema.version:
         raise _Damaged
@@ -141,14 +187,27 @@ def _decode(schema: Schema, document: object) -> Memory:
     if len(set(ids)) != len(ids):
         raise _Damaged
     columns = _object(fields["columns"], set(schema.columns))
-    scalars = _object(fields["scalars"], set(schema.scalars))
+    bounds = schema.scalars_of(indicators)
+    scalars = _object(fields["scalars"], set(bounds))
     return Memory(
         law=schema.law,
         version=schema.version,
         ids=tuple(ids),
-        columns={name: _column(column, columns[name], len(ids)) for name, column in schema.columns.items()},
-        scalars={name: _figure(scalar, scalars[name]) for name, scalar in schema.scalars.items()},
+        columns={
+            name: _column(column, columns[name], _initial(column, len(ids), indicators))
+            for name, column in schema.columns.items()
+        },
+        scalars={name: _figure(scalar, scalars[name]) for name, scalar in bounds.items()},
+        indicators=indicators,
     )
+
+
+def _indicators(names: object) -> tuple[str, ...]:
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise _Damaged
+    if len(set(names)) != len(names):
+        raise _Damaged
+    return tuple(names)
 
 
 def _object(value: object, names: set[str]) -> dict[str, object]:
@@ -157,16 +216,16 @@ def _object(value: object, names: set[str]) -> dict[str, object]:
     return value
 
 
-def _column(column: Column, values: object, k: int) -> Floats:
-    if not isinstance(values, list) or len(values) != k:
+def _column(column: Column, values: object, matrix: Floats) -> Floats:
+    """Read the values into `matrix`, which has their shape."""
+    if not isinstance(values, list) or len(values) != len(matrix):
         raise _Damaged
-    if not column.width:
+    if matrix.ndim == 1:
         return np.array([_figure(column, value) for value in values], dtype=np.float64)
-    matrix = np.full((k, column.width), np.nan)
     for row, entries in enumerate(values):
         if entries is None and isnan(column.initial):
             continue
-        if not isinstance(entries, list) or len(entries) != column.width:
+        if not isinstance(entries, list) or len(entries) != matrix.shape[1]:
             raise _Damaged
         matrix[row] = [_figure(column, entry) for entry in entries]
     return matrix

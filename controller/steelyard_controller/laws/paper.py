@@ -18,7 +18,6 @@ import numpy as np
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.decision_builder import baseline_weights, build_decision
 from steelyard_controller.laws.equations import (
-    INDICATORS,
     Spread,
     adjusted_weights,
     entropy_weights,
@@ -41,7 +40,7 @@ SCHEMA = Schema(
     law="paper",
     version=1,
     columns={
-        "U": Column(initial=NAN, width=4, high=64.0),
+        "U": Column(initial=NAN, by_indicator=True, high=64.0),
         "sampleless_ticks": Column(),
         "W": Column(initial=NAN),
         "W_last": Column(initial=NAN),
@@ -79,7 +78,7 @@ class Paper(BoundLaw):
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
         """Decide for one snapshot by eqs 1-8."""
         p, s = self.bound, cleaned(snapshot)
-        memory = aligned(memory, SCHEMA, s.ids)
+        memory = aligned(memory, SCHEMA, s.ids, s.indicators)
         was, k = memory.columns, len(s.ids)
         sampled = measured_rows(s.utilization)
         utilization = np.where(sampled[:, None], s.utilization, was["U"])
@@ -110,7 +109,7 @@ class Paper(BoundLaw):
             entropy_weights=weights,
             weight_before=was["W_last"],
             by_indicator={"range": apart.range, "entropy": apart.entropy},
-            columns=_account(apart, shares, printed, high, low, sampleless),
+            columns=_account(s.indicators, apart, shares, printed, high, low, sampleless),
         )
         columns = {
             "U": utilization,
@@ -119,18 +118,31 @@ class Paper(BoundLaw):
             "W_last": decision.weights,
         }
         return (
-            Memory(law=SCHEMA.law, version=SCHEMA.version, ids=s.ids, columns=columns, scalars={}),
+            Memory(
+                law=SCHEMA.law,
+                version=SCHEMA.version,
+                ids=s.ids,
+                columns=columns,
+                scalars={},
+                indicators=s.indicators,
+            ),
             decision,
         )
 
 
 def _account(
-    apart: Spread, shares: Floats, printed: Floats, high: Bools, low: Bools, sampleless: Floats
+    indicators: tuple[str, ...],
+    apart: Spread,
+    shares: Floats,
+    printed: Floats,
+    high: Bools,
+    low: Bools,
+    sampleless: Floats,
 ) -> dict[str, Floats]:
     """Return the columns that explain a step."""
     return {
-        **{f"normalized_{each}": apart.normalized[:, i] for i, each in enumerate(INDICATORS)},
-        **{f"proportions_{each}": apart.proportions[:, i] for i, each in enumerate(INDICATORS)},
+        **{f"normalized_{each}": apart.normalized[:, i] for i, each in enumerate(indicators)},
+        **{f"proportions_{each}": apart.proportions[:, i] for i, each in enumerate(indicators)},
         "share": shares,
         "paper_weight": printed,
         "high_load": high.astype(float),

@@ -13,12 +13,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+INDICATORS = ("cpu", "net", "io", "mem")
+"""The four that every agent measures, in the paper's order; the same as in the sample record."""
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 # CPU may exceed its limit, but 64 times is a broken reader (the same bound as in the wire format).
 MAX_UTILIZATION = 64.0
+
+# Above it what is left of an indicator is one step of its reader.
+MAX_KNEE = 0.99
 
 # No real count or capacity is larger; sums of 10,000 of them stay exact enough.
 MAX_FIGURE = 1e15
@@ -37,13 +43,14 @@ def _no_bools() -> Bools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The inputs of one tick, k peers by 4 indicators (cpu, net, io, mem).
+    """The inputs of one tick, k peers by n indicators.
 
     ids            k names, unique; the order of every other column
     tick_s         T, seconds since the previous tick
-    utilization    k x 4, 0..1 (CPU may exceed 1)
+    utilization    k x n, 0..1 (CPU and further indicators may exceed 1)
     sample_age_ticks   k, how many ticks ago the sample's window ended: that of the report of age 0 then
-    capacity       k x 4 absolute: cores, bytes/s, IO/s, bytes; NaN where unknown
+    capacity       k x 4 absolute: cores, bytes/s, IO/s, bytes; NaN where unknown. It is the hardware's,
+                   whichever indicators are used
     baseline       k, the operator's weights; NaN: derive from capacity (eq 5)
     report_age_ticks   how many ticks ago the traffic report's window ended
     completed, failed, in_flight   k, requests per window, and at its end, all load balancers summed
@@ -53,6 +60,8 @@ class Snapshot:
 
     Optional; what is not given is filled in:
 
+    indicators     n names, the columns of `utilization`: those of the four first (default: the four)
+    knees          n, the load below which an indicator is not load, 0..1; NaN: the law's own (default)
     eligible       k, False for a peer that gets no requests now (drain, down, backup): it keeps
                    a weight, but others are not compared with it, and it learns nothing (default: all True)
     pinned         k, a weight that a person fixed, on the scale of `Decision.weights` (of S);
@@ -76,6 +85,8 @@ class Snapshot:
     leaving: Bools
     report_age_ticks: int = 0
     tick_s: float = 1.0
+    indicators: tuple[str, ...] = INDICATORS
+    knees: Floats = field(default_factory=_no_floats)
     eligible: Bools = field(default_factory=_no_bools)
     pinned: Floats = field(default_factory=_no_floats)
     published: Floats = field(default_factory=_no_floats)
@@ -89,9 +100,14 @@ class Snapshot:
         for name in ("pinned", "published"):
             if getattr(self, name).shape != (k,) and getattr(self, name).size == 0:
                 object.__setattr__(self, name, np.full(k, np.nan))
-        for name in ("utilization", "capacity"):
-            if getattr(self, name).shape != (k, 4):
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not ({k}, 4)")
+        n = len(self.indicators)
+        if n == 0 or len(set(self.indicators)) != n:
+            raise ValueError("the snapshot has no indicator, or one comes twice")
+        if self.knees.shape != (n,) and self.knees.size == 0:
+            object.__setattr__(self, "knees", np.full(n, np.nan))
+        for name, shape in (("utilization", (k, n)), ("capacity", (k, len(INDICATORS))), ("knees", (n,))):
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
         for name in _COLUMNS:
             if getattr(self, name).shape != (k,):
                 raise ValueError(f"{name} has shape {getattr(self, name).shape}, not ({k},)")
@@ -133,7 +149,14 @@ def cleaned(snapshot: Snapshot) -> Snapshot:
         tick_s=min(max(snapshot.tick_s, 0.01), 60.0) if np.isfinite(snapshot.tick_s) else 1.0,
         pinned=_within(snapshot.pinned, 1.0 / MAX_FIGURE, MAX_FIGURE),
         published=_within(snapshot.published, 0.0, MAX_FIGURE),
+        knees=_within(snapshot.knees, 0.0, MAX_KNEE),
     )
+
+
+def indicator_column(table: Floats, indicators: tuple[str, ...], name: str) -> Floats:
+    """Return the column of one indicator of a table, k x n; NaN where it is none of them."""
+    column: Floats = table[:, indicators.index(name)] if name in indicators else np.full(len(table), np.nan)
+    return column
 
 
 def measured_rows(table: Floats) -> Bools:

@@ -17,7 +17,7 @@ from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.laws.blend import blend, step_all
 from steelyard_controller.laws.parameters import law_total
-from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.laws.snapshot import Floats, Snapshot, measured_rows
 from steelyard_controller.messages import inbox
 from steelyard_controller.messages.inbox import Inbox, SenderClocks
 from steelyard_controller.messages.keyring import Keyring
@@ -29,6 +29,9 @@ from steelyard_controller.tick.window_pairing import WindowPairing
 
 # After a longer pause than this, the messages in Memcached may be of any age.
 PAUSE_TICKS = 2.5
+
+# An indicator that no sample has had for so many ticks with samples: longer than an agent takes to read anew.
+UNREPORTED_TICKS = 10
 
 # Of those that a fault is about: enough to see what they share.
 NAMED_PEERS = 3
@@ -91,6 +94,7 @@ class Cycle:
         self._order = (0, 0)
         self._received_at_s = -math.inf
         self._memories: Mapping[str, laws.Memory] = {}
+        self._unreported_ticks: Mapping[str, int] = {}
 
     @property
     def declaration(self) -> Declaration:
@@ -175,6 +179,17 @@ class Cycle:
             " controllers (--tick-s) one length, and see that their clocks run evenly"
         )
 
+    @property
+    def indicator_fault(self) -> str | None:
+        """Return which declared indicators no server has reported for long, and the remedy."""
+        missing = [name for name, ticks in self._unreported_ticks.items() if ticks >= UNREPORTED_TICKS]
+        if not missing:
+            return None
+        return (
+            f"no server reports these declared indicators, which move nothing: {', '.join(missing)}; have the"
+            " agents read them, or take them out of the upstream's `indicators`"
+        )
+
     def keys(self) -> list[str]:
         """Return the Memcached keys of all samples and reports."""
         upstream = self._declaration.upstream
@@ -208,7 +223,10 @@ class Cycle:
         due = self._pairing.due(
             self._inbox.samples, self._inbox.reports.values(), now_s=now_s, tick_s=self._tick_s
         )
-        snapshot = build_snapshot(self._inbox, upstream.peers, now_s=now_s, tick_s=self._tick_s, due=due)
+        snapshot = build_snapshot(
+            self._inbox, upstream.peers, now_s=now_s, tick_s=self._tick_s, due=due, knees=upstream.knees
+        )
+        self._note_indicators(upstream, snapshot, sampled=bool(due))
         snapshot = replace(snapshot, pinned=self._pins(upstream), published=self._followed(upstream))
         stepped = step_all(self._laws, self._memories, snapshot)
         self._memories = stepped.memories
@@ -271,6 +289,16 @@ class Cycle:
             unseen_s=-math.inf if unknown else unseen_s,
             agreed_s=now_s - unix_ms / 1000,
         )
+
+    def _note_indicators(self, upstream: Upstream, snapshot: Snapshot, *, sampled: bool) -> None:
+        """Count for how long each declared indicator has been in no sample."""
+        if upstream.indicators is None:
+            self._unreported_ticks = {}
+        elif sampled or measured_rows(snapshot.utilization).any():
+            self._unreported_ticks = {
+                name: self._unreported_ticks.get(name, 0) + 1 if np.isnan(column).all() else 0
+                for name, column in zip(snapshot.indicators, snapshot.utilization.T, strict=True)
+            }
 
     def _pins(self, upstream: Upstream) -> Floats:
         """Return the pins, k, on the scale S of the law that decides; NaN where there is none."""

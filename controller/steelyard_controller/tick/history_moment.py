@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from steelyard_controller.laws.equations import INDICATORS
-from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.laws.snapshot import INDICATORS, Floats
 from steelyard_controller.tick.outcome import Outcome, shares, utilization
-
-NOTHING: tuple[float | None, ...] = (None,) * len(INDICATORS)
 
 
 def encode(outcome: Outcome) -> bytes:
@@ -34,6 +31,8 @@ def encode(outcome: Outcome) -> bytes:
         "latency_ms": _short(snapshot.latency_s * 1000),
         "entropy": _short(decision.entropy_weights),
     }
+    if decision.indicators != INDICATORS:
+        document["indicators"] = decision.indicators
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -64,10 +63,13 @@ def _at_ms(moment: bytes) -> int | None:
     return at_ms if isinstance(at_ms, int) else None
 
 
-def _utilizations(outcome: Outcome) -> dict[str, list[float | None]]:
+def _utilizations(outcome: Outcome) -> dict[str, Any]:
     # Of the last sample, which may be of the tick before: a sample that is a little late is no gap in a plot.
-    rows = [utilization(outcome, peer.id) or NOTHING for peer in outcome.table.peers]
-    return {name: [_rounded(row[column]) for row in rows] for column, name in enumerate(INDICATORS)}
+    rows = [utilization(outcome, peer.id) or {} for peer in outcome.table.peers]
+    names = {name: None for row in rows for name in row if name not in INDICATORS}
+    columns = {name: [_rounded(row.get(name)) for row in rows] for name in (*INDICATORS, *names)}
+    further = {name: columns.pop(name) for name in names}
+    return {**columns, "further": further} if further else columns
 
 
 def _rounded(value: float | None) -> float | None:

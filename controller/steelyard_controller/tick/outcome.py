@@ -10,7 +10,7 @@ from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.explanation import explain
 from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_controller.messages.inbox import Inbox
-from steelyard_controller.tick.snapshot_builder import in_band_utilization
+from steelyard_controller.tick.snapshot_builder import Used, in_band_utilization, sampled_utilization
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +36,40 @@ def shares(table: WeightTable) -> list[float]:
     return [peer.weight / total if peer.state == serving else 0.0 for peer in table.peers]
 
 
-def utilization(outcome: Outcome, peer: str) -> tuple[float | None, ...] | None:
-    """Return the indicators (cpu, net, io, mem) of a peer's last sample, or else those that it told in-band.
+def utilization(outcome: Outcome, peer: str) -> Used | None:
+    """Return the indicators of a peer's last sample, or else those that it told in-band.
 
-    None where there are none.
+    Those that it reports and nobody declared are there too. None where there are none.
     """
     received = outcome.inbox.samples.get(peer)
     if received is not None:
-        return received.message.utilization
-    return in_band_utilization((each.message for each in outcome.inbox.reports.values()), peer)
+        return sampled_utilization(received.message)
+    reports = (each.message for each in outcome.inbox.reports.values())
+    return in_band_utilization(reports, peer, outcome.decision.indicators)
+
+
+def indicators(outcome: Outcome) -> dict[str, dict[str, Any]]:
+    """Return by indicator whether it counts, its knee and weight, and how many servers report it.
+
+    First those that count, then those that are reported and not declared.
+    """
+    decision = outcome.decision
+    knees = decision.by_indicator.get("knee")
+    found: dict[str, dict[str, Any]] = {
+        name: {
+            "used": True,
+            "knee": None if knees is None else float(knees[column]),
+            "weight": float(decision.entropy_weights[column]),
+            "reporting": 0,
+        }
+        for column, name in enumerate(decision.indicators)
+    }
+    for peer in outcome.table.peers:
+        for name, value in (utilization(outcome, peer.id) or {}).items():
+            if value is not None:
+                row = found.setdefault(name, {"used": False, "knee": None, "weight": None, "reporting": 0})
+                row["reporting"] += 1
+    return found
 
 
 def explanation(outcome: Outcome, peer: str) -> dict[str, Any]:
@@ -53,5 +78,6 @@ def explanation(outcome: Outcome, peer: str) -> dict[str, Any]:
     shadows = {law: explain(shadow, row) for law, shadow in outcome.shadows.items()}
     return {
         **explain(outcome.decision, row).to_dict(),
+        "indicators": indicators(outcome),
         "shadows": {law: {"weight": said.weight, "sentence": said.sentence} for law, said in shadows.items()},
     }

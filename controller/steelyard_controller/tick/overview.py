@@ -7,9 +7,8 @@ import numpy as np
 from steelyard_protocol.weight_table import to_document
 
 from steelyard_controller.declarations.declaration import Declaration
-from steelyard_controller.laws.equations import INDICATORS
 from steelyard_controller.laws.explanation import explain
-from steelyard_controller.tick.outcome import Outcome, shares, utilization
+from steelyard_controller.tick.outcome import Outcome, indicators, shares, utilization
 
 
 def overview(outcome: Outcome, declaration: Declaration) -> dict[str, Any]:
@@ -24,7 +23,8 @@ def overview(outcome: Outcome, declaration: Declaration) -> dict[str, Any]:
         "revision": declaration.revision,
         "alert": decision.alert,
         "thresholds": _thresholds(outcome),
-        "entropy_weights": dict(zip(INDICATORS, map(float, decision.entropy_weights), strict=True)),
+        "entropy_weights": dict(zip(decision.indicators, decision.entropy_weights.tolist(), strict=True)),
+        "indicators": indicators(outcome),
         "shadow_laws": list(outcome.shadows),
         "load_balancers": {lb: _load_balancer(outcome, lb) for lb in declaration.upstream.load_balancers},
         "refused": {
@@ -58,7 +58,7 @@ def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None) -> dic
         "share": share,
         "pin": pin,
         "score": _or_none(outcome.decision.score[row]),
-        "utilization": None if used is None else dict(zip(INDICATORS, used, strict=True)),
+        "utilization": None if used is None else {**dict.fromkeys(outcome.decision.indicators), **used},
         "sample_age_s": None if received is None else round(outcome.now_s - received.arrived_s, 3),
         "leaving": bool(received and received.message.leaving),
         "completed_per_tick": _or_none(snapshot.completed[row]),

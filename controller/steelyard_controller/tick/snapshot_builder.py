@@ -10,13 +10,20 @@ a slow server. Where a balancer knows no median, its mean stands for it.
 
 A peer without an agent, or whose agent is silent, is judged by what it says in
 its responses and the balancers report: the mean over them, by their requests.
+An indicator beside the four is what ORCA calls a named utilization, or a named
+metric where it is declared: only then is it known to be a utilization.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import UNSET, UnsetType
-from steelyard_protocol.sample_record import INDICATORS, SampleRecord
+from steelyard_protocol.sample_record import (
+    INDICATOR_NAME,
+    INDICATORS,
+    MAX_FURTHER_UTILIZATION,
+    SampleRecord,
+)
 from steelyard_protocol.traffic_report import TrafficReport
 
 from steelyard_controller.declarations.upstream import Peer
@@ -32,7 +39,15 @@ SILENT_AGENT_INTERVALS = 3
 
 Row = tuple[float | None, ...]
 
-_UNKNOWN: Row = (None,) * len(INDICATORS)
+Used = Mapping[str, float | None]
+"""Utilizations by indicator: the four, and whatever else a server reports; None is "cannot be measured"."""
+
+THE_FOUR: Mapping[str, float | None] = dict.fromkeys(INDICATORS)
+
+# The prefix of ORCA's named utilizations where nginx reports them beside the named metrics.
+_UTILIZATION = "utilization."
+
+_NO_CAPACITY: Row = (None,) * len(INDICATORS)
 
 
 def build_snapshot(
@@ -42,9 +57,11 @@ def build_snapshot(
     now_s: float,
     tick_s: float,
     due: Mapping[str, DueSample] | None = None,
+    knees: Mapping[str, float | None] = THE_FOUR,
 ) -> Snapshot:
     """Return the snapshot of the tick at `now_s`; every array is in the order of `peers`.
 
+    `knees` has the indicators that count, in the order of the columns, each with its declared knee.
     `due` has the samples that are new at this tick; None: those that arrived at it.
     """
     if due is None:
@@ -53,9 +70,10 @@ def build_snapshot(
             for peer, received in inbox.samples.items()
             if received.arrived_s == now_s and not received.message.leaving
         }
-    count = len(peers)
+    count, names = len(peers), tuple(knees)
+    unknown: Row = (None,) * len(names)
     # Lists, because to fill an array row by row takes ten times as long.
-    used, limits = [_UNKNOWN] * count, [_UNKNOWN] * count
+    used, limits = [unknown] * count, [_NO_CAPACITY] * count
     leaving = np.zeros(count, dtype=bool)
     sample_age_ticks = np.zeros(count, dtype=np.int64)
     arrived = [received.message for received in inbox.reports.values() if received.arrived_s == now_s]
@@ -63,7 +81,8 @@ def build_snapshot(
     for row, peer in enumerate(peers):
         received = inbox.samples.get(peer.id)
         if told and (received is None or _silent(received, now_s=now_s, tick_s=tick_s)):
-            used[row] = in_band_utilization(told, peer.id) or _UNKNOWN
+            in_band = in_band_utilization(told, peer.id, names)
+            used[row] = unknown if in_band is None else tuple(map(in_band.get, names))
         if received is None:
             continue
         fresh = due.get(peer.id)
@@ -72,18 +91,24 @@ def build_snapshot(
         limits[row] = message.capacity
         leaving[row] = received.message.leaving
         if received.message.leaving:
-            used[row] = _UNKNOWN
+            used[row] = unknown
         elif fresh is not None:
-            used[row] = message.utilization
+            used[row] = (
+                message.utilization
+                if names == INDICATORS
+                else tuple(map(sampled_utilization(message).get, names))
+            )
             sample_age_ticks[row] = fresh.age_ticks
     completed, failed, in_flight, latency_s = _traffic(inbox, peers, now_s=now_s, tick_s=tick_s)
     return Snapshot(
         t_s=now_s,
         tick_s=tick_s,
         ids=tuple(peer.id for peer in peers),
-        utilization=_table(used),
+        indicators=names,
+        knees=np.array([np.nan if knee is None else knee for knee in knees.values()]),
+        utilization=_table(used, len(names)),
         sample_age_ticks=sample_age_ticks,
-        capacity=_table(limits),
+        capacity=_table(limits, len(INDICATORS)),
         baseline=np.array(
             [np.nan if peer.baseline is None else peer.baseline for peer in peers], dtype=float
         ),
@@ -96,12 +121,42 @@ def build_snapshot(
     )
 
 
-def in_band_utilization(reports: Iterable[TrafficReport], peer: str) -> Row | None:
-    """Return the indicators (cpu, net, io, mem) that a peer told the load balancers; None if it told none."""
-    told = [report.loads[peer] for report in reports if peer in report.loads]
-    cpu = _mean([(max(completed, 1), load.utilization) for completed, load in told])
-    mem = _mean([(max(completed, 1), load.mem_utilization) for completed, load in told])
-    return None if cpu is None and mem is None else (cpu, None, None, mem)
+def sampled_utilization(record: SampleRecord) -> Used:
+    """Return the utilizations of a sample by indicator."""
+    return {**dict(zip(INDICATORS, record.utilization, strict=True)), **dict(record.further)}
+
+
+def in_band_utilization(
+    reports: Iterable[TrafficReport], peer: str, declared: Iterable[str] = ()
+) -> Used | None:
+    """Return the utilizations that a peer told the load balancers, by indicator; None if it told none.
+
+    Of its named metrics those that are `declared`, and all that it calls utilizations.
+    """
+    told = [(max(done, 1), load) for done, load in (r.loads[peer] for r in reports if peer in r.loads)]
+    names = {
+        name.removeprefix(_UTILIZATION)
+        for _, load in told
+        for name in load.named_metrics
+        if name.startswith(_UTILIZATION) or name in declared
+    }
+    used = {
+        "cpu": _mean([(done, load.utilization) for done, load in told]),
+        "net": None,
+        "io": None,
+        "mem": _mean([(done, load.mem_utilization) for done, load in told]),
+        **{
+            name: _mean([(done, _named(load.named_metrics, name)) for done, load in told])
+            for name in sorted(names)
+            if INDICATOR_NAME.fullmatch(name)
+        },
+    }
+    return used if any(value is not None for value in used.values()) else None
+
+
+def _named(metrics: Mapping[str, float], name: str) -> float | UnsetType:
+    value = metrics.get(f"{_UTILIZATION}{name}", metrics.get(name))
+    return value if value is not None and 0 <= value <= MAX_FURTHER_UTILIZATION else UNSET
 
 
 def _mean(figures: Sequence[tuple[int, float | UnsetType]]) -> float | None:
@@ -115,9 +170,9 @@ def _silent(received: Received[SampleRecord], *, now_s: float, tick_s: float) ->
     return now_s - received.arrived_s > patience_s
 
 
-def _table(rows: list[Row]) -> Floats:
-    """Return a row for each peer; what is None is NaN."""
-    return np.array(rows, dtype=float).reshape(len(rows), len(INDICATORS))
+def _table(rows: list[Row], width: int) -> Floats:
+    """Return a row of `width` for each peer; what is None is NaN."""
+    return np.array(rows, dtype=float).reshape(len(rows), width)
 
 
 def _traffic(

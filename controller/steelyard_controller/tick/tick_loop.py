@@ -142,6 +142,7 @@ class TickLoop:
             for line in lines:
                 log.warning("%s: %s", cycle.name, line, extra={"event": "refused", "upstream": cycle.name})
             self.faults_of(cycle.name).note("pairing", cycle.pairing_fault)
+            self.faults_of(cycle.name).note("indicators", cycle.indicator_fault)
         return outcome
 
     def _note_failure(self, cycle: Cycle, error: Exception) -> None:

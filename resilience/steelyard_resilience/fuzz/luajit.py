@@ -27,6 +27,7 @@ METHOD = "generated Lua"
 LUA = (
     "lua-weight-table",
     "lua-head",
+    "lua-list",
     "lua-slices",
     "lua-signed",
     "lua-address",

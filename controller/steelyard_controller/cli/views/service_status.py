@@ -62,6 +62,7 @@ def around(document: Overview, look: Look) -> list[str]:
     """Return the load balancers of an upstream, refused messages, and what is degraded."""
     return [
         *_load_balancers(document, look),
+        *_undeclared(document, look),
         *_refused(document, look),
         *_degraded(document.degraded, look),
     ]
@@ -130,6 +131,11 @@ def _load_balancer(name: str, found: LoadBalancer | None) -> list[Cell]:
         Cell("-" if found.order is None else f"{found.order[0]}.{found.order[1]}"),
         Cell(f"{found.report_age_s:.1f}", "warn" if found.report_age_s > peer_table.STALE_S else "plain"),
     ]
+
+
+def _undeclared(document: Overview, look: Look) -> list[str]:
+    names = [name for name, each in document.indicators.items() if not each.used]
+    return [look.line(f"reported and not declared, so without effect: {', '.join(names)}")] if names else []
 
 
 def _refused(document: Overview, look: Look) -> list[str]:

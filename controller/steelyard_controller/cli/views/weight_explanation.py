@@ -1,11 +1,13 @@
 """Why a peer has its weight: the sentence first, then every figure behind it. Pure."""
 
 import textwrap
+from collections.abc import Mapping
 
-from steelyard_controller.cli.api_documents import Explanation
+from steelyard_controller.cli.api_documents import Explanation, Indicator
 from steelyard_controller.cli.terminal.numbers import figure, fixed
 from steelyard_controller.cli.terminal.style import Look
 from steelyard_controller.cli.terminal.text_table import Cell, Column, table
+from steelyard_controller.cli.views import peer_table
 
 # A longer line is hard to read even where there is room.
 READABLE = 100
@@ -25,6 +27,7 @@ def of_explanation(upstream: str, document: Explanation, look: Look) -> list[str
             ", ".join(f"{name} {weight:.2f}" for name, weight in document.entropy_weights.items()) or "-",
         ),
         ("clamps hit", ", ".join(document.clamps) or "none"),
+        *_indicators(document.indicators),
     ]
     lines = [
         look.line(f"{upstream}/{document.id}", "bold"),
@@ -42,6 +45,20 @@ def of_explanation(upstream: str, document: Explanation, look: Look) -> list[str
         said = f"would give {shadow.sentence}" if shadow.sentence else f"would give {figure(shadow.weight)}"
         lines += ["", look.line(f"shadow {law}", "dim"), *_wrapped(said, look)]
     return lines
+
+
+def _indicators(found: Mapping[str, Indicator]) -> list[tuple[str, str]]:
+    # Of the four alone there is nothing to say.
+    if tuple(found) == peer_table.FOUR:
+        return []
+    return [(f"indicator {name}", _indicator(each)) for name, each in found.items()]
+
+
+def _indicator(each: Indicator) -> str:
+    if not each.used:
+        return f"not declared, so without effect; {each.reporting} report it"
+    knee = "" if each.knee is None else f"load from {each.knee:g} on, "
+    return f"{knee}{each.reporting} report it" if each.reporting else f"{knee}no server reports it"
 
 
 def _listed(indent: str, facts: list[tuple[str, str]], look: Look) -> list[str]:

@@ -5,10 +5,13 @@ Pure.
     r_ij  = clip((1 - u_ij) / (1 - knee_i), 0, 1)
     rs_ij = EWMA_alpha(r_ij)
     q_i   = min(1, R_i / R0),  d_i = (1 - E_i) q_i,  mu = (1 - phi) max_i q_i
-    W_i  += (1 - e^(-T/tau_W)) (mu d_i / sum d + (1 - mu)/4 - W_i)
+    W_i  += (1 - e^(-T/tau_W)) (mu d_i / sum d + (1 - mu) a_i - W_i)
     U_j   = (1 - gamma) sum_i W_i rs_ij + gamma min_i rs_ij
     alert = any U_j <= H (H + hyst while in alert)
     hot_j = alert and (U_j <= that or U_j >= L)
+
+a_i shares 1 equally among the four, each with its part whoever measures it, and
+those further indicators that somebody measures: what nobody reports moves nothing.
 """
 
 from dataclasses import dataclass
@@ -17,13 +20,13 @@ from math import exp
 import numpy as np
 
 from steelyard_controller.laws.equations import Spread, entropy_weights, load_classes, residual_score, spread
-from steelyard_controller.laws.snapshot import Bools, Floats, measured_rows
+from steelyard_controller.laws.snapshot import INDICATORS, Bools, Floats, Snapshot, measured_rows
 from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """The load of the peers according to their samples: k each, or 4 by indicator."""
+    """The load of the peers according to their samples: k each, or n by indicator."""
 
     score: Floats
     entropy_weights: Floats
@@ -33,9 +36,14 @@ class Scored:
     hot: Bools
 
 
-def residuals(utilization: Floats, knee_mem: float) -> Floats:
-    """Return r, k x 4; NaN where an indicator is not measured."""
-    knee = np.array([0.0, 0.0, 0.0, knee_mem])
+def knees(s: Snapshot, knee_mem: float) -> Floats:
+    """Return the load below which each indicator is not load, n: as declared, or else memory's, or 0."""
+    usual = np.array([knee_mem if each == "mem" else 0.0 for each in s.indicators])
+    return np.where(np.isnan(s.knees), usual, s.knees)
+
+
+def residuals(utilization: Floats, knee: Floats) -> Floats:
+    """Return r, k x n; NaN where an indicator is not measured."""
     residual: Floats = np.clip((1.0 - utilization) / (1.0 - knee), 0.0, 1.0)
     return residual
 
@@ -48,7 +56,7 @@ def tightest(residual: Floats) -> Floats:
 
 
 def smoothed(before: Floats, residual: Floats, alpha: float) -> Floats:
-    """Return rs, k x 4. A peer without a sample keeps its own; an indicator no longer measured is dropped."""
+    """Return rs, k x n. A peer without a sample keeps its own; an indicator no longer measured is dropped."""
     sampled = measured_rows(residual)
     fresh = np.where(np.isnan(before), residual, before + alpha * (residual - before))
     return np.where(sampled[:, None], fresh, before)
@@ -56,6 +64,7 @@ def smoothed(before: Floats, residual: Floats, alpha: float) -> Floats:
 
 def scored(
     *,
+    indicators: tuple[str, ...],
     rs: Floats,
     known: Bools,
     judged: Bools,
@@ -67,11 +76,13 @@ def scored(
     """Score every peer that is `known`; only `judged` ones are compared and can raise the alert."""
     busy = np.where(judged[:, None], 1.0 - rs, np.nan)
     apart = spread(busy)
-    credit = np.where((~np.isnan(busy)).sum(axis=0) >= 2, np.minimum(1.0, apart.range / p.R0), 0.0)
+    measured = (~np.isnan(busy)).sum(axis=0)
+    credit = np.where(measured >= 2, np.minimum(1.0, apart.range / p.R0), 0.0)
     weights = weights_before
     if judged.any():
         mu = (1.0 - p.phi) * float(credit.max())
-        target = mu * entropy_weights(apart.entropy, credit) + (1.0 - mu) / 4.0
+        counts = np.array([each in INDICATORS for each in indicators]) | (measured > 0)
+        target = mu * entropy_weights(apart.entropy, credit) + (1.0 - mu) * counts / counts.sum()
         step = 1.0 - exp(-tick_s / p.tau_W) if p.tau_W > 0 else 1.0
         weights = weights_before + step * (target - weights_before)
     shown = np.where(known[:, None], rs, np.nan)

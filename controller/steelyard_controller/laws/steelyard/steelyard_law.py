@@ -14,12 +14,19 @@ import numpy as np
 
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.decision_builder import baseline_weights, build_decision
-from steelyard_controller.laws.equations import INDICATORS
 from steelyard_controller.laws.law import BoundLaw, refuse_crossed_thresholds
 from steelyard_controller.laws.memory import Memory, Schema, aligned
 from steelyard_controller.laws.pairing import OLDEST_TICKS, paired
 from steelyard_controller.laws.parameters import law_total
-from steelyard_controller.laws.snapshot import MAX_FIGURE, Bools, Floats, Snapshot, cleaned, measured_rows
+from steelyard_controller.laws.snapshot import (
+    MAX_FIGURE,
+    Bools,
+    Floats,
+    Snapshot,
+    cleaned,
+    indicator_column,
+    measured_rows,
+)
 from steelyard_controller.laws.steelyard import factors
 from steelyard_controller.laws.steelyard.capacity_estimate import (
     Evidence,
@@ -28,7 +35,7 @@ from steelyard_controller.laws.steelyard.capacity_estimate import (
     rescaled,
 )
 from steelyard_controller.laws.steelyard.request_cost import BUSY, REQUESTS
-from steelyard_controller.laws.steelyard.residuals import residuals, scored, smoothed, tightest
+from steelyard_controller.laws.steelyard.residuals import knees, residuals, scored, smoothed, tightest
 from steelyard_controller.laws.steelyard.steelyard_parameters import (
     DRAIN_MAX,
     DRAIN_UP,
@@ -62,7 +69,8 @@ class Steelyard(BoundLaw):
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
         """Decide for one snapshot (steps 0 to 9)."""
         p, s = self.bound, cleaned(snapshot)
-        memory = aligned(memory, SCHEMA, s.ids)
+        names = s.indicators
+        memory = aligned(memory, SCHEMA, s.ids, names)
         was, had = memory.columns, memory.scalars
         total = law_total(p.S, len(s.ids))
         baseline = baseline_weights(s, total)
@@ -70,19 +78,21 @@ class Steelyard(BoundLaw):
 
         # 1: how busy
         usable = (s.sample_age_ticks <= OLDEST_TICKS)[:, None]
-        residual = residuals(np.where(usable, s.utilization, np.nan), p.knee_mem)
+        knee = knees(s, p.knee_mem)
+        residual = residuals(np.where(usable, s.utilization, np.nan), knee)
         load = 1.0 - tightest(residual)
         sampled = ~np.isnan(load)
-        bound_by_cpu = residual[:, 0] <= 1.0 - load
+        bound_by_cpu = indicator_column(residual, names, "cpu") <= 1.0 - load
         sampleless = np.where(sampled, 0.0, was["sampleless_ticks"] + 1.0)
         rs = smoothed(was["rs"], residual, p.alpha)
         known = measured_rows(rs) & (sampleless <= SAMPLE_PATIENCE_TICKS)
         yardsticks = s.eligible & ~s.leaving
         state = scored(
+            indicators=names,
             rs=rs,
             known=known,
             judged=known & yardsticks,
-            weights_before=np.array([had[f"W_{each}"] for each in INDICATORS]),
+            weights_before=np.array([had[f"W_{each}"] for each in names]),
             alert_before=had["alert"] > 0,
             tick_s=s.tick_s,
             p=p,
@@ -186,10 +196,11 @@ class Steelyard(BoundLaw):
                 "range": state.spread.range,
                 "entropy": state.spread.entropy,
                 "credit": state.credit,
+                "knee": knee,
             },
             columns={
-                **{f"residual_{each}": residual[:, i] for i, each in enumerate(INDICATORS)},
-                **{f"smoothed_{each}": rs[:, i] for i, each in enumerate(INDICATORS)},
+                **{f"residual_{each}": residual[:, i] for i, each in enumerate(names)},
+                **{f"smoothed_{each}": rs[:, i] for i, each in enumerate(names)},
                 "sampleless_ticks": sampleless,
                 "reportless_ticks": ones * seen.reportless_ticks,
                 "hot": state.hot.astype(float),
@@ -212,7 +223,7 @@ class Steelyard(BoundLaw):
                 "slow": slow,
                 "err": error,
                 "join": joining,
-                "clamp_residual": (s.utilization[:, 0] > 1.0).astype(float),
+                "clamp_residual": (s.utilization > 1.0).any(axis=1).astype(float),
                 "clamp_drain": ((drain >= 1.0 + DRAIN_UP) | (drain <= 1.0 - DRAIN_MAX)).astype(float),
                 "clamp_floor": (ratio < clipped).astype(float),
                 "clamp_ceiling": (ratio > clipped).astype(float),
@@ -248,10 +259,17 @@ class Steelyard(BoundLaw):
             "in_flight_at_half": evidence.in_flight_at_half,
             "X": seen.total,
             "reportless_ticks": float(seen.reportless_ticks),
-            **{f"W_{each}": float(state.entropy_weights[i]) for i, each in enumerate(INDICATORS)},
+            **{f"W_{each}": float(state.entropy_weights[i]) for i, each in enumerate(names)},
         }
         return (
-            Memory(law=SCHEMA.law, version=SCHEMA.version, ids=s.ids, columns=columns, scalars=scalars),
+            Memory(
+                law=SCHEMA.law,
+                version=SCHEMA.version,
+                ids=s.ids,
+                columns=columns,
+                scalars=scalars,
+                indicators=names,
+            ),
             decision,
         )
 

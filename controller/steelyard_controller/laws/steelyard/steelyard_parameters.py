@@ -51,7 +51,7 @@ class SteelyardParameters:
     tau_W: float = parameter(30.0, 0, 3600, "s", "memory of the entropy weights")
     alpha: float = parameter(0.5, 0.01, 1, "ratio", "smoothing of residuals, a new sample's part")
     knee_mem: float = parameter(
-        0.8, 0, 0.99, "load", "memory is a stock: below this a fuller cache is not load"
+        0.8, 0, 0.99, "load", "memory is a stock: below this a fuller cache is not load; a declared knee wins"
     )
     d_sat: float = parameter(1.0, 0.01, 60, "s", "backlog above the mean that counts as fully busy")
     kappa: float = parameter(
@@ -104,7 +104,7 @@ SCHEMA = Schema(
         "seen_s": Column(),
         "gone_s": Column(),
         "sampleless_ticks": Column(),
-        "rs": Column(initial=NAN, width=4, high=1.0),
+        "rs": Column(initial=NAN, by_indicator=True, high=1.0),
         "load_ring": Column(initial=NAN, width=RING, high=1.0),
         "count_ring": Column(initial=NAN, width=RING),
         "in_flight_ring": Column(initial=NAN, width=RING),
@@ -117,9 +117,6 @@ SCHEMA = Schema(
         "X": Scalar(),
         # Before the first report: as if the last one were long ago.
         "reportless_ticks": Scalar(initial=99.0),
-        "W_cpu": Scalar(initial=0.25, high=1.0),
-        "W_net": Scalar(initial=0.25, high=1.0),
-        "W_io": Scalar(initial=0.25, high=1.0),
-        "W_mem": Scalar(initial=0.25, high=1.0),
     },
+    parts="W",
 )

@@ -12,6 +12,7 @@ local orca = require "steelyard.core.orca"
 local signature = require "steelyard.io.signature"
 local table_head = require "steelyard.core.table_head"
 local traffic_report = require "steelyard.core.traffic_report"
+local upstream_list = require "steelyard.core.upstream_list"
 local weight_table = require "steelyard.core.weight_table"
 local wire = require "steelyard.core.wire"
 
@@ -114,6 +115,19 @@ local function judge_head(text)
     local rows = made and json.decode(made).peers or {}
     for i, row in ipairs(rows) do
         require_that(row.weight == head.weights[i], "a weight is another one in the table")
+    end
+    return "accepted"
+end
+
+
+local function judge_list(text)
+    local listed, refusal = upstream_list.decode(text)
+    if not listed then
+        return refused(listed, refusal)
+    end
+    for i, name in ipairs(listed.names) do
+        require_that(wire.is_name(name), "an upstream's name is none")
+        require_that(i == 1 or listed.names[i - 1] < name, "the names are not in order")
     end
     return "accepted"
 end
@@ -252,6 +266,8 @@ function _M.all()
           judge = judge_table },
         { name = "head", about = "a table's head, put into a table", seeds = (inputs.contract("head.json")),
           judge = judge_head },
+        { name = "list", about = "the list of upstreams", seeds = (inputs.contract("upstreams.json")),
+          judge = judge_list },
         { name = "slices", about = "a list decoded in slices, beside the whole", seeds = tables, judge = judge_slices },
         { name = "signed", about = "a signed value", seeds = (inputs.contract("signed.json")), judge = judge_signed },
         { name = "address", about = "an address, a block, a hash key", seeds = ADDRESSES, judge = judge_address },

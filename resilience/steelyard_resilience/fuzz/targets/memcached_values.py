@@ -1,17 +1,27 @@
-"""What lies in Memcached: samples, traffic reports, weight tables, and their signatures."""
+"""What lies in Memcached: samples, reports, weight tables, the list of upstreams, and their signatures."""
 
 import hashlib
 import hmac
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isfinite
 from typing import Any, get_args
 
 from steelyard_loadtest.machine.errors import SetupError
-from steelyard_protocol import sample_reader, sample_record, signature, traffic_report, weight_table, wire
+from steelyard_protocol import (
+    sample_reader,
+    sample_record,
+    signature,
+    traffic_report,
+    upstream_list,
+    weight_table,
+    wire,
+)
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.traffic_report import TrafficReport
+from steelyard_protocol.upstream_list import UpstreamList
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Reason, Refused
 
@@ -55,10 +65,12 @@ def _text(example: dict[str, object]) -> bytes:
 
 def targets() -> tuple[Target, ...]:
     """Return the decoders of wire version 1."""
-    samples, reports, tables, signed = map(examples, ("sample", "traffic", "weights", "signed"))
+    samples, reports, tables = map(examples, ("sample", "traffic", "weights"))
+    lists, signed = map(examples, ("upstreams", "signed"))
     sample = judge_of(sample_reader.decode, encode=sample_record.encode, reason=_reason, check=_check_sample)
     traffic = judge_of(traffic_report.decode, reason=_reason, check=_check_traffic)
     table = judge_of(weight_table.decode, encode=weight_table.to_json, reason=_reason, check=_check_table)
+    listed = judge_of(upstream_list.decode, encode=upstream_list.encode, reason=_reason, check=_check_list)
     return (
         Target("sample", "an agent's sample, in Memcached", sample, samples.all, network=True),
         Target(
@@ -66,6 +78,13 @@ def targets() -> tuple[Target, ...]:
         ),
         Target(
             "weight-table", "a weight table, as a new leader reads it back", table, tables.all, network=True
+        ),
+        Target(
+            "upstream-list",
+            "the list of upstreams, as a new leader reads it back",
+            listed,
+            lists.all,
+            network=True,
         ),
         Target(
             "signature", "a signed value, with the key and without", _signed(signed), signed.all, network=True
@@ -82,7 +101,8 @@ def _reason(found: object) -> str | None:
 
 
 def _check_sample(found: SampleRecord) -> None:
-    measured = [value for value in (*found.utilization, *found.capacity) if value is not None]
+    further = [value for _, value in found.further]
+    measured = [value for value in (*found.utilization, *found.capacity, *further) if value is not None]
     require(all(isfinite(value) and value >= 0 for value in measured), "a figure is negative or not finite")
 
 
@@ -104,6 +124,11 @@ def _check_traffic(found: TrafficReport) -> None:
 
 def _check_table(found: WeightTable) -> None:
     require(all(peer.weight >= 1 for peer in found.peers), "a weight is below 1")
+
+
+def _check_list(found: UpstreamList) -> None:
+    require(all(map(wire.is_name, found.names)), "an upstream's name is none")
+    require(all(one < other for one, other in pairwise(found.names)), "the names are not in order")
 
 
 def _signed(found: Examples) -> Callable[[bytes], str]:

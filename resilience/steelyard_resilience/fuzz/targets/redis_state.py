@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from steelyard_controller import laws
@@ -9,6 +10,7 @@ from steelyard_controller.cli import replay_lines
 from steelyard_controller.declarations import declaration
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Upstream
+from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_controller.store import lease, saved_state
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.saved_state import NewerVersion, SavedState
@@ -25,7 +27,8 @@ def targets() -> tuple[Target, ...]:
     state = saved_state.encode(SavedState(term=3, generation=118, memories=memories))
     held = lease.encode(Lease(holder="one", boot="5f0c", url="http://10.0.0.5:8081", term=3)).encode()
     moments = b'{"at_ms":1790000000000,"ids":["a"]}\n{"at_ms":1790000001000}\n{"at_ms":1}'
-    texts = [json.dumps(memory).encode() for memory in memories.values()]
+    remembered = [*memories.values(), *(_memory(name, FIVE) for name in laws.NAMES)]
+    texts = [json.dumps(memory).encode() for memory in remembered]
     declared = [declaration.encode(Declaration(upstream=upstream)) for upstream in UPSTREAMS]
     leader = judge_of(lease.decode, encode=lease.encode, reason=_damaged)
     upstream = judge_of(declaration.decode, encode=declaration.encode, reason=_damaged)
@@ -51,6 +54,7 @@ UPSTREAMS = (
         {
             "parameters": {"H": 0.3}, "shadows": {"paper": {}}, "blend": {"law": "cswrr", "percent": 10},
             "check": {"path": "/healthz", "statuses": [200, 204]}, "hash_key": "header:X-User",
+            "indicators": {"cpu": {}, "workers": {"knee": 0.5}},
             "peers": [
                 {"id": "server-1", "address": "10.0.0.11:80", "baseline": 1, "pin": 10},
                 {"id": "server-2", "address": "web-2.example:80", "state": "drain"},
@@ -71,10 +75,18 @@ REPLAY = (
 
 SNAPSHOT = replay_lines.parse(REPLAY.decode())
 
+FIVE = replace(
+    SNAPSHOT,
+    indicators=(*SNAPSHOT.indicators, "workers"),
+    knees=np.append(SNAPSHOT.knees, 0.5),
+    utilization=np.column_stack((SNAPSHOT.utilization, [0.7, np.nan])),
+)
+"""The same, with an indicator of the application's own."""
 
-def _memory(name: str) -> dict[str, object]:
+
+def _memory(name: str, snapshot: Snapshot = SNAPSHOT) -> dict[str, object]:
     law = laws.create(name)
-    memory, _ = law.step(law.start(), SNAPSHOT)
+    memory, _ = law.step(law.start(), snapshot)
     return laws.encode_memory(name, memory)
 
 
