@@ -18,10 +18,9 @@ DOCS = Path(__file__).parents[2] / "docs" / "haproxy.md"
 
 
 def documented() -> str:
-    """Return the haproxy.cfg of the documentation."""
-    found = re.search(r"```haproxy\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None
-    return found[1]
+    """Return the haproxy.cfg with agent-check of the documentation."""
+    found = re.findall(r"```haproxy\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    return str(next(each for each in found if "agent-check" in each))
 
 
 def replaced(text: str, changes: Iterable[tuple[str, str]]) -> str:

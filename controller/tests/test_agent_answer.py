@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.haproxy import agent_answer
-from steelyard_controller.haproxy.agent_answer import MOST, Question
+from steelyard_controller.haproxy.agent_answer import Question
 from steelyard_controller.messages.inbox import Inbox, Received
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_protocol import sample_reader
+from steelyard_protocol.haproxy_weights import MOST, haproxy_weights
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.weight_table import TablePeer
 
@@ -114,7 +115,7 @@ def test_an_upstream_without_peers_has_no_rows() -> None:
 
 @given(weights=st.lists(st.integers(1, 1_000_000), min_size=1, max_size=30))
 def test_the_mean_is_100_unless_that_would_exceed_haproxys_largest_weight(weights: list[int]) -> None:
-    told = list(agent_answer.haproxy_weights(_outcome(weights).table).values())
+    told = list(haproxy_weights(_outcome(weights).table).values())
     exact = [100 * len(weights) * weight / sum(weights) for weight in weights]
     scale = min(1.0, MOST / max(exact))
     assert all(abs(got - max(1.0, share * scale)) <= 0.500001 for got, share in zip(told, exact, strict=True))
@@ -125,7 +126,7 @@ def test_haproxy_arrives_at_the_same_weight_from_any_configured_one(
     weights: list[int], configured: int
 ) -> None:
     outcome = _outcome(weights)
-    wanted = agent_answer.haproxy_weights(outcome.table)
+    wanted = haproxy_weights(outcome.table)
     for peer, weight in wanted.items():
         taken = _taken(configured, _percent(_answer(outcome, peer, configured)))
         # A percentage point of a configured weight above 100 is more than one.

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from steelyard_controller.declarations.declaration import Declaration, with_patch
 from steelyard_controller.declarations.upstream import Peer, Upstream
-from steelyard_controller.haproxy.agent_answer import haproxy_weights
 from steelyard_controller.haproxy.agent_check import AgentCheck
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_protocol import wire
+from steelyard_protocol.haproxy_weights import haproxy_weights
 
 from conftest import PATIENCE_S, free_port
 

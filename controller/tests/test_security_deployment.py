@@ -18,6 +18,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 UNITS = (
     ROOT / "agent/systemd/steelyard-agent.service",
     ROOT / "controller/systemd/steelyard-controller.service",
+    ROOT / "reporter/systemd/steelyard-reporter.service",
 )
 
 # Who is given which secret, and who is on which network: nobody has one that he does not need.
@@ -34,7 +35,7 @@ CONTROL = {*GIVEN["steelyard_key"], "memcached", "prometheus", "grafana"}
 LOOPBACK = ("127.0.0.1:", "${STEELYARD_BIND:-127.0.0.1}:")
 
 # systemd's own estimate, from 0 (safe) to 10; what is left is the network, and the agent's /proc.
-EXPOSED = {"steelyard-agent": 1.5, "steelyard-controller": 1.4}
+EXPOSED = {"steelyard-agent": 1.5, "steelyard-controller": 1.4, "steelyard-reporter": 1.4}
 
 
 @pytest.fixture(params=sorted(SERVICES))

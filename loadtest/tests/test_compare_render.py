@@ -159,6 +159,14 @@ def test_haproxy_reports_nothing_so_the_controller_waits_for_nobody() -> None:
     assert (web["law"], web["load_balancers"]) == ("paper", [])
 
 
+def test_beside_our_reporter_haproxy_has_the_default_law_and_weights_of_100() -> None:
+    web = controller("haproxy-steelyard-tcp")
+    assert (web["law"], web["load_balancers"], web["picker"]) == ("steelyard", ["edge-1"], "vnswrr2")
+    assert "server server-2 127.0.0.1:20102 weight 100" in lines("haproxy-steelyard")
+    assert "agent" not in text("haproxy-steelyard")
+    assert "mode tcp" in lines("haproxy-steelyard-tcp")
+
+
 def test_haproxy_shares_connections_in_http_alone() -> None:
     http, tcp = lines("haproxy-leastconn"), lines("haproxy-tcp")
     assert {"mode http", "balance leastconn", "http-reuse always"} <= set(http)

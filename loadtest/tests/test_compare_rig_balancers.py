@@ -38,6 +38,7 @@ FAMILIES = (
     DEFAULT,
     "haproxy-roundrobin",
     "haproxy-leastconn-agent",
+    "haproxy-steelyard",
     "haproxy-tcp",
     "envoy-round_robin",
 )

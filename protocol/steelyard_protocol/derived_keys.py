@@ -17,10 +17,22 @@ each of them could sign one: they are load balancers, never servers.
 """
 
 import hmac
+import re
+from dataclasses import dataclass, field
 
 SALT = b"steelyard"
 
 TABLES = "tables"
+
+_OF_LOAD_BALANCER = re.compile(rb"lb\.([0-9a-f]{64})\.([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadBalancerKeys:
+    """The keys of a load balancer: those that may have signed a table, and the one that signs its reports."""
+
+    tables: tuple[bytes, ...] = field(repr=False)
+    reports: bytes = field(repr=False)
 
 
 def hkdf(secret: bytes, salt: bytes, info: bytes) -> bytes:
@@ -46,6 +58,19 @@ def lb(name: str) -> str:
 def of_load_balancer(shared: bytes, name: str) -> str:
     """Return what a load balancer is given for a key: that of tables and that of its reports."""
     return f"lb.{derive(shared, TABLES).decode()}.{derive(shared, lb(name)).decode()}"
+
+
+def load_balancer_keys(key: bytes) -> LoadBalancerKeys:
+    """Return the keys in what a load balancer was given: `of_load_balancer`'s, or the shared key itself.
+
+    Raises ValueError for one that begins as the former and is cut off.
+    """
+    own = _OF_LOAD_BALANCER.fullmatch(key)
+    if own is not None:
+        return LoadBalancerKeys(tables=(own[1],), reports=own[2])
+    if key.startswith(b"lb."):
+        raise ValueError("a load balancer's key is lb., 64 hex digits, a dot and 64 more: copy it whole")
+    return LoadBalancerKeys(tables=(key, derive(key, TABLES)), reports=key)
 
 
 def token(shared: bytes, upstream: str, peer: str) -> str:

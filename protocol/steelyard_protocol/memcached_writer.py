@@ -105,10 +105,14 @@ class MemcachedServer:
 
 
 class MemcachedWriter:
-    """Puts each value on one server, and logs when a server goes and when it is back."""
+    """Puts each value on one server, and logs when a server goes and when it is back.
 
-    def __init__(self, servers: Sequence[Server]) -> None:
+    `what` are the values, in the words of the log.
+    """
+
+    def __init__(self, servers: Sequence[Server], *, what: str = "samples") -> None:
         self._servers = {server.name: server for server in servers}
+        self._what = what
         self._faults: dict[str, str] = {}
 
     def put(self, key: str, value: bytes) -> bool:
@@ -124,9 +128,11 @@ class MemcachedWriter:
         for name, fault in found.items():
             if name not in self._faults:
                 self._faults[name] = fault
-                log.warning("Memcached at %s takes no samples (%s): %s", name, fault, self._then(taken_by))
+                log.warning(
+                    "Memcached at %s takes no %s (%s): %s", name, self._what, fault, self._then(taken_by)
+                )
         if taken_by is not None and self._faults.pop(taken_by, None) is not None:
-            log.info("Memcached at %s is back: samples arrive again", taken_by)
+            log.info("Memcached at %s is back: %s arrive again", taken_by, self._what)
         return taken_by is not None
 
     @property

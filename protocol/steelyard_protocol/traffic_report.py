@@ -1,7 +1,7 @@
-"""The traffic report: the message of nginx to the controller, what it saw of each peer in one interval.
+"""The traffic report: what a load balancer saw of each peer in one interval, told to the controller.
 
-Pure. The producer is nginx (openresty/steelyard/lib/steelyard/core); both ends are
-tested on docs/contract/traffic.json. Two versions are read:
+Pure. The producers are nginx (openresty/steelyard/lib/steelyard/core) and the reporter beside HAProxy, with
+`encode`; all are tested on docs/contract/traffic.json. Two versions are read and written:
 
     1   an object for each peer, by its name
     2   a list for each figure, in the order of the list of names: a third of the size, read at once
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from steelyard_protocol.typed_json import Boot, Count, Interval, Name, TypedReader, check_names
@@ -112,6 +113,9 @@ class _Columns(_Report, tag_field="v", tag=VERSION, kw_only=True):
     loads: dict[Name, PeerLoad] = {}
 
 
+_REQUIRED = ("completed", "failed", "in_flight", "latency_ms")
+_FIGURES = (*_REQUIRED, "latency_p50_ms")
+
 _READER: TypedReader[_Rows | _Columns] = TypedReader(_Rows | _Columns)  # type: ignore[arg-type]
 
 
@@ -134,6 +138,40 @@ def decode(value: bytes) -> TrafficReport | Refused:
         sent_at_ms=None if found.sent_at_ms is UNSET else found.sent_at_ms,
         **columns,
     )
+
+
+def encode(report: TrafficReport, read_version: int | None) -> bytes:
+    """Return the text of the Memcached value, in the latest version that the controller reads (None: 1).
+
+    `loads` are not written: only nginx sees what servers say of themselves.
+    """
+    version = min(read_version or 1, VERSION)
+    document: dict[str, Any] = {
+        "v": version,
+        "upstream": report.upstream,
+        "lb": report.lb,
+        "boot": report.boot,
+        "seq": report.seq,
+        "interval_s": report.interval_s,
+        **({} if report.sent_at_ms is None else {"sent_at_ms": report.sent_at_ms}),
+        **({} if report.rung is None else {"rung": report.rung}),
+        **({} if report.order is None else {"order": report.order}),
+    }
+    columns = {name: getattr(report, name) for name in _FIGURES}
+    if all(each is None for each in report.latency_p50_ms):
+        del columns["latency_p50_ms"]
+    if version == 1:
+        rows = zip(*columns.values(), strict=True)
+        peers = (
+            {
+                name: value
+                for name, value in zip(columns, row, strict=True)
+                if value is not None or name in _REQUIRED
+            }
+            for row in rows
+        )
+        return msgspec.json.encode({**document, "peers": dict(zip(report.ids, peers, strict=True))})
+    return msgspec.json.encode({**document, "ids": report.ids, **columns})
 
 
 def _columns_of(found: _Columns) -> dict[str, Any]:

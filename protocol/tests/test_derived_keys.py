@@ -33,6 +33,17 @@ def test_the_names_are_the_examples() -> None:
     assert derived_keys.token(SHARED, token["upstream"], token["peer"]) == token["token"]
 
 
+def test_a_load_balancer_s_key_is_taken_apart_and_the_shared_one_serves_for_all() -> None:
+    given = derived_keys.load_balancer_keys(EXAMPLES["load_balancer"]["key"].encode())
+    own = derived_keys.derive(SHARED, derived_keys.lb(EXAMPLES["load_balancer"]["name"]))
+    of_tables = derived_keys.derive(SHARED, derived_keys.TABLES)
+    assert (given.tables, given.reports) == ((of_tables,), own)
+    shared = derived_keys.load_balancer_keys(SHARED)
+    assert (shared.tables, shared.reports) == ((SHARED, of_tables), SHARED)
+    with pytest.raises(ValueError, match="copy it whole"):
+        derived_keys.load_balancer_keys(EXAMPLES["load_balancer"]["key"].encode()[:-1])
+
+
 @pytest.mark.parametrize("example", EXAMPLES["values"], ids=lambda example: example["signed_by"])
 def test_a_value_opens_with_the_key_that_signed_it_and_no_other(example: dict[str, str]) -> None:
     keys = {"shared": EXAMPLES["shared"], **EXAMPLES["keys"]}

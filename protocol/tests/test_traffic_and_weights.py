@@ -185,6 +185,15 @@ def test_both_versions_of_a_report_tell_the_same() -> None:
     assert any(any(report.latency_p50_ms) for report in same)
 
 
+@pytest.mark.parametrize("version", [None, 1, 2, 3])
+def test_a_report_that_is_written_is_read_as_it_was(version: int | None) -> None:
+    for _, report in (*_reports(1), *_reports(2)):
+        report = replace(report, loads={})
+        text = traffic_report.encode(report, version)
+        assert json.loads(text)["v"] == min(version or 1, traffic_report.VERSION)
+        assert traffic_report.decode(text) == report
+
+
 def _said(load: traffic_report.PeerLoad) -> dict[str, Any]:
     figures = {"utilization": load.utilization, "mem_utilization": load.mem_utilization}
     said: dict[str, Any] = {name: value for name, value in figures.items() if value is not UNSET}

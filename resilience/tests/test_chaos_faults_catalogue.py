@@ -43,7 +43,8 @@ def test_every_part_is_killed_paused_and_restarted(part: str, what: str) -> None
         "table: an older generation", "table: a wrong signature", "table: no signature",
         "table: 10,000 peers, a wrong signature", "table: 10,000 peers, signed", "sample: garbage",
         "sample: of an earlier run", "report: of an earlier run", "disk of the saved table full",
-        "a stranger at a proxy on the leader's machine",
+        "a stranger at a proxy on the leader's machine", "haproxy killed", "haproxy paused",
+        "haproxy reload", "haproxy's reporter killed", "haproxy's socket hangs",
     ],
 )  # fmt: skip
 def test_what_was_promised_is_there(name: str) -> None:
@@ -73,13 +74,15 @@ def test_a_request_fails_only_where_no_server_is_left_or_with_the_worker_that_ha
     assert {fault.name for fault in FAULTS if fault.bound.failed} == {
         "every server killed",
         "nginx worker killed",
+        "haproxy killed",
+        "haproxy restarted",
     }
 
 
 def test_the_short_form_has_a_fault_of_every_group_that_needs_no_stage_of_its_own_and_no_long_wait() -> None:
-    left_out = {"restart in order", "servers", "clock of one host"}
+    left_out = {"restart in order", "servers", "clock of one host", "HAProxy"}
     assert {fault.group for fault in FAULTS if fault.quick} == {fault.group for fault in FAULTS} - left_out
-    assert not [fault.name for fault in FAULTS if fault.quick and fault.faketime]
+    assert not [fault.name for fault in FAULTS if fault.quick and (fault.faketime or fault.haproxy)]
 
 
 REAL = ("nginx worker killed", "nginx worker ended", "nginx worker paused", "disk of the saved table full")

@@ -188,7 +188,7 @@ def opened(world: World) -> Open:
     """Scenes of this world, each of which begins well."""
 
     @contextmanager
-    def scene(_faketime: bool) -> Iterator[Scene]:
+    def scene(_faketime: bool, _haproxy: bool) -> Iterator[Scene]:
         world.ill_until_s = 0.0
         yield world.scene()
 
@@ -214,7 +214,7 @@ def test_a_new_scene_that_is_not_well_ends_the_run_and_what_came_out_is_kept() -
     world, told, gathered = World(heals_s=None), Told(), Gathered()
 
     @contextmanager
-    def scene(_faketime: bool) -> Iterator[Scene]:
+    def scene(_faketime: bool, _haproxy: bool) -> Iterator[Scene]:
         yield world.scene()
 
     with pytest.raises(ProgramError, match="still ill"):

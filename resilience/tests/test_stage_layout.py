@@ -41,7 +41,7 @@ def test_each_part_is_there_once_and_on_its_host() -> None:
 
 def test_stores_listen_behind_the_proxies_that_their_clients_connect_to() -> None:
     found = parts(Settings())
-    for proxy in layout.proxies():
+    for proxy in layout.proxies(Settings()):
         behind = hosts.DAEMON_PORTS.get(proxy.host, hosts.API_PORT)
         assert str(behind) in proxy.command
         assert found[proxy.host].port == behind

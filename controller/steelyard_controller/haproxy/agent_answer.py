@@ -5,27 +5,17 @@ that change the server, and after a `#` a text for people. A server's weight in
 HAProxy is an integer of 0..256, whole by cutting off, and is set as a percentage
 of the one that haproxy.cfg has for it:
 
-    t_j = 100 k w_j / sum w          what the weight is to be; 100 is an equal share
-    t_j = t_j 256 / max t            where the largest would exceed 256: ratios hold
-    floor(c_j percent / 100) = max(1, round t_j)          c_j: the configured weight
-
-w is the weight table's column and k the number of its rows, whatever their
-states, so that draining one server moves no other's percentage. The result is
-never 0: HAProxy would take that for a drain, and only a person drains.
+    floor(c_j percent / 100) = t_j     c_j: the configured weight; t_j: steelyard_protocol.haproxy_weights
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import floor
 
 from steelyard_protocol import wire
-from steelyard_protocol.weight_table import WeightTable
+from steelyard_protocol.haproxy_weights import MOST, haproxy_weights
 
 from steelyard_controller.tick.outcome import Outcome
-
-# The largest weight that HAProxy has.
-MOST = 256
 
 # The weight in haproxy.cfg where the question has none; the percentage then is the weight.
 CONFIGURED = 100
@@ -71,16 +61,6 @@ def rows(outcome: Outcome) -> Mapping[str, Row]:
     """Return the parts of each peer's answer."""
     weights = haproxy_weights(outcome.table)
     return {peer.id: _row(outcome, peer.id, peer.state, weights[peer.id]) for peer in outcome.table.peers}
-
-
-def haproxy_weights(table: WeightTable) -> Mapping[str, int]:
-    """Return each peer's weight in HAProxy, 1..256."""
-    total = sum(peer.weight for peer in table.peers)
-    largest = max((peer.weight for peer in table.peers), default=0)
-    if total == 0:
-        return {}
-    scale = min(100 * len(table.peers) / total, MOST / largest)
-    return {peer.id: max(1, floor(peer.weight * scale + 0.5)) for peer in table.peers}
 
 
 def answer(row: Row, configured: int) -> bytes:

@@ -112,6 +112,13 @@ def haproxy(port: int, config: Path, *, program: str = "haproxy") -> Part:
     return Part(name="haproxy", command=(program, "-db", "-f", str(config)), port=port, order=5)
 
 
+def reporter(socket: Path | str, *, memcached: str, **more: Flag) -> Part:
+    """Return HAProxy's reporter, which sets its weights; socket: HAProxy's. more: its other flags."""
+    own: dict[str, Flag] = {"socket": socket, "upstreams": UPSTREAM, "memcached": memcached, "lb": "edge-1"}
+    words = ("haproxy", "--set-weights", *flags({**own, **more}))
+    return _python("steelyard_reporter", words, name="reporter", order=6)
+
+
 def envoy(port: int, config: Path, *, program: str = "envoy") -> Part:
     """Return an Envoy of one worker thread."""
     more = ("--concurrency", "1", "--disable-hot-restart", "--log-level", "error")

@@ -34,7 +34,7 @@ class Algorithm:
     connections: int | None = None
     """nginx's worker_connections; None: enough for every level."""
     mode: Literal["http", "tcp"] = "http"
-    fed_by: Literal["", "agent-check", "orca"] = ""
+    fed_by: Literal["", "agent-check", "reporter", "orca"] = ""
     """How a balancer that is not ours learns of the agents' samples."""
 
     @property

@@ -102,8 +102,8 @@ def _do(
     shutil.rmtree(folder, ignore_errors=True)  # logs of another run would only mislead
     numbers = itertools.count(1)
 
-    def open_scene(faketime: bool) -> AbstractContextManager["session.Scene"]:
-        settings = Settings(faketime=faketime)
+    def open_scene(faketime: bool, haproxy: bool) -> AbstractContextManager["session.Scene"]:
+        settings = Settings(faketime=faketime, haproxy=haproxy)
         return session.scene(folder / str(next(numbers)), settings, float(options.rate), gathered)
 
     with Progress(sys.stderr, steps=len(faults), quiet=True) as progress:

@@ -55,7 +55,7 @@ class Fault(Action):
 
     name: unique, as the table shows it. group: a heading of the table. lasts_s: 0 for what happens at a
     moment, and is over with its beginning. quick: also in the short form. faketime: needs a stage whose
-    clocks can be stepped.
+    clocks can be stepped. haproxy: needs one with HAProxy, through which the requests go.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Fault(Action):
     bound: Bound
     quick: bool = False
     faketime: bool = False
+    haproxy: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

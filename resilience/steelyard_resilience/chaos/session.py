@@ -119,17 +119,18 @@ def _wait_for_stragglers(scene: Scene, until_s: float) -> None:
         scene.sleep(LOOK_S)
 
 
-Open = Callable[[bool], AbstractContextManager[Scene]]
-"""Sets a scene up, for faults with faketime or for the others."""
+Open = Callable[[bool, bool], AbstractContextManager[Scene]]
+"""Sets a scene up, for faults that need faketime, that need HAProxy, or for the others."""
 
 
 def run(faults: Sequence[Fault], open_scene: Open, gathered: Gathered, progress: Progress) -> None:
     """Do every fault; what came out so far is always in `gathered`. Raises SetupError, ProgramError."""
-    for faketime in (False, True):
-        left = [fault for fault in faults if fault.faketime == faketime]
+    for faketime, haproxy in ((False, False), (False, True), (True, False)):
+        left = [fault for fault in faults if (fault.faketime, fault.haproxy) == (faketime, haproxy)]
+        kind = " with clocks that can be stepped" if faketime else " with HAProxy" if haproxy else ""
         while left:
-            progress.show(f"starting the cluster{' with clocks that can be stepped' if faketime else ''}")
-            with open_scene(faketime) as scene:
+            progress.show(f"starting the cluster{kind}")
+            with open_scene(faketime, haproxy) as scene:
                 left = _on_scene(left, scene, gathered, progress)
 
 

@@ -21,6 +21,9 @@ DAEMON_PORTS = {MEMCACHED: 11212, REDIS: 6380}
 """Where the store itself listens, behind the proxy."""
 PROXY_PORT = 8082
 """Of a proxy on each controller's host, through which whoever asks the API is on its loopback."""
+HAPROXY_PORT = 8090
+RUNTIME_PORT, RUNTIME_DAEMON_PORT = 9998, 9999
+"""HAProxy's runtime socket: behind a proxy too, where the reporter connects, and where HAProxy listens."""
 CONTROL_PORT = 9000
 """Where a proxy takes orders."""
 
@@ -33,13 +36,14 @@ class Settings:
     """What a stage consists of.
 
     servers: at most 100. faketime: every daemon runs under libfaketime, so that its host's clock can be
-    stepped. jit: off, nginx interprets its Lua; then its heap holds what Lua keeps, and nothing that LuaJIT
-    compiled.
+    stepped. haproxy: beside nginx stands HAProxy with its reporter, and requests go to it. jit: off, nginx
+    interprets its Lua; then its heap holds what Lua keeps, and nothing that LuaJIT compiled.
     """
 
     servers: int = 3
     nginx_workers: int = 2
     faketime: bool = False
+    haproxy: bool = False
     jit: bool = True
 
 

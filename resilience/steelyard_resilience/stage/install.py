@@ -38,6 +38,8 @@ def place(folder: Path, settings: Settings) -> Place:
         missing.append("memcached")
     if found.modules[LUA] is None:
         missing.append("libnginx-mod-http-lua")
+    if settings.haproxy and found.haproxy is None:
+        missing.append("haproxy")
     if missing:
         raise SetupError(f"not installed: {', '.join(missing)} (apt-get install {' '.join(missing)})")
     return Place(
@@ -66,6 +68,8 @@ def write(place: Place, settings: Settings) -> None:
     block = steelyard_blocks(CHECKOUT, place.nginx, servers=settings.servers, clients=clients)
     templates = read_folder(TEMPLATES)
     (place.folder / "nginx.conf").write_text(layout.nginx_conf(settings, place, templates, block))
+    if settings.haproxy:
+        (place.folder / "haproxy.cfg").write_text(layout.haproxy_cfg(settings))
     (place.folder / "controller.yaml").write_text(layout.controller_yaml(settings, templates))
 
 

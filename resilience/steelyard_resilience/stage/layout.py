@@ -21,6 +21,8 @@ ANYWHERE = "0.0.0.0"  # noqa: S104 - of a host that has one address
 CONNECT_TIMEOUT_MS, READ_TIMEOUT_MS = 1000, 3000
 """Of nginx: so long a request waits for a server that has vanished. Answers take some milliseconds."""
 
+NGINX_LB, HAPROXY_LB = "edge-1", "edge-2"
+
 SERVER_DELAY_MS = 5.0
 """How late a server answers, without working."""
 
@@ -96,16 +98,58 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
             key_file=key,
         )  # fmt: skip
         found += [_on(place, name, server), _on(place, name, agent)]
+    if settings.haproxy:
+        found += [_on(place, EDGE, each) for each in _haproxy(address[EDGE], store[MEMCACHED], place)]
     log = place.folder / "logs" / "nginx.log"
     edge = _on(place, EDGE, parts.nginx(hosts.WEB_PORT, place.folder, log=log, program=place.nginx))
     # Its workers end with it only when it may tell them.
     return (*found, replace(edge, orphan_signal="TERM"))
 
 
-def proxies() -> tuple[Part, ...]:
+def _haproxy(address: str, memcached: str, place: Place) -> tuple[Part, Part]:
+    config = place.folder / "haproxy.cfg"
+    # Under a master, as Debian runs it, so that it can be reloaded.
+    haproxy = Part(
+        name="haproxy", command=("haproxy", "-W", "-f", str(config)), port=hosts.HAPROXY_PORT,
+        stop_signal="USR1", order=5,
+    )  # fmt: skip
+    reporter = parts.reporter(
+        f"{address}:{hosts.RUNTIME_PORT}", memcached=memcached, lb=HAPROXY_LB, key_file=place.secret("key")
+    )
+    return haproxy, reporter
+
+
+def haproxy_cfg(settings: Settings) -> str:
+    """Return haproxy.cfg, as docs/haproxy.md has it, with nginx's times."""
+    address = hosts.addresses(settings)
+    servers = "".join(
+        f"    server {name} {address[name]}:{hosts.SERVER_PORT} check inter 1s weight 100\n"
+        for name in hosts.servers(settings)
+    )
+    return f"""global
+    stats socket ipv4@{ANYWHERE}:{hosts.RUNTIME_DAEMON_PORT} level admin
+    stats socket abns@haproxy level admin expose-fd listeners
+defaults
+    mode http
+    option redispatch
+    timeout connect {CONNECT_TIMEOUT_MS}ms
+    timeout client 30s
+    timeout server {READ_TIMEOUT_MS}ms
+frontend www
+    bind :{hosts.HAPROXY_PORT} backlog 4096
+    default_backend {hosts.UPSTREAM}
+backend {hosts.UPSTREAM}
+    balance leastconn
+    option httpchk GET /healthz
+{servers}"""
+
+
+def proxies(settings: Settings) -> tuple[Part, ...]:
     """Return the proxies before stores and APIs, which are the stage's own and no part of the cluster."""
     ports = {store: (port, hosts.DAEMON_PORTS[store]) for store, port in hosts.STORE_PORTS.items()}
     ports |= dict.fromkeys(hosts.CONTROLLERS, (hosts.PROXY_PORT, hosts.API_PORT))
+    if settings.haproxy:
+        ports[EDGE] = hosts.RUNTIME_PORT, hosts.RUNTIME_DAEMON_PORT
     return tuple(
         Part(
             name=f"{host}-proxy",
@@ -155,7 +199,7 @@ def nginx_conf(settings: Settings, place: Place, templates: Mapping[str, str], b
             "memcached": [f"{address[MEMCACHED]}:{hosts.STORE_PORTS[MEMCACHED]}"],
             "controller": controllers,
             "state_dir": str(place.state_dir),
-            "lb": "edge-1",
+            "lb": NGINX_LB,
             "allow": [hosts.OUTSIDE],
             "fetch_interval_s": 0.5,
             "hold_s": 60.0,
@@ -177,7 +221,8 @@ def controller_yaml(settings: Settings, templates: Mapping[str, str]) -> str:
         {"id": name, "address": f"{address[name]}:{hosts.SERVER_PORT}", "baseline": 1}
         for name in hosts.servers(settings)
     ]
-    return nginx.controller(templates, peers, upstream=hosts.UPSTREAM)
+    balancers = (NGINX_LB, HAPROXY_LB) if settings.haproxy else (NGINX_LB,)
+    return nginx.controller(templates, peers, upstream=hosts.UPSTREAM, load_balancers=balancers)
 
 
 def _faked_clock(place: Place, host: str) -> dict[str, str]:

@@ -47,7 +47,8 @@ class Stage:
         """`on` begins a command line on a host; `cut` and `mend` are the network's."""
         self.names = tuple(part.name for part in self._parts)
         """Of all daemons."""
-        self.url = f"http://{self._addresses[hosts.EDGE]}:{hosts.WEB_PORT}"
+        port = hosts.HAPROXY_PORT if settings.haproxy else hosts.WEB_PORT
+        self.url = f"http://{self._addresses[hosts.EDGE]}:{port}"
         """The load balancer's."""
         self.state_dir = self._place.state_dir
         """nginx's folder of saved tables, on a disk of its own that has STATE_BYTES."""
@@ -197,7 +198,7 @@ class Stage:
 
     def _start(self, stack: contextlib.ExitStack) -> None:
         stores = (hosts.MEMCACHED, hosts.REDIS)
-        proxies = [self._made(part, stack) for part in layout.proxies()]
+        proxies = [self._made(part, stack) for part in layout.proxies(self._settings)]
         self._daemons = {part.name: self._made(part, stack) for part in self._parts}
         first = [*proxies, *(self._daemons[name] for name in stores)]
         rest = [daemon for name, daemon in self._daemons.items() if name not in stores]

@@ -63,8 +63,8 @@ class Balancer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.front = self._control = None
         self._stop.close()
+        self.front = self._control = None
 
     def cpu_s(self) -> float | None:
         """Return the CPU time of the processes that serve, so far; None without a balancer."""
@@ -86,6 +86,8 @@ class Balancer:
         for part in (self.front, self._control):
             if part:
                 part.process.check()
+        if self.front and self.front.beside:
+            self.front.beside.check()
 
     def _start(self, stack: contextlib.ExitStack, cpus: set[int] | None) -> None:
         scene = self._scene(stack)
@@ -94,8 +96,13 @@ class Balancer:
             stack.callback(self._control.process.stop)
         self.front = PROXIES[scene.algorithm.program](scene, self._control, cpus)
         stack.callback(self.front.process.stop)
+        stack.callback(self._stop_beside)
         self.front.wait()
         wait_until(self._why_no_answer, [self.front.process])
+
+    def _stop_beside(self) -> None:
+        if self.front and self.front.beside:
+            self.front.beside.stop()
 
     def _why_no_answer(self) -> str | None:
         status, body = http_ask.ask(HOST, self._place.balancer_port, self._scenario.path)

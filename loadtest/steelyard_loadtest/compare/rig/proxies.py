@@ -27,6 +27,9 @@ TEMPLATES = read_folder(nginx.TEMPLATES)
 ANSWERED = "L7OK"
 """What `show stat` has as agent_status after a good answer."""
 
+REPORT = f"steelyard:1:traffic:{UPSTREAM}:edge-1"
+"""Where HAProxy's reporter leaves its reports."""
+
 ANSWERING = "Servers that answer at once: a listener on each port for every address of 127/8."
 
 SOCKET_S = 10.0
@@ -42,6 +45,8 @@ class Proxy:
         self._write(tuple(scene.addresses))
         scene.log.write_text("")  # what the last one said is not this one's
         self.process = Process(part(scene).command, scene.log, cpus)
+        self.beside: Process | None = None
+        """What runs beside it for as long; made by `wait`."""
 
     def wait(self) -> None:
         """Wait until it serves as it will go on to; by itself, until it takes connections."""
@@ -103,14 +108,24 @@ class HAProxy(Proxy):
     """HAProxy; its servers change by its command socket, or by what a controller answers."""
 
     def wait(self) -> None:
-        """Wait until it takes connections and, where it asks our controller, has its answers."""
+        """Wait until it takes connections and, where it follows our controller, that has told it weights."""
         super().wait()
-        if self._control:
+        if self._control is None:
+            return
+        if self._scene.has_reporter and self._scene.socket is not None:
+            memcached = f"{parts.HOST}:{self._scene.place.memcached_port}"
+            command = parts.reporter(self._scene.socket, memcached=memcached).command
+            self.beside = Process(command, self._scene.folder / "reporter.log")
+            wait_until(self._why_no_report, [self.process, self._control.process, self.beside])
+        else:
             wait_until(self._why_not_yet, [self.process, self._control.process])
 
     def set_members(self, names: Sequence[str]) -> None:
         """Take servers out and in; requests under way end where they are."""
         out = [name for name in self._scene.addresses if name not in names]
+        if self._control and self._scene.has_reporter:
+            self._control.set_members(names)
+            return
         if self._control:
             # A state set here would last until the agent's next answer.
             self._control.drain(out)
@@ -135,6 +150,10 @@ class HAProxy(Proxy):
     def _why_not_yet(self) -> str | None:
         silent = [name for name, row in self.rows().items() if row.agent_status != ANSWERED]
         return f"the controller has told HAProxy nothing of {', '.join(silent)}" if silent else None
+
+    def _why_no_report(self) -> str | None:
+        said = http_ask.ask_line(parts.HOST, self._scene.place.memcached_port, f"get {REPORT}")
+        return None if said.startswith("VALUE") else "HAProxy's traffic is not reported"
 
     def _ask(self, words: str) -> str:
         path = str(self._scene.socket)

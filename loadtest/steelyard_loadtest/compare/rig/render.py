@@ -106,6 +106,11 @@ class Scene:
         return self.algorithm.fed_by == "agent-check"
 
     @property
+    def has_reporter(self) -> bool:
+        """Say whether our reporter stands beside HAProxy, and sets its weights."""
+        return self.algorithm.fed_by == "reporter"
+
+    @property
     def nginx(self) -> Nginx:
         """Return what an nginx here is told outside of its servers."""
         algorithm, found = self.algorithm, self.place.found
@@ -129,7 +134,8 @@ class Scene:
 
     def backends(self, members: Sequence[str]) -> list[Backend]:
         """Return these servers, in the order in which they stand in the configuration."""
-        weights = dict.fromkeys(self.weights, AGENT_WEIGHT) if self.asks_controller else self.weights
+        ruled = self.asks_controller or self.has_reporter
+        weights = dict.fromkeys(self.weights, AGENT_WEIGHT) if ruled else self.weights
         found = [
             Backend(name=name, address=address, weight=weights[name])
             for name, address in self.addresses.items()
@@ -210,14 +216,14 @@ def shards(upstream: str) -> int:
 
 
 def controller(scene: Scene, templates: Texts) -> str:
-    """Return the controller's YAML file; whoever is not nginx sends it no reports."""
-    reports = scene.algorithm.ours
+    """Return the controller's YAML file; who is neither ours nor beside our reporter sends it no reports."""
+    reports = scene.algorithm.ours or scene.has_reporter
     return nginx.controller(
         templates,
         [{"id": name} | peer(scene, name) for name in scene.addresses],
         law=scene.algorithm.law,
         # HAProxy picks for itself; the table must name one all the same.
-        picker=scene.algorithm.method if reports else "vnswrr2",
+        picker=scene.algorithm.method if scene.algorithm.ours else "vnswrr2",
         load_balancers=("edge-1",) if reports else (),
     )
 

@@ -22,7 +22,7 @@ ACTIONS: Mapping[str, Callable[..., Action]] = {
     for action in (
         process_faults.kill, process_faults.pause, process_faults.restart, process_faults.kill_servers,
         process_faults.fail_health_checks, process_faults.slow_server, nginx_faults.signal_worker,
-        nginx_faults.reload, nginx_faults.fill_disk, store_faults.fill_memcached,
+        nginx_faults.reload, nginx_faults.reload_haproxy, nginx_faults.fill_disk, store_faults.fill_memcached,
         store_faults.flush_memcached, store_faults.delay_answers, store_faults.refuse_writes,
         store_faults.wipe_redis, cuts_and_clocks.cut, cuts_and_clocks.step_clock, forged_values.forge,
         forged_values.serve_huge_table, forged_values.drain_by_proxy, dns_faults.hide_names,
@@ -31,7 +31,7 @@ ACTIONS: Mapping[str, Callable[..., Action]] = {
 
 KEYS = frozenset(
     ("name", "faults", "each", "on", "act", "with", "lasts", "well_after", "slowest", "failed", "rung", "why",
-     "quick", "faketime")
+     "quick", "faketime", "haproxy")
 )  # fmt: skip
 
 
@@ -69,4 +69,5 @@ def _faults(groups: list[dict[str, Any]], named: Mapping[str, float]) -> Iterato
                     ),
                     quick=row.get("quick", False),
                     faketime=row.get("faketime", False),
+                    haproxy=row.get("haproxy", False),
                 )

@@ -1,11 +1,11 @@
-"""An nginx worker killed, stopped and ended; nginx reloaded; the disk of its saved tables full (I/O)."""
+"""An nginx worker killed, stopped and ended; nginx and HAProxy reloaded; the disk of saved tables full."""
 
 import os
 import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from signal import SIGCONT, SIGHUP, Signals
+from signal import SIGCONT, SIGHUP, SIGUSR2, Signals
 from typing import cast
 
 from steelyard_loadtest.machine.errors import ProgramError
@@ -55,6 +55,11 @@ def reload(times: int) -> Action:
             stage.daemon("nginx").signal(SIGHUP)
 
     return Action(begin=begin)
+
+
+def reload_haproxy() -> Action:
+    """Tell HAProxy's master to begin a new worker; the old one ends what it has begun."""
+    return Action(begin=lambda stage, _notes: stage.daemon("haproxy").signal(SIGUSR2))
 
 
 def fill_disk() -> Action:

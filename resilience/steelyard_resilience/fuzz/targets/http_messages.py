@@ -16,6 +16,7 @@ from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_check import AgentCheck
+from steelyard_protocol.haproxy_weights import MOST
 from steelyard_protocol.sample_record import SampleRecord
 
 from steelyard_resilience.fuzz.target import ACCEPTED, REFUSED, Target, judge_of, require
@@ -131,7 +132,7 @@ def _question() -> Callable[[bytes], str]:
         found = agent_answer.question(data)
         if found is None:
             return REFUSED
-        require(1 <= found.configured <= agent_answer.MOST, "a weight out of bounds was taken")
+        require(1 <= found.configured <= MOST, "a weight out of bounds was taken")
         return ACCEPTED
 
     return judge

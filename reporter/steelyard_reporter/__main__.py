@@ -1,0 +1,124 @@
+"""`steelyard-reporter`: reads the settings, prints one report, or runs the loop until a signal."""
+
+import json
+import logging
+import os
+import random
+import secrets
+import signal
+import socket
+import sys
+import time
+
+from steelyard_protocol import derived_keys, memcached_writer, secret_file, setting_values, traffic_report
+from steelyard_protocol.memcached_client import MemcachedClient
+from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
+from steelyard_protocol.secret_file import SecretFileError
+
+from steelyard_reporter import settings
+from steelyard_reporter.loop import run
+from steelyard_reporter.reporter import Reporter
+from steelyard_reporter.settings import Settings, SettingsError
+from steelyard_reporter.tables import Tables
+
+log = logging.getLogger("steelyard_reporter")
+
+STOP = (signal.SIGTERM, signal.SIGINT)
+
+# Ten of the controller's ticks: it judges freshness itself, the key need only outlast that.
+TTL_S = 10
+
+
+def main() -> int:
+    """Run the reporter; return its exit status: 0; 1 when --once found nothing; 2 when a setting is wrong."""
+    try:
+        chosen = settings.load(sys.argv[1:], os.environ, hostname=socket.gethostname())
+        key = secret_file.key(chosen.key_file, chosen.key)
+        keys = None if key is None else derived_keys.load_balancer_keys(key)
+    except (SettingsError, SecretFileError, ValueError) as error:
+        print(f"steelyard-reporter: {error}", file=sys.stderr)
+        return 2
+    # Blocked, they wait for sigtimedwait; before the first thread is made, because threads inherit it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
+    level = logging.WARNING if chosen.once else logging.DEBUG if chosen.verbose else logging.INFO
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=level)
+    put_s = memcached_writer.put_s(chosen.interval_s, len(chosen.memcached))
+    clients = [MemcachedClient(address, timeout_s=put_s) for address in chosen.memcached]
+    pool = MemcachedWriter(
+        []
+        if chosen.once
+        else [
+            MemcachedServer(client, ttl_s=TTL_S, clock=time.monotonic, random=random.random)
+            for client in clients
+        ],
+        what="traffic reports",
+    )
+    reporter = Reporter(
+        chosen,
+        pool=pool,
+        tables=Tables(
+            clients, list(chosen.upstreams), keys=() if keys is None else keys.tables, wall_clock=time.time
+        ),
+        key=None if keys is None else keys.reports,
+        boot=secrets.token_hex(8),
+        clock=time.monotonic,
+        wall_clock=time.time,
+    )
+    if chosen.once:
+        return _print_one(reporter, chosen)
+    _announce(chosen, signed=keys is not None)
+    run(
+        reporter,
+        chosen.lb,
+        chosen.interval_s,
+        clock=time.monotonic,
+        wall_clock=time.time,
+        wait=_stopped_within,
+    )
+    for client in clients:
+        client.close()
+    log.info("stopped by a signal")
+    return 0
+
+
+def _print_one(reporter: Reporter, chosen: Settings) -> int:
+    """Print the reports of one interval, as they would be sent."""
+    reporter.follow()
+    reporter.report()
+    if _stopped_within(chosen.interval_s):
+        return 1
+    made = reporter.report()
+    for report in made:
+        print(json.dumps(json.loads(traffic_report.encode(report, traffic_report.VERSION)), indent=2))
+    return 0 if made else 1
+
+
+def _stopped_within(timeout_s: float) -> bool:
+    came = signal.sigtimedwait(STOP, timeout_s)
+    if came is not None and came.si_signo not in STOP:
+        # A process that was stopped (SIGSTOP, a debugger) and goes on when its wait is over gets from
+        # Python 3.11 a siginfo that nobody has filled in. Whether a signal came meanwhile is asked again.
+        came = signal.sigtimedwait(STOP, 0)
+    return came is not None
+
+
+def _announce(chosen: Settings, *, signed: bool) -> None:
+    log.info(
+        "reporting %s of %s as %s every %g s, to Memcached at %s, %s; weights %s",
+        ", ".join(chosen.upstreams),
+        ", ".join(
+            str(each) if not isinstance(each, tuple) else setting_values.shown(each)
+            for each in chosen.sockets
+        ),
+        chosen.lb,
+        chosen.interval_s,
+        ", ".join(setting_values.shown(address) for address in chosen.memcached),
+        "signed" if signed else "unsigned",
+        "are set here" if chosen.set_weights else "are left to agent-check",
+    )
+    for unsafe in secret_file.warnings([(chosen.key_file, "key")]):
+        log.warning("%s", unsafe)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""HAProxy: its runtime socket, what it counts, and what it is told."""

@@ -1,0 +1,61 @@
+"""The mean latency of the latest requests, out of HAProxy's sliding mean.
+
+Pure. HAProxy keeps for each server A, a mean of whole milliseconds, rounded up: of all its requests n
+at first, and later one in which a request's part fades by 1/N with each that follows (N = 512,
+`TIME_STATS_SAMPLES`). Between two looks, with m requests between them,
+
+    A1 = r A0 + (1 - r) x        x: the mean of the m;  r: what is left of A0's part
+    r  = (min(n0, N) / min(n1, N)) (1 - 1/N)^(requests beyond the first N)
+    x  = (A1 - r A0) / (1 - r)   off by at most e = (1 + r) / (2 (1 - r)) ms, from the rounding
+
+Over few requests e is large. So the mean that is told begins as A1, and for each span from the longest
+to the latest is moved into [x - e, x + e], no further: it follows at once what the latest requests
+prove, and does not follow the rounding.
+"""
+
+from collections.abc import Sequence
+
+SAMPLES = 512
+"""N, the length of HAProxy's sliding mean (its manual says 1024)."""
+
+ENOUGH = 0.2
+"""Of r: over so many requests (820) e is 0.75 ms, and looks from before are not needed."""
+
+MOST_LOOKS = 24
+"""Those in between are thinned out, the old ones first: a span need not begin at every look."""
+
+Look = tuple[int, int]
+"""(n, A) at one moment: how many requests HAProxy's mean has seen, and that mean in ms."""
+
+
+def mean_ms(looks: Sequence[Look]) -> float:
+    """Return the mean in ms of the latest requests; the last look is the newest."""
+    n1, rounded1 = looks[-1]
+    found = newest = _middle(rounded1)
+    for n0, rounded0 in looks[:-1]:
+        rest = left(n0, n1)
+        if rest < 1:
+            mean, error = (newest - rest * _middle(rounded0)) / (1 - rest), (1 + rest) / (2 * (1 - rest))
+            found = min(max(found, mean - error), mean + error)
+    return max(0.0, found)
+
+
+def kept(looks: Sequence[Look]) -> tuple[Look, ...]:
+    """Return the looks that later ones are to be compared with."""
+    first = max((i for i, (n, _) in enumerate(looks) if left(n, looks[-1][0]) <= ENOUGH), default=0)
+    some = tuple(looks[first:])
+    half = len(some) // 2
+    return some if len(some) <= MOST_LOOKS else (*some[:half:2], *some[half + 1 :])
+
+
+def left(n0: int, n1: int) -> float:
+    """Return r, what is left of the mean of n0 requests when there were n1; 0..1."""
+    if n0 <= 0:
+        return 0.0
+    within: float = min(n0, SAMPLES) / min(n1, SAMPLES)
+    return within * (1 - 1 / SAMPLES) ** max(0, n1 - max(n0, SAMPLES))
+
+
+def _middle(rounded_up: int) -> float:
+    """Return the middle of what was rounded up to this."""
+    return max(0.0, rounded_up - 0.5)

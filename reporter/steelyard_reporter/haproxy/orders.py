@@ -1,0 +1,165 @@
+"""What HAProxy is told so that its servers follow the weight table: weights, states, servers added and gone.
+
+Pure: a table and what HAProxy has, in; commands of its runtime socket out (management guide, 9.3).
+
+    up, backup   its weight, `state ready`        backup is haproxy.cfg's word: there is no command for it
+    drain        `state drain`                    down   `state maint`
+    not there    `add server`, where servers may be added; it starts in maintenance
+    left         `state maint`; `del server` once it has no request, where it was added
+
+A server that no table has named since the reporter began is never touched, nor is any while not one name
+is known to both: that is another backend, or another upstream. Nor one with an agent-check, whose
+answer would undo each command.
+"""
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from steelyard_protocol import peer_address
+from steelyard_protocol.haproxy_weights import haproxy_weights
+from steelyard_protocol.weight_table import TablePeer, WeightTable
+
+from steelyard_reporter.haproxy.statistics import ServerRow, Servers
+
+# The answers that are no complaint.
+SUCCESSES = ("New server registered.", "Server deleted.")
+
+_STATES = {"up": "ready", "backup": "ready", "drain": "drain", "down": "maint"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """The commands to one process for one backend, and the servers that they add and take out."""
+
+    commands: tuple[str, ...]
+    added: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
+
+
+def orders(
+    table: WeightTable,
+    backend: str,
+    servers: Servers,
+    *,
+    keywords: str | None,
+    named_before: Set[str],
+    added_before: Set[str],
+) -> Orders:
+    """Return what makes a backend's servers follow the table.
+
+    `keywords` are those of added servers, None: none is added. `named_before` are the names of earlier
+    tables, and `added_before` the servers that were added at run time.
+    """
+    peers = {peer.id: peer for peer in table.peers}
+    if servers and not peers.keys() & servers.keys():
+        return Orders(commands=())
+    weights = haproxy_weights(table)
+    commands: list[str] = []
+    added, deleted = set(), set()
+    for name, row in servers.items():
+        where = f"{backend}/{name}"
+        if row.has_agent_check:
+            continue
+        if name in peers:
+            commands.extend(_change(where, row, weights[name], _STATES[peers[name].state]))
+        elif name in added_before and _state(row) == "maint" and row.in_flight == 0:
+            commands.append(f"del server {where}")
+            deleted.add(name)
+        elif name in named_before:
+            commands.extend(_change(where, row, row.weight, "maint"))
+    if keywords is not None:
+        for name, peer in peers.items():
+            if name not in servers:
+                commands.extend(_addition(f"{backend}/{name}", peer, weights[name], keywords))
+                added.add(name)
+    return Orders(commands=tuple(commands), added=frozenset(added), deleted=frozenset(deleted))
+
+
+def mismatches(
+    table: WeightTable, backend: str, servers: Servers | None, *, sets: bool, adds: bool
+) -> dict[str, str]:
+    """Return what does not fit between a table and a backend, each by a key of its own: one line a kind."""
+    where = f"{table.upstream}, backend {backend}"
+    if servers is None:
+        return {
+            "backend": f"HAProxy has no backend {backend}: give --upstreams {table.upstream}=BACKEND, "
+            "with its name in haproxy.cfg"
+        }
+    peers = {peer.id: peer for peer in table.peers}
+    strange = sorted(servers.keys() - peers.keys())
+    hints = _hints(strange, servers, peers)
+    if strange and not servers.keys() & peers.keys():
+        return {
+            "names": f"{where}: no server of HAProxy's has the name of a declared one; nothing is reported "
+            f"or set. HAProxy has {_some(strange)}, declared are {_some(sorted(peers))}: "
+            f"write the declared names behind `server` in haproxy.cfg{hints}"
+        }
+    found = {}
+    if strange:
+        found["strange"] = (
+            f"{where}: {_some(strange)} {'is' if len(strange) == 1 else 'are'} not declared, and left alone: "
+            f"declare, or rename in haproxy.cfg{hints}"
+        )
+    missing = sorted(peers.keys() - servers.keys())
+    if missing and not adds:
+        found["missing"] = (
+            f"{where}: HAProxy has no {_some(missing)}: write it into haproxy.cfg, "
+            "or have it added by --add-servers"
+        )
+    checked = sorted(name for name, row in servers.items() if row.has_agent_check and name in peers)
+    if sets and checked:
+        found["agent-check"] = (
+            f"{where}: {_some(checked)} has an agent-check, which sets weights too; it is left to that: "
+            "take agent-check out of haproxy.cfg, or start without --set-weights"
+        )
+    return found
+
+
+def complaint(answer: str) -> str | None:
+    """Return what HAProxy complains of in its answer to commands, with the remedy; None: of nothing."""
+    lines = [line.strip() for line in answer.splitlines()]
+    wrong = list(dict.fromkeys(line for line in lines if line and line not in SUCCESSES))
+    if not wrong:
+        return None
+    if "Permission denied" in wrong[0]:
+        return "the socket may only be looked at: write `level admin` behind `stats socket` in haproxy.cfg"
+    if "static LB" in wrong[0]:
+        return f"{wrong[0]} Write `balance roundrobin`, leastconn or random in haproxy.cfg"
+    return f"HAProxy says: {'; '.join(wrong[:3])}"
+
+
+def _change(where: str, row: ServerRow, weight: int, state: str) -> list[str]:
+    found = [f"set server {where} weight {weight}"] if row.weight != weight else []
+    has = _state(row)
+    # One that is down shows nothing else, and one that HAProxy keeps out for a reason of its own is left.
+    if has != state and (has is not None or state == "maint"):
+        found.append(f"set server {where} state {state}")
+    return found
+
+
+def _state(row: ServerRow) -> str | None:
+    if row.status in ("MAINT", "DRAIN"):
+        return row.status.lower()
+    return None if row.status.startswith(("MAINT", "DRAIN", "DOWN")) else "ready"
+
+
+def _addition(where: str, peer: TablePeer, weight: int, keywords: str) -> list[str]:
+    ip, port = peer_address.split(peer.address)
+    address = f"ipv6@[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+    found = [f"add server {where} {address} weight {weight} {keywords}".rstrip()]
+    return [*found, f"enable health {where}"] if "check" in keywords.split() else found
+
+
+def _hints(strange: list[str], servers: Servers, peers: Mapping[str, TablePeer]) -> str:
+    """Return which strange server has the address of which declared one, where HAProxy tells addresses."""
+    named = {peer.address: name for name, peer in peers.items()}
+    hints = [
+        f"{name} has the address of {named[servers[name].address]}"
+        for name in strange
+        if servers[name].address in named
+    ]
+    return f" ({hints[0]})" if hints else ""
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,140 @@
+"""HAProxy's runtime socket: commands in, answers out, all within one deadline. I/O only.
+
+Each line of commands has a connection of its own, which HAProxy closes after the answer; its master
+process does so only once our side of it is closed (management guide, 9.3). Others are not told so: a
+TCP proxy before the socket may take a side that is closed for the end. A socket that hangs, drips
+or never ends is a `HaproxyFault` at the deadline, whatever came until then.
+"""
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from steelyard_protocol import setting_values
+from steelyard_protocol.deadline import Deadline, DeadlineSockets
+from steelyard_protocol.dns_lookup import DnsLookup
+from steelyard_protocol.setting_values import Address
+
+from steelyard_reporter.haproxy import statistics
+from steelyard_reporter.haproxy.statistics import HaproxyFault, Process
+
+SocketAddress = Address | Path
+
+# `show stat` takes 450 bytes a server; no HAProxy has a hundred thousand.
+MOST_BYTES = 64 * 1024 * 1024
+
+_CHUNK = 256 * 1024
+
+_UNKNOWN = b"Unknown command"
+
+
+def line(commands: Sequence[str], prefix: str) -> str:
+    """Return commands as one line; the master's `prefix` (`@!PID `) is one command's alone."""
+    return ";".join(f"{prefix}{command}" for command in commands)
+
+
+class RuntimeSocket:
+    """The socket of one HAProxy process, or of the master of several."""
+
+    def __init__(self, address: SocketAddress, deadline: Deadline) -> None:
+        self.name = str(address) if isinstance(address, Path) else setting_values.shown(address)
+        self._path = str(address) if isinstance(address, Path) else None
+        self._lookup = None if isinstance(address, Path) else DnsLookup(address)
+        self._deadline = deadline
+        self._sockets = DeadlineSockets(deadline)
+        self._is_masters = False
+
+    def read(self, backends: Sequence[str]) -> list[Process]:
+        """Return its processes, with the servers of these backends; raise `HaproxyFault`."""
+        if not self._is_masters:
+            answer = self._ask_all("", backends)
+            self._is_masters = statistics.is_masters(answer[0])
+            if not self._is_masters:
+                return [self._process(answer, backends, prefix="", ending=False)]
+        workers = statistics.parse_workers(self.ask("show proc"))
+        if not workers:
+            self._is_masters = False
+            raise HaproxyFault(f"the master process at {self.name} has no worker: see HAProxy's log")
+        found = []
+        for pid, ending in workers:
+            prefix = f"@!{pid} "
+            found.append(
+                self._process(self._ask_all(prefix, backends), backends, prefix=prefix, ending=ending)
+            )
+        return found
+
+    def ask(self, commands: str) -> str:
+        """Return the answer to a line of commands; raise `HaproxyFault`."""
+        try:
+            with self._connected() as connection:
+                connection.sendall(f"{commands}\n".encode())
+                if self._is_masters:
+                    connection.shutdown(socket.SHUT_WR)
+                return self._all_of(connection)
+        except (OSError, UnicodeError) as error:  # the latter: a name that cannot be one
+            raise HaproxyFault(f"{self.name} {_why(error)}") from None
+
+    def _connected(self) -> socket.socket:
+        address: str | Address | None = self._path
+        family = socket.AF_UNIX
+        if self._lookup is not None:
+            address = self._lookup(self._deadline.left_s())[0]
+            family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        connection = self._sockets.socket(family, socket.SOCK_STREAM)
+        try:
+            connection.connect(address)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+    def _all_of(self, connection: socket.socket) -> str:
+        pieces, size = [], 0
+        while piece := connection.recv(_CHUNK):
+            pieces.append(piece)
+            size += len(piece)
+            if not self._is_masters and piece.endswith(b"\n\n") and pieces[0].startswith(_UNKNOWN):
+                break  # the master's, which leaves the connection open
+            if size > MOST_BYTES:
+                raise HaproxyFault(f"{self.name} says more than {MOST_BYTES} bytes: it is no HAProxy's")
+        return b"".join(pieces).decode("utf-8", "replace")
+
+    def _ask_all(self, prefix: str, backends: Sequence[str]) -> list[str]:
+        """Return the answers to `show info` and to `show stat` of each backend, asked in one breath."""
+        commands = ["show info", *(f"show stat {backend} 4 -1" for backend in backends)]
+        text = self.ask(line(commands, prefix))
+        *answers, rest = text.split("\n\n")
+        if len(answers) == len(commands) and not rest:
+            return answers
+        return [text]
+
+    def _process(
+        self, answers: Sequence[str], backends: Sequence[str], *, prefix: str, ending: bool
+    ) -> Process:
+        pid, uptime_s = statistics.parse_info(answers[0], self.name)
+        if len(answers) != 1 + len(backends):
+            raise HaproxyFault(f"{self.name} broke off its answer: HAProxy is ending, or is being replaced")
+        return Process(
+            pid=pid,
+            uptime_s=uptime_s,
+            ending=ending,
+            via=self.name,
+            prefix=prefix,
+            servers={
+                backend: statistics.parse_stat(text, backend, self.name)
+                for backend, text in zip(backends, answers[1:], strict=True)
+            },
+        )
+
+
+def _why(error: OSError | UnicodeError) -> str:
+    if isinstance(error, TimeoutError):
+        return "has not answered in time: HAProxy hangs, or another program listens there"
+    if isinstance(error, PermissionError):
+        return (
+            "must not be opened by this user: add it to the socket's group, "
+            "or write `group` and `mode 660` behind `stats socket` in haproxy.cfg"
+        )
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        return "is not there: is HAProxy running, with this `stats socket` in haproxy.cfg?"
+    return f"does not answer: {getattr(error, 'strerror', None) or error}"

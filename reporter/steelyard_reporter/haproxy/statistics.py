@@ -1,0 +1,158 @@
+"""What HAProxy says of its processes and servers: `show info`, `show stat`, and the master's `show proc`.
+
+Pure: text in, rows out. `show stat` is CSV whose first line names the columns (HAProxy's management
+guide, 9.1); columns are found by their names, so that of every version is read.
+"""
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+# Responses by their status; HAProxy counts one when its header has come.
+_ANSWERED = ("hrsp_1xx", "hrsp_2xx", "hrsp_3xx", "hrsp_4xx", "hrsp_other")
+
+# Tries without a response: no connection, none that was valid or in time, tried again, tried elsewhere.
+_UNANSWERED = ("econ", "eresp", "wretr", "wredis")
+
+# A row of this type is a server.
+_SERVER = "2"
+
+
+class HaproxyFault(Exception):
+    """HAProxy did not answer, or not as one that can be used; the message names the remedy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRow:
+    """One server of a backend, with totals since its HAProxy began.
+
+    completed, failed   tries with a response below 500, and all others; in TCP connections that were made
+                        and have ended, and those that were not made
+    timed               of how many the latency is a mean; `latency_ms` is that mean, rounded up
+    status              as on the statistics page, such as UP, DRAIN, MAINT, `DOWN 1/2`
+    weight              as it was set, 0..256
+    address             empty where the socket's level is below `operator`
+    """
+
+    name: str
+    completed: int
+    failed: int
+    in_flight: int
+    timed: int
+    latency_ms: int
+    status: str
+    weight: int
+    has_agent_check: bool
+    address: str
+
+
+Servers = Mapping[str, ServerRow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One HAProxy process at one moment; `servers` by backend, None: it has no such backend.
+
+    `ending`: a reload has replaced it, and it finishes what it has begun. `via` is the socket that it
+    was asked through, and `prefix` what a command to it begins with there.
+    """
+
+    pid: int
+    uptime_s: int
+    ending: bool
+    via: str
+    prefix: str
+    servers: Mapping[str, Servers | None]
+
+
+def parse_info(text: str, via: str) -> tuple[int, int]:
+    """Return pid and uptime in seconds of `show info`; raise `HaproxyFault`."""
+    fields = dict(line.partition(": ")[::2] for line in text.splitlines() if ": " in line)
+    if fields.get("Name") != "HAProxy" or not fields.get("Pid", "").isdigit():
+        refuse_denied(text, via)
+        raise HaproxyFault(
+            f"{via} is no runtime socket of HAProxy's (it says {shown(text)}): "
+            "name that of `stats socket` in haproxy.cfg"
+        )
+    uptime = fields.get("Uptime_sec", "")
+    return int(fields["Pid"]), int(uptime) if uptime.isdigit() else 0
+
+
+def parse_stat(text: str, backend: str, via: str) -> Servers | None:
+    """Return the servers of a backend by name, None where there is none; raise `HaproxyFault`."""
+    if text.startswith("No such proxy"):
+        return None
+    refuse_denied(text, via)
+    if not text.startswith("# pxname,svname,"):
+        raise HaproxyFault(f"{via} does not answer `show stat` (it says {shown(text)})")
+    rows = csv.DictReader(io.StringIO(text.removeprefix("# ")))
+    try:
+        found = [_server(row) for row in rows if row["pxname"] == backend and row["type"] == _SERVER]
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
+        raise HaproxyFault(f"{via}: `show stat` of {backend} cannot be read: {error!r}") from None
+    return {row.name: row for row in found}
+
+
+def parse_workers(text: str) -> list[tuple[int, bool]]:
+    """Return (pid, whether a reload has replaced it) of each worker that the master's `show proc` lists."""
+    found, ending = [], False
+    for line in text.splitlines():
+        words = line.split()
+        if line.startswith("#"):
+            ending = "old" in words
+        elif len(words) > 1 and words[0].isdigit() and words[1] == "worker":
+            found.append((int(words[0]), ending))
+    return found
+
+
+def is_masters(text: str) -> bool:
+    """Tell whether an answer to `show info` is that of the master process, which has no such command."""
+    return text.startswith("Unknown command") and "show proc" in text
+
+
+def refuse_denied(text: str, via: str) -> None:
+    """Raise `HaproxyFault` where HAProxy said that the socket has no right to that."""
+    if "Permission denied" in text:
+        raise HaproxyFault(
+            f"{via} has not the right to that: write `level admin` behind `stats socket` in haproxy.cfg"
+        )
+
+
+def shown(text: str) -> str:
+    """Return the beginning of what came, for a person."""
+    words = " ".join(text.split())
+    return repr(words if len(words) <= 60 else f"{words[:60]}...") if words else "nothing"
+
+
+def _server(row: Mapping[str, str]) -> ServerRow:
+    in_flight = int(row["scur"])
+    unanswered = sum(_count(row, name) for name in _UNANSWERED)
+    mode: Literal["http", "tcp"] = "http" if row["hrsp_2xx"] else "tcp"
+    if mode == "http":
+        answered = sum(_count(row, name) for name in _ANSWERED)
+        broken = _count(row, "hrsp_5xx")
+        completed, failed, timed = answered, unanswered + broken, answered + broken
+    else:
+        # Each try is a session of the server's; what is neither open nor failed has ended.
+        failed = unanswered
+        completed = max(0, _count(row, "stot") - in_flight - failed)
+        timed = _count(row, "lbtot")
+    return ServerRow(
+        name=row["svname"],
+        completed=completed,
+        failed=failed,
+        in_flight=in_flight,
+        timed=timed,
+        latency_ms=_count(row, "rtime" if mode == "http" else "ctime"),
+        status=row["status"],
+        weight=_count(row, "uweight" if row.get("uweight") else "weight"),
+        has_agent_check=bool(row.get("agent_status")),
+        address=row.get("addr") or "",
+    )
+
+
+def _count(row: Mapping[str, str], name: str) -> int:
+    """Return a counter; 0 where this version of HAProxy has none of the name."""
+    return int(row.get(name) or 0)

@@ -1,0 +1,158 @@
+"""The traffic between two readings: completed, failed, in flight and latency of each server.
+
+Pure. A window is reported only if it was seen whole:
+
+- every process of its beginning is there at its end. One that is gone took its counts along, unless a
+  reload had replaced it before: then all that is missing is what it finished since the last reading;
+- a process that is new has begun within it, and counts from 0;
+- no counter fell. They fall for all servers at `clear counters all`, and for one that was taken out and
+  added again, which then has no figures in this window;
+- it is not longer than `LONGEST` intervals: what was done half a minute ago is not what is done now.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from steelyard_reporter.haproxy import latency
+from steelyard_reporter.haproxy.statistics import Process, ServerRow
+
+# In intervals. A tick that is left out makes a window of two.
+LONGEST = 2.5
+
+# HAProxy's uptime has whole seconds.
+UPTIME_SLACK_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """One server's traffic in a window; `latency_ms` None: nothing was completed."""
+
+    completed: int
+    failed: int
+    in_flight: int
+    latency_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A window: its length, and the figures by backend and server. `broken` says why there are none."""
+
+    interval_s: float
+    figures: Mapping[str, Mapping[str, Figures]]
+    broken: str | None = None
+
+
+_Place = tuple[str, int, str, str]
+"""A server as one process has it: socket, pid, backend, server."""
+
+
+class Windows:
+    """Keeps the last reading, and the looks at each server's latency; `interval_s` is the usual length."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._longest_s = LONGEST * interval_s
+        self._at_s = 0.0
+        self._processes: Mapping[tuple[str, int], Process] = {}
+        self._totals: dict[_Place, _Totals] = {}
+
+    def next(self, processes: Sequence[Process], at_s: float) -> Window | None:
+        """Return the window that ends with this reading, `at_s` on the monotonic clock; None at the first."""
+        before, totals, length_s = self._processes, self._totals, at_s - self._at_s
+        self._at_s = at_s
+        self._processes = {(each.via, each.pid): each for each in processes}
+        broken = _why_broken(before, self._processes, length_s, self._longest_s)
+        if broken is not None or not before:
+            totals = {}
+        self._totals = {}
+        found: defaultdict[str, dict[str, list[_Part]]] = defaultdict(dict)
+        for process in processes:
+            for backend, servers in process.servers.items():
+                for row in (servers or {}).values():
+                    place = process.via, process.pid, backend, row.name
+                    self._totals[place], part = _Totals.after(totals.get(place), row)
+                    found[backend].setdefault(row.name, []).append(part)
+        if not before:
+            return None
+        if broken is not None:
+            return Window(interval_s=length_s, figures={}, broken=broken)
+        return Window(
+            interval_s=length_s,
+            figures={
+                backend: {
+                    name: _sum(parts) for name, parts in servers.items() if not any(p.fell for p in parts)
+                }
+                for backend, servers in found.items()
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """What one process did for a server in the window; `fell`: its counters began anew meanwhile."""
+
+    completed: int
+    failed: int
+    in_flight: int
+    latency_ms: float
+    fell: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Totals:
+    """A server's totals at one reading. `completed` never falls: in TCP a retry hides some for a while."""
+
+    completed: int
+    failed: int
+    looks: tuple[latency.Look, ...]
+
+    @classmethod
+    def after(cls, before: "_Totals | None", row: ServerRow) -> "tuple[_Totals, _Part]":
+        look = row.timed, row.latency_ms
+        fell = before is not None and (row.timed < before.looks[-1][0] or row.failed < before.failed)
+        if before is None or fell:
+            before = cls(completed=0, failed=0, looks=((0, 0),))
+        looks = before.looks if look[0] == before.looks[-1][0] else (*before.looks, look)
+        totals = cls(
+            completed=max(before.completed, row.completed), failed=row.failed, looks=latency.kept(looks)
+        )
+        return totals, _Part(
+            completed=totals.completed - before.completed,
+            failed=row.failed - before.failed,
+            in_flight=row.in_flight,
+            latency_ms=latency.mean_ms(looks),
+            fell=fell,
+        )
+
+
+def _sum(parts: Sequence[_Part]) -> Figures:
+    completed = sum(part.completed for part in parts)
+    return Figures(
+        completed=completed,
+        failed=sum(part.failed for part in parts),
+        in_flight=sum(part.in_flight for part in parts),
+        latency_ms=sum(part.completed * part.latency_ms for part in parts) / completed if completed else None,
+    )
+
+
+def _why_broken(
+    before: Mapping[tuple[str, int], Process],
+    now: Mapping[tuple[str, int], Process],
+    length_s: float,
+    longest_s: float,
+) -> str | None:
+    if not before:
+        return None
+    for (via, pid), process in before.items():
+        if (via, pid) not in now and not process.ending:
+            others = ", ".join(str(each.pid) for each in now.values() if each.via == via)
+            return f"HAProxy at {via} was restarted or reloaded: process {pid} is gone, there is {others}"
+    for (via, pid), process in now.items():
+        known = before.get((via, pid))
+        if known is None and process.uptime_s > length_s + UPTIME_SLACK_S:
+            return f"process {pid} at {via} is older than this window"
+        if known is not None and process.uptime_s < known.uptime_s:
+            return f"HAProxy at {via} was restarted under the same pid, {pid}"
+    if length_s > longest_s:
+        return f"nothing was read for {length_s:.1f} s"
+    return None

@@ -1,0 +1,188 @@
+"""One tick: read HAProxy, report its traffic; and a little later, take over the table and set its weights.
+
+I/O comes in as arguments: the sockets, Memcached, the clocks. `loop` decides when.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from steelyard_protocol import signature, traffic_report, wire
+from steelyard_protocol.deadline import Deadline
+from steelyard_protocol.traffic_report import TrafficReport
+from steelyard_protocol.weight_table import WeightTable
+
+from steelyard_reporter.fault_log import FaultLog
+from steelyard_reporter.haproxy import orders, runtime_socket
+from steelyard_reporter.haproxy.runtime_socket import RuntimeSocket
+from steelyard_reporter.haproxy.statistics import HaproxyFault, Process, Servers
+from steelyard_reporter.haproxy.windows import Figures, Window, Windows
+from steelyard_reporter.settings import Settings
+from steelyard_reporter.tables import Tables
+
+log = logging.getLogger("steelyard_reporter")
+
+# Of an interval: HAProxy's sockets answer within this, or there is no report.
+READ_PART = 0.5
+
+# A line of commands must fit HAProxy's buffer of 16 kB.
+COMMANDS_AT_ONCE = 50
+
+
+class ReportPool(Protocol):
+    """Where reports are sent, such as `memcached_writer.MemcachedWriter`."""
+
+    def put(self, key: str, value: bytes) -> bool:
+        """Store a value; tell whether it was taken."""
+        ...
+
+
+class Reporter:
+    """The reporter of one HAProxy; `boot` tells its runs apart, and `key` signs its reports."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        pool: ReportPool,
+        tables: Tables,
+        key: bytes | None,
+        boot: str,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._pool = pool
+        self._tables = tables
+        self._key = key
+        self._boot = boot
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._deadline = Deadline(clock)
+        self._sockets = [RuntimeSocket(address, self._deadline) for address in settings.sockets]
+        self._windows = Windows(settings.interval_s)
+        self._faults = FaultLog()
+        self._processes: list[Process] = []
+        self._seq = 0
+        self._named: dict[str, set[str]] = {upstream: set() for upstream in settings.upstreams}
+        self._added: dict[tuple[str, int, str], set[str]] = {}
+
+    def report(self) -> list[TrafficReport]:
+        """Read HAProxy and send a report for each upstream; return those that were made."""
+        at_s, at_ms = self._clock(), int(1000 * self._wall_clock())
+        self._processes = []
+        try:
+            self._processes = self._read()
+        except HaproxyFault as fault:
+            self._faults.tell("socket", {"": f"no traffic reports: {fault}"})
+            return []
+        self._faults.tell("socket", {})
+        self._tell_mismatches()
+        window = self._windows.next(self._processes, at_s)
+        if window is None:
+            return []
+        if window.broken is not None:
+            log.info("%s: what was done since the last report is not reported", window.broken)
+            return []
+        self._seq += 1
+        made = [self._made(table, window, at_ms) for table in self._tables.newest.values()]
+        reports = [report for report in made if report.ids]
+        for report in reports:
+            text = traffic_report.encode(report, self._tables.newest[report.upstream].report_version)
+            value = text if self._key is None else signature.sign(self._key, text)
+            self._pool.put(wire.traffic_key(report.upstream, report.lb), value)
+            log.debug("%s", text.decode())
+        return reports
+
+    def follow(self) -> None:
+        """Take over the newest tables; where weights are set here, make HAProxy follow them."""
+        self._faults.tell("tables", self._tables.fetch())
+        for upstream, table in self._tables.newest.items():
+            self._named[upstream] |= {peer.id for peer in table.peers}
+        if not self._settings.set_weights:
+            return
+        faults: dict[str, str] = {}
+        self._deadline.start(READ_PART * self._settings.interval_s)
+        for process in self._processes:
+            if process.ending:
+                continue
+            for upstream, table in self._tables.newest.items():
+                backend = self._settings.upstreams[upstream]
+                servers = process.servers[backend]
+                if servers is None:
+                    continue
+                try:
+                    wrong = self._order(process, table, backend, servers)
+                except HaproxyFault as fault:
+                    wrong = str(fault)
+                if wrong is not None:
+                    faults[f"{process.via}/{backend}"] = (
+                        f"{process.via}, backend {backend}: nothing is set: {wrong}"
+                    )
+        self._faults.tell("orders", faults)
+
+    def _read(self) -> list[Process]:
+        self._deadline.start(READ_PART * self._settings.interval_s)
+        backends = list(dict.fromkeys(self._settings.upstreams.values()))
+        return [process for each in self._sockets for process in each.read(backends)]
+
+    def _tell_mismatches(self) -> None:
+        faults: dict[str, str] = {}
+        for table in self._tables.newest.values():
+            backend = self._settings.upstreams[table.upstream]
+            for process in self._processes:
+                if not process.ending:
+                    found = orders.mismatches(
+                        table,
+                        backend,
+                        process.servers[backend],
+                        sets=self._settings.set_weights,
+                        adds=self._settings.add_servers is not None,
+                    )
+                    faults |= {f"{table.upstream}/{kind}": text for kind, text in found.items()}
+        self._faults.tell("names", faults)
+
+    def _made(self, table: WeightTable, window: Window, at_ms: int) -> TrafficReport:
+        seen: Mapping[str, Figures] = window.figures.get(self._settings.upstreams[table.upstream], {})
+        ids = [peer.id for peer in table.peers if peer.id in seen]
+        rows = [seen[name] for name in ids]
+        return TrafficReport(
+            upstream=table.upstream,
+            lb=self._settings.lb,
+            boot=self._boot,
+            seq=self._seq,
+            interval_s=round(max(0.001, window.interval_s), 3),
+            ids=ids,
+            completed=[row.completed for row in rows],
+            failed=[row.failed for row in rows],
+            in_flight=[row.in_flight for row in rows],
+            latency_ms=[None if row.latency_ms is None else round(row.latency_ms, 3) for row in rows],
+            latency_p50_ms=[None] * len(rows),
+            sent_at_ms=at_ms,
+        )
+
+    def _order(self, process: Process, table: WeightTable, backend: str, servers: Servers) -> str | None:
+        place = process.via, process.pid, backend
+        added = self._added.setdefault(place, set())
+        told = orders.orders(
+            table,
+            backend,
+            servers,
+            keywords=self._settings.add_servers,
+            named_before=self._named[table.upstream],
+            added_before=added,
+        )
+        wrong: list[str] = []
+        for part in _parts(told.commands):
+            answer = self._socket(process.via).ask(runtime_socket.line(part, process.prefix))
+            wrong.append(orders.complaint(answer) or "")
+        added |= told.added
+        added -= told.deleted
+        return next((each for each in wrong if each), None)
+
+    def _socket(self, name: str) -> RuntimeSocket:
+        return next(each for each in self._sockets if each.name == name)
+
+
+def _parts(commands: Sequence[str]) -> list[Sequence[str]]:
+    return [commands[first : first + COMMANDS_AT_ONCE] for first in range(0, len(commands), COMMANDS_AT_ONCE)]

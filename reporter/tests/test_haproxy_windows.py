@@ -1,0 +1,131 @@
+"""A window is the difference of two readings, and only one that was seen whole is reported."""
+
+from collections.abc import Mapping
+
+from steelyard_reporter.haproxy import statistics
+from steelyard_reporter.haproxy.statistics import Process
+from steelyard_reporter.haproxy.windows import Figures, Window, Windows
+
+from .rows import stat
+
+
+def _process(
+    *rows: dict[str, object],
+    pid: int = 100,
+    uptime_s: int = 60,
+    ending: bool = False,
+    via: str = "a",
+    http: bool = True,
+) -> Process:
+    servers = statistics.parse_stat(stat(*rows, http=http), "web", via)
+    return Process(pid=pid, uptime_s=uptime_s, ending=ending, via=via, prefix="", servers={"web": servers})
+
+
+def _served(count: int, **more: object) -> dict[str, object]:
+    return {"name": "s1", "hrsp_2xx": count, "rtime": 10, **more}
+
+
+def _whole(window: Window | None) -> Mapping[str, Figures]:
+    assert window is not None
+    assert window.broken is None
+    return window.figures["web"]
+
+
+def _broken(window: Window | None) -> str:
+    assert window is not None
+    assert window.broken is not None
+    assert not window.figures
+    return window.broken
+
+
+def test_the_first_reading_reports_nothing_and_the_second_what_came_since() -> None:
+    windows = Windows(1.0)
+    assert windows.next([_process(_served(500))], 10.0) is None
+    window = windows.next([_process(_served(580, scur=3, eresp=2))], 11.5)
+    assert window is not None
+    assert window.interval_s == 1.5
+    seen = _whole(window)["s1"]
+    assert (seen.completed, seen.failed, seen.in_flight) == (80, 2, 3)
+    assert seen.latency_ms is not None
+    assert abs(seen.latency_ms - 10) <= 1
+
+
+def test_where_nothing_was_completed_there_is_no_latency() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(500))], 10.0)
+    assert _whole(windows.next([_process(_served(500))], 11.0))["s1"].latency_ms is None
+
+
+def test_a_restart_breaks_the_window_and_the_next_one_counts_from_there() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(500))], 10.0)
+    assert "restarted or reloaded" in _broken(windows.next([_process(_served(7), pid=101, uptime_s=0)], 11.0))
+    assert _whole(windows.next([_process(_served(90), pid=101, uptime_s=1)], 12.0))["s1"].completed == 83
+
+
+def test_a_restart_under_the_same_pid_is_seen_by_its_uptime() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(5), pid=1)], 10.0)
+    assert "same pid" in _broken(windows.next([_process(_served(90), pid=1, uptime_s=0)], 11.0))
+
+
+def test_the_master_tells_of_what_a_reload_replaced_and_nothing_is_missed() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(500))], 10.0)
+    both = [_process(_served(7), pid=101, uptime_s=0), _process(_served(520, scur=2), ending=True)]
+    seen = _whole(windows.next(both, 11.0))["s1"]
+    assert (seen.completed, seen.in_flight) == (27, 2)
+    # And one that has ended is no restart.
+    assert _whole(windows.next([_process(_served(17), pid=101, uptime_s=1)], 12.0))["s1"].completed == 10
+
+
+def test_a_process_that_is_older_than_the_window_does_not_pour_its_past_into_it() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(5))], 10.0)
+    late = [_process(_served(9)), _process(_served(10_000), pid=200, via="b")]
+    assert "older than this window" in _broken(windows.next(late, 11.0))
+
+
+def test_several_processes_are_summed() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(5)), _process(_served(50), via="b")], 10.0)
+    seen = _whole(windows.next([_process(_served(9, scur=1)), _process(_served(60, scur=2), via="b")], 11.0))
+    assert (seen["s1"].completed, seen["s1"].in_flight) == (14, 3)
+
+
+def test_counters_that_fall_leave_their_server_out_for_one_window() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(500), {"name": "s2", "hrsp_2xx": 8})], 10.0)
+    seen = _whole(windows.next([_process(_served(3), {"name": "s2", "hrsp_2xx": 9})], 11.0))
+    assert list(seen) == ["s2"]
+    assert (
+        _whole(windows.next([_process(_served(8), {"name": "s2", "hrsp_2xx": 9})], 12.0))["s1"].completed == 5
+    )
+
+
+def test_a_server_that_is_added_counts_from_0() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(500))], 10.0)
+    seen = _whole(windows.next([_process(_served(500), {"name": "s2", "hrsp_2xx": 4})], 11.0))
+    assert seen["s2"].completed == 4
+
+
+def test_after_a_pause_the_past_is_not_reported_as_if_it_were_now() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(500))], 10.0)
+    assert "nothing was read for 30.0 s" in _broken(windows.next([_process(_served(9000))], 40.0))
+    assert _whole(windows.next([_process(_served(9100))], 41.0))["s1"].completed == 100
+
+
+def test_a_connection_that_is_tried_again_is_not_completed_twice() -> None:
+    windows = Windows(1.0)
+    for at, row in enumerate(
+        [
+            {"name": "s1", "stot": 100, "lbtot": 100},
+            # One that is tried again hides one that has ended: it is in flight and failed at once.
+            {"name": "s1", "stot": 101, "lbtot": 101, "scur": 1, "wretr": 1},
+            {"name": "s1", "stot": 102, "lbtot": 101, "wretr": 1},
+        ]
+    ):
+        window = windows.next([_process(row, http=False)], 10.0 + at)
+    assert _whole(window)["s1"].completed == 1

@@ -1,0 +1,387 @@
+"""A real HAProxy, a real Memcached and the reporter's process: what is reported, and what is set."""
+
+import contextlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from pymemcache.client.base import Client
+from steelyard_protocol import signature, traffic_report, weight_table, wire
+from steelyard_protocol.traffic_report import TrafficReport
+from steelyard_protocol.weight_table import State, TablePeer, WeightTable
+
+from conftest import PATIENCE_S, Daemon, free_port
+
+pytestmark = pytest.mark.integration
+
+MOST_ROUNDS = 50
+
+KEY = b"0123456789abcdef0123456789abcdef"
+
+T = TypeVar("T")
+
+DOCS = Path(__file__).parents[2] / "docs" / "haproxy.md"
+
+MORE = """
+frontend tcp
+    mode tcp
+    bind 127.0.0.1:{tcp}
+    default_backend db
+backend db
+    mode tcp
+    balance roundrobin
+    server server-1 127.0.0.1:{server} weight 100
+    server server-2 127.0.0.1:{server} weight 100
+"""
+
+
+class _Answer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(500 if self.path == "/500" else 200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def until(look: Callable[[], T | None], what: Callable[[], str] = lambda: "") -> T:
+    """Return the first thing that `look` finds."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < give_up_s:
+        found = look()
+        if found is not None:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"it did not happen: {what()}")
+
+
+@dataclass
+class Rig:
+    """HAProxy with an HTTP and a TCP backend, and Memcached with their tables."""
+
+    folder: Path
+    memcached: Daemon
+    server: int
+    http: int = field(default_factory=free_port)
+    tcp: int = field(default_factory=free_port)
+    master: bool = False
+    generation: int = 0
+    haproxy: Daemon | None = None
+
+    @property
+    def pid_file(self) -> Path:
+        """Return where HAProxy's first process is named."""
+        return self.folder / "haproxy.pid"
+
+    def start(self) -> Daemon:
+        """Start HAProxy."""
+        path = self.folder / "haproxy.cfg"
+        documented = re.search(r"```haproxy\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+        assert documented is not None
+        text = documented[1]
+        sockets = [
+            f"stats socket {self.folder}/{level}.sock mode 600 level {level}" for level in ("admin", "user")
+        ]
+        for old, new in (
+            ("stats socket /run/haproxy/admin.sock mode 660 group haproxy level admin", "\n".join(sockets)),
+            ("bind :8080", f"bind 127.0.0.1:{self.http}"),
+            ("10.0.0.11:80", f"127.0.0.1:{self.server}"),
+            ("10.0.0.12:80", f"127.0.0.1:{self.server}"),
+        ):
+            assert old in text, old
+            text = text.replace(old, new)
+        path.write_text(text + MORE.format(tcp=self.tcp, server=self.server))
+        how = ["-W", "-S", str(self.folder / "master.sock")] if self.master else ["-db"]
+        daemon = Daemon(
+            ["haproxy", *how, "-f", str(path), "-p", str(self.pid_file)],
+            self.http,
+            self.folder / "haproxy.log",
+        )
+        daemon.start()
+        until(lambda: True if self.asked("show info").startswith("Name: HAProxy") else None)
+        return daemon
+
+    def stop(self) -> None:
+        """Stop HAProxy; a master takes its workers with it."""
+        assert self.haproxy is not None
+        assert self.haproxy.process is not None
+        self.haproxy.process.terminate()
+        self.haproxy.process.wait(PATIENCE_S)
+
+    def asked(self, command: str) -> str:
+        """Ask HAProxy something; nothing where it is not there."""
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self.folder / "admin.sock"))
+            connection.sendall(f"{command}\n".encode())
+            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+        return ""
+
+    def pid(self) -> str | None:
+        """Return the process that answers at the socket; None where none does."""
+        found = re.search(r"^Pid: (\d+)$", self.asked("show info"), re.MULTILINE)
+        return found[1] if found else None
+
+    def connected(self) -> socket.socket:
+        """Return a connection through the backend db."""
+        return socket.create_connection(("127.0.0.1", self.tcp), timeout=PATIENCE_S)
+
+    def begun(self) -> socket.socket:
+        """Return a connection with a request that lacks its end."""
+        connection = socket.create_connection(("127.0.0.1", self.http), timeout=PATIENCE_S)
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n")
+        return connection
+
+    def publish(self, upstream: str = "web", key: bytes | None = None, **peers: tuple[int, State]) -> None:
+        """Put a table into Memcached: by name the weight and the state."""
+        self.generation += 1
+        table = WeightTable(
+            upstream=upstream,
+            term=1,
+            generation=self.generation,
+            issued_at_ms=int(1000 * time.time()),
+            law="steelyard",
+            picker="vnswrr2",
+            peers=tuple(
+                TablePeer(
+                    id=name.replace("_", "-"),
+                    address=f"127.0.0.1:{self.server}",
+                    weight=weight,
+                    baseline=500,
+                    state=state,
+                )
+                for name, (weight, state) in peers.items()
+            ),
+            report_version=2,
+        )
+        text = weight_table.encode(table)
+        client = Client(("127.0.0.1", self.memcached.port))
+        client.set(
+            wire.weights_key(upstream), text if key is None else signature.sign(key, text), noreply=False
+        )
+        client.close()
+
+    def reported(self, upstream: str = "web", key: bytes | None = None) -> TrafficReport | None:
+        """Return the report that lies in Memcached."""
+        client = Client(("127.0.0.1", self.memcached.port))
+        value = client.get(wire.traffic_key(upstream, "edge-1"))
+        client.close()
+        if value is None:
+            return None
+        report = signature.read(key, value, traffic_report.decode)
+        assert isinstance(report, TrafficReport), report
+        return report
+
+    def row(self, server: str) -> tuple[str, str] | None:
+        """Return weight and status of a server of the backend web; None where it is not there."""
+        header, *rows = self.asked("show stat web 4 -1").removeprefix("# ").splitlines() or [""]
+        columns = header.split(",")
+        for row in rows:
+            cells = dict(zip(columns, row.split(","), strict=False))
+            if cells.get("svname") == server:
+                return cells["uweight"], cells["status"]
+        return None
+
+    def get(self, path: str = "/") -> None:
+        """Send a request through HAProxy, on a connection of its own."""
+        with socket.create_connection(("127.0.0.1", self.http), timeout=PATIENCE_S) as connection:
+            connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+            while connection.recv(65536):
+                pass
+
+    @contextlib.contextmanager
+    def reporter(self, *flags: str, socket: str = "admin.sock", key: bytes | None = None) -> Iterator[Path]:
+        """Run the reporter; yield its log."""
+        log = self.folder / "reporter.log"
+        command = [
+            sys.executable, "-m", "steelyard_reporter", "haproxy", "--lb", "edge-1", "--interval", "0.2",
+            "--memcached", self.memcached.address, "--socket", str(self.folder / socket), *flags,
+        ]  # fmt: skip
+        environment = {} if key is None else {"STEELYARD_REPORTER_KEY": key.decode()}
+        with log.open("ab") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        try:
+            yield log
+        finally:
+            process.terminate()
+            assert process.wait(PATIENCE_S) == 0, log.read_text()
+
+
+@pytest.fixture(params=[False])
+def rig(memcached: Daemon, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Rig]:
+    """Yield the rig; HAProxy is started, where the parameter says so under a master process."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    made = Rig(tmp_path, memcached, server.server_port, master=request.param)
+    try:
+        made.haproxy = made.start()
+        yield made
+        made.stop()
+    finally:
+        server.shutdown()
+        thread.join(PATIENCE_S)
+        server.server_close()
+
+
+class Reports:
+    """Sums the reports of one upstream that are seen, each once."""
+
+    def __init__(self, rig: Rig, upstream: str = "web") -> None:
+        self._rig, self._upstream = rig, upstream
+        self._seqs: set[int] = set()
+        self.completed: dict[str, int] = {}
+        self.failed: dict[str, int] = {}
+        self.last: TrafficReport | None = None
+
+    def look(self) -> "Reports":
+        """Add the report that lies there, if it is new."""
+        report = self._rig.reported(self._upstream)
+        if report is not None and report.seq not in self._seqs:
+            self._seqs.add(report.seq)
+            self.last = report
+            for name, completed, failed in zip(report.ids, report.completed, report.failed, strict=True):
+                self.completed[name] = self.completed.get(name, 0) + completed
+                self.failed[name] = self.failed.get(name, 0) + failed
+        return self
+
+    def seen(self, server: str) -> bool:
+        """Tell whether some of a server's requests were completed, and some failed."""
+        return self.completed.get(server, 0) > 0 and self.failed.get(server, 0) > 0
+
+    def next(self) -> None:
+        """Wait for another report than the last one."""
+        seq = None if self.last is None else self.last.seq
+        self.until(lambda seen: seen.last is not None and seen.last.seq != seq)
+
+    def until(self, condition: Callable[["Reports"], bool]) -> None:
+        """Look until a condition holds of them."""
+        until(lambda: True if condition(self.look()) else None, lambda: f"{self.completed} {self.failed}")
+
+
+# On a busy machine a window may be too long to be reported, and what was done in it is lost: so requests are
+# sent until some of each kind were seen, and there are never more than were sent.
+
+
+def test_requests_are_reported_by_server_as_nginx_does(rig: Rig) -> None:
+    rig.publish(server_1=(500, "up"), server_2=(500, "up"))
+    with rig.reporter():
+        reports, sent = Reports(rig), 0
+        while not all(reports.look().seen(name) for name in ("server-1", "server-2")):
+            for path in ("/", "/", "/", "/500", "/500"):
+                rig.get(path)
+            sent += 1
+            reports.next()
+            assert sent < MOST_ROUNDS, reports
+        assert sum(reports.completed.values()) <= 3 * sent
+        assert sum(reports.failed.values()) <= 2 * sent
+
+
+def test_connections_are_reported_in_tcp_once_they_have_ended(rig: Rig) -> None:
+    rig.publish("shop", server_1=(500, "up"), server_2=(500, "up"))
+    with rig.reporter("--upstreams", "shop=db"):
+        reports = Reports(rig, "shop")
+        for made in range(1, MOST_ROUNDS):
+            with rig.connected(), rig.connected():
+                reports.until(lambda seen: seen.last is not None and list(seen.last.in_flight) == [1, 1])
+                assert sum(reports.completed.values()) <= 2 * (made - 1)
+            reports.until(lambda seen: seen.last is not None and list(seen.last.in_flight) == [0, 0])
+            if len([count for count in reports.completed.values() if count]) == 2:
+                break
+        assert all(1 <= count <= made for count in reports.completed.values())
+        assert sum(reports.failed.values()) == 0
+
+
+def test_weights_states_and_servers_follow_the_table(rig: Rig) -> None:
+    rig.publish(server_1=(900, "up"), server_2=(100, "up"))
+    with rig.reporter("--set-weights", "--add-servers", ""):
+        until(
+            lambda: True if rig.row("server-1") == ("180", "UP") else None,
+            lambda: str(rig.row("server-1")),
+        )
+        until(lambda: True if rig.row("server-2") == ("20", "UP") else None)
+        rig.publish(server_1=(500, "drain"), server_2=(500, "down"), server_3=(500, "up"))
+        until(lambda: True if rig.row("server-1") == ("100", "DRAIN") else None)
+        until(lambda: True if rig.row("server-2") == ("100", "MAINT") else None)
+        until(lambda: True if rig.row("server-3") == ("100", "no check") else None)
+        rig.publish(server_1=(500, "up"), server_2=(500, "up"))
+        until(lambda: True if rig.row("server-1") == ("100", "UP") else None)
+        until(lambda: True if rig.row("server-2") == ("100", "UP") else None)
+        until(lambda: True if rig.row("server-3") is None else None, lambda: str(rig.row("server-3")))
+
+
+def test_without_the_right_or_the_names_nothing_moves_and_the_log_says_what_to_do(rig: Rig) -> None:
+    rig.publish(server_1=(900, "up"), server_2=(100, "up"))
+    with rig.reporter("--set-weights", socket="user.sock") as log:
+        until(lambda: True if "level admin" in log.read_text() else None)
+        until(rig.reported)
+    rig.publish(web_1=(900, "up"), web_2=(100, "up"))
+    with rig.reporter("--set-weights", "--add-servers", "") as log:
+        until(lambda: True if "write the declared names behind `server`" in log.read_text() else None)
+    assert rig.row("server-1") == ("100", "UP")
+    assert rig.row("web-1") is None
+
+
+def test_reports_and_tables_are_signed(rig: Rig) -> None:
+    rig.publish(server_1=(900, "up"), server_2=(100, "up"))
+    with rig.reporter("--set-weights", key=KEY) as log:
+        until(lambda: True if "refused (unsigned)" in log.read_text() else None)
+        assert rig.row("server-1") == ("100", "UP")
+        rig.publish(key=KEY, server_1=(900, "up"), server_2=(100, "up"))
+        until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
+        until(lambda: rig.reported(key=KEY))
+
+
+def test_a_restarted_haproxy_gets_its_weights_again_and_its_counts_begin_anew(rig: Rig) -> None:
+    rig.publish(server_1=(900, "up"), server_2=(100, "up"))
+    with rig.reporter("--set-weights") as log:
+        until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
+        for _ in range(50):
+            rig.get()
+        rig.stop()
+        until(lambda: True if "no traffic reports" in log.read_text() else None)
+        rig.haproxy = rig.start()
+        until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
+        reports = Reports(rig)
+        until(rig.reported)
+        reports.look()
+        before, sent = sum(reports.completed.values()), 0
+        while sum(reports.look().completed.values()) == before:
+            rig.get()
+            sent += 1
+            reports.next()
+            assert sent < MOST_ROUNDS, reports
+        assert sum(reports.completed.values()) <= before + sent
+
+
+@pytest.mark.parametrize("rig", [True], indirect=True)
+def test_through_the_master_what_a_replaced_process_finishes_is_reported(rig: Rig) -> None:
+    rig.publish(server_1=(900, "up"), server_2=(100, "up"))
+    with rig.reporter("--set-weights", socket="master.sock"), contextlib.ExitStack() as stack:
+        reports = Reports(rig)
+        reports.until(lambda seen: seen.last is not None)
+        begun = [stack.enter_context(rig.begun()) for _ in range(20)]
+        before = rig.pid()
+        assert rig.haproxy is not None
+        assert rig.haproxy.process is not None
+        rig.haproxy.process.send_signal(signal.SIGUSR2)
+        until(lambda: True if rig.pid() not in (None, before) else None)
+        until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
+        # The replaced process has the others to wait for, and the new one no request at all.
+        while not sum(reports.look().completed.values()):
+            connection = begun.pop()
+            connection.sendall(b"\r\n")
+            assert b" 200 " in connection.recv(1000)
+            reports.next()
+            reports.next()
+        assert rig.row("server-1") == ("180", "UP")
