@@ -43,7 +43,7 @@ def test_an_orca_value_names_what_was_measured_and_leaves_out_what_was_not() -> 
 
 def test_an_orca_value_has_the_applications_own_indicators_as_named_metrics() -> None:
     further = (("workers", 0.875), ("queue", None), ("kv_cache", 3.5))
-    value = metrics.orca(replace(NOTHING, further=further))
+    value = orca(replace(NOTHING, further=further))
     assert value == "TEXT named_metrics.workers=0.875,named_metrics.kv_cache=3.5"
 
 
