@@ -127,7 +127,7 @@ plot-law:  ## the step-response plots of docs/control-law.md
 release:  ## build all packages into dist/VERSION, then install each in a clean root and run it: VERSION=1.2.0
 	@scripts/setup --with-release
 	@$(BIN)/python -m release "$(VERSION)"
-	@STEELYARD_RELEASE="$(CURDIR)/dist/$(VERSION)" $(BIN)/pytest -q -m release release/tests
+	@STEELYARD_RELEASE="$(CURDIR)/dist/$(VERSION)" $(BIN)/pytest -q release/installed/tests
 
 clean: down  ## also remove the environment and the run folder
 	rm -rf .venv .run

@@ -16,9 +16,9 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from conftest import PATIENCE_S, Daemon, free_port
-from release.tests.clean_root import CleanRoot
+from release.installed.tests.clean_root import CleanRoot
 
-pytestmark = [pytest.mark.release, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="session")
