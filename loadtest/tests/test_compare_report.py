@@ -212,7 +212,7 @@ def test_workers_and_what_holds_them_are_said() -> None:
     assert scenario_text.servers_text(scenario) == "server-1 to server-3: 0.3 cores, weight 1, 8 workers"
     assert (
         scenario_text.events_text(scenario.events)
-        == "6 to 15 s: 6 of server-1's workers are held, without CPU"
+        == "5 to 13 s: 6 of server-1's workers are held, without CPU"
     )
 
 

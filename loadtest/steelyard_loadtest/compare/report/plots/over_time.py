@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from steelyard_loadtest.compare.algorithms import BY_NAME
+from steelyard_loadtest.compare.algorithms import BY_NAME, LAWS
 from steelyard_loadtest.compare.figures.fair_share import fair_shares
 from steelyard_loadtest.compare.records import Measured
 from steelyard_loadtest.compare.report import scenario_text
@@ -43,8 +43,8 @@ def draw_over_time(file: Path, view: View) -> bool:
     shown = [cell for cell in cells if cell is not None][:COLUMNS]
     if not shown:
         return False
-    # In the scenario's order: what it puts side by side is to be compared.
-    shown.sort(key=lambda cell: view.algorithms.index(cell.cell.algorithm))
+    # A law that is there twice, with and without an indicator, is to be compared with itself.
+    shown.sort(key=lambda cell: (*LAWS, "").index(BY_NAME[cell.cell.algorithm].law))
     pools = any(server.workers for server in view.scenario.servers)
     rows = [name for name in ROWS if pools or name != "pool_utilization"]
     grid = [_row(view, shown, name, last=name == rows[-1]) for name in rows]
