@@ -43,6 +43,7 @@ class RuntimeSocket:
         self._deadline = deadline
         self._sockets = DeadlineSockets(deadline)
         self._is_masters = False
+        self._hidden: set[str] = set()
 
     def read(self, backends: Sequence[str]) -> list[Process]:
         """Return its processes, with the servers of these backends; raise `HaproxyFault`."""
@@ -58,9 +59,9 @@ class RuntimeSocket:
         found = []
         for pid, ending in workers:
             prefix = f"@!{pid} "
-            found.append(
-                self._process(self._ask_all(prefix, backends), backends, prefix=prefix, ending=ending)
-            )
+            answers = self._ask_all(prefix, backends)
+            if not statistics.is_gone(answers[0]):
+                found.append(self._process(answers, backends, prefix=prefix, ending=ending))
         return found
 
     def ask(self, commands: str) -> str:
@@ -101,12 +102,22 @@ class RuntimeSocket:
 
     def _ask_all(self, prefix: str, backends: Sequence[str]) -> list[str]:
         """Return the answers to `show info` and to `show stat` of each backend, asked in one breath."""
-        commands = ["show info", *(f"show stat {backend} 4 -1" for backend in backends)]
+        which = ("-1" if backend in self._hidden else backend for backend in backends)
+        commands = ["show info", *(f"show stat {each} 6 -1" for each in which)]
         text = self.ask(line(commands, prefix))
         *answers, rest = text.split("\n\n")
-        if len(answers) == len(commands) and not rest:
+        if len(answers) != len(commands) or rest:
+            return [text]
+        hidden = {
+            backend
+            for backend, answer in zip(backends, answers[1:], strict=True)
+            if statistics.is_a_frontends(answer)
+        }
+        if hidden <= self._hidden:
             return answers
-        return [text]
+        # Of a name HAProxy shows the first that it has: such a backend is told of among all others only.
+        self._hidden |= hidden
+        return self._ask_all(prefix, backends)
 
     def _process(
         self, answers: Sequence[str], backends: Sequence[str], *, prefix: str, ending: bool
