@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.weight_table import TablePeer, WeightTable
@@ -80,18 +81,11 @@ class Memcached:
         self.values[wire.weights_key("web")] = weight_table.encode(table)
 
 
-def test_a_server_that_haproxy_will_not_delete_yet_is_deleted_later(tmp_path: Path) -> None:
-    haproxy, memcached = Haproxy(), Memcached()
+def _reporter(path: Path, memcached: Memcached, **members: Any) -> Reporter:
     settings = Settings(
-        sockets=(tmp_path / "s",),
-        upstreams={"web": "web"},
-        lb="edge-1",
-        memcached=(),
-        interval_s=PATIENCE_S,
-        set_weights=True,
-        add_servers="",
+        sockets=(path,), upstreams={"web": "web"}, lb="edge-1", memcached=(), interval_s=PATIENCE_S, **members
     )
-    reporter = Reporter(
+    return Reporter(
         settings,
         pool=memcached,
         tables=Tables([memcached], ["web"], keys=(), wall_clock=time.time),
@@ -100,6 +94,11 @@ def test_a_server_that_haproxy_will_not_delete_yet_is_deleted_later(tmp_path: Pa
         clock=time.monotonic,
         wall_clock=time.time,
     )
+
+
+def test_a_server_that_haproxy_will_not_delete_yet_is_deleted_later(tmp_path: Path) -> None:
+    haproxy, memcached = Haproxy(), Memcached()
+    reporter = _reporter(tmp_path / "s", memcached, set_weights=True, add_servers="")
     with serving(tmp_path / "s", haproxy):
         for generation, names in enumerate((["s1", "s2"], ["s1", "s2"], *[["s1"]] * 4), start=1):
             memcached.publish(generation, *names)
@@ -113,3 +112,16 @@ def test_a_server_that_haproxy_will_not_delete_yet_is_deleted_later(tmp_path: Pa
         "del server web/s2",
         "del server web/s2",
     ]
+
+
+def test_without_set_weights_it_only_asks(tmp_path: Path) -> None:
+    haproxy, memcached = Haproxy(), Memcached()
+    reporter = _reporter(tmp_path / "s", memcached)
+    memcached.publish(1, "s1", "s2")
+    with serving(tmp_path / "s", haproxy):
+        reporter.follow()
+        for _ in range(3):
+            reporter.report()
+            reporter.follow()
+    assert haproxy.asked == []
+    assert wire.traffic_key("web", "edge-1") in memcached.values
