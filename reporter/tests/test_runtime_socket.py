@@ -119,6 +119,29 @@ def test_a_host_that_has_no_possible_name_is_named() -> None:
         RuntimeSocket(("a..b", 9999), deadline).ask("show info")
 
 
+def test_of_a_host_s_addresses_the_one_where_haproxy_listens_is_found() -> None:
+    deadline = Deadline(time.monotonic)
+    deadline.start(PATIENCE_S)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        addresses = [("::1", port), ("127.0.0.1", port)]
+        runtime = RuntimeSocket(("edge", port), deadline, lookup=lambda _: addresses)
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"Name: HAProxy")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            assert runtime.ask("show info") == "Name: HAProxy"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(PATIENCE_S)
+
+
 def test_a_socket_that_may_not_be_opened_is_named_with_the_remedy(tmp_path: Path) -> None:
     with serving(tmp_path / "s", saying("")):
         (tmp_path / "s").chmod(0)

@@ -7,7 +7,8 @@ or never ends is a `HaproxyFault` at the deadline, whatever came until then.
 """
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from steelyard_protocol import setting_values
@@ -36,10 +37,16 @@ def line(commands: Sequence[str], prefix: str) -> str:
 class RuntimeSocket:
     """The socket of one HAProxy process, or of the master of several."""
 
-    def __init__(self, address: SocketAddress, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        address: SocketAddress,
+        deadline: Deadline,
+        *,
+        lookup: Callable[[float], list[Address]] | None = None,
+    ) -> None:
         self.name = str(address) if isinstance(address, Path) else setting_values.shown(address)
         self._path = str(address) if isinstance(address, Path) else None
-        self._lookup = None if isinstance(address, Path) else DnsLookup(address)
+        self._lookup = None if isinstance(address, Path) else lookup or DnsLookup(address)
         self._deadline = deadline
         self._sockets = DeadlineSockets(deadline)
         self._is_masters = False
@@ -76,11 +83,16 @@ class RuntimeSocket:
             raise HaproxyFault(f"{self.name} {_why(error)}") from None
 
     def _connected(self) -> socket.socket:
-        address: str | Address | None = self._path
-        family = socket.AF_UNIX
-        if self._lookup is not None:
-            address = self._lookup(self._deadline.left_s())[0]
-            family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        if self._lookup is None:
+            return self._connect(socket.AF_UNIX, self._path)
+        # HAProxy may listen on one of a host's addresses alone.
+        *others, last = self._lookup(self._deadline.left_s())
+        for address in others:
+            with suppress(OSError):
+                return self._connect(_family(address), address)
+        return self._connect(_family(last), last)
+
+    def _connect(self, family: int, address: str | Address | None) -> socket.socket:
         connection = self._sockets.socket(family, socket.SOCK_STREAM)
         try:
             connection.connect(address)
@@ -136,6 +148,10 @@ class RuntimeSocket:
                 for backend, text in zip(backends, answers[1:], strict=True)
             },
         )
+
+
+def _family(address: Address) -> int:
+    return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
 
 
 def _why(error: OSError | UnicodeError) -> str:
