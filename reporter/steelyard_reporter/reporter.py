@@ -122,12 +122,14 @@ class Reporter:
 
     def _remember(self) -> None:
         """Remember the servers that tables name; forget those, and processes, that are gone."""
+        for upstream, table in self._tables.newest.items():
+            declared, backend = {peer.id for peer in table.peers}, self._settings.upstreams[upstream]
+            self._named[upstream] |= declared
+            if self._processes:
+                there = (process.servers[backend] or () for process in self._processes)
+                self._named[upstream] &= declared.union(*there)
         if not self._processes:
             return
-        for upstream, table in self._tables.newest.items():
-            backend = self._settings.upstreams[upstream]
-            there = {name for process in self._processes for name in process.servers[backend] or ()}
-            self._named[upstream] = self._named[upstream] & there | {peer.id for peer in table.peers}
         running = {(process.via, process.pid) for process in self._processes}
         self._added = {place: names for place, names in self._added.items() if place[:2] in running}
 
@@ -172,7 +174,7 @@ class Reporter:
         )
 
     def _order(self, process: Process, table: WeightTable, backend: str, servers: Servers) -> str | None:
-        place = process.via, process.pid, backend
+        place = process.via, process.pid, table.upstream
         # Not those that could not be added; but those that HAProxy would not delete yet.
         added = self._added.get(place, set()) & servers.keys()
         told = orders.orders(

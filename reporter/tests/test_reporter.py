@@ -69,26 +69,25 @@ class Memcached:
         self.values[key] = value
         return True
 
-    def publish(self, generation: int, *names: str) -> None:
+    def publish(self, generation: int, *names: str, upstream: str = "web") -> None:
         """Hold a table of these servers."""
         peers = tuple(
             TablePeer(id=name, address="10.0.0.1:80", weight=20, baseline=20, state="up") for name in names
         )
         table = WeightTable(
-            upstream="web", term=1, generation=generation, issued_at_ms=0, law="static", picker="vnswrr2",
+            upstream=upstream, term=1, generation=generation, issued_at_ms=0, law="static", picker="vnswrr2",
             peers=peers,
         )  # fmt: skip
-        self.values[wire.weights_key("web")] = weight_table.encode(table)
+        self.values[wire.weights_key(upstream)] = weight_table.encode(table)
 
 
 def _reporter(path: Path, memcached: Memcached, **members: Any) -> Reporter:
-    settings = Settings(
-        sockets=(path,), upstreams={"web": "web"}, lb="edge-1", memcached=(), interval_s=PATIENCE_S, **members
-    )
+    told: dict[str, Any] = {"upstreams": {"web": "web"}, **members}
+    settings = Settings(sockets=(path,), lb="edge-1", memcached=(), interval_s=PATIENCE_S, **told)
     return Reporter(
         settings,
         pool=memcached,
-        tables=Tables([memcached], ["web"], keys=(), wall_clock=time.time),
+        tables=Tables([memcached], list(settings.upstreams), keys=(), wall_clock=time.time),
         key=None,
         boot="b0070000",
         clock=time.monotonic,
@@ -112,6 +111,34 @@ def test_a_server_that_haproxy_will_not_delete_yet_is_deleted_later(tmp_path: Pa
         "del server web/s2",
         "del server web/s2",
     ]
+
+
+def test_a_server_that_left_while_haproxy_was_away_is_put_out_of_service(tmp_path: Path) -> None:
+    haproxy, memcached = Haproxy(), Memcached()
+    haproxy.states["s2"] = "UP"
+    reporter = _reporter(tmp_path / "s", memcached, set_weights=True)
+    for generation, names in enumerate((["s1", "s2"], ["s1"]), start=1):
+        memcached.publish(generation, *names)
+        reporter.report()
+        reporter.follow()
+    with serving(tmp_path / "s", haproxy):
+        reporter.report()
+        reporter.follow()
+    assert haproxy.asked == ["set server web/s2 state maint"]
+
+
+def test_one_upstream_s_added_server_is_not_another_s_to_delete(tmp_path: Path) -> None:
+    haproxy, memcached = Haproxy(), Memcached()
+    upstreams = {"web": "web", "shop": "web"}
+    reporter = _reporter(tmp_path / "s", memcached, upstreams=upstreams, set_weights=True, add_servers="")
+    memcached.publish(1, "s1", "s2")
+    memcached.publish(1, "s1", upstream="shop")
+    with serving(tmp_path / "s", haproxy):
+        for _ in range(3):
+            reporter.report()
+            reporter.follow()
+    assert haproxy.states == {"s1": "UP", "s2": "UP"}
+    assert not [command for command in haproxy.asked if command.startswith("del")]
 
 
 def test_without_set_weights_it_only_asks(tmp_path: Path) -> None:
