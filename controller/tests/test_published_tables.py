@@ -60,8 +60,9 @@ class Meddled(MemcachedPool):
         return value
 
     def ttl_s(self, at: str) -> int:
-        """Return how many seconds a value has left."""
-        return int(self._other.raw_command(f"mg {at} t", end_tokens=b"\r\n").split(b"t")[1])
+        """Return how many seconds a value has left; 0 where it is gone."""
+        said = self._other.raw_command(f"mg {at} t", end_tokens=b"\r\n")
+        return 0 if said.startswith(b"EN") else int(said.split(b"t")[1])
 
     def close(self) -> None:
         self._other.close()

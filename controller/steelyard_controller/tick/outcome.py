@@ -14,8 +14,8 @@ from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_controller.messages.inbox import Inbox
 from steelyard_controller.tick.snapshot_builder import Used, in_band_utilization, sampled_utilization
 
-# What is reported and not declared is shown, to be looked at: the four and as many more as one server has. Were
-# there names of each server's own, all that is kept and shown would grow with servers times names.
+# What is reported and not declared is shown, to be looked at: the four, and as many more as one server has.
+# Without a bound, servers that name their own would make what is kept grow by servers times names.
 MOST_UNDECLARED = len(INDICATORS) + MAX_FURTHER
 
 

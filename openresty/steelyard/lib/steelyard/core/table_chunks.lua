@@ -23,7 +23,8 @@ local _M = {}
 
 --- Tell whether the text in a table's key is a manifest. In a string its quotes would have a backslash each.
 function _M.is_manifest(text)
-    return string.find(text, CHUNKS, 1, true) ~= nil and not string.find(text, PEERS, 1, true)
+    -- In this order: of a whole table a few hundred bytes are looked at.
+    return not string.find(text, PEERS, 1, true) and string.find(text, CHUNKS, 1, true) ~= nil
 end
 
 
@@ -77,9 +78,13 @@ end
 
 
 local function joiner(manifest, texts, breathe)
-    local rows = {}
+    local rows, size = {}, 0
     for part, text in ipairs(texts) do
         rows[part] = rows_text(text, manifest, part)
+        size = size + #rows[part]
+        if size > wire.MAX_TABLE_BYTES then
+            wire.refuse("too_large", "chunks of more than " .. wire.MAX_TABLE_BYTES .. " bytes")
+        end
         breathe()
     end
     local whole = manifest.members .. PEERS .. table.concat(rows, ",") .. "]}"
