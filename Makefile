@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CLUSTER := $(BIN)/steelyard-loadtest cluster
 
-.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit plot-law clean compose-up compose-down compose-test
+.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit plot-law release clean compose-up compose-down compose-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -123,6 +123,11 @@ audit:  ## ask the databases of known vulnerabilities about every pinned package
 
 plot-law:  ## the step-response plots of docs/control-law.md
 	$(BIN)/python controller/benchmarks/plot_law.py
+
+release:  ## build all packages into dist/VERSION, then install each in a clean root and run it: VERSION=1.2.0
+	@scripts/setup --with-release
+	@$(BIN)/python -m release "$(VERSION)"
+	@STEELYARD_RELEASE="$(CURDIR)/dist/$(VERSION)" $(BIN)/pytest -q release/installed/tests
 
 clean: down  ## also remove the environment and the run folder
 	rm -rf .venv .run

@@ -1,0 +1,55 @@
+"""A Debian 12 with nothing in it: what a package says that it needs is all that it finds there."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+# apt starts no services in there.
+_POLICY = "#!/bin/sh\nexit 101\n"
+
+
+class CleanRoot:
+    """Made by debootstrap; commands run in it with this machine's /proc, /dev and network."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        sites = subprocess.run(
+            ["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)", "Created-By: Packages"],
+            check=True, capture_output=True, text=True,
+        ).stdout.split("\n")  # fmt: skip
+        mirror = next(site.split(" ")[0] for site in sites if site.endswith(" bookworm"))
+        made = ["debootstrap", "--variant=minbase", "bookworm", str(folder), mirror]
+        subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+        folder.chmod(0o755)  # nginx's workers are not root
+        policy = folder / "usr/sbin/policy-rc.d"
+        policy.write_text(_POLICY)
+        policy.chmod(0o755)
+        # The same mirror settings as this machine has: a proxy, perhaps.
+        for settings in Path("/etc/apt/apt.conf.d").iterdir():
+            (folder / "etc/apt/apt.conf.d" / settings.name).write_bytes(settings.read_bytes())
+
+    def command(self, *command: str) -> list[str]:
+        """Return the command that runs another one in there; its mounts end with it."""
+        mounts = " && ".join(f"mount --rbind /{each} {self.folder}/{each}" for each in ("proc", "sys", "dev"))
+        inside = ["sh", "-c", f'{mounts} && exec chroot {self.folder} "$@"', "sh", *command]
+        return ["unshare", "--mount", "--propagation", "private", *inside]
+
+    def run(self, *command: str) -> str:
+        """Run a command in there and return what it printed; fails with that where the command fails."""
+        done = subprocess.run(
+            self.command("env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", *command),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout[-3000:]}"
+        return done.stdout
+
+    def install(self, packages: Sequence[Path | str]) -> str:
+        """Install Debian packages, a file of this machine or a name, with all that they need."""
+        named = []
+        for package in packages:
+            if isinstance(package, Path):
+                (self.folder / "root" / package.name).write_bytes(package.read_bytes())
+                named.append(f"/root/{package.name}")
+            else:
+                named.append(package)
+        return self.run("apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *named)
