@@ -9,8 +9,9 @@ from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.store.saved_state import SavedState
 from steelyard_controller.tick.cycle import UNREPORTED_TICKS, Cycle
-from steelyard_controller.tick.outcome import Outcome, explanation, indicators, shares
+from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, explanation, indicators, shares
 from steelyard_controller.tick.overview import overview
+from steelyard_protocol.sample_record import MAX_FURTHER
 
 from .examples import report, sample
 
@@ -196,3 +197,17 @@ def test_metrics_have_every_indicator_that_is_reported_and_the_weight_of_those_t
     assert 'indicator="workers",peer="b"' not in text  # it cannot be read there
     weighed = re.findall(r'steelyard_entropy_weight\{indicator="(\w+)"', text)
     assert weighed == ["cpu", "workers"]
+
+
+def test_metrics_have_no_more_indicators_than_are_shown_whatever_servers_call_theirs() -> None:
+    one = cycle()
+    found = {
+        f"steelyard:1:sample:web:{peer}": sample(
+            peer, seq=1, cpu=0.2, further=tuple((f"own_{peer}_{n}", 0.1) for n in range(MAX_FURTHER))
+        )
+        for peer in "ab"
+    }
+    one.outcome, _ = one.advance(found, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    text = metrics.render(Exposed({"web": one}), now_s=2.0).decode()
+    named = re.findall(r'steelyard_peer_utilization\{indicator="(own\w+)"', text)
+    assert len(named) == len(set(named)) == MOST_UNDECLARED

@@ -1,11 +1,14 @@
 """What a person reads; the sentences are literal because people will look for them."""
 
 import json
+from collections import Counter
+from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 from steelyard_controller import laws
-from steelyard_controller.laws.explanation import explain
-from steelyard_controller.laws.snapshot import Snapshot
+from steelyard_controller.laws.explanation import explain, teller
+from steelyard_controller.laws.snapshot import Floats, Snapshot
 
 from .snapshots import snapshot, steps
 
@@ -54,6 +57,20 @@ def test_capacity_baseline_and_prior() -> None:
     assert sentence("steelyard", *[snapshot()] * WARM) == (
         "334 because it does 200 requests per busy second (baseline 333: prior 0.4 %)"
     )
+
+
+def test_what_the_peers_share_is_reckoned_once_for_all_sentences() -> None:
+    class Counted(dict[str, Floats]):
+        asked: ClassVar[Counter[str]] = Counter()
+
+        def __getitem__(self, name: str) -> Floats:
+            self.asked[name] += 1
+            return super().__getitem__(name)
+
+    _, decision = steps(laws.create("steelyard"), [snapshot()] * 3)
+    tell = teller(replace(decision, columns=Counted(decision.columns)))
+    assert [tell(peer) for peer in range(3)] == [explain(decision, peer).sentence for peer in range(3)]
+    assert Counted.asked["eligible"] == 1
 
 
 def test_a_backlog() -> None:

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,9 +8,10 @@ from steelyard_controller import laws
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.messages.inbox import Inbox, receive
 from steelyard_controller.tick import history_moment
-from steelyard_controller.tick.outcome import Outcome
+from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, indicators
 from steelyard_controller.tick.snapshot_builder import THE_FOUR, build_snapshot
 from steelyard_controller.tick.table_builder import build_table
+from steelyard_protocol.sample_record import MAX_FURTHER
 
 from .examples import report, sample
 
@@ -51,6 +53,21 @@ def test_a_moment_has_further_indicators_apart_and_names_those_that_count_unless
     assert document["indicators"] == ["cpu", "workers"]
     assert len(document["entropy"]) == 2
     assert document["mem"] == [0.3, None]  # reported, and not declared
+
+
+def test_names_that_nobody_declared_are_kept_up_to_a_bound_and_declared_ones_always() -> None:
+    names = ["own", *(f"queue_{number}" for number in range(1, MAX_FURTHER))]
+    samples = {
+        peer: sample(peer, cpu=0.9, further=tuple((f"{name}_{peer}", 0.1) for name in names)) for peer in "ab"
+    }
+    inbox = receive(Inbox(), 1.0, upstream="web", samples=samples, reports={})
+    one = replace(outcome(knees={"cpu": None, "own_b": None}), inbox=inbox)
+    said = indicators(one)
+    assert len(said) == 2 + MOST_UNDECLARED
+    assert said["own_b"]["reporting"] == 1
+    kept = json.loads(history_moment.encode(one))["further"]
+    assert len(kept) == 1 + MOST_UNDECLARED
+    assert kept["own_b"] == [None, 0.1]
 
 
 def at(*moments_ms: int) -> list[bytes]:

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from steelyard_controller import laws
+from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Snapshot
+from steelyard_protocol.weight_table import MAX_WEIGHT
 
 from .snapshots import Figures, of, snapshot, steps
 
@@ -263,3 +265,8 @@ def test_no_samples_and_no_traffic_is_the_baseline(law: laws.Law) -> None:
     nothing = snapshot(cpu=None, completed=None, in_flight=None, latency_s=None, baseline=(1, 2, 7))
     _, decision = steps(law, [nothing] * 50)
     assert decision.weights == pytest.approx([100, 200, 700], rel=1e-9)
+
+
+@pytest.mark.parametrize(("peers", "total"), [(2, 1000), (10_000, 200_000), (93_000, MAX_WEIGHT)])
+def test_no_peer_of_the_largest_table_can_have_a_weight_that_nginx_refuses(peers: int, total: int) -> None:
+    assert law_total(0, peers) == total

@@ -145,7 +145,7 @@ def test_of_two_that_change_the_same_revision_one_is_told(memcached: Daemon, red
 
 
 def test_a_change_that_is_refused_changes_nothing(memcached: Daemon, redis_server: Daemon) -> None:
-    many = Upstream(peers=[Peer(id="p" * 50 + str(n), address="10.0.0.1:80") for n in range(10_000)])
+    many = Upstream(peers=[Peer(id="p" * 50 + str(n), address="10.0.0.1:80") for n in range(80_000)])
 
     async def steps(service: Service) -> None:
         before = stored(redis_server)

@@ -59,7 +59,8 @@ def test_a_table_in_chunks_is_served_and_its_weights_are_read_from_the_head(
     publish(rig, table(*rows[1:], generation=3), secret)
     edge.wait_for(3)
     rig.wait_until(lambda: edge.shares(10) == {"z": 10}, "the servers of the new table")
-    assert edge.logged("is refused") == 0  # by nginx; a connection may be
+    # Who looks late, for a head that rises no more, finds the manifest of generation 1.
+    assert edge.logged("is refused (") == edge.logged("is refused (older)")
 
 
 def test_while_a_chunk_is_missing_the_last_table_holds_and_the_chunk_is_asked_for_again(rig: "Rig") -> None:

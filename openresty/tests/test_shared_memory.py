@@ -9,13 +9,13 @@ from openresty.tests.conftest import PATIENCE_S, Rig, one_upstream
 
 pytestmark = pytest.mark.integration
 
-MANY = 33_000  # a few more than there are cells
+MANY = 66_000  # a few more than there are cells
 LIST = """
   (function()
     local servers = {{ {{ id = "first", address = "{first}", weight = 1000000 }} }}
     for n = 2, {many} do
-      servers[n] = {{ id = string.format("silent-%05d", n), address = "127.1." .. math.floor(n / 250) .. "."
-                     .. 1 + n % 250 .. ":9" }}
+      servers[n] = {{ id = string.format("silent-%05d", n), address = "127." .. 1 + math.floor(n / 62500)
+                     .. "." .. math.floor(n / 250) % 250 .. "." .. 1 + n % 250 .. ":9" }}
     end
     return servers
   end)()
@@ -26,7 +26,7 @@ def test_no_server_is_booked_for_another_and_a_full_memory_says_so(rig: Rig) -> 
     first = rig.backend("first")
     servers = LIST.format(first=first.address, many=MANY)
     http = one_upstream(rig.memcached.port, f"upstreams = {{ web = {{ bootstrap = {servers} }} }},", "}")
-    edge = rig.edge_of(http.replace("lua_shared_dict steelyard 10m", "lua_shared_dict steelyard 64m"))
+    edge = rig.edge_of(http.replace("lua_shared_dict steelyard 10m", "lua_shared_dict steelyard 128m"))
     with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
         client.sendall(b"GET /?body_s=60 HTTP/1.1\r\nHost: x\r\n\r\n")
         rig.wait_until(lambda: edge.peer("first")["in_flight"] == 1, "a request is at the first server")

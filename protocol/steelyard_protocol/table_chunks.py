@@ -1,7 +1,7 @@
 """A weight table that one Memcached item does not hold: a manifest, and the rows in chunks.
 
-Pure. The consumers are nginx (openresty/steelyard/lib/steelyard/core/table_chunks.lua) and a controller that
-begins to lead; all ends are tested on docs/contract/chunks.json.
+Pure. The consumers are nginx (openresty/steelyard/lib/steelyard/core/table_chunks.lua), HAProxy's reporter
+and a controller that begins to lead; all ends are tested on docs/contract/chunks.json.
 
     steelyard:1:weights:<upstream>       the manifest: the table's members, "chunks", "weights"; no "peers"
     steelyard:1:chunk:<upstream>:<name>  {"v":1,"upstream":..,"digest":..,"part":1,"peers":[..]}

@@ -23,7 +23,7 @@ from steelyard_protocol.wire import InvalidMessage, Refused
 State = Literal["up", "drain", "down", "backup"]
 STATES: tuple[str, ...] = get_args(State)
 
-# Published weights are integers of about S = max(1000, 20 k); 10,000 peers make 200,000.
+# Published weights are integers that sum to S, 20 a peer; a law makes S no larger than this by itself.
 MAX_WEIGHT = 1_000_000
 
 # They go into a request of nginx as they are: nothing in them may end its line.

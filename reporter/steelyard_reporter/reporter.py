@@ -97,10 +97,9 @@ class Reporter:
     def follow(self) -> None:
         """Take over the newest tables; where weights are set here, make HAProxy follow them."""
         self._faults.tell("tables", self._tables.fetch())
-        for upstream, table in self._tables.newest.items():
-            self._named[upstream] |= {peer.id for peer in table.peers}
         if not self._settings.set_weights:
             return
+        self._remember()
         faults: dict[str, str] = {}
         self._deadline.start(READ_PART * self._settings.interval_s)
         for process in self._processes:
@@ -120,6 +119,19 @@ class Reporter:
                         f"{process.via}, backend {backend}: nothing is set: {wrong}"
                     )
         self._faults.tell("orders", faults)
+
+    def _remember(self) -> None:
+        """Remember the servers that tables name; forget those, and processes, that are gone."""
+        for upstream, table in self._tables.newest.items():
+            declared, backend = {peer.id for peer in table.peers}, self._settings.upstreams[upstream]
+            self._named[upstream] |= declared
+            if self._processes:
+                there = (process.servers[backend] or () for process in self._processes)
+                self._named[upstream] &= declared.union(*there)
+        if not self._processes:
+            return
+        running = {(process.via, process.pid) for process in self._processes}
+        self._added = {place: names for place, names in self._added.items() if place[:2] in running}
 
     def _read(self) -> list[Process]:
         self._deadline.start(READ_PART * self._settings.interval_s)
@@ -162,8 +174,9 @@ class Reporter:
         )
 
     def _order(self, process: Process, table: WeightTable, backend: str, servers: Servers) -> str | None:
-        place = process.via, process.pid, backend
-        added = self._added.setdefault(place, set())
+        place = process.via, process.pid, table.upstream
+        # Not those that could not be added; but those that HAProxy would not delete yet.
+        added = self._added.get(place, set()) & servers.keys()
         told = orders.orders(
             table,
             backend,
@@ -172,12 +185,11 @@ class Reporter:
             named_before=self._named[table.upstream],
             added_before=added,
         )
+        self._added[place] = added | told.added
         wrong: list[str] = []
         for part in _parts(told.commands):
             answer = self._socket(process.via).ask(runtime_socket.line(part, process.prefix))
             wrong.append(orders.complaint(answer) or "")
-        added |= told.added
-        added -= told.deleted
         return next((each for each in wrong if each), None)
 
     def _socket(self, name: str) -> RuntimeSocket:

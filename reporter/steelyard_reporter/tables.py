@@ -1,14 +1,19 @@
 """The newest weight table of each upstream, from Memcached. I/O only.
 
 A table is taken if it can be read, is signed where there is a key, is of this upstream, and is newer than
-the last one; otherwise the last one stays. Each server of the pool has it, so the first that answers with
-one will do.
+the last one; otherwise the last one stays. Each server of the pool has it: the next is asked where one has
+nothing newer, which may be one that the controller no longer reaches. The rows of a table that an item does
+not hold are read from its chunks (`table_chunks`), all of them or none.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace as with_members
+from typing import Protocol
 
-from steelyard_protocol import signature, weight_table, wire
-from steelyard_protocol.memcached_client import MemcachedClient, Unavailable
+from msgspec.structs import replace
+from steelyard_protocol import signature, table_chunks, wire
+from steelyard_protocol.memcached_client import Unavailable
+from steelyard_protocol.table_chunks import Manifest
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
 
@@ -17,12 +22,25 @@ from steelyard_protocol.wire import Refused
 OLDEST_MS = 25 * 3600 * 1000
 
 
+class Memcached(Protocol):
+    """A Memcached server, such as `memcached_client.MemcachedClient`."""
+
+    @property
+    def name(self) -> str:
+        """Return its address."""
+        ...
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the values of the keys that are there; raise `Unavailable`."""
+        ...
+
+
 class Tables:
     """The tables of some upstreams; `keys` may have signed them, `wall_clock` is seconds since 1970."""
 
     def __init__(
         self,
-        clients: Sequence[MemcachedClient],
+        clients: Sequence[Memcached],
         upstreams: Sequence[str],
         *,
         keys: Sequence[bytes],
@@ -33,50 +51,92 @@ class Tables:
         self._upstreams = upstreams
         self._keys = keys
         self._wall_clock = wall_clock
-        self._raw: dict[str, bytes] = {}
+        self._seen: dict[tuple[str, str], bytes] = {}
 
     def fetch(self) -> dict[str, str]:
         """Take over what is newer; return by upstream why there is no table, or none that is believed."""
-        keys = {upstream: wire.weights_key(upstream) for upstream in self._upstreams}
-        found: dict[str, bytes] = {}
+        faults: dict[str, str] = {}
+        missing = {upstream: wire.weights_key(upstream) for upstream in self._upstreams}
         for client in self._clients:
             try:
-                found = client.get_many([*keys.values()]) | found
+                found = client.get_many([*missing.values()])
             except Unavailable:
                 continue  # whoever writes the reports to it says so
-            if len(found) == len(keys):
+            for upstream, key in [*missing.items()]:
+                if key not in found:
+                    continue
+                value = found[key]
+                if self._seen.get((client.name, upstream)) == value:
+                    continue
+                fault, is_newer = self._take(upstream, value, client)
+                if fault is None:
+                    self._seen[client.name, upstream] = value
+                else:
+                    faults[upstream] = fault
+                if is_newer:
+                    del missing[upstream]
+                    faults.pop(upstream, None)
+            if not missing:
                 break
-        faults = {upstream: self._take(upstream, found.get(key)) for upstream, key in keys.items()}
-        return {upstream: why for upstream, why in faults.items() if why is not None}
+        return {
+            upstream: f"Memcached has no weight table of {upstream}: is it declared, does a controller run?"
+            for upstream in missing
+            if upstream not in self.newest
+        } | faults
 
-    def _take(self, upstream: str, value: bytes | None) -> str | None:
-        if value is None:
-            if upstream in self.newest:
-                return None
-            return f"Memcached has no weight table of {upstream}: is it declared, and does a controller run?"
-        if value == self._raw.get(upstream):
-            return None
-        table = self._read(value)
-        if isinstance(table, Refused):
-            return f"the weight table of {upstream} is {table}; the last good one is kept"
-        if table.upstream != upstream:
-            return f"the weight table of {upstream} is that of {table.upstream}; the last good one is kept"
+    def _take(self, upstream: str, value: bytes, client: Memcached) -> tuple[str | None, bool]:
+        """Return why a value is no table to follow, and whether it was newer and is followed now."""
+        found = self._read(value)
+        if isinstance(found, Refused):
+            return _refused(upstream, str(found)), False
+        head = found.table if isinstance(found, Manifest) else found
+        if head.upstream != upstream:
+            return _refused(upstream, f"that of {head.upstream}"), False
         last = self.newest.get(upstream)
-        if last is None and self._keys and table.issued_at_ms < 1000 * self._wall_clock() - OLDEST_MS:
+        if last is not None and head.order <= last.order:
+            return None, False
+        if last is None and self._keys and head.issued_at_ms < 1000 * self._wall_clock() - OLDEST_MS:
             return (
                 f"the weight table of {upstream} is more than 25 hours old: "
                 "look at this clock and the controller's"
-            )
-        if last is None or table.order > last.order:
-            self.newest[upstream], self._raw[upstream] = table, value
-        return None
+            ), False
+        table = self._joined(found, last, client) if isinstance(found, Manifest) else found
+        if isinstance(table, Refused):
+            return _refused(upstream, str(table)), False
+        self.newest[upstream] = table
+        return None, True
 
-    def _read(self, value: bytes) -> WeightTable | Refused:
-        if not self._keys:
-            return signature.read(None, value, weight_table.decode)
-        refused: WeightTable | Refused = Refused("signature", "there is no key")
-        for key in self._keys:
-            refused = signature.read(key, value, weight_table.decode)
-            if not isinstance(refused, Refused) or refused.reason != "signature":
+    def _joined(
+        self, manifest: Manifest, last: WeightTable | None, client: Memcached
+    ) -> WeightTable | Refused:
+        head, weights = manifest.table, manifest.weights
+        if last is not None and last.digest == head.digest and len(last.peers) == len(weights):
+            # The rows are those of the last one, but for the weights.
+            peers = (replace(peer, weight=weight) for peer, weight in zip(last.peers, weights, strict=True))
+            return with_members(head, peers=tuple(peers))
+        keys = [wire.chunk_key(head.upstream, name) for name in manifest.chunks]
+        try:
+            found = client.get_many(keys)
+        except Unavailable as error:
+            return Refused("missing", f"its {len(keys)} chunks could not be read: {error}")
+        if missing := len([key for key in keys if key not in found]):
+            return Refused("missing", f"{missing} of its {len(keys)} chunks are not in Memcached")
+        texts = [self._opened(found[key]) for key in keys]
+        refused = next((text for text in texts if isinstance(text, Refused)), None)
+        return refused or table_chunks.join(manifest, [text for text in texts if isinstance(text, bytes)])
+
+    def _read(self, value: bytes) -> WeightTable | Manifest | Refused:
+        text = self._opened(value)
+        return text if isinstance(text, Refused) else table_chunks.decode(text)
+
+    def _opened(self, value: bytes) -> bytes | Refused:
+        found: bytes | Refused = Refused("signature", "there is no key")
+        for key in self._keys or (None,):
+            found = signature.open_value(key, value)
+            if not isinstance(found, Refused) or found.reason != "signature":
                 break
-        return refused
+        return found
+
+
+def _refused(upstream: str, why: str) -> str:
+    return f"the weight table of {upstream} is {why}; the last good one is kept"

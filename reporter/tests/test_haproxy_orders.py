@@ -1,8 +1,12 @@
 """HAProxy is told what differs from the table, and nothing of servers that are not the table's."""
 
+import json
 from collections.abc import Mapping
 
+import pytest
+from steelyard_protocol import weight_table
 from steelyard_protocol.weight_table import State, TablePeer, WeightTable
+from steelyard_protocol.wire import Refused
 from steelyard_reporter.haproxy import orders, statistics
 from steelyard_reporter.haproxy.orders import Orders
 from steelyard_reporter.haproxy.statistics import Servers
@@ -81,6 +85,15 @@ def test_a_server_that_nobody_declared_is_left_alone_and_named() -> None:
     assert "spare is not declared, and left alone" in found["strange"]
 
 
+@pytest.mark.parametrize("member", ["id", "address"])
+@pytest.mark.parametrize("ending", [";show env", "\nshow env", " agent-check", "\x00"])
+def test_no_table_that_is_read_makes_a_command_of_its_own(member: str, ending: str) -> None:
+    document = weight_table.to_document(_table(s1="up", s2="up"))
+    assert isinstance(weight_table.decode(json.dumps(document).encode()), WeightTable)
+    document["peers"][1][member] += ending
+    assert isinstance(weight_table.decode(json.dumps(document).encode()), Refused)
+
+
 def test_a_server_with_an_agent_check_is_left_to_that() -> None:
     table, rows = _table(s1="down"), {"name": "s1", "agent_status": "L7OK", "uweight": 9}
     assert _told(table, rows).commands == ()
@@ -113,7 +126,6 @@ def test_a_server_that_leaves_the_declaration_is_put_out_of_service_and_an_added
     assert _told(table, *rows, named=named).commands == ("set server web/s2 state maint",)
     told = _told(table, {"name": "s1"}, busy | {"scur": 0}, named=named, added=frozenset({"s3"}))
     assert told.commands == ("del server web/s3",)
-    assert told.deleted == {"s3"}
     assert _told(table, {"name": "s1"}, busy, named=named, added=frozenset({"s3"})).commands == ()
 
 

@@ -62,6 +62,8 @@ def test_a_backend_that_is_not_there_is_none() -> None:
         ("ERROR", "no runtime socket of HAProxy's"),
         ("", "no runtime socket of HAProxy's (it says nothing)"),
         ("Name: Varnish\nPid: 7", "name that of `stats socket`"),
+        ("Name: HAProxy\nPid: \N{SUPERSCRIPT TWO}", "name that of `stats socket`"),
+        (f"Name: HAProxy\nPid: {'9' * 5000}", "name that of `stats socket`"),
     ],
 )
 def test_what_is_not_haproxys_is_refused_with_the_remedy(text: str, remedy: str) -> None:
@@ -69,6 +71,12 @@ def test_what_is_not_haproxys_is_refused_with_the_remedy(text: str, remedy: str)
         statistics.parse_info(text, "/run/x.sock")
     assert remedy in str(refused.value)
     assert "/run/x.sock" in str(refused.value)
+
+
+def test_a_backend_without_a_server_is_there_and_a_frontend_is_no_backend() -> None:
+    assert statistics.parse_stat(stat({"name": "BACKEND", "type": 1}), "web", "x") == {}
+    assert statistics.parse_stat(stat(), "web", "x") is None
+    assert statistics.is_a_frontends(stat())
 
 
 def test_pid_and_uptime_are_read() -> None:
@@ -93,7 +101,7 @@ def test_no_text_is_a_crash(text: str) -> None:
             read()
 
 
-@pytest.mark.parametrize("cell", ["x", "", "-", "1e3"])
+@pytest.mark.parametrize("cell", ["x", "", "-", "1e3", "-1", "9" * 400])
 def test_a_count_that_is_no_number_is_refused(cell: str) -> None:
     with pytest.raises(HaproxyFault):
         statistics.parse_stat(stat({"name": "s1", "scur": cell}), "web", "x")

@@ -33,7 +33,7 @@ T = TypeVar("T")
 DOCS = Path(__file__).parents[2] / "docs" / "haproxy.md"
 
 MORE = """
-frontend tcp
+frontend db
     mode tcp
     bind 127.0.0.1:{tcp}
     default_backend db

@@ -1,76 +1,39 @@
 """A socket that is no HAProxy's, hangs, drips or may not be opened: a clear line within the deadline."""
 
-import itertools
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from steelyard_protocol.deadline import Deadline
 from steelyard_reporter.haproxy.runtime_socket import RuntimeSocket
-from steelyard_reporter.haproxy.statistics import HaproxyFault
+from steelyard_reporter.haproxy.statistics import HaproxyFault, Process
 
 from conftest import PATIENCE_S
 
 from .rows import info, stat
+from .sockets import Answer, saying, serving
 
 NOBODY = 65534
 
 
-@contextmanager
-def _serving(path: Path, answer: Callable[[socket.socket, threading.Event], None]) -> Iterator[None]:
-    """Listen at `path`, and do this with each connection until the block ends."""
-    ended, connections = threading.Event(), []
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen()
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    connection, _ = listener.accept()
-                    connections.append(connection)
-                    with suppress(OSError):
-                        answer(connection, ended)
-                    connection.close()
-
-        thread = threading.Thread(target=accept)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            listener.shutdown(socket.SHUT_RDWR)
-            for connection in connections:
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-            thread.join(PATIENCE_S)
-
-
 def _fault(
-    path: Path, answer: Callable[[socket.socket, threading.Event], None], within_s: float = 0.3
+    path: Path, answer: Answer, within_s: float = 0.3, clock: Callable[[], float] = time.monotonic
 ) -> str:
-    with _serving(path, answer), pytest.raises(HaproxyFault) as fault:
-        _read(path, within_s)
+    with serving(path, answer), pytest.raises(HaproxyFault) as fault:
+        _read(path, within_s, clock)
     return str(fault.value)
 
 
-def _read(path: Path, within_s: float = PATIENCE_S) -> list[object]:
-    deadline = Deadline(time.monotonic)
+def _read(
+    path: Path, within_s: float = PATIENCE_S, clock: Callable[[], float] = time.monotonic
+) -> list[Process]:
+    deadline = Deadline(clock)
     deadline.start(within_s)
-    return list(RuntimeSocket(path, deadline).read(["web"]))
-
-
-def _saying(text: str) -> Callable[[socket.socket, threading.Event], None]:
-    def say(connection: socket.socket, ended: threading.Event) -> None:  # noqa: ARG001
-        connection.recv(1000)
-        connection.sendall(text.encode())
-
-    return say
+    return RuntimeSocket(path, deadline).read(["web"])
 
 
 def test_a_socket_that_hangs_costs_its_deadline(tmp_path: Path) -> None:
@@ -81,29 +44,67 @@ def test_a_socket_that_hangs_costs_its_deadline(tmp_path: Path) -> None:
 
 
 def test_a_socket_that_drips_costs_its_deadline_and_not_one_for_each_byte(tmp_path: Path) -> None:
-    sent = itertools.count()
+    sent: list[bytes] = []
 
     def drip(connection: socket.socket, ended: threading.Event) -> None:
         while not ended.wait(0.02):
             connection.sendall(b"N")
-            next(sent)
+            sent.append(b"N")
 
-    assert "has not answered in time" in _fault(tmp_path / "s", drip)
-    assert next(sent) > 1
+    # A third of the deadline is over with each byte.
+    fault = _fault(tmp_path / "s", drip, PATIENCE_S, lambda: len(sent) * PATIENCE_S / 3)
+    assert "has not answered in time" in fault
 
 
 def test_another_program_s_socket_is_named(tmp_path: Path) -> None:
     assert "no runtime socket of HAProxy's (it says 'ERROR')" in _fault(
-        tmp_path / "s", _saying("ERROR\r\n"), PATIENCE_S
+        tmp_path / "s", saying("ERROR\r\n"), PATIENCE_S
     )
 
 
 def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
     whole = f"{info()}\n\n{stat({'name': 's1'}, {'name': 's2'})}\n\n"
-    with _serving(tmp_path / "whole", _saying(whole)):
+    with serving(tmp_path / "whole", saying(whole)):
         assert len(_read(tmp_path / "whole")) == 1
     cut = whole[: -len("p,100,\n\n")]
-    assert "broke off" in _fault(tmp_path / "cut", _saying(cut), PATIENCE_S)
+    assert "broke off" in _fault(tmp_path / "cut", saying(cut), PATIENCE_S)
+
+
+def test_a_backend_that_a_frontend_of_its_name_hides_is_found_among_all(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def answer(connection: socket.socket, ended: threading.Event) -> None:  # noqa: ARG001
+        asked.append(connection.recv(1000).decode())
+        rows = [{"name": "BACKEND", "type": 1}, {"name": "s1"}, {"name": "s2", "pxname": "shop"}]
+        connection.sendall(f"{info()}\n\n{stat(*rows if ' -1 6 ' in asked[-1] else ())}\n\n".encode())
+
+    deadline = Deadline(time.monotonic)
+    deadline.start(PATIENCE_S)
+    runtime = RuntimeSocket(tmp_path / "s", deadline)
+    with serving(tmp_path / "s", answer):
+        for _ in range(2):
+            (process,) = runtime.read(["web"])
+            assert list(process.servers["web"] or ()) == ["s1"]
+    # Once known it is not asked for by its name again.
+    assert [" web " in question for question in asked] == [True, False, False]
+
+
+def test_a_worker_that_ends_between_two_questions_is_gone_and_no_fault(tmp_path: Path) -> None:
+    def answer(connection: socket.socket, ended: threading.Event) -> None:  # noqa: ARG001
+        asked = connection.recv(1000).decode()
+        if asked.startswith("show info"):
+            text = "Unknown command: 'show info'\n  show proc : ...\n\n"
+        elif asked.startswith("show proc"):
+            text = "# workers\n8 worker 0 0d 2.6\n# old workers\n7 worker 1 0d 2.6\n"
+        elif asked.startswith("@!8 "):
+            text = f"{info(pid=8)}\n\n{stat({'name': 's1'})}\n\n"
+        else:
+            text = "Can't find the target PID matching the prefix '@!7'\n"
+        connection.sendall(text.encode())
+
+    with serving(tmp_path / "s", answer):
+        (process,) = _read(tmp_path / "s")
+    assert process.pid == 8
 
 
 def test_a_socket_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -118,8 +119,31 @@ def test_a_host_that_has_no_possible_name_is_named() -> None:
         RuntimeSocket(("a..b", 9999), deadline).ask("show info")
 
 
+def test_of_a_host_s_addresses_the_one_where_haproxy_listens_is_found() -> None:
+    deadline = Deadline(time.monotonic)
+    deadline.start(PATIENCE_S)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        addresses = [("::1", port), ("127.0.0.1", port)]
+        runtime = RuntimeSocket(("edge", port), deadline, lookup=lambda _: addresses)
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"Name: HAProxy")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            assert runtime.ask("show info") == "Name: HAProxy"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(PATIENCE_S)
+
+
 def test_a_socket_that_may_not_be_opened_is_named_with_the_remedy(tmp_path: Path) -> None:
-    with _serving(tmp_path / "s", _saying("")):
+    with serving(tmp_path / "s", saying("")):
         (tmp_path / "s").chmod(0)
         # Root may open every socket.
         user = os.geteuid()

@@ -204,6 +204,14 @@ def test_faults_share_a_scene_and_those_with_faketime_another() -> None:
     assert [trial.fault for trial in gathered.trials] == ["one", "two", "clock"]
 
 
+def test_no_fault_is_left_out_whatever_it_needs() -> None:
+    world, told, gathered = World(), Told(), Gathered()
+    needs = [(faketime, haproxy) for faketime in (False, True) for haproxy in (False, True)]
+    faults = [world.fault(f"{each}", faketime=each[0], haproxy=each[1]) for each in needs]
+    run(faults, opened(world), gathered, told)
+    assert {outcome.fault for outcome in gathered.outcomes} == {f"{each}" for each in needs}
+
+
 def test_after_a_fault_that_is_not_recovered_from_the_scene_is_made_anew() -> None:
     world, told, gathered = World(heals_s=None), Told(), Gathered()
     run([world.fault("one"), world.fault("two")], opened(world), gathered, told)

@@ -1,6 +1,6 @@
 """The controller's Prometheus metrics, made anew from the last outcomes at each scrape."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
@@ -9,7 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from steelyard_controller.tick.cycle import Cycle
-from steelyard_controller.tick.outcome import Outcome, shares, utilization
+from steelyard_controller.tick.outcome import Outcome, indicators, shares, utilization
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
@@ -140,6 +140,7 @@ class _Peers(Collector):
         for name, cycle in self._source.views.items():
             if cycle.outcome is None:
                 continue
+            shown = indicators(cycle.outcome)
             for row, (peer, part) in enumerate(
                 zip(cycle.outcome.table.peers, shares(cycle.outcome.table), strict=True)
             ):
@@ -148,16 +149,16 @@ class _Peers(Collector):
                 baseline.add_metric(labels, peer.baseline)
                 share.add_metric(labels, part)
                 _add_known(score, labels, [("", float(cycle.outcome.decision.score[row]))])
-                _add_sample(cycle.outcome, peer.id, labels, used)
+                _add_known(used, labels, _sampled(cycle.outcome, peer.id, shown))
                 received = cycle.outcome.inbox.samples.get(peer.id)
                 if received is not None:
                     age.add_metric(labels, self._now_s - received.arrived_s)
         yield from (weight, baseline, share, score, used, age)
 
 
-def _add_sample(outcome: Outcome, peer: str, labels: list[str], used: GaugeMetricFamily) -> None:
+def _sampled(outcome: Outcome, peer: str, shown: Container[str]) -> list[tuple[str, float]]:
     figures = utilization(outcome, peer) or {}
-    _add_known(used, labels, [(name, value) for name, value in figures.items() if value is not None])
+    return [(name, value) for name, value in figures.items() if value is not None and name in shown]
 
 
 def _add_known(family: GaugeMetricFamily, labels: list[str], figures: Iterable[tuple[str, float]]) -> None:

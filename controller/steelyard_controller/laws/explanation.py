@@ -7,6 +7,7 @@ that were hit.
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import exp, isnan
 
 import numpy as np
@@ -16,7 +17,6 @@ from steelyard_controller.laws.snapshot import INDICATORS
 
 # Factors within half a percent of 1 are left out of the sentence.
 WORTH_SAYING = 0.005
-
 
 # Where more of an indicator is left it holds nobody up.
 NEARLY_FULL = 0.25
@@ -71,7 +71,7 @@ def explain(decision: Decision, index: int) -> Explanation:
             if name.startswith("clamp_") and value == 1
         ),
         parameters=dict(decision.parameters),
-        sentence=sentence(decision, index),
+        sentence=teller(decision)(index),
     )
 
 
@@ -79,11 +79,25 @@ def _known(value: float) -> float | None:
     return None if isnan(value) else float(value)
 
 
-def sentence(decision: Decision, index: int) -> str:
-    """Return the sentence for the peer at `index`."""
-    row = _Row(decision, index)
+def teller(decision: Decision) -> Callable[[int], str]:
+    """Return what tells the sentence for the peer at an index; what the peers share is reckoned once."""
     if decision.parts:
-        return _blended(decision, index)
+        (_, before), (_, after) = decision.parts
+        return partial(_blended, decision, teller(before), teller(after))
+    most_joined = _most_joined(decision)
+    return lambda index: _sentence(_Row(decision, index, most_joined))
+
+
+def _most_joined(decision: Decision) -> float:
+    """Return how far slow start has let the first of the peers in service; 0 where there is none."""
+    columns = decision.columns
+    if "join" not in columns:
+        return 0.0
+    return float(np.max(columns["join"], where=columns["eligible"] > 0, initial=0.0))
+
+
+def _sentence(row: "_Row") -> str:
+    decision = row.decision
     if row.is_set("leaving"):
         main = "because its agent said that the server is being stopped: a fiftieth of the baseline "
         clauses = [f"{main}{row.baseline}"]
@@ -101,8 +115,9 @@ def sentence(decision: Decision, index: int) -> str:
 class _Row:
     """One peer's figures, read by name; NaN where there is none."""
 
-    def __init__(self, decision: Decision, index: int) -> None:
+    def __init__(self, decision: Decision, index: int, most_joined: float) -> None:
         self.decision = decision
+        self.most_joined = most_joined
         self.index = index
         self.weight = str(decision.published[index])
         self.baseline = f"{decision.baseline[index]:.0f}"
@@ -113,11 +128,6 @@ class _Row:
 
     def is_set(self, name: str) -> bool:
         return self.get(name) > 0
-
-    def largest(self, name: str) -> float:
-        """Return the largest figure among the peers in service."""
-        column = self.decision.columns[name]
-        return float(np.max(column, where=self.decision.columns["eligible"] > 0, initial=0.0))
 
 
 def _pinned(row: _Row) -> list[str]:
@@ -183,7 +193,7 @@ def _taken_off(row: _Row) -> list[str]:
     if row.get("err") < 1 - WORTH_SAYING:
         clauses.append(f"{_percent(1 - row.get('err'))} taken off because it fails more than the others")
     # Where all are starting, slow start holds nobody back.
-    joined = row.get("join") / row.largest("join") if row.largest("join") > 0 else 1.0
+    joined = row.get("join") / row.most_joined if row.most_joined > 0 else 1.0
     if joined < 1 - WORTH_SAYING:
         clauses.append(f"held to {_percent(joined)} by slow start")
     return clauses
@@ -226,11 +236,13 @@ def _cswrr(row: _Row) -> list[str]:
     return [f"because {why}: the median of the others, {_figure(median)} requests per unit of utilization"]
 
 
-def _blended(decision: Decision, index: int) -> str:
+def _blended(
+    decision: Decision, tell_before: Callable[[int], str], tell_after: Callable[[int], str], index: int
+) -> str:
     (_, before), (part, after) = decision.parts
     return (
         f"{decision.weights[index]:.0f}, which is {_percent(part)} of the way "
-        f"from {before.law} ({sentence(before, index)}) to {after.law} ({sentence(after, index)})"
+        f"from {before.law} ({tell_before(index)}) to {after.law} ({tell_after(index)})"
     )
 
 

@@ -84,10 +84,17 @@ def with_low_above_high(parameters: type, given: Mapping[str, float]) -> Mapping
 LOW_ABOVE_HIGH = 0.1
 """The distance of the default thresholds, L - H."""
 
-SHARED_S = (0.0, 0.0, 1e9, "weight", "what the weights sum to; 0: max(1000, 20 k), so that a step is 0.1 %")
+SHARED_S = (0.0, 0.0, 1e9, "weight", "what the weights sum to; 0: 20 k within 1000..1e6, for small steps")
 """The parameter S, the same for every law."""
 
 
+# nginx reads no larger weight (MAX_WEIGHT of the weight table).
+LARGEST_TOTAL = 1_000_000
+
+
 def law_total(total: float, peers: int) -> int:
-    """Return S for this many peers: at least 20 a peer, so that the smallest step stays small."""
-    return max(int(total), peers) if total >= 1 else max(1000, 20 * peers)
+    """Return S for this many peers: 20 a peer, so that the smallest step stays small.
+
+    At most `LARGEST_TOTAL`, above 50,000 peers: one of them may have nearly all of it.
+    """
+    return max(int(total), peers) if total >= 1 else max(1000, min(20 * peers, LARGEST_TOTAL))

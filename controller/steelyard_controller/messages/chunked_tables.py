@@ -6,7 +6,7 @@ more live long enough for a load balancer that has just read the manifest before
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from steelyard_protocol import derived_keys, signature, table_chunks, wire
 from steelyard_protocol.memcached_client import Unavailable
@@ -62,12 +62,12 @@ class ChunkedTables:
         if made is None or made.digest != table.digest:
             values = await asyncio.to_thread(self._values, table)
             made = _Chunks(digest=table.digest, values=values, written_s=now_s)
-        afresh = now_s - made.written_s >= REWRITE_S
-        if afresh:
-            made = _Chunks(digest=made.digest, values=made.values, written_s=now_s)
         self._made[table.upstream] = made
+        afresh = now_s - made.written_s >= REWRITE_S
         values = {wire.chunk_key(table.upstream, name): value for name, value in made.values.items()}
         await self._pipeline.keep(values, ttl_s=self._ttl_s, afresh=afresh, allowed=certain, skip=skip)
+        if afresh:
+            self._made[table.upstream] = replace(made, written_s=now_s)
         return tuple(made.values)
 
     async def retire(self, upstream: str, names: Mapping[str, Sequence[str]], *, skip: set[str]) -> None:

@@ -144,6 +144,8 @@ class PublishedTables:
         if len(text) > self._item_bytes:
             chunks = await self._chunks.put(table, certain=certain, skip=skip)
             text = table_chunks.encode_manifest(table, chunks)
+        else:
+            self._chunks.forget(table.upstream)
         value = self._signed(text)
         head = wire.head_key(table.upstream), self._signed(weight_table.encode_head(table)), HEAD_TTL_S
         for _ in range(TRIES):

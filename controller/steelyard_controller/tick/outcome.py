@@ -1,9 +1,11 @@
 """The outcome of one tick of one upstream, immutable: all that the REST API reads. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from steelyard_protocol.sample_record import INDICATORS, MAX_FURTHER
 from steelyard_protocol.weight_table import WeightTable
 
 from steelyard_controller.laws.decision import Decision
@@ -11,6 +13,10 @@ from steelyard_controller.laws.explanation import explain
 from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_controller.messages.inbox import Inbox
 from steelyard_controller.tick.snapshot_builder import Used, in_band_utilization, sampled_utilization
+
+# What is reported and not declared is shown, to be looked at: the four, and as many more as one server has.
+# Without a bound, servers that name their own would make what is kept grow by servers times names.
+MOST_UNDECLARED = len(INDICATORS) + MAX_FURTHER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +57,8 @@ def utilization(outcome: Outcome, peer: str) -> Used | None:
 def indicators(outcome: Outcome) -> dict[str, dict[str, Any]]:
     """Return by indicator whether it counts, its knee and weight, and how many servers report it.
 
-    First those that count, then those that are reported and not declared.
+    First those that count, then those that are reported and not declared: of these `MOST_UNDECLARED`, by the
+    most servers.
     """
     decision = outcome.decision
     knees = decision.by_indicator.get("knee")
@@ -64,11 +71,18 @@ def indicators(outcome: Outcome) -> dict[str, dict[str, Any]]:
         }
         for column, name in enumerate(decision.indicators)
     }
-    for peer in outcome.table.peers:
-        for name, value in (utilization(outcome, peer.id) or {}).items():
-            if value is not None:
-                row = found.setdefault(name, {"used": False, "knee": None, "weight": None, "reporting": 0})
-                row["reporting"] += 1
+    reporting = Counter(
+        name
+        for peer in outcome.table.peers
+        for name, value in (utilization(outcome, peer.id) or {}).items()
+        if value is not None
+    )
+    undeclared = [name for name, _ in reporting.most_common() if name not in found][:MOST_UNDECLARED]
+    for name, count in reporting.items():
+        if name in undeclared:
+            found[name] = {"used": False, "knee": None, "weight": None}
+        if name in found:
+            found[name]["reporting"] = count
     return found
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from steelyard_protocol.weight_table import to_document
 
 from steelyard_controller.declarations.declaration import Declaration
-from steelyard_controller.laws.explanation import explain
+from steelyard_controller.laws.explanation import teller
 from steelyard_controller.tick.outcome import Outcome, indicators, shares, utilization
 
 
@@ -16,9 +16,9 @@ def overview(outcome: Outcome, declaration: Declaration) -> dict[str, Any]:
     decision = outcome.decision
     pins = {peer.id: peer.pin for peer in declaration.upstream.peers}
     document = to_document(outcome.table)
-    share = shares(outcome.table)
+    share, tell = shares(outcome.table), teller(decision)
     for row, peer in enumerate(document["peers"]):
-        peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]))
+        peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]), why=tell(row))
     return document | {
         "revision": declaration.revision,
         "alert": decision.alert,
@@ -46,10 +46,11 @@ def peer_overview(outcome: Outcome, declaration: Declaration, peer: str) -> dict
         return None
     pin = next((each.pin for each in declaration.upstream.peers if each.id == peer), None)
     document: dict[str, Any] = to_document(replace(table, peers=(table.peers[row],)))["peers"][0]
-    return document | _peer(outcome, row, share=shares(table)[row], pin=pin)
+    why = teller(outcome.decision)(row)
+    return document | _peer(outcome, row, share=shares(table)[row], pin=pin, why=why)
 
 
-def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None) -> dict[str, Any]:
+def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None, why: str) -> dict[str, Any]:
     """Return what the table does not say of the server in a row."""
     snapshot, name = outcome.snapshot, outcome.table.peers[row].id
     received = outcome.inbox.samples.get(name)
@@ -65,7 +66,7 @@ def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None) -> dic
         "failed_per_tick": _or_none(snapshot.failed[row]),
         "in_flight": float(snapshot.in_flight[row]),
         "latency_ms": _or_none(snapshot.latency_s[row] * 1000),
-        "why": explain(outcome.decision, row).sentence,
+        "why": why,
         "shadows": {law: round(float(shadow.weights[row]), 3) for law, shadow in outcome.shadows.items()},
     }
 

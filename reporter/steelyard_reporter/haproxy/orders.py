@@ -29,11 +29,10 @@ _STATES = {"up": "ready", "backup": "ready", "drain": "drain", "down": "maint"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """The commands to one process for one backend, and the servers that they add and take out."""
+    """The commands to one process for one backend, and the servers that they add."""
 
     commands: tuple[str, ...]
     added: frozenset[str] = frozenset()
-    deleted: frozenset[str] = frozenset()
 
 
 def orders(
@@ -55,7 +54,7 @@ def orders(
         return Orders(commands=())
     weights = haproxy_weights(table)
     commands: list[str] = []
-    added, deleted = set(), set()
+    added = set()
     for name, row in servers.items():
         where = f"{backend}/{name}"
         if row.has_agent_check:
@@ -64,7 +63,6 @@ def orders(
             commands.extend(_change(where, row, weights[name], _STATES[peers[name].state]))
         elif name in added_before and _state(row) == "maint" and row.in_flight == 0:
             commands.append(f"del server {where}")
-            deleted.add(name)
         elif name in named_before:
             commands.extend(_change(where, row, row.weight, "maint"))
     if keywords is not None:
@@ -72,7 +70,7 @@ def orders(
             if name not in servers:
                 commands.extend(_addition(f"{backend}/{name}", peer, weights[name], keywords))
                 added.add(name)
-    return Orders(commands=tuple(commands), added=frozenset(added), deleted=frozenset(deleted))
+    return Orders(commands=tuple(commands), added=frozenset(added))
 
 
 def mismatches(

@@ -7,7 +7,8 @@ or never ends is a `HaproxyFault` at the deadline, whatever came until then.
 """
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from steelyard_protocol import setting_values
@@ -36,13 +37,20 @@ def line(commands: Sequence[str], prefix: str) -> str:
 class RuntimeSocket:
     """The socket of one HAProxy process, or of the master of several."""
 
-    def __init__(self, address: SocketAddress, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        address: SocketAddress,
+        deadline: Deadline,
+        *,
+        lookup: Callable[[float], list[Address]] | None = None,
+    ) -> None:
         self.name = str(address) if isinstance(address, Path) else setting_values.shown(address)
         self._path = str(address) if isinstance(address, Path) else None
-        self._lookup = None if isinstance(address, Path) else DnsLookup(address)
+        self._lookup = None if isinstance(address, Path) else lookup or DnsLookup(address)
         self._deadline = deadline
         self._sockets = DeadlineSockets(deadline)
         self._is_masters = False
+        self._hidden: set[str] = set()
 
     def read(self, backends: Sequence[str]) -> list[Process]:
         """Return its processes, with the servers of these backends; raise `HaproxyFault`."""
@@ -58,9 +66,9 @@ class RuntimeSocket:
         found = []
         for pid, ending in workers:
             prefix = f"@!{pid} "
-            found.append(
-                self._process(self._ask_all(prefix, backends), backends, prefix=prefix, ending=ending)
-            )
+            answers = self._ask_all(prefix, backends)
+            if not statistics.is_gone(answers[0]):
+                found.append(self._process(answers, backends, prefix=prefix, ending=ending))
         return found
 
     def ask(self, commands: str) -> str:
@@ -75,11 +83,16 @@ class RuntimeSocket:
             raise HaproxyFault(f"{self.name} {_why(error)}") from None
 
     def _connected(self) -> socket.socket:
-        address: str | Address | None = self._path
-        family = socket.AF_UNIX
-        if self._lookup is not None:
-            address = self._lookup(self._deadline.left_s())[0]
-            family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        if self._lookup is None:
+            return self._connect(socket.AF_UNIX, self._path)
+        # HAProxy may listen on one of a host's addresses alone.
+        *others, last = self._lookup(self._deadline.left_s())
+        for address in others:
+            with suppress(OSError):
+                return self._connect(_family(address), address)
+        return self._connect(_family(last), last)
+
+    def _connect(self, family: int, address: str | Address | None) -> socket.socket:
         connection = self._sockets.socket(family, socket.SOCK_STREAM)
         try:
             connection.connect(address)
@@ -101,12 +114,22 @@ class RuntimeSocket:
 
     def _ask_all(self, prefix: str, backends: Sequence[str]) -> list[str]:
         """Return the answers to `show info` and to `show stat` of each backend, asked in one breath."""
-        commands = ["show info", *(f"show stat {backend} 4 -1" for backend in backends)]
+        which = ("-1" if backend in self._hidden else backend for backend in backends)
+        commands = ["show info", *(f"show stat {each} 6 -1" for each in which)]
         text = self.ask(line(commands, prefix))
         *answers, rest = text.split("\n\n")
-        if len(answers) == len(commands) and not rest:
+        if len(answers) != len(commands) or rest:
+            return [text]
+        hidden = {
+            backend
+            for backend, answer in zip(backends, answers[1:], strict=True)
+            if statistics.is_a_frontends(answer)
+        }
+        if hidden <= self._hidden:
             return answers
-        return [text]
+        # Of a name HAProxy shows the first that it has: such a backend is told of among all others only.
+        self._hidden |= hidden
+        return self._ask_all(prefix, backends)
 
     def _process(
         self, answers: Sequence[str], backends: Sequence[str], *, prefix: str, ending: bool
@@ -125,6 +148,10 @@ class RuntimeSocket:
                 for backend, text in zip(backends, answers[1:], strict=True)
             },
         )
+
+
+def _family(address: Address) -> int:
+    return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
 
 
 def _why(error: OSError | UnicodeError) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from steelyard_protocol import wire
+
 # Responses by their status; HAProxy counts one when its header has come.
 _ANSWERED = ("hrsp_1xx", "hrsp_2xx", "hrsp_3xx", "hrsp_4xx", "hrsp_other")
 
@@ -18,6 +20,9 @@ _UNANSWERED = ("econ", "eresp", "wretr", "wredis")
 
 # A row of this type is a server.
 _SERVER = "2"
+
+# Of a process's number or its age in seconds.
+MOST_DIGITS = 18
 
 
 class HaproxyFault(Exception):
@@ -70,29 +75,31 @@ class Process:
 def parse_info(text: str, via: str) -> tuple[int, int]:
     """Return pid and uptime in seconds of `show info`; raise `HaproxyFault`."""
     fields = dict(line.partition(": ")[::2] for line in text.splitlines() if ": " in line)
-    if fields.get("Name") != "HAProxy" or not fields.get("Pid", "").isdigit():
+    pid = _digits(fields.get("Pid", ""))
+    if fields.get("Name") != "HAProxy" or pid is None:
         refuse_denied(text, via)
         raise HaproxyFault(
             f"{via} is no runtime socket of HAProxy's (it says {shown(text)}): "
             "name that of `stats socket` in haproxy.cfg"
         )
-    uptime = fields.get("Uptime_sec", "")
-    return int(fields["Pid"]), int(uptime) if uptime.isdigit() else 0
+    return pid, _digits(fields.get("Uptime_sec", "")) or 0
 
 
 def parse_stat(text: str, backend: str, via: str) -> Servers | None:
-    """Return the servers of a backend by name, None where there is none; raise `HaproxyFault`."""
+    """Return the servers of a backend by name, None where there is no such one; raise `HaproxyFault`."""
     if text.startswith("No such proxy"):
         return None
     refuse_denied(text, via)
     if not text.startswith("# pxname,svname,"):
         raise HaproxyFault(f"{via} does not answer `show stat` (it says {shown(text)})")
-    rows = csv.DictReader(io.StringIO(text.removeprefix("# ")))
+    table = csv.DictReader(io.StringIO(text.removeprefix("# ")))
     try:
-        found = [_server(row) for row in rows if row["pxname"] == backend and row["type"] == _SERVER]
+        rows = [row for row in table if row["pxname"] == backend]
+        found = [_server(row) for row in rows if row["type"] == _SERVER]
     except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise HaproxyFault(f"{via}: `show stat` of {backend} cannot be read: {error!r}") from None
-    return {row.name: row for row in found}
+    # A backend has a row of its own, too.
+    return {row.name: row for row in found} if rows else None
 
 
 def parse_workers(text: str) -> list[tuple[int, bool]]:
@@ -102,14 +109,24 @@ def parse_workers(text: str) -> list[tuple[int, bool]]:
         words = line.split()
         if line.startswith("#"):
             ending = "old" in words
-        elif len(words) > 1 and words[0].isdigit() and words[1] == "worker":
-            found.append((int(words[0]), ending))
+        elif len(words) > 1 and words[1] == "worker" and (pid := _digits(words[0])) is not None:
+            found.append((pid, ending))
     return found
 
 
 def is_masters(text: str) -> bool:
     """Tell whether an answer to `show info` is that of the master process, which has no such command."""
     return text.startswith("Unknown command") and "show proc" in text
+
+
+def is_gone(text: str) -> bool:
+    """Tell whether the master answers that the worker that was asked is there no more."""
+    return text.startswith("Can't find the target")
+
+
+def is_a_frontends(text: str) -> bool:
+    """Tell whether `show stat` of a name has no row: a frontend of that name hides the backend."""
+    return text.startswith("# pxname,") and "\n" not in text.strip()
 
 
 def refuse_denied(text: str, via: str) -> None:
@@ -127,7 +144,9 @@ def shown(text: str) -> str:
 
 
 def _server(row: Mapping[str, str]) -> ServerRow:
-    in_flight = int(row["scur"])
+    if not row["scur"]:
+        raise ValueError("scur is empty")
+    in_flight = _count(row, "scur")
     unanswered = sum(_count(row, name) for name in _UNANSWERED)
     mode: Literal["http", "tcp"] = "http" if row["hrsp_2xx"] else "tcp"
     if mode == "http":
@@ -146,7 +165,7 @@ def _server(row: Mapping[str, str]) -> ServerRow:
         in_flight=in_flight,
         timed=timed,
         latency_ms=_count(row, "rtime" if mode == "http" else "ctime"),
-        status=row["status"],
+        status=row["status"] or "",
         weight=_count(row, "uweight" if row.get("uweight") else "weight"),
         has_agent_check=bool(row.get("agent_status")),
         address=row.get("addr") or "",
@@ -155,4 +174,11 @@ def _server(row: Mapping[str, str]) -> ServerRow:
 
 def _count(row: Mapping[str, str], name: str) -> int:
     """Return a counter; 0 where this version of HAProxy has none of the name."""
-    return int(row.get(name) or 0)
+    count = int(row.get(name) or 0)
+    if not 0 <= count <= wire.MAX_INTEGER:
+        raise ValueError(f"{name} is out of bounds")
+    return count
+
+
+def _digits(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None

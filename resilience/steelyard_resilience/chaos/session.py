@@ -125,7 +125,7 @@ Open = Callable[[bool, bool], AbstractContextManager[Scene]]
 
 def run(faults: Sequence[Fault], open_scene: Open, gathered: Gathered, progress: Progress) -> None:
     """Do every fault; what came out so far is always in `gathered`. Raises SetupError, ProgramError."""
-    for faketime, haproxy in ((False, False), (False, True), (True, False)):
+    for faketime, haproxy in sorted({(fault.faketime, fault.haproxy) for fault in faults}):
         left = [fault for fault in faults if (fault.faketime, fault.haproxy) == (faketime, haproxy)]
         kind = " with clocks that can be stepped" if faketime else " with HAProxy" if haproxy else ""
         while left:

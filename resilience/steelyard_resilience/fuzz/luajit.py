@@ -27,6 +27,7 @@ METHOD = "generated Lua"
 LUA = (
     "lua-weight-table",
     "lua-head",
+    "lua-chunks",
     "lua-list",
     "lua-slices",
     "lua-signed",

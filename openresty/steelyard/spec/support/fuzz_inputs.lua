@@ -106,6 +106,7 @@ function _M.contract(name)
     for _, list in ipairs({ document.accepted, document.refused }) do
         for _, example in ipairs(list) do
             local text = example.value or example.text or example.head
+                         or table.concat({ example.manifest, unpack(example.chunks) }, "\n")
             -- As the controller writes it: compact, the peers last.
             if type(text) == "table" and not text.peers then
                 text = json.encode(text)

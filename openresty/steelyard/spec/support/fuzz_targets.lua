@@ -10,6 +10,7 @@ local json = require "steelyard.core.json"
 local options = require "steelyard.core.options"
 local orca = require "steelyard.core.orca"
 local signature = require "steelyard.io.signature"
+local table_chunks = require "steelyard.core.table_chunks"
 local table_head = require "steelyard.core.table_head"
 local traffic_report = require "steelyard.core.traffic_report"
 local upstream_list = require "steelyard.core.upstream_list"
@@ -117,6 +118,30 @@ local function judge_head(text)
         require_that(row.weight == head.weights[i], "a weight is another one in the table")
     end
     return "accepted"
+end
+
+
+--- A manifest and its chunks, a line each.
+local function judge_chunks(text)
+    local texts = {}
+    for line in string.gmatch(text .. "\n", "([^\n]*)\n") do
+        texts[#texts + 1] = line
+    end
+    local manifest, refusal = table_chunks.decode(table.remove(texts, 1))
+    if not manifest then
+        return refused(manifest, refusal)
+    end
+    local joined, taken
+    joined, refusal = table_chunks.join(manifest, texts)
+    if joined then
+        taken, refusal = weight_table.decode(joined)
+    end
+    if not taken then
+        return refused(taken, refusal)
+    end
+    require_that(not table_chunks.is_manifest(joined), "what is joined is a manifest again")
+    local misfit = table_chunks.misfit(taken, manifest)
+    return misfit and refused(nil, misfit) or "accepted"
 end
 
 
@@ -267,6 +292,8 @@ function _M.all()
           judge = judge_table },
         { name = "head", about = "a table's head, put into a table", seeds = (inputs.contract("head.json")),
           judge = judge_head },
+        { name = "chunks", about = "a manifest and its chunks, joined", seeds = (inputs.contract("chunks.json")),
+          judge = judge_chunks },
         { name = "list", about = "the list of upstreams", seeds = (inputs.contract("upstreams.json")),
           judge = judge_list },
         { name = "slices", about = "a list decoded in slices, beside the whole", seeds = tables, judge = judge_slices },

@@ -7,19 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_protocol import (
     sample_reader,
     sample_record,
     signature,
+    table_chunks,
     traffic_report,
     upstream_list,
     weight_table,
     wire,
 )
 from steelyard_protocol.sample_record import SampleRecord
+from steelyard_protocol.table_chunks import Manifest
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.upstream_list import UpstreamList
 from steelyard_protocol.weight_table import WeightTable
@@ -57,6 +59,8 @@ def examples(name: str) -> Examples:
 
 
 def _text(example: dict[str, object]) -> bytes:
+    if "manifest" in example:
+        return "\n".join([str(example["manifest"]), *cast("list[str]", example["chunks"])]).encode()
     # An accepted one may be given as the object that it is, a signed one as the value that it is.
     found = example.get("text" if "value" not in example else "value")
     text = found if isinstance(found, str) else json.dumps(found, separators=(",", ":"))
@@ -66,7 +70,7 @@ def _text(example: dict[str, object]) -> bytes:
 def targets() -> tuple[Target, ...]:
     """Return the decoders of wire version 1."""
     samples, reports, tables = map(examples, ("sample", "traffic", "weights"))
-    lists, signed = map(examples, ("upstreams", "signed"))
+    lists, signed, chunks = map(examples, ("upstreams", "signed", "chunks"))
     sample = judge_of(sample_reader.decode, encode=sample_record.encode, reason=_reason, check=_check_sample)
     traffic = judge_of(traffic_report.decode, reason=_reason, check=_check_traffic)
     table = judge_of(weight_table.decode, encode=weight_table.to_json, reason=_reason, check=_check_table)
@@ -78,6 +82,13 @@ def targets() -> tuple[Target, ...]:
         ),
         Target(
             "weight-table", "a weight table, as a new leader reads it back", table, tables.all, network=True
+        ),
+        Target(
+            "table-chunks",
+            "a manifest and its chunks, a line each, as a new leader reads them back",
+            judge_of(_joined, encode=_in_chunks, reason=_reason, check=_check_table),
+            chunks.all,
+            network=True,
         ),
         Target(
             "upstream-list",
@@ -124,6 +135,19 @@ def _check_traffic(found: TrafficReport) -> None:
 
 def _check_table(found: WeightTable) -> None:
     require(all(peer.weight >= 1 for peer in found.peers), "a weight is below 1")
+
+
+def _joined(data: bytes) -> WeightTable | Refused:
+    first, *texts = data.split(b"\n")
+    found = table_chunks.decode(first)
+    return table_chunks.join(found, texts) if isinstance(found, Manifest) else found
+
+
+def _in_chunks(found: WeightTable) -> bytes:
+    if found.digest is None:
+        return weight_table.to_json(found)
+    texts = table_chunks.split(found)
+    return b"\n".join([table_chunks.encode_manifest(found, [*map(table_chunks.name_of, texts)]), *texts])
 
 
 def _check_list(found: UpstreamList) -> None:

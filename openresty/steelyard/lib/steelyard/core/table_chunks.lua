@@ -23,7 +23,8 @@ local _M = {}
 
 --- Tell whether the text in a table's key is a manifest. In a string its quotes would have a backslash each.
 function _M.is_manifest(text)
-    return string.find(text, CHUNKS, 1, true) ~= nil and not string.find(text, PEERS, 1, true)
+    -- In this order: of a whole table a few hundred bytes are looked at.
+    return not string.find(text, PEERS, 1, true) and string.find(text, CHUNKS, 1, true) ~= nil
 end
 
 
@@ -41,7 +42,11 @@ local function decoder(text, breathe)
     for i = 1, #names do
         wire.name(names, i)
     end
-    manifest.members = string.sub(text, 1, string.find(text, CHUNKS, 1, true) - 1)
+    local at = string.find(text, CHUNKS, 1, true)
+    if not at then
+        wire.refuse("type", '"chunks" are not written as a controller writes them')
+    end
+    manifest.members = string.sub(text, 1, at - 1)
     return manifest
 end
 
@@ -77,9 +82,13 @@ end
 
 
 local function joiner(manifest, texts, breathe)
-    local rows = {}
+    local rows, size = {}, 0
     for part, text in ipairs(texts) do
         rows[part] = rows_text(text, manifest, part)
+        size = size + #rows[part]
+        if size > wire.MAX_TABLE_BYTES then
+            wire.refuse("too_large", "chunks of more than " .. wire.MAX_TABLE_BYTES .. " bytes")
+        end
         breathe()
     end
     local whole = manifest.members .. PEERS .. table.concat(rows, ",") .. "]}"
@@ -97,6 +106,18 @@ end
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.join(manifest, texts, breathe)
     return wire.total(joiner, manifest, texts, breathe or no_pause)
+end
+
+
+--- Why a table that was decoded from joined chunks is not the manifest's: { reason, detail }, or nil.
+--
+-- The rows are joined as they are written. So a chunk that is not the controller's can have members of its own in
+-- the table, and a weight that is written in another way keeps its figure.
+function _M.misfit(taken, manifest)
+    if taken.term ~= manifest.term or taken.generation ~= manifest.generation or taken.digest ~= manifest.digest
+       or #taken.peers ~= #manifest.weights then
+        return { reason = "type", detail = "the rows in chunks are not written as a controller writes them" }
+    end
 end
 
 

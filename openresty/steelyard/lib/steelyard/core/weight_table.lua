@@ -16,7 +16,7 @@ local wire = require "steelyard.core.wire"
 
 local STATES = { up = true, drain = true, down = true, backup = true }
 
--- Published weights sum to about max(1000, 20 k); 10,000 peers make 200,000.
+-- Published weights sum to S, 20 a peer; a law makes S no larger than this by itself.
 local MAX_WEIGHT = 1000000
 
 -- No IP:port is longer than 47 characters.

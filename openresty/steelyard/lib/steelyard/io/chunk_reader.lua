@@ -23,7 +23,10 @@ function _M.read(options, upstream, names, read, breathe)
             asked[#asked + 1] = keys[i]
         end
     end
-    local found, err = read(asked)
+    local found, err = {}, nil
+    if #asked > 0 then -- a later table may have none but those that are known
+        found, err = read(asked)
+    end
     local values, missing = {}, 0
     for i = 1, #keys do
         values[keys[i]] = known[keys[i]] or found and found[keys[i]]

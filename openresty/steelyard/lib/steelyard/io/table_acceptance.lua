@@ -88,7 +88,7 @@ local function older(store, upstream, fetched, served, source)
 end
 
 
---- The text of the table of a manifest; nil and the refusal.
+--- The text of the table of a manifest, and the manifest; nil and the refusal.
 local function text_of_manifest(options, store, upstream, text, source, breathe)
     local manifest, refused = table_chunks.decode(text, breathe)
     if not manifest then
@@ -103,14 +103,16 @@ local function text_of_manifest(options, store, upstream, text, source, breathe)
     local same = served and served.digest == manifest.digest
                  and table_head.put_into(store.decoded[upstream].text, manifest, breathe)
     if same then
-        return same
+        return same, manifest
     end
     local texts
     texts, refused = chunk_reader.read(options, upstream, manifest.chunks, source.read, breathe)
     if not texts then
         return nil, refused
     end
-    return table_chunks.join(manifest, texts, breathe)
+    local whole
+    whole, refused = table_chunks.join(manifest, texts, breathe)
+    return whole, whole and manifest or refused
 end
 
 
@@ -167,13 +169,13 @@ function _M.accept(options, store, upstream, value, source, breathe)
         if not source.read or not table_chunks.is_manifest(text) then
             return decode_table(store, upstream, text, breathe)
         end
-        local whole, why = text_of_manifest(options, store, upstream, text, source, breathe)
+        local whole, manifest = text_of_manifest(options, store, upstream, text, source, breathe)
         if not whole then
-            return nil, why
+            return nil, manifest
         end
-        local fetched
-        fetched, why = decode_table(store, upstream, whole, breathe)
-        return fetched, why, whole
+        local fetched, why = decode_table(store, upstream, whole, breathe)
+        why = why or table_chunks.misfit(fetched, manifest)
+        return not why and fetched or nil, why, whole
     end, breathe)
     if not good then
         return nil, refused
