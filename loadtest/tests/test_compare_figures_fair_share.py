@@ -51,6 +51,7 @@ def test_a_server_that_left_has_no_share() -> None:
         Server(name="d"),
         Server(name="d", cpu_cores=0.2, delay_ms=5),
         Server(name="d", cpu_cores=0.2, disk_ops_per_s=9),
+        Server(name="d", cpu_cores=0.2, workers=8),
     ],
 )
 def test_where_cpu_is_not_what_servers_are_short_of_nothing_is_fair(odd: Server) -> None:

@@ -8,6 +8,7 @@ import pytest
 from steelyard_loadtest.compare.figures import motion
 from steelyard_loadtest.compare.figures.motion import Stretch
 from steelyard_loadtest.compare.records import Observed
+from steelyard_loadtest.compare.scenario.definition import Event
 
 MINUTE = Stretch(began_s=0, ended_s=60)
 
@@ -101,6 +102,13 @@ def test_a_step_between_two_stretches_is_no_oscillation() -> None:
     entries = course(*[(900, 100)] * 30, *[(100, 900)] * 30)
     cut = [Stretch(began_s=0, ended_s=30), Stretch(began_s=30, ended_s=60)]
     assert motion.oscillation(entries, cut) == 0
+
+
+def test_what_lasts_is_a_change_at_both_ends_and_the_server_stays_in_use() -> None:
+    held = [Event(at_s=10, do="hold", server="a", for_s=5)]
+    assert motion.moments_s(held) == [10, 15]
+    assert motion.takes_part(held, "a", 12)
+    assert motion.takes_part(held, "a", 20)
 
 
 def test_one_second_alone_has_no_oscillation() -> None:

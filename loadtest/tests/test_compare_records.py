@@ -52,6 +52,11 @@ def measured(algorithm: str = "nginx-rr", repeat: int = 1) -> Measured:
     )
 
 
+def test_an_interval_has_the_pool_that_was_read_at_its_end() -> None:
+    rounds = [(replace(reading(at_s, 0, 0), pool_utilization=at_s / 4),) for at_s in (0, 1, 2)]
+    assert [seen.pool_utilization for seen in observed(rounds, 0.0, [A])] == [0.25, 0.5]
+
+
 def test_intervals_count_what_was_served_and_divide_cpu_by_the_limit() -> None:
     rounds = [
         (reading(9.5, 100, 1.0, "a"), reading(9.5, 50, 1.0, "b")),

@@ -12,6 +12,7 @@ from steelyard_loadtest.cluster import nginx
 from steelyard_loadtest.compare.algorithms import (
     ALGORITHMS,
     BY_NAME,
+    DEFAULT,
     LAWS,
     PICKERS,
 )
@@ -152,6 +153,13 @@ def test_the_controller_has_the_law_the_picker_and_knows_nothing_of_capacities(l
     assert web["peers"] == [
         {"id": f"server-{number}", "address": f"127.0.0.1:2010{number}"} | told for number in (1, 2, 3)
     ]
+
+
+def test_what_counts_beside_the_four_is_declared_after_them_and_nothing_where_the_four_count() -> None:
+    with_workers = controller("steelyard-steelyard-vnswrr2-workers")
+    assert with_workers["indicators"] == {"cpu": {}, "net": {}, "io": {}, "mem": {}, "workers": {"knee": 0.5}}
+    assert "indicators" not in controller(DEFAULT)
+    assert controller(DEFAULT) == {name: with_workers[name] for name in with_workers if name != "indicators"}
 
 
 def test_haproxy_reports_nothing_so_the_controller_waits_for_nobody() -> None:

@@ -207,6 +207,15 @@ def test_every_server_whose_limit_drifts_has_a_colour_and_its_fair_share_is_said
     assert "Dotted: a server's part of all servers' CPU" in (tmp_path / "report.md").read_text()
 
 
+def test_workers_and_what_holds_them_are_said() -> None:
+    scenario = find("worker-pool", quick=True)
+    assert scenario_text.servers_text(scenario) == "server-1 to server-3: 0.3 cores, weight 1, 8 workers"
+    assert (
+        scenario_text.events_text(scenario.events)
+        == "5 to 13 s: 6 of server-1's workers are held, without CPU"
+    )
+
+
 def test_p99_before_while_and_after_a_neighbour_is_a_table_of_its_own() -> None:
     scenario = find("neighbour-near-capacity", quick=True)
     one = cell(scenario, DEFAULT, 0.6975, 1)

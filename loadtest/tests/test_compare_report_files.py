@@ -136,6 +136,16 @@ def test_cells_without_observations_have_no_plot_over_time(tmp_path: Path) -> No
     assert "plots/churn-distribution.png" in written
 
 
+def test_servers_with_a_pool_of_workers_have_a_third_row_over_time(tmp_path: Path) -> None:
+    heights = []
+    for name, level in (("churn", 0.5), ("worker-pool", 120)):
+        scenario = find(name, quick=True)
+        assert f"plots/{name}-time.png" in write(tmp_path, scenario, cell(scenario, DEFAULT, level))
+        with Image.open(tmp_path / f"plots/{name}-time.png") as picture:
+            heights.append(picture.size[1])
+    assert heights[1] > heights[0]
+
+
 def test_writing_twice_changes_nothing(tmp_path: Path) -> None:
     scenario = find("churn", quick=True)
     cells = [cell(scenario, algorithm, 0.5) for algorithm in (DEFAULT, "nginx-rr")]

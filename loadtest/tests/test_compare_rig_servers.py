@@ -10,7 +10,13 @@ from steelyard_agent import settings
 from steelyard_loadtest.cluster import nginx, parts
 from steelyard_loadtest.compare.rig import cpu_limits
 from steelyard_loadtest.compare.rig.cpu_limits import capacity_per_s
-from steelyard_loadtest.compare.rig.place import CALLS_PER_DISK_OPERATION, Files, agent_part, server_part
+from steelyard_loadtest.compare.rig.place import (
+    CALLS_PER_DISK_OPERATION,
+    Files,
+    agent_config,
+    agent_part,
+    server_part,
+)
 from steelyard_loadtest.compare.scenario.definition import Drift, Server
 from steelyard_loadtest.server.options import parser
 from steelyard_loadtest.templates import read_folder, render_named
@@ -62,6 +68,17 @@ def test_the_agent_of_a_slow_disk_knows_how_many_calls_are_all_it_does() -> None
     slow = made(disk_ops_per_s=40.0)
     assert server_options(slow).disk_ops == 40
     assert agent_settings(slow).limits.io == 40 * CALLS_PER_DISK_OPERATION
+
+
+def test_the_agent_of_a_pool_of_workers_reads_it_where_the_server_says_it() -> None:
+    pooled = made(workers=8)
+    assert server_options(pooled).workers == 8
+    line = list(agent_part(pooled, 20_002, FILES).command[3:])
+    files = {FILES.agent_config: agent_config(20_001).encode()}
+    (indicator,) = settings.load(line, {}, hostname="here", read=files.__getitem__).indicators
+    assert indicator.name == "workers"
+    assert "http://127.0.0.1:20001/metrics" in repr(indicator)
+    assert agent_settings(made()).indicators == ()
 
 
 def test_memcached_is_somebody_else_only_where_it_would_be_root() -> None:

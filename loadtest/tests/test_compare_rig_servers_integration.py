@@ -30,7 +30,7 @@ LOAD = Load(
     generator="wrk", levels=(1.0,), of_capacity=False, seconds=1, repeats=1, warm_up_s=0, cool_down_s=0
 )
 UNEQUAL = (
-    Server(name="server-1", cpu_cores=0.3, weight=3),
+    Server(name="server-1", cpu_cores=0.3, weight=3, workers=4),
     Server(name="server-2", cpu_cores=0.1, weight=1),
 )
 GROUPS = Path("/sys/fs/cgroup")
@@ -150,6 +150,17 @@ def test_a_burnt_server_is_at_its_limit_and_the_other_is_idle(servers: Servers) 
     servers.rest()
     assert b'"burners":0' in get(servers.addresses["server-1"], "/healthz")[1]
     servers.check()
+
+
+def test_workers_that_are_held_are_free_again_at_rest(servers: Servers) -> None:
+    servers.rest()
+    until(lambda: servers.read()[0].pool_utilization == 0)  # the agent's next sample says so
+    before = servers.read()[0].served
+    servers.hold("server-1", 0.5, 4)
+    servers.rest()
+    servers.check()
+    until(lambda: servers.read()[0].served == before + 4)
+    assert servers.read()[1].pool_utilization is None
 
 
 def test_the_cpu_time_of_a_burner_that_ended_stays(servers: Servers) -> None:

@@ -101,6 +101,8 @@ def test_events_stand_in_the_order_of_time() -> None:
         ('server = "b"', 'server = "c"', "no server 'c'"),
         ("for_s = 5", "for_s = 25", "ends after the load"),
         ("for_s = 5", "", "burn needs for_s"),
+        ('do = "leave"', 'do = "hold"', "hold needs for_s, up to 60"),
+        ('do = "burn"', 'do = "hold"', "hold takes 2 workers, and b has fewer"),
         ("cpu_cores = 0.2", "cpu_cores = 0", "servers.0.cpu_cores"),
         (
             "cpu_cores = 0.2",
@@ -121,6 +123,14 @@ def test_a_mistake_is_named(old: str, new: str, why: str) -> None:
     assert old in MINE
     with pytest.raises(ScenarioError, match=why.replace("(", "\\(")):
         parse("mine", MINE.replace(old, new, 1), quick=False)
+
+
+def test_what_servers_with_workers_can_do_together_is_not_measured() -> None:
+    text = MINE.replace("weight = 3", "workers = 3").replace(
+        "levels = [50]", "levels = [0.5]\nof_capacity = true"
+    )
+    with pytest.raises(ScenarioError, match="give levels, not parts"):
+        parse("mine", text, quick=False)
 
 
 def test_a_limit_that_drifts_stands_before_the_counted_part_and_swings_in_it() -> None:

@@ -94,7 +94,12 @@ def controller(
     picker: str = "vnswrr2",
     load_balancers: Sequence[str] = ("edge-1",),
     upstream: str = UPSTREAM,
+    indicators: Mapping[str, Mapping[str, float]] | None = None,
 ) -> str:
-    """Return a controller's YAML file; peers: each as the API takes it, with its id."""
+    """Return a controller's YAML file; peers: each as the API takes it, with its id.
+
+    indicators: all that count; without them the four.
+    """
     values = {"upstream": upstream, "law": law, "picker": picker, "load_balancers": load_balancers}
-    return render_named(templates, "controller.yaml", {**values, "peers": list(peers)})
+    more = {"indicators": indicators, "peers": list(peers)}
+    return render_named(templates, "controller.yaml", {**values, **more})

@@ -1,7 +1,8 @@
 """Everything that can be compared: a balancer, its method, and what it is told."""
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Literal
@@ -36,6 +37,8 @@ class Algorithm:
     mode: Literal["http", "tcp"] = "http"
     fed_by: Literal["", "agent-check", "reporter", "orca"] = ""
     """How a balancer that is not ours learns of the agents' samples."""
+    indicators: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Declared with the upstream beside the four: a name, and its knee if it has one."""
 
     @property
     def ours(self) -> bool:

@@ -111,6 +111,9 @@ def _happen(visit: Visit, event: Event, members: Sequence[str]) -> list[str]:
     if event.do == "burn":
         visit.servers.burn(event.server, event.for_s, event.workers)
         return list(members)
+    if event.do == "hold":
+        visit.servers.hold(event.server, event.for_s, event.workers)
+        return list(members)
     gone = {event.server} if event.do == "leave" else set()
     back = {event.server} if event.do == "join" else set()
     # In the scenario's order, which some methods depend on.

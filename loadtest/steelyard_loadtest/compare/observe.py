@@ -45,6 +45,7 @@ def _interval(
             cpu_utilization=(new.cpu_s - was.cpu_s)
             / (new.at_s - was.at_s)
             / (limited[new.server].cores_at((was.at_s + new.at_s) / 2 - began_s) or 1.0),
+            pool_utilization=new.pool_utilization,
         )
         for was, new in pairs
         if new.at_s > was.at_s

@@ -70,12 +70,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One server at one moment, from counters that only grow; at_s is the monotonic clock's."""
+    """One server at one moment, from counters that only grow; at_s is the monotonic clock's.
+
+    pool_utilization: of its workers, in its agent's newest sample; None: it has none.
+    """
 
     at_s: float
     server: str
     served: int
     cpu_s: float
+    pool_utilization: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +87,8 @@ class Observed:
     """One server in the `interval_s` that ended at t_s (seconds since the load began).
 
     share: of what all servers answered in it (None: nothing was answered).
-    cpu_utilization: of its limit, or of one core where it has none.
+    cpu_utilization: of its limit, or of one core where it has none. pool_utilization: of its
+    workers, at the interval's end; None: it has none.
     """
 
     t_s: float
@@ -92,6 +97,7 @@ class Observed:
     served: int
     share: float | None
     cpu_utilization: float
+    pool_utilization: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

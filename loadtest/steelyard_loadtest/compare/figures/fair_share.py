@@ -22,7 +22,10 @@ RECOVERED = 0.8
 
 def fair_shares(servers: Sequence[Server], events: Sequence[Event], t_s: float) -> dict[str, float]:
     """Return each server's fair share; empty where CPU limits do not tell what the servers can do."""
-    if any(server.cpu_cores is None or server.delay_ms or server.disk_ops_per_s for server in servers):
+    if any(
+        server.cpu_cores is None or server.delay_ms or server.disk_ops_per_s or server.workers
+        for server in servers
+    ):
         return {}
     cores = {server.name: _cores(server, events, t_s) for server in servers}
     total = sum(cores.values())

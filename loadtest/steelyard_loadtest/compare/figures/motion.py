@@ -44,9 +44,9 @@ class Stretch:
 
 
 def moments_s(events: Sequence[Event]) -> list[float]:
-    """Return when something changes, ascending: the end of a burn is a change like its begin."""
+    """Return when something changes, ascending: the end of what lasts is a change like its begin."""
     begins = {event.at_s for event in events}
-    return sorted(begins | {event.at_s + event.for_s for event in events if event.do == "burn"})
+    return sorted(begins | {event.at_s + event.for_s for event in events if event.lasts})
 
 
 def stretches(events: Sequence[Event], ended_s: float) -> list[Stretch]:
@@ -61,7 +61,7 @@ def takes_part(events: Sequence[Event], server: str, at_s: float) -> bool:
     A server whose first event is that it joins was not there before.
     """
     own = sorted(
-        (event for event in events if event.server == server and event.do != "burn"),
+        (event for event in events if event.server == server and not event.lasts),
         key=lambda event: event.at_s,
     )
     before = [event for event in own if event.at_s < at_s]

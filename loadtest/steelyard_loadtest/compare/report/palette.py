@@ -26,6 +26,8 @@ TOLD_COLORS = ("#4D4D4D", "#8C8C8C", "#B5B5B5")
 DASHES: tuple[Dash, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)))
 TOLD_DASH: Dash = (0, (3, 2))
 TCP_MARKER = "8"
+FURTHER_MARKER = "<"
+"""Of a law that has indicators beside the four."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +75,10 @@ def _looks() -> dict[str, Look]:
 def _ours(algorithm: Algorithm) -> Look:
     default = algorithm.name == DEFAULT
     law = LAWS.index(algorithm.law)
+    marker = FURTHER_MARKER if algorithm.indicators else MARKERS[PICKERS.index(algorithm.method)]
     return Look(
         color=LAW_COLORS[algorithm.law],
-        marker=TCP_MARKER if algorithm.mode == "tcp" else MARKERS[PICKERS.index(algorithm.method)],
+        marker=TCP_MARKER if algorithm.mode == "tcp" else marker,
         dash="-" if law == 0 else DASHES[law % len(DASHES)],
         width=3.0 if default else 1.8,
         hollow=False,

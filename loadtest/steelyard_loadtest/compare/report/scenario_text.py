@@ -77,8 +77,10 @@ def servers_text(scenario: Scenario) -> str:
 
 def event_text(event: Event) -> str:
     """Say what happens."""
+    when = f"{event.at_s:g} to {event.at_s + event.for_s:g} s"
+    if event.do == "hold":
+        return f"{when}: {event.workers} of {event.server}'s workers are held, without CPU"
     if event.do == "burn":
-        when = f"{event.at_s:g} to {event.at_s + event.for_s:g} s"
         return f"{when}: a neighbour takes {event.server}'s CPU ({event.workers} processes)"
     return f"{event.at_s:g} s: {event.server} {'leaves' if event.do == 'leave' else 'joins'}"
 
@@ -114,3 +116,5 @@ def _each_ability(server: Server) -> Iterator[str]:
         yield f"answers {server.delay_ms:g} ms late"
     if server.disk_ops_per_s is not None:
         yield f"{server.disk_ops_per_s:g} disk operations/s"
+    if server.workers is not None:
+        yield f"{server.workers} workers"

@@ -37,12 +37,13 @@ class Files:
     """The files of one server and its agent, in a folder that they share with the others'.
 
     pid: the server's process id. count: the number of requests that it answered. orca: the agent's
-    newest load report.
+    newest load report. agent_config: the agent's settings that are no flags.
     """
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
         self.pid, self.count, self.orca = (folder / f"{name}.{kind}" for kind in ("pid", "count", "orca"))
+        self.agent_config = folder / f"{name}-agent.toml"
         self.server_log, self.agent_log = folder / f"{name}.log", folder / f"{name}-agent.log"
 
 
@@ -59,6 +60,16 @@ def server_part(server: Server, port: int, files: Files) -> Part:
         limit_by=None if server.cpu_cores is None else "auto",
         delay_ms=server.delay_ms or None,
         disk_ops=server.disk_ops_per_s,
+        workers=server.workers,
+    )
+
+
+def agent_config(port: int) -> str:
+    """Return the TOML file of an agent that reads the pool of workers of the server at this port."""
+    return (
+        '[[indicator]]\nname = "workers"\n'
+        f'prometheus = "http://{HOST}:{port}/metrics"\n'
+        'metric = "demo_workers_busy"\nlimit = "demo_workers"\n'
     )
 
 
@@ -70,6 +81,7 @@ def agent_part(server: Server, memcached_port: int, files: Files) -> Part:
         memcached=f"{HOST}:{memcached_port}",
         pid_file=files.pid,
         orca=files.orca,
+        config=files.agent_config if server.workers else None,
         # A limit that drifts it has to read itself, as the quota of the server's control group.
         cpu_limit=None if server.drift else server.cpu_cores,
         io_capacity=calls_per_s,

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from steelyard_protocol.sample_record import INDICATORS
+
 from steelyard_loadtest.cluster import nginx
 from steelyard_loadtest.cluster.nginx import Nginx, Steelyard, Texts
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
@@ -218,6 +220,7 @@ def shards(upstream: str) -> int:
 def controller(scene: Scene, templates: Texts) -> str:
     """Return the controller's YAML file; who is neither ours nor beside our reporter sends it no reports."""
     reports = scene.algorithm.ours or scene.has_reporter
+    further = scene.algorithm.indicators
     return nginx.controller(
         templates,
         [{"id": name} | peer(scene, name) for name in scene.addresses],
@@ -225,6 +228,7 @@ def controller(scene: Scene, templates: Texts) -> str:
         # HAProxy picks for itself; the table must name one all the same.
         picker=scene.algorithm.method if scene.algorithm.ours else "vnswrr2",
         load_balancers=("edge-1",) if reports else (),
+        indicators={**{name: {} for name in INDICATORS}, **further} if further else None,
     )
 
 

@@ -20,7 +20,7 @@ from steelyard_loadtest.cluster.parts import HOST, UPSTREAM, Part
 from steelyard_loadtest.compare.records import Reading
 from steelyard_loadtest.compare.rig import cpu_limits
 from steelyard_loadtest.compare.rig.counters import Counters
-from steelyard_loadtest.compare.rig.place import Files, Place, agent_part, server_part
+from steelyard_loadtest.compare.rig.place import Files, Place, agent_config, agent_part, server_part
 from steelyard_loadtest.compare.rig.proxies import start_answering
 from steelyard_loadtest.compare.scenario.definition import Scenario
 from steelyard_loadtest.machine import http_ask
@@ -74,8 +74,9 @@ class Servers:
         self.means = cpu_limits.UNLIMITED
         self._running: dict[str, Process] = {}
         self._counters: list[Counters] = []
-        self._burning: list[tuple[str, Future[int]]] = []
-        self._pool = ThreadPoolExecutor(max(len(self._names), 1) * CONNECTIONS, "ask")
+        self._under_way: list[tuple[str, Future[int], int]] = []  # an event's request, and its status if good
+        holding = sum(event.workers for event in scenario.events if event.do == "hold")
+        self._pool = ThreadPoolExecutor(max(len(self._names), 1) * CONNECTIONS + holding, "ask")
 
     def __enter__(self) -> Self:
         """Start everything, and wait until each server answers and has a sample. Raises SetupError."""
@@ -115,7 +116,15 @@ class Servers:
         """Let a neighbour take the CPU of a server's limit; does not wait. A failure is `check`'s to tell."""
         # A server under load is slow to answer this too.
         path = f"/burn?seconds={math.ceil(seconds)}&workers={workers}"
-        self._burning.append((server, self._pool.submit(_status, self.addresses[server], path, "POST")))
+        asked = self._pool.submit(_status, self.addresses[server], path, "POST")
+        self._under_way.append((server, asked, 202))
+
+    def hold(self, server: str, seconds: float, workers: int) -> None:
+        """Let requests from elsewhere hold workers of a server's pool; waits as little as `burn` does."""
+        path = f"/sleep?ms={round(seconds * 1000)}"
+        for _ in range(workers):
+            asked = self._pool.submit(_status, self.addresses[server], path, "GET", seconds + TIMEOUT_S)
+            self._under_way.append((server, asked, 200))
 
     def drift(self, t_s: float) -> None:
         """Set the limits that drift to what they are t_s seconds after the counted part began.
@@ -135,7 +144,10 @@ class Servers:
             write_quota(group, 2 if (group / "cpu.max").exists() else 1, cores)
 
     def rest(self) -> None:
-        """End all burning, and wait until the servers are idle, REST_S at the most. Raises SetupError."""
+        """End all burning, and wait until the servers are idle and nothing is held, REST_S at the most.
+
+        Raises SetupError.
+        """
         self.check()
         if self._scenario.static:
             return
@@ -150,7 +162,7 @@ class Servers:
         while time.monotonic() < deadline_s:
             time.sleep(IDLE_OVER_S)
             now = self.read()
-            if all(map(self._is_idle, before, now)):
+            if all(map(self._is_idle, before, now)) and all(asked.done() for _, asked, _ in self._under_way):
                 return
             before = now
 
@@ -174,16 +186,16 @@ class Servers:
         return cpu_limits.capacity_per_s(self._scenario.servers, costs_s, path, cores)
 
     def check(self) -> None:
-        """Raise SetupError when something has ended by itself, or did not burn."""
+        """Raise SetupError when something has ended by itself, or an event did not happen."""
         for name, process in self._running.items():
             try:
                 process.check()
             except ProgramError as error:
                 raise SetupError(f"{name}: {error}") from None
-        over = [item for item in self._burning if item[1].done()]
-        self._burning = [item for item in self._burning if not item[1].done()]
-        for name, burning in over:
-            _expect(name, burning, 202)
+        over = [item for item in self._under_way if item[1].done()]
+        self._under_way = [item for item in self._under_way if item not in over]
+        for name, asked, status in over:
+            _expect(name, asked, status)
 
     def _start(self, part: Part, log: Path) -> None:
         self._running[part.name] = Process(part.command, log, self._cpus)
@@ -208,8 +220,10 @@ class Servers:
         for server, port in zip(self._scenario.servers, self._place.server_ports, strict=True):
             files = self._files[server.name]
             self._start(server_part(server, port, files), files.server_log)
-        for server in self._scenario.servers:
+        for server, port in zip(self._scenario.servers, self._place.server_ports, strict=True):
             files = self._files[server.name]
+            if server.workers:
+                files.agent_config.write_text(agent_config(port))
             part = agent_part(server, self._place.memcached_port, files)
             self._start(replace(part, name=f"{server.name}'s agent"), files.agent_log)
 
@@ -277,8 +291,8 @@ def _expect(server: str, answer: Future[int], status: int) -> None:
         raise SetupError(f"{server} answers {got}, not {status}")
 
 
-def _status(address: str, path: str, method: str) -> int:
-    status, _ = http_ask.ask(*_split(address), path, method=method, timeout_s=TIMEOUT_S)
+def _status(address: str, path: str, method: str, timeout_s: float = TIMEOUT_S) -> int:
+    status, _ = http_ask.ask(*_split(address), path, method=method, timeout_s=timeout_s)
     return status
 
 

@@ -12,7 +12,9 @@ Seconds = Annotated[float, Field(ge=0, le=3600)]
 Generator = Literal["locust", "open", "siege", "wrk"]
 LOWEST_CORES = 0.05
 """A control group's quota of 1 ms in 20 ms, the least that a kernel takes."""
-Happening = Literal["burn", "leave", "join"]
+Happening = Literal["burn", "hold", "leave", "join"]
+LONGEST_HOLD_S = 60.0
+"""The longest that a demo server sleeps for a request."""
 
 
 @with_config(STRICT)
@@ -34,7 +36,8 @@ class Server:
     """A server. cpu_cores None: no limit. weight: what an operator would write down for it.
 
     delay_ms: it answers so much later, without being busy. disk_ops_per_s: its disk
-    does so many operations (None: as many as the machine's).
+    does so many operations (None: as many as the machine's). workers: of its pool, which its
+    agent reads as the indicator `workers` (None: no bound, and no such indicator).
     """
 
     name: Name
@@ -42,6 +45,7 @@ class Server:
     weight: Annotated[int, Field(ge=1, le=1000)] = 1
     delay_ms: Annotated[float, Field(ge=0, le=60_000)] = 0.0
     disk_ops_per_s: Annotated[float, Field(ge=1, le=100_000)] | None = None
+    workers: Annotated[int, Field(ge=1, le=1000)] | None = None
     drift: Drift | None = None
 
     def cores_at(self, t_s: float) -> float | None:
@@ -78,7 +82,8 @@ class Event:
     """Something that happens at_s after the counted part of each cell has begun.
 
     burn: a neighbour takes the CPU of the server's limit for for_s, with so many
-    processes; leave: the balancer is told that the server goes; join: that it is back.
+    processes; hold: requests from elsewhere hold so many workers of the server's pool for
+    for_s, and no CPU; leave: the balancer is told that the server goes; join: that it is back.
     """
 
     at_s: Seconds
@@ -86,6 +91,11 @@ class Event:
     server: Name
     for_s: Seconds = 0.0
     workers: Annotated[int, Field(ge=1, le=8)] = 2
+
+    @property
+    def lasts(self) -> bool:
+        """Say whether it is over after for_s; what does not last is the balancer's to know."""
+        return self.do in ("burn", "hold")
 
 
 @with_config(STRICT)

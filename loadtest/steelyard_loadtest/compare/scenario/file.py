@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard_loadtest.compare import algorithms
-from steelyard_loadtest.compare.scenario.definition import LOWEST_CORES, Scenario
+from steelyard_loadtest.compare.scenario.definition import LONGEST_HOLD_S, LOWEST_CORES, Scenario
 
 
 class ScenarioError(ValueError):
@@ -67,6 +67,7 @@ def _algorithm(scenario: str, name: str) -> str:
 def _faults(scenario: Scenario) -> Iterator[str]:
     """Each value is within its bounds; this is how they do not fit together."""
     load, names = scenario.load, [server.name for server in scenario.servers]
+    pools = {server.name: server.workers for server in scenario.servers}
     for key, listed in (("servers", names), ("algorithms", scenario.algorithms)):
         yield from (f"{key}: {name} stands there twice" for name in sorted(listed) if listed.count(name) > 1)
     for server in scenario.servers:
@@ -79,10 +80,16 @@ def _faults(scenario: Scenario) -> Iterator[str]:
             yield f"events: {event.do} at {event.at_s:g} s ends after the load's {load.seconds:g} s"
         if event.do == "burn" and not event.for_s:
             yield "events: burn needs for_s"
+        if event.do == "hold" and not 0 < event.for_s <= LONGEST_HOLD_S:
+            yield f"events: hold needs for_s, up to {LONGEST_HOLD_S:g}"
+        if event.do == "hold" and event.workers > (pools.get(event.server) or 0):
+            yield f"events: hold takes {event.workers} workers, and {event.server} has fewer"
     if load.of_capacity and load.generator != "open":
         yield "load.of_capacity is for the generator `open`"
     if load.of_capacity and max(load.levels) > 1:
         yield "load.levels: with of_capacity a part, from 0 to 1"
+    if load.of_capacity and any(pools.values()):
+        yield "load.of_capacity: what servers with workers can do is not measured; give levels, not parts"
     if scenario.static and (scenario.events or load.of_capacity):
         yield "static servers have no events and no capacity"
     if scenario.static and any(server.drift for server in scenario.servers):

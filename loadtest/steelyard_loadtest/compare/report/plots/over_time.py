@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from steelyard_loadtest.compare.algorithms import BY_NAME
+from steelyard_loadtest.compare.algorithms import BY_NAME, LAWS
 from steelyard_loadtest.compare.figures.fair_share import fair_shares
 from steelyard_loadtest.compare.records import Measured
 from steelyard_loadtest.compare.report import scenario_text
@@ -18,7 +18,7 @@ from steelyard_loadtest.compare.scenario.definition import Event
 from steelyard_loadtest.reporting.plot_style import COLORS, DASHES, SHORT_DASH
 from steelyard_loadtest.reporting.plots import Panel, Rule, Series, Span, draw
 
-COLUMNS = 4
+COLUMNS = 5
 SMOOTHED = 3
 """Seconds, the one before and the one after among them: single ones are mostly the noise of few requests."""
 HEADROOM = 1.6
@@ -26,6 +26,12 @@ HEADROOM = 1.6
 MARGIN = 1.05
 SHADE = "#F6E3D3"
 ORDINARY = "#B8B8B8"
+ROWS = {
+    "share": "share of the requests",
+    "cpu_utilization": "CPU utilization",
+    "pool_utilization": "workers in use",
+}
+"""What is drawn of an observation, from the top down; the last where servers have a pool of workers."""
 
 
 def draw_over_time(file: Path, view: View) -> bool:
@@ -37,18 +43,22 @@ def draw_over_time(file: Path, view: View) -> bool:
     shown = [cell for cell in cells if cell is not None][:COLUMNS]
     if not shown:
         return False
-    grid = [_row(view, shown, used=used) for used in (False, True)]
-    size = (1.6 + 2.9 * len(shown), 5.4)
+    # A law that is there twice, with and without an indicator, is to be compared with itself.
+    shown.sort(key=lambda cell: (*LAWS, "").index(BY_NAME[cell.cell.algorithm].law))
+    pools = any(server.workers for server in view.scenario.servers)
+    rows = [name for name in ROWS if pools or name != "pool_utilization"]
+    grid = [_row(view, shown, name, last=name == rows[-1]) for name in rows]
+    size = (1.6 + 2.9 * len(shown), 1.4 + 2.0 * len(rows))
     draw(file, grid, size=size, sharex=True, sharey="row", legend="outside lower center", legend_columns=6)
     return True
 
 
-def _row(view: View, cells: Sequence[Measured], *, used: bool) -> list[Panel]:
+def _row(view: View, cells: Sequence[Measured], name: str, *, last: bool) -> list[Panel]:
     """Return a panel a cell, all as high as the highest line: else they are as high as the first one's."""
-    panels = [_panel(view, cell, used=used, left=cell is cells[0]) for cell in cells]
+    panels = [_panel(view, cell, name, left=cell is cells[0], last=last) for cell in cells]
     known = [value for panel in panels for series in panel.series for value in series.y if value]
     top = max((value for value in known if not math.isnan(value)), default=1.0)
-    room = MARGIN if used or not view.scenario.events else HEADROOM
+    room = HEADROOM if name == "share" and view.scenario.events else MARGIN
     return [replace(panel, y_limits=(0, top * room)) for panel in panels]
 
 
@@ -89,36 +99,36 @@ def running_mean(values: Sequence[float | None]) -> list[float]:
     return [sum(near) / len(near) if near else float("nan") for near in known]
 
 
-def _panel(view: View, cell: Measured, *, used: bool, left: bool) -> Panel:
+def _panel(view: View, cell: Measured, name: str, *, left: bool, last: bool) -> Panel:
+    shares = name == "share"
     events = view.scenario.events
     title = scenario_text.title(cell.cell.algorithm).replace(", ", ",\n", 1)
-    y_label = "CPU utilization" if used else "share of the requests"
     styles = server_styles(view)
-    fair = [] if used or not shows_fair(view) else [_fair(view, cell, name, styles[name]) for name in styles]
+    fair = [_fair(view, cell, server, styles[server]) for server in styles if shares and shows_fair(view)]
     return Panel(
-        series=[*(_series(cell, server, style, used=used) for server, style in styles.items()), *fair],
-        title="" if used else title,
-        x_label="time (s)" if used else "",
-        y_label=y_label if left else "",
+        series=[*(_series(cell, server, style, name) for server, style in styles.items()), *fair],
+        title=title if shares else "",
+        x_label="time (s)" if last else "",
+        y_label=ROWS[name] if left else "",
         x_limits=(0, max(cell.outcome.seconds, 1)),
         y_limits=(0, None),
         y_percent=True,
         spans=[
             Span(begin=event.at_s, end=event.at_s + event.for_s, color=SHADE)
             for event in events
-            if event.do == "burn"
+            if event.lasts
         ],
-        rules=[Rule(at=event.at_s, axis="x", dash=SHORT_DASH) for event in events if event.do != "burn"],
+        rules=[Rule(at=event.at_s, axis="x", dash=SHORT_DASH) for event in events if not event.lasts],
         empty="",
-        finish=None if used or not events else partial(_name_events, events),
+        finish=None if not shares or not events else partial(_name_events, events),
     )
 
 
-def _series(cell: Measured, server: str, style: dict[str, Any], *, used: bool) -> Series:
+def _series(cell: Measured, server: str, style: dict[str, Any], name: str) -> Series:
     own = [entry for entry in cell.observed if entry.server == server]
-    values = [entry.cpu_utilization if used else entry.share for entry in own]
+    values = [getattr(entry, name) for entry in own]
     label = style["label"]
-    rest = {name: value for name, value in style.items() if name != "label"}
+    rest = {key: value for key, value in style.items() if key != "label"}
     return Series(x=[entry.t_s for entry in own], y=running_mean(values), label=label, style=rest)
 
 
@@ -132,11 +142,11 @@ def _fair(view: View, cell: Measured, server: str, style: dict[str, Any]) -> Ser
 
 def _name_events(events: Sequence[Event], axes: Axes) -> None:
     for event in events:
-        burn = event.do == "burn"
+        said = {"burn": f"{event.server}'s CPU taken", "hold": f"{event.server}'s\nworkers held"}
         axes.annotate(
-            f"{event.server}'s CPU taken" if burn else f"{event.server} {event.do}s", (event.at_s, 1),
+            said.get(event.do, f"{event.server} {event.do}s"), (event.at_s, 1),
             xycoords=("data", "axes fraction"), xytext=(3, -4), textcoords="offset points",
-            rotation=0 if burn else 90, va="top", fontsize=7, color="#444444",
+            rotation=0 if event.lasts else 90, va="top", fontsize=7, color="#444444",
         )  # fmt: skip
 
 
