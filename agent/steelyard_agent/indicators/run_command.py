@@ -1,7 +1,7 @@
 """Runs an indicator's command in bounded time and size, and leaves none of its processes. I/O only.
 
-It gets no shell, no terminal, none of Steelyard's variables, such as the key, and no blocked signal: the
-agent blocks those that it waits for, and what inherited that could not be ended by `timeout` or `kill`.
+It gets no shell, no terminal, none of Steelyard's variables, such as the key, and no blocked signal: what
+inherited one from whoever started the agent could not be ended by `timeout` or `kill`.
 """
 
 import contextlib
