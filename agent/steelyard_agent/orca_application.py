@@ -12,6 +12,7 @@ from pathlib import Path
 
 from steelyard_agent import orca_report
 from steelyard_agent.orca_report import Report
+from steelyard_agent.readers.files import read_regular
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +59,7 @@ class ApplicationReport:
         return report
 
     def _text(self) -> str:
-        with self._path.open("rb") as file:
-            found = file.read(orca_report.LONGEST + 1)
+        found = read_regular(str(self._path), orca_report.LONGEST + 1)
         if len(found) > orca_report.LONGEST:
             raise ValueError(f"it is longer than {orca_report.LONGEST} bytes")
         return found.decode("ascii")

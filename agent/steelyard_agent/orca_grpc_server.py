@@ -13,6 +13,7 @@ takes nothing, and speaks without TLS: it is for loopback and networks that are 
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -67,15 +68,19 @@ class OrcaGrpcServer:
 
     def close(self) -> None:
         """End every stream and stop listening."""
-        self._loop.call_soon_threadsafe(self._end.set)
+        with contextlib.suppress(RuntimeError):  # it has ended by itself
+            self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join(CLOSE_S + 1)
 
     def _run(self, address: Address) -> None:
         try:
             self._loop.run_until_complete(self._serve(address))
-        except Exception:
+        except Exception as error:
             # The agent must outlive a mistake of ours here.
-            log.exception("ORCA over gRPC has ended; sampling goes on")
+            if not self._started.is_set():
+                self._error = f"{type(error).__name__}: {error}"
+            else:
+                log.exception("ORCA over gRPC has ended; sampling goes on")
         finally:
             self._loop.close()
             self._started.set()

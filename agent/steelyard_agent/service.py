@@ -129,6 +129,8 @@ class Service:
         _close(old, keep=new)
         if old.register_loop is not None:
             old.register_loop.stop(withdraw=renamed and _deregisters(was))
+        if new.orca_grpc_server is not None:
+            new.orca_grpc_server.interval_s = now.interval_s
         new.indicators.start()
         if new.register_loop is not None:
             new.register_loop.start()
@@ -150,7 +152,13 @@ class Service:
         settings = loaded.settings
         scope_reader = reader(settings)
         http_server = _http_server(settings, old)
-        orca_grpc_server = _orca_grpc_server(settings, old)
+        try:
+            orca_grpc_server = _orca_grpc_server(settings, old)
+        except SettingsError:
+            # Nobody else would give its port back.
+            if http_server is not None and (old is None or http_server is not old.http_server):
+                http_server.close()
+            raise
         orca_file = None if settings.orca_file is None else OrcaFile(settings.orca_file)
         application = (
             None if settings.orca_app is None else ApplicationReport(settings.orca_app, time.monotonic)
@@ -245,7 +253,6 @@ def _orca_grpc_server(settings: Settings, old: _Parts | None) -> "OrcaGrpcServer
     if address is None:
         return None
     if old is not None and old.orca_grpc_server is not None and old.loaded.settings.orca_grpc == address:
-        old.orca_grpc_server.interval_s = settings.interval_s
         return old.orca_grpc_server
     try:
         # grpcio takes more memory than all else here: only who wants it pays.

@@ -166,6 +166,7 @@ def test_a_table_has_commas_or_blanks_between_its_columns() -> None:
     assert sorted(read("column", "b", 'a,b\n"x,y",1\nz,2\nw,\nv\n').numbers.values()) == [1.0, 2.0]
     assert list(read("column", "b", "a b  c\nx 1  2\n").numbers.values()) == [1.0]
     assert list(read("column", "b", "# a,b\nx,1\ny,2\n", (("a", "y"),)).numbers.values()) == [2.0]
+    assert list(read("column", "b", "a,b\r\nx,1\r\n").numbers.values()) == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +179,7 @@ def test_a_table_has_commas_or_blanks_between_its_columns() -> None:
         ("a,b\nx,1\n", (("c", "y"),), "there is no column c"),
         ("a,b\nx,one\n", (), "b is 'one', which is no number"),
         ("a,b\n" + "x,1\n" * 2000, (), "its table has more than 1000 rows"),
+        ("a,b\n" + "\n" * 1_000_000, (), "its table has more than 1000 rows"),
         (f'a,b\n"{"x" * 200_000}",1\n', (), "it is no table: field larger than field limit"),
     ],
 )

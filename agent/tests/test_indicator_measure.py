@@ -51,6 +51,18 @@ def test_a_value_is_what_the_wire_takes(amount: float, value: float) -> None:
     assert measure.measured(indicator(), None, gauge({A: amount})).value == value
 
 
+@pytest.mark.parametrize("across", ["sum", "mean"])
+def test_numbers_too_large_to_be_added_are_an_error_and_end_nothing(across: Across) -> None:
+    huge: dict[Labels, float] = {A: 1e308, B: 1e308}
+    with pytest.raises(SourceError, match="its numbers are too large to be added"):
+        measure.measured(indicator(across=across), None, gauge(huge))
+    with pytest.raises(SourceError, match="its numbers are too large to be added"):
+        measure.measured(indicator("size", across=across), None, gauge({A: 1.0}, limit=huge))
+    falling = counter({A: -1e308, B: -1e308}, 0.0)
+    with pytest.raises(SourceError, match="its numbers are too large to be added"):
+        measure.measured(indicator(across=across), falling, counter(huge, 1.0))
+
+
 @pytest.mark.parametrize("limit", [0.0, -1.0])
 def test_a_limit_that_is_read_as_nothing_is_an_error(limit: float) -> None:
     with pytest.raises(SourceError, match=r"its limit, size, is -?[01]: give limit a number"):

@@ -4,16 +4,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from steelyard_agent import orca_grpc_server, orca_messages
+from steelyard_agent import orca_grpc_server, orca_messages, settings
 from steelyard_agent.metrics import Status
 from steelyard_agent.orca_grpc_server import OrcaGrpcServer
+from steelyard_agent.service import LoadedSettings, Service
 from steelyard_protocol.sample_record import SampleRecord
 
-from conftest import PATIENCE_S
+from conftest import PATIENCE_S, free_port
 
 pytestmark = pytest.mark.integration
 
@@ -155,3 +157,23 @@ def test_closing_ends_streams_and_frees_the_port(server: OrcaGrpcServer) -> None
 def test_a_port_that_is_taken_is_an_error(server: OrcaGrpcServer) -> None:
     with pytest.raises(OSError, match=str(server.port)):
         OrcaGrpcServer(("127.0.0.1", server.port), interval_s=1.0)
+
+
+def test_settings_that_are_refused_at_a_reload_leave_no_port_behind(server: OrcaGrpcServer) -> None:
+    http = f"--orca=127.0.0.1:{free_port()}"
+    now: list[str] = []
+
+    def loaded() -> LoadedSettings:
+        fixed = ["--upstream=web", "--peer=server-1", "--scope=host", "--memcached=127.0.0.1:9"]
+        read = settings.load([*fixed, *now], {}, hostname="server-1", read=Path.read_bytes)
+        return LoadedSettings(settings=read, key=None)
+
+    service = Service(loaded)
+    agent = service.start(loaded())
+    try:
+        now = [http, f"--orca-grpc=127.0.0.1:{server.port}"]
+        assert service.reload(agent) is agent
+        now = [http]
+        assert service.reload(agent) is not agent
+    finally:
+        service.close()

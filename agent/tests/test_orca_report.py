@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,3 +132,10 @@ def test_an_application_s_report_counts_while_it_is_written(
         "nothing is taken from it",
         f"{file} is not an ORCA report: it is longer than 2048 bytes; nothing is taken from it",
     ]
+
+
+def test_nobody_waits_for_who_writes_into_a_pipe(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pipe = tmp_path / "app"
+    os.mkfifo(pipe)
+    assert ApplicationReport(pipe, Clock()).read() == {}
+    assert "cannot be read: it is not a regular file" in caplog.text

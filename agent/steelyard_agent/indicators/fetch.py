@@ -3,13 +3,10 @@
 No redirection is followed and no proxy asked.
 """
 
-import os
 import ssl
-import stat
 import threading
 from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from steelyard_agent import http_exchange
@@ -17,6 +14,7 @@ from steelyard_agent.indicators import run_command
 from steelyard_agent.indicators.declared import Source
 from steelyard_agent.indicators.text_formats import SourceError
 from steelyard_agent.log_text import one_line
+from steelyard_agent.readers.files import read_regular
 
 # A large server's page of metrics has some 100 kB.
 MOST_BYTES = 1024 * 1024
@@ -36,7 +34,7 @@ def fetch(source: Source, timeout_s: float, stop: threading.Event) -> str:
             case "http":
                 found = _http(str(source.target), timeout_s)
             case "file":
-                found = _file(Path(str(source.target)))
+                found = read_regular(str(source.target), MOST_BYTES + 1)
             case "command":
                 found = run_command.run(tuple(source.target), timeout_s, MOST_BYTES + 1, stop)
     except TimeoutError:
@@ -84,12 +82,3 @@ def _http(url: str, timeout_s: float) -> bytes:
 def _trust() -> ssl.SSLContext:
     # Once: it reads all of the system's certificates.
     return ssl.create_default_context()
-
-
-def _file(path: Path) -> bytes:
-    # Not to wait for who writes into a pipe of that name.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise SourceError("it is not a regular file")
-        return file.read(MOST_BYTES + 1)

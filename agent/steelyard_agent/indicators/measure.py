@@ -11,6 +11,7 @@ that it is in, and a counter that went backwards leaves no figure, once, as it d
 """
 
 from dataclasses import dataclass
+from math import isfinite
 
 from steelyard_protocol.sample_record import MAX_FURTHER_UTILIZATION
 
@@ -100,9 +101,7 @@ def _is_rate(indicator: Indicator, series: Series) -> bool:
 
 
 def _across(indicator: Indicator, numbers: list[float]) -> float:
-    match indicator.across:
-        case "max":
-            return max(numbers)
-        case "mean":
-            return sum(numbers) / len(numbers)
-    return sum(numbers)
+    total = max(numbers) if indicator.across == "max" else sum(numbers)
+    if not isfinite(total):
+        raise SourceError(f"its numbers are too large to be added: {total}")
+    return total / len(numbers) if indicator.across == "mean" else total

@@ -28,6 +28,8 @@ def run(words: tuple[str, ...], timeout_s: float, most_bytes: int, stop: threadi
     Raises TimeoutError when it takes longer or `stop` is set, OSError when it cannot be started,
     `SourceError` when it fails.
     """
+    if not hasattr(os, "posix_spawnp"):
+        raise SourceError("commands cannot be run on this platform: have a file written, or a URL answer")
     until_s = time.monotonic() + timeout_s
     said, complaint = bytearray(), bytearray()
     with contextlib.ExitStack() as pipes:

@@ -127,13 +127,14 @@ def _in_json(text: str, pointer: str) -> float:
 
 def _column(text: str, column: str, labels: Labels) -> Series:
     # A table has its columns' names in the first line, with commas between them (CSV) or blanks.
-    lines = text.removeprefix("#").lstrip().splitlines()
+    # Cut once too often at the most: a megabyte of line feeds would be a million lines.
+    lines = text.removeprefix("#").lstrip().split("\n", MOST_SERIES + 1)
+    if len(lines) > MOST_SERIES + 1:
+        raise SourceError(f"its table has more than {MOST_SERIES} rows")
     try:
         rows = list(csv.reader(lines)) if lines and "," in lines[0] else [line.split() for line in lines]
     except csv.Error as error:
         raise SourceError(f"it is no table: {one_line(str(error))}") from None
-    if len(rows) > MOST_SERIES:
-        raise SourceError(f"its table has more than {MOST_SERIES} rows")
     head = rows[0] if rows else []
     for name in (column, *(label for label, _ in labels)):
         if name not in head:

@@ -31,6 +31,9 @@ Scope = Literal["host", "cgroup", "process"]
 SCOPES: tuple[Scope, ...] = ("host", "cgroup", "process")
 LINUX_SCOPES = ("cgroup", "process")
 
+# Earlier ones tell two processes of one number apart by the wall clock, which somebody may set.
+PROCESS_NEEDS_PSUTIL = (7,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeReader:
@@ -53,11 +56,17 @@ def make_reader(
     """Return the reader of a scope; `auto` is cgroup in a container and host elsewhere.
 
     `target` is for the process scope, which needs one (ValueError); that and the cgroup scope
-    need Linux (ValueError). `count_io`: also count operations, for --io-capacity. `extras`: also
-    read what is only shown (pressure), for --explain. `root` is where /proc and /sys are.
+    need Linux, and that one psutil 7 (ValueError). `count_io`: also count operations, for
+    --io-capacity. `extras`: also read what is only shown (pressure), for --explain. `root` is
+    where /proc and /sys are.
     """
     if scope in LINUX_SCOPES and not psutil.LINUX:
         raise ValueError(f"--scope {scope} reads what only Linux has, and this is {sys.platform}: take host")
+    if scope == "process" and psutil.version_info < PROCESS_NEEDS_PSUTIL:
+        raise ValueError(
+            f"--scope process needs psutil {PROCESS_NEEDS_PSUTIL[0]} or later, and here is "
+            f"{psutil.__version__}: install the agent with pip, in an environment of its own"
+        )
     if scope == "auto":
         detection = _detected(root)
         chosen: Scope = "cgroup" if detection.value else "host"

@@ -199,6 +199,14 @@ def test_it_samples_ticks_and_balances(cluster: dict[str, int], environment: Pat
     assert b"leads" in told.stdout
 
 
+def test_the_process_scope_is_refused_with_debians_psutil(root: CleanRoot) -> None:
+    told = root.run(
+        "sh", "-c", "steelyard-agent --explain --upstream web --peer a --scope process --pid 1 2>&1; echo $?"
+    )
+    assert "--scope process needs psutil 7 or later" in told
+    assert told.endswith("\n2\n")
+
+
 def test_an_upgrade_keeps_what_was_set_and_removal_leaves_nothing(version: str, root: CleanRoot) -> None:
     settings = root.folder / "etc/steelyard/agent.toml"
     settings.write_text('upstream = "web"\n')
