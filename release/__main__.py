@@ -36,7 +36,9 @@ def main() -> int:
 
 
 def build(version: str, out: Path) -> None:
-    """Build everything beside `out`, and put it there when all of it is done."""
+    """Build everything elsewhere, and then put it into `out`, in the place of an earlier release."""
+    if out.exists() and not (out / "SHA256SUMS").is_file():
+        raise ReleaseError(f"{out} is there and is no release: it would be replaced; name another with --out")
     left_out = source_tree.uncommitted(CHECKOUT)
     if left_out:
         _say(f"{len(left_out)} changes are not committed, and not in the release: {left_out[0]} ...")

@@ -1,11 +1,10 @@
 """CycloneDX bills of materials: what each package brings, or needs of Debian.
 
-cyclonedx-bom writes those of Python packages from the pinned requirements, npm that of the page; what a
-Debian or Lua package needs is a line or two. The same release gives the same bytes.
+cyclonedx-bom writes those of Python packages from the pinned requirements; what the page, a Debian or a Lua
+package has or needs is a line or two. The same release gives the same bytes.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,11 +17,10 @@ _PYTHON = ("agent", "controller", "reporter")
 def write(tree: Path, out: Path, version: str) -> None:
     """Write one for each package into `out`, as NAME-VERSION.cdx.json."""
     for name in _PYTHON:
-        _write(out, f"steelyard_{name}", version, _of_requirements(tree, name))
-    page = _of_npm(tree / "controller/dashboard")
-    controller = json.loads((out / f"steelyard_controller-{version}.cdx.json").read_text(encoding="utf-8"))
-    controller["components"] += page
-    _write(out, "steelyard_controller", version, controller)
+        document = _of_requirements(tree, name)
+        if name == "controller":
+            document["components"] += _of_page(tree / "controller/dashboard/package-lock.json")
+        _write(out, f"steelyard_{name}", version, document)
     for name in ("steelyard-agent", "steelyard-nginx"):
         _write(out, f"{name}-deb", version, _of_debian(tree, name, version))
     _write(out, "lua-resty-vnswrr", version, _document("lua-resty-vnswrr", version, []))
@@ -48,14 +46,14 @@ def _of_requirements(tree: Path, name: str) -> dict[str, Any]:
     return document
 
 
-def _of_npm(dashboard: Path) -> list[dict[str, Any]]:
-    # --package-lock-only: no folder of modules is needed, and none of theirs is asked.
-    done = subprocess.run(
-        ["npm", "sbom", "--sbom-format", "cyclonedx", "--package-lock-only", "--omit", "dev"],
-        cwd=dashboard, check=True, capture_output=True, env={**os.environ, "npm_config_loglevel": "error"},
-    )  # fmt: skip
-    found: list[dict[str, Any]] = json.loads(done.stdout)["components"]
-    return sorted(found, key=lambda each: str(each["bom-ref"]))
+def _of_page(lock: Path) -> list[dict[str, Any]]:
+    # What the page names itself: of those files are copied into it, and of nothing that they need.
+    packages = json.loads(lock.read_text(encoding="utf-8"))["packages"]
+    return [
+        {"type": "library", "bom-ref": purl, "name": name, "version": pinned, "purl": purl}
+        for name, pinned in packages[""]["dependencies"].items()
+        for purl in (f"pkg:npm/{name}@{pinned}",)
+    ]
 
 
 def _of_debian(tree: Path, name: str, version: str) -> dict[str, Any]:

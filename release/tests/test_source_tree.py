@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from release import source_tree
+from release.__main__ import build
 from release.source_tree import ReleaseError
 
 CHECKOUT = Path(__file__).parents[2]
@@ -42,3 +43,10 @@ def test_a_tree_whose_files_name_another_version_is_not_released_half_stamped(tm
     worker.write_text(worker.read_text().replace('"0.1.0"', '"0.0.9"'))
     with pytest.raises(ReleaseError, match=r"worker\.lua"):
         source_tree.stamp(tmp_path, "17.4.2")
+
+
+def test_a_folder_that_is_no_release_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("kept")
+    with pytest.raises(ReleaseError, match="is no release"):
+        build("1.2.0", tmp_path)
+    assert (tmp_path / "mine").read_text() == "kept"

@@ -17,9 +17,9 @@ from steelyard_protocol.secret_file import SecretFileError
 
 from steelyard_reporter import settings
 from steelyard_reporter.loop import run
+from steelyard_reporter.newest_tables import Tables
 from steelyard_reporter.reporter import Reporter
 from steelyard_reporter.settings import Settings, SettingsError
-from steelyard_reporter.tables import Tables
 
 log = logging.getLogger("steelyard_reporter")
 

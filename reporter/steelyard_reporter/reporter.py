@@ -15,10 +15,10 @@ from steelyard_protocol.weight_table import WeightTable
 from steelyard_reporter.fault_log import FaultLog
 from steelyard_reporter.haproxy import orders, runtime_socket
 from steelyard_reporter.haproxy.runtime_socket import RuntimeSocket
-from steelyard_reporter.haproxy.statistics import HaproxyFault, Process, Servers
+from steelyard_reporter.haproxy.show_stat import HaproxyFault, Process, Servers
 from steelyard_reporter.haproxy.windows import Figures, Window, Windows
+from steelyard_reporter.newest_tables import Tables
 from steelyard_reporter.settings import Settings
-from steelyard_reporter.tables import Tables
 
 log = logging.getLogger("steelyard_reporter")
 

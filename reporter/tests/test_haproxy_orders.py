@@ -7,9 +7,9 @@ import pytest
 from steelyard_protocol import weight_table
 from steelyard_protocol.weight_table import State, TablePeer, WeightTable
 from steelyard_protocol.wire import Refused
-from steelyard_reporter.haproxy import orders, statistics
+from steelyard_reporter.haproxy import orders, show_stat
 from steelyard_reporter.haproxy.orders import Orders
-from steelyard_reporter.haproxy.statistics import Servers
+from steelyard_reporter.haproxy.show_stat import Servers
 
 from .rows import stat
 
@@ -25,7 +25,7 @@ def _table(**states: State) -> WeightTable:
 
 
 def _servers(*rows: Mapping[str, object]) -> Servers:
-    servers = statistics.parse_stat(stat(*rows), "web", "x")
+    servers = show_stat.parse_stat(stat(*rows), "web", "x")
     assert servers is not None
     return servers
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from steelyard_reporter.haproxy import statistics
-from steelyard_reporter.haproxy.statistics import Process
+from steelyard_reporter.haproxy import show_stat
+from steelyard_reporter.haproxy.show_stat import Process
 from steelyard_reporter.haproxy.windows import Figures, Window, Windows
 
 from .rows import stat
@@ -17,7 +17,7 @@ def _process(
     via: str = "a",
     http: bool = True,
 ) -> Process:
-    servers = statistics.parse_stat(stat(*rows, http=http), "web", via)
+    servers = show_stat.parse_stat(stat(*rows, http=http), "web", via)
     return Process(pid=pid, uptime_s=uptime_s, ending=ending, via=via, prefix="", servers={"web": servers})
 
 

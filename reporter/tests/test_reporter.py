@@ -9,9 +9,9 @@ from typing import Any
 
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.weight_table import TablePeer, WeightTable
+from steelyard_reporter.newest_tables import Tables
 from steelyard_reporter.reporter import Reporter
 from steelyard_reporter.settings import Settings
-from steelyard_reporter.tables import Tables
 
 from conftest import PATIENCE_S
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from steelyard_protocol.deadline import Deadline
 from steelyard_reporter.haproxy.runtime_socket import RuntimeSocket
-from steelyard_reporter.haproxy.statistics import HaproxyFault, Process
+from steelyard_reporter.haproxy.show_stat import HaproxyFault, Process
 
 from conftest import PATIENCE_S
 

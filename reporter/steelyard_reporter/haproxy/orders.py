@@ -19,7 +19,7 @@ from steelyard_protocol import peer_address
 from steelyard_protocol.haproxy_weights import haproxy_weights
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
-from steelyard_reporter.haproxy.statistics import ServerRow, Servers
+from steelyard_reporter.haproxy.show_stat import ServerRow, Servers
 
 # The answers that are no complaint.
 SUCCESSES = ("New server registered.", "Server deleted.")

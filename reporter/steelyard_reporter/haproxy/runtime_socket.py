@@ -16,8 +16,8 @@ from steelyard_protocol.deadline import Deadline, DeadlineSockets
 from steelyard_protocol.dns_lookup import DnsLookup
 from steelyard_protocol.setting_values import Address
 
-from steelyard_reporter.haproxy import statistics
-from steelyard_reporter.haproxy.statistics import HaproxyFault, Process
+from steelyard_reporter.haproxy import show_stat
+from steelyard_reporter.haproxy.show_stat import HaproxyFault, Process
 
 SocketAddress = Address | Path
 
@@ -56,10 +56,10 @@ class RuntimeSocket:
         """Return its processes, with the servers of these backends; raise `HaproxyFault`."""
         if not self._is_masters:
             answer = self._ask_all("", backends)
-            self._is_masters = statistics.is_masters(answer[0])
+            self._is_masters = show_stat.is_masters(answer[0])
             if not self._is_masters:
                 return [self._process(answer, backends, prefix="", ending=False)]
-        workers = statistics.parse_workers(self.ask("show proc"))
+        workers = show_stat.parse_workers(self.ask("show proc"))
         if not workers:
             self._is_masters = False
             raise HaproxyFault(f"the master process at {self.name} has no worker: see HAProxy's log")
@@ -67,7 +67,7 @@ class RuntimeSocket:
         for pid, ending in workers:
             prefix = f"@!{pid} "
             answers = self._ask_all(prefix, backends)
-            if not statistics.is_gone(answers[0]):
+            if not show_stat.is_gone(answers[0]):
                 found.append(self._process(answers, backends, prefix=prefix, ending=ending))
         return found
 
@@ -123,7 +123,7 @@ class RuntimeSocket:
         hidden = {
             backend
             for backend, answer in zip(backends, answers[1:], strict=True)
-            if statistics.is_a_frontends(answer)
+            if show_stat.is_a_frontends(answer)
         }
         if hidden <= self._hidden:
             return answers
@@ -134,7 +134,7 @@ class RuntimeSocket:
     def _process(
         self, answers: Sequence[str], backends: Sequence[str], *, prefix: str, ending: bool
     ) -> Process:
-        pid, uptime_s = statistics.parse_info(answers[0], self.name)
+        pid, uptime_s = show_stat.parse_info(answers[0], self.name)
         if len(answers) != 1 + len(backends):
             raise HaproxyFault(f"{self.name} broke off its answer: HAProxy is ending, or is being replaced")
         return Process(
@@ -144,7 +144,7 @@ class RuntimeSocket:
             via=self.name,
             prefix=prefix,
             servers={
-                backend: statistics.parse_stat(text, backend, self.name)
+                backend: show_stat.parse_stat(text, backend, self.name)
                 for backend, text in zip(backends, answers[1:], strict=True)
             },
         )

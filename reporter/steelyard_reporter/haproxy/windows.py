@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard_reporter.haproxy import latency
-from steelyard_reporter.haproxy.statistics import Process, ServerRow
+from steelyard_reporter.haproxy.show_stat import Process, ServerRow
 
 # In intervals. A tick that is left out makes a window of two.
 LONGEST = 2.5

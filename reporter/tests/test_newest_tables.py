@@ -6,7 +6,7 @@ from dataclasses import replace
 from steelyard_protocol import signature, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Unavailable
 from steelyard_protocol.weight_table import TablePeer, WeightTable
-from steelyard_reporter.tables import Tables
+from steelyard_reporter.newest_tables import Tables
 
 KEY = b"0123456789abcdef0123456789abcdef"
 

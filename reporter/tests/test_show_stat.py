@@ -5,14 +5,14 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_reporter.haproxy import statistics
-from steelyard_reporter.haproxy.statistics import HaproxyFault, ServerRow
+from steelyard_reporter.haproxy import show_stat
+from steelyard_reporter.haproxy.show_stat import HaproxyFault, ServerRow
 
 from .rows import info, stat
 
 
 def _one(text: str) -> ServerRow:
-    servers = statistics.parse_stat(text, "web", "admin.sock")
+    servers = show_stat.parse_stat(text, "web", "admin.sock")
     assert servers is not None
     (row,) = servers.values()
     return row
@@ -46,13 +46,13 @@ def test_retries_under_way_leave_no_negative_count() -> None:
 
 def test_other_backends_and_rows_that_are_no_server_are_left_out() -> None:
     text = stat({"name": "s1"}, {"name": "BACKEND", "type": 1}, {"name": "s2", "pxname": "shop"})
-    servers = statistics.parse_stat(text, "web", "admin.sock")
+    servers = show_stat.parse_stat(text, "web", "admin.sock")
     assert servers is not None
     assert list(servers) == ["s1"]
 
 
 def test_a_backend_that_is_not_there_is_none() -> None:
-    assert statistics.parse_stat("No such proxy.", "web", "admin.sock") is None
+    assert show_stat.parse_stat("No such proxy.", "web", "admin.sock") is None
 
 
 @pytest.mark.parametrize(
@@ -68,19 +68,19 @@ def test_a_backend_that_is_not_there_is_none() -> None:
 )
 def test_what_is_not_haproxys_is_refused_with_the_remedy(text: str, remedy: str) -> None:
     with pytest.raises(HaproxyFault) as refused:
-        statistics.parse_info(text, "/run/x.sock")
+        show_stat.parse_info(text, "/run/x.sock")
     assert remedy in str(refused.value)
     assert "/run/x.sock" in str(refused.value)
 
 
 def test_a_backend_without_a_server_is_there_and_a_frontend_is_no_backend() -> None:
-    assert statistics.parse_stat(stat({"name": "BACKEND", "type": 1}), "web", "x") == {}
-    assert statistics.parse_stat(stat(), "web", "x") is None
-    assert statistics.is_a_frontends(stat())
+    assert show_stat.parse_stat(stat({"name": "BACKEND", "type": 1}), "web", "x") == {}
+    assert show_stat.parse_stat(stat(), "web", "x") is None
+    assert show_stat.is_a_frontends(stat())
 
 
 def test_pid_and_uptime_are_read() -> None:
-    assert statistics.parse_info(info(pid=7, uptime_s=3), "x") == (7, 3)
+    assert show_stat.parse_info(info(pid=7, uptime_s=3), "x") == (7, 3)
 
 
 def test_the_masters_workers_are_those_of_now_and_those_that_were_replaced() -> None:
@@ -91,12 +91,12 @@ def test_the_masters_workers_are_those_of_now_and_those_that_were_replaced() -> 
         "# old workers\n15104           worker          1               0d00h00m25s     2.6.12\n"
         "# programs\n"
     )
-    assert statistics.parse_workers(text) == [(15204, False), (15104, True)]
+    assert show_stat.parse_workers(text) == [(15204, False), (15104, True)]
 
 
 @given(text=st.text())
 def test_no_text_is_a_crash(text: str) -> None:
-    for read in (lambda: statistics.parse_info(text, "x"), lambda: statistics.parse_stat(text, "web", "x")):
+    for read in (lambda: show_stat.parse_info(text, "x"), lambda: show_stat.parse_stat(text, "web", "x")):
         with contextlib.suppress(HaproxyFault):
             read()
 
@@ -104,4 +104,4 @@ def test_no_text_is_a_crash(text: str) -> None:
 @pytest.mark.parametrize("cell", ["x", "", "-", "1e3", "-1", "9" * 400])
 def test_a_count_that_is_no_number_is_refused(cell: str) -> None:
     with pytest.raises(HaproxyFault):
-        statistics.parse_stat(stat({"name": "s1", "scur": cell}), "web", "x")
+        show_stat.parse_stat(stat({"name": "s1", "scur": cell}), "web", "x")
