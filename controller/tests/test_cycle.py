@@ -38,6 +38,20 @@ def cycle() -> Cycle:
     return Cycle("web", WEB, tick_s=1.0)
 
 
+def test_an_upstream_that_names_nobody_is_reported_on_by_the_controllers_load_balancers() -> None:
+    names = ("edge-7", "edge-8")
+    one = Cycle("web", WEB, tick_s=1.0, load_balancers=names)
+    traffic = [key for key in one.keys() if ":traffic:" in key]  # noqa: SIM118
+    assert traffic == ["steelyard:1:traffic:web:edge-7", "steelyard:1:traffic:web:edge-8"]
+    found = {key: report(key[-6:], seq=1, a=(100, 0, 1, 5.0), b=(50, 0, 1, 5.0)) for key in traffic}
+    outcome, _ = one.advance(found, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    assert set(outcome.inbox.reports) == set(names)
+    assert outcome.load_balancers == names
+    named = replace(WEB, upstream=WEB.upstream.model_copy(update={"load_balancers": ["edge-9"]}))
+    other = Cycle("web", named, tick_s=1.0, load_balancers=names)
+    assert "steelyard:1:traffic:web:edge-9" in other.keys()  # noqa: SIM118
+
+
 def test_a_successor_begins_with_the_weights_of_the_one_before() -> None:
     one, other = cycle(), cycle()
     before = busy(one, range(1, 20))
@@ -186,6 +200,7 @@ class Exposed:
     role: str = "leader"
     term: int | None = 3
     degraded: tuple[str, ...] = ()
+    discovery: None = None
 
 
 def test_metrics_have_every_indicator_that_is_reported_and_the_weight_of_those_that_count() -> None:

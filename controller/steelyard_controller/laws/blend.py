@@ -6,7 +6,8 @@ it can become the live one without warming up. A migration goes from 0 to 100 %:
     W_j = (1 - percent/100) W_from,j + (percent/100) W_to,j
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,25 +16,51 @@ from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.law import Law
 from steelyard_controller.laws.memory import Memory
 from steelyard_controller.laws.quantize import quantize
-from steelyard_controller.laws.snapshot import Snapshot
+from steelyard_controller.laws.snapshot import Snapshot, alike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
     """The memories and the decisions after one tick, by the laws' names."""
 
+    memories: dict[str, Memory]
+    decisions: dict[str, Decision]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """The laws of one upstream, what each remembers, and the snapshot that they step on."""
+
+    laws: Mapping[str, Law]
     memories: Mapping[str, Memory]
-    decisions: Mapping[str, Decision]
+    snapshot: Snapshot
 
 
 def step_all(laws: Mapping[str, Law], memories: Mapping[str, Memory], snapshot: Snapshot) -> StepResult:
     """Step every law on the same snapshot; a law without a memory starts with the empty one."""
-    next_memories: dict[str, Memory] = {}
-    decisions: dict[str, Decision] = {}
-    for name, law in laws.items():
-        memory = memories.get(name)
-        next_memories[name], decisions[name] = law.step(law.start() if memory is None else memory, snapshot)
-    return StepResult(memories=next_memories, decisions=decisions)
+    return step_upstreams([Due(laws=laws, memories=memories, snapshot=snapshot)])[0]
+
+
+def step_upstreams(due: Sequence[Due]) -> list[StepResult]:
+    """Step the laws of several upstreams: at once where law, parameters and shape are the same.
+
+    numpy takes longer to begin than to reckon with ten peers: of a hundred such upstreams it takes a
+    twentieth of the time together.
+    """
+    results = [StepResult(memories={}, decisions={}) for _ in due]
+    groups = defaultdict(list)
+    for position, each in enumerate(due):
+        for name, law in each.laws.items():
+            groups[name, law.bound, alike(each.snapshot)].append(position)
+    for (name, *_), positions in groups.items():
+        law = due[positions[0]].laws[name]
+        stepped = law.step_batch(
+            [due[at].memories.get(name) or law.start() for at in positions],
+            [due[at].snapshot for at in positions],
+        )
+        for at, (memory, decision) in zip(positions, stepped, strict=True):
+            results[at].memories[name], results[at].decisions[name] = memory, decision
+    return results
 
 
 def blend(before: Decision, after: Decision, percent: float) -> Decision:
@@ -70,6 +97,7 @@ def blend(before: Decision, after: Decision, percent: float) -> Decision:
         published=published,
         total=after.total,
         baseline=after.baseline,
+        published_baseline=after.published_baseline,
         score=after.score,
         alert=after.alert,
         indicators=after.indicators,

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.decision_builder import baseline_weights, build_decision
-from steelyard_controller.laws.law import BoundLaw
-from steelyard_controller.laws.memory import Column, Memory, Scalar, Schema, aligned
+from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
+from steelyard_controller.laws.law import BoundLaw, Columns
+from steelyard_controller.laws.memory import Column, Scalar, Schema
 from steelyard_controller.laws.pairing import OLDEST_TICKS, RING, paired
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
-from steelyard_controller.laws.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Bools, Floats, Snapshot, cleaned
+from steelyard_controller.laws.small_arrays import known_or_zero, median, summed
+from steelyard_controller.laws.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Batch, Bools, Floats
 
 NAN = float("nan")
 
@@ -65,16 +66,15 @@ class Cswrr(BoundLaw):
     name: str = "cswrr"
     schema: Schema = SCHEMA
 
-    def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
-        """Decide for one snapshot."""
-        p, s = self.bound, cleaned(snapshot)
-        memory = aligned(memory, SCHEMA, s.ids)
-        was, tick = memory.columns, int(memory.scalars["tick"]) + 1
-        baseline = baseline_weights(s, law_total(p.S, len(s.ids)))
+    def decide(self, was: Columns, had: Columns, batch: Batch) -> tuple[Columns, Columns, list[Decision]]:
+        """Decide by the reports and samples of the last minutes."""
+        p, s = self.bound, batch
+        tick = had["tick"].astype(np.int64) + 1
+        baseline = baseline_weights(s, law_total(p.S, s.k))
         busiest = _busiest(s)
         report_age = s.report_age_ticks if s.report_age_ticks <= OLDEST_TICKS else 0
-        report = np.where(s.report_age_ticks <= OLDEST_TICKS, s.completed, np.nan)
-        failures = np.where(np.isnan(report), np.nan, np.nan_to_num(s.failed, nan=0.0))
+        report = s.completed if s.report_age_ticks <= OLDEST_TICKS else np.full(s.completed.shape, np.nan)
+        failures = np.where(np.isnan(report), np.nan, known_or_zero(s.failed))
         done, failed = (
             paired(
                 tick=tick,
@@ -83,7 +83,7 @@ class Cswrr(BoundLaw):
                 load=busiest,
                 sample_age_ticks=s.sample_age_ticks,
                 count=counts,
-                report_age_ticks=report_age,
+                report_age_ticks=np.full(tick.shape, report_age),
             )
             for ring, counts in (("count_ring", report), ("failed_ring", failures))
         )
@@ -100,10 +100,10 @@ class Cswrr(BoundLaw):
         # The first report opens the blackout; it is over when `blackout` seconds have passed since.
         in_blackout = (reporting_s > 0) & (reporting_s - s.tick_s < p.blackout)
         usable = ~np.isnan(weight) & ~in_blackout & (reporting_s > 0)
-        raw, median = _filled(weight, usable, usable & s.eligible & ~s.leaving, baseline)
-        decision = build_decision(
+        raw, middle = _filled(weight, usable, usable & s.eligible & ~s.leaving, baseline)
+        weights, decisions = build_decisions(
             law=self.name,
-            snapshot=s,
+            batch=s,
             raw=raw,
             baseline=baseline,
             parameters=self.parameters,
@@ -114,7 +114,7 @@ class Cswrr(BoundLaw):
                 "qps": np.where(done.matched, qps, np.nan),
                 "eps": np.where(done.matched, failed.count / s.tick_s, np.nan),
                 "own_weight": usable.astype(float),
-                "median_weight": np.full(len(s.ids), median),
+                "median_weight": middle,
                 "blackout": in_blackout.astype(float),
                 "blackout_left_s": np.where(in_blackout, p.blackout - (reporting_s - s.tick_s), 0.0),
                 "expired": (expired & (was["reporting_s"] > 0)).astype(float),
@@ -128,37 +128,27 @@ class Cswrr(BoundLaw):
             "load_ring": done.load_ring,
             "count_ring": done.count_ring,
             "failed_ring": failed.count_ring,
-            "W_last": decision.weights,
+            "W_last": weights,
         }
-        return (
-            Memory(
-                law=SCHEMA.law,
-                version=SCHEMA.version,
-                ids=s.ids,
-                columns=columns,
-                scalars={"tick": float(tick)},
-            ),
-            decision,
-        )
+        return columns, {"tick": tick.astype(float)}, decisions
 
 
-def _busiest(s: Snapshot) -> Floats:
+def _busiest(s: Batch) -> Floats:
     """Return the largest utilization of each peer, k; NaN without a usable sample."""
-    measured = ~np.isnan(s.utilization) & (s.sample_age_ticks <= OLDEST_TICKS)[:, None]
-    busiest = np.max(s.utilization, axis=1, where=measured, initial=0.0)
-    return np.where(measured.any(axis=1), busiest, np.nan)
+    measured = ~np.isnan(s.utilization) & (s.sample_age_ticks <= OLDEST_TICKS)[..., None]
+    busiest = np.max(s.utilization, axis=-1, where=measured, initial=0.0)
+    return np.where(measured.any(axis=-1), busiest, np.nan)
 
 
 def _weight(qps: Floats, eps: Floats, load: Floats, useful: Bools, penalty: float) -> Floats:
     """Return qps / (utilization + penalty eps/qps) where the report is useful, NaN elsewhere."""
-    failing = np.divide(eps, qps, out=np.zeros(len(qps)), where=useful)
-    weight: Floats = np.divide(qps, load + penalty * failing, out=np.full(len(qps), np.nan), where=useful)
+    failing = np.divide(eps, qps, out=np.zeros(qps.shape), where=useful)
+    weight: Floats = np.divide(qps, load + penalty * failing, out=np.full(qps.shape, np.nan), where=useful)
     return weight
 
 
-def _filled(weight: Floats, usable: Bools, yardsticks: Bools, baseline: Floats) -> tuple[Floats, float]:
-    """Return every peer's weight, those without one at the median of the yardsticks; and that median."""
-    if yardsticks.sum() < FEWEST_WEIGHTS:
-        return baseline, float("nan")
-    median = float(np.median(weight[yardsticks]))
-    return np.where(usable, weight, median), median
+def _filled(weight: Floats, usable: Bools, yardsticks: Bools, baseline: Floats) -> tuple[Floats, Floats]:
+    """Return every peer's weight, those without one at the yardsticks' median; and that median, m x 1."""
+    enough = summed(yardsticks) >= FEWEST_WEIGHTS
+    middle = np.where(enough, median(weight, yardsticks), np.nan)
+    return np.where(enough, np.where(usable, weight, middle), baseline), middle

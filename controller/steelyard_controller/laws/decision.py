@@ -16,6 +16,7 @@ class Decision:
     weights        k, positive, sum to `total` (S)
     published      k integers >= 1: `weights` by largest remainder to S. They are what the table has
     baseline       k, W_S, on the scale of `weights`
+    published_baseline   k integers: `baseline`, likewise
     score          k, U (eq 6); NaN where it is not known
     alert          whether the law is in its high-load mode
     indicators         n, the names of the indicators that the law went by
@@ -34,6 +35,7 @@ class Decision:
     weights: Floats
     published: Ints
     baseline: Floats
+    published_baseline: Ints
     score: Floats
     alert: bool
     entropy_weights: Floats

@@ -1,4 +1,4 @@
-"""Builds the decision from a law's raw weights: servers that leave, pins, the sum S, the integers.
+"""Builds decisions from a law's raw weights: servers that leave, pins, the sum S, the integers.
 
 Pure. The same for every law, so that pins and leaving servers have the same
 effect under each of them.
@@ -8,6 +8,8 @@ effect under each of them.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -15,93 +17,109 @@ from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.equations import EQUAL, hardware_shares, hardware_weights
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
-from steelyard_controller.laws.snapshot import Bools, Floats, Snapshot
+from steelyard_controller.laws.small_arrays import anybody, quotient, summed
+from steelyard_controller.laws.snapshot import Batch, Bools, Floats, Ints, unstacked
 
 # A law never gives 0 (only a person drains); a fiftieth is the smallest share that the default law gives.
 LEAVING_SHARE = 0.02
 
 
-def baseline_weights(snapshot: Snapshot, total: int, indicator_weights: Floats | None = None) -> Floats:
-    """Return W_S, k, summing to `total`: the operator's weights, or eq 5 where there are none.
+def baseline_weights(batch: Batch, total: int, indicator_weights: Floats | None = None) -> Floats:
+    """Return W_S, m x k, each upstream's summing to `total`: the operator's weights, or eq 5 without them.
 
-    `indicator_weights` are those of the snapshot's indicators, n; None: all of the hardware counts equally.
+    `indicator_weights` are those of the batch's indicators, m x n; None: all of the hardware counts equally.
     Where some peers have an operator's weight and others not, the others get what their hardware
     is worth on the operator's scale.
     """
-    weights = EQUAL if indicator_weights is None else hardware_weights(indicator_weights, snapshot.indicators)
-    hardware = hardware_shares(weights, snapshot.capacity)
-    given = ~np.isnan(snapshot.baseline)
-    if not given.any():
-        weights = hardware
-    else:
-        of_the_given = hardware[given].sum()
-        scale = snapshot.baseline[given].sum() / of_the_given if of_the_given > 0 else 1.0
-        weights = np.where(given, snapshot.baseline, hardware * scale)
+    weights = EQUAL if indicator_weights is None else hardware_weights(indicator_weights, batch.indicators)
+    hardware = hardware_shares(weights, batch.capacity)
+    given = ~np.isnan(batch.baseline)
+    weights = hardware
+    if given.any():
+        scale = quotient(summed(batch.baseline, given), summed(hardware, given), 1.0)
+        weights = np.where(given, batch.baseline, hardware * scale)
     # A peer whose agent reports a capacity of 0 still gets a weight: 0 would be a drain.
-    weights = np.maximum(weights, weights.sum() * 1e-9)
-    sums = weights.sum()
-    return weights * (total / sums) if sums > 0 else np.full(len(weights), total / max(len(weights), 1))
+    weights = np.maximum(weights, summed(weights) * 1e-9)
+    sums = summed(weights)
+    return np.where(sums > 0, weights * quotient(total, sums, 1.0), total / max(batch.k, 1))
 
 
-def build_decision(
+def build_decisions(
     *,
     law: str,
-    snapshot: Snapshot,
+    batch: Batch,
     raw: Floats,
     baseline: Floats,
     parameters: Mapping[str, float],
     columns: Mapping[str, Floats],
     score: Floats | None = None,
-    alert: bool = False,
+    alert: Bools | None = None,
     entropy_weights: Floats | None = None,
     capacity_estimate: Floats | None = None,
-    by_indicator: Mapping[str, Floats] | None = None,
+    by_indicator: Mapping[str, Floats] = MappingProxyType({}),
     weight_before: Floats | None = None,
-) -> Decision:
-    """Return the decision for raw weights, which are positive and in any scale."""
-    k, n = len(snapshot.ids), len(snapshot.indicators)
-    total = law_total(parameters["S"], k)
-    weights = raw * (total / raw.sum()) if k else raw
-    if snapshot.leaving.any():
-        weights = np.where(snapshot.leaving, LEAVING_SHARE * baseline, weights)
-        weights = weights * (total / weights.sum())
-    pinned = ~np.isnan(snapshot.pinned)
-    pin_scaled = False
-    if pinned.any():
-        weights, pin_scaled = _with_pins(weights, snapshot.pinned, pinned, total)
-    published = np.empty(k, dtype=np.int64)
-    if pinned.any() and not pinned.all():
-        fixed = np.maximum(np.rint(weights[pinned]).astype(np.int64), 1)
-        published[pinned] = fixed
-        published[~pinned] = quantize(weights[~pinned], total - int(fixed.sum()))
-    else:
-        published = quantize(weights, total)
-    unknown = np.full(k, np.nan)
-    return Decision(
-        t_s=snapshot.t_s,
-        law=law,
-        ids=snapshot.ids,
-        weights=weights,
-        published=published,
-        total=total,
-        baseline=baseline,
-        score=unknown if score is None else score,
-        alert=alert,
-        indicators=snapshot.indicators,
-        entropy_weights=np.full(n, 1.0 / n) if entropy_weights is None else entropy_weights,
-        capacity_estimate=unknown if capacity_estimate is None else capacity_estimate,
-        columns={
-            **_inputs(snapshot),
-            "weight_before": unknown if weight_before is None else weight_before,
-            **columns,
-            "leaving": snapshot.leaving.astype(float),
-            "pinned": snapshot.pinned,
-            "clamp_pin": np.where(pinned & pin_scaled, 1.0, 0.0),
-            "clamp_one": (np.rint(weights) < 1.0).astype(float),
-        },
-        by_indicator={} if by_indicator is None else by_indicator,
-        parameters=parameters,
-    )
+) -> tuple[Floats, list[Decision]]:
+    """Return the weights, m x k, and the m decisions for raw weights, which are positive and in any scale.
+
+    Columns may be m x 1 where an upstream's peers share a figure.
+    """
+    m, n = len(batch.ids), len(batch.indicators)
+    total = law_total(parameters["S"], batch.k)
+    weights = raw * (total / summed(raw)) if batch.k else raw
+    if batch.leaving.any():
+        left = np.where(batch.leaving, LEAVING_SHARE * baseline, weights)
+        left *= total / summed(left)
+        weights = np.where(anybody(batch.leaving), left, weights)
+    published = quantize(weights, total)
+    pinned = ~np.isnan(batch.pinned)
+    pin_scaled = np.zeros((m, 1), dtype=np.bool_)
+    for row in np.flatnonzero(pinned.any(axis=-1)):
+        weights[row], pin_scaled[row] = _with_pins(weights[row], batch.pinned[row], pinned[row], total)
+        published[row] = _with_pins_quantized(weights[row], pinned[row], total)
+    unknown = np.full((m, batch.k), np.nan)
+    explained = {
+        **_inputs(batch),
+        "weight_before": unknown if weight_before is None else weight_before,
+        **columns,
+        "leaving": batch.leaving.astype(float),
+        "pinned": batch.pinned,
+        "clamp_pin": (pinned & pin_scaled).astype(float),
+        "clamp_one": (np.rint(weights) < 1.0).astype(float),
+    }
+    for name, each in explained.items():
+        if each.shape != unknown.shape:
+            explained[name] = np.full(unknown.shape, each)
+    decided = {
+        "t_s": batch.t_s,
+        "ids": batch.ids,
+        "weights": weights,
+        "published": published,
+        "baseline": baseline,
+        "published_baseline": quantize(baseline, total),
+        "score": unknown if score is None else score,
+        "alert": [False] * m if alert is None else alert[:, 0].tolist(),
+        "entropy_weights": np.full((m, n), 1.0 / n) if entropy_weights is None else entropy_weights,
+        "capacity_estimate": unknown if capacity_estimate is None else capacity_estimate,
+        "columns": unstacked(explained, m),
+        "by_indicator": unstacked(by_indicator, m),
+    }
+    shared: dict[str, Any] = {
+        "law": law,
+        "total": total,
+        "indicators": batch.indicators,
+        "parameters": parameters,
+    }
+    return weights, [Decision(**shared, **each) for each in unstacked(decided, m)]
+
+
+def _with_pins_quantized(weights: Floats, pinned: Bools, total: int) -> Ints:
+    """Return the integers of one upstream's weights, of which some are pinned: a pin is its own integer."""
+    if pinned.all():
+        return quantize(weights, total)
+    published = np.empty(len(weights), dtype=np.int64)
+    published[pinned] = np.maximum(np.rint(weights[pinned]).astype(np.int64), 1)
+    published[~pinned] = quantize(weights[~pinned], total - int(published[pinned].sum()))
+    return published
 
 
 def _with_pins(weights: Floats, pins: Floats, pinned: Bools, total: int) -> tuple[Floats, bool]:
@@ -120,15 +138,15 @@ def _with_pins(weights: Floats, pins: Floats, pinned: Bools, total: int) -> tupl
     return np.where(pinned, pins * scale, others), scaled
 
 
-def _inputs(snapshot: Snapshot) -> dict[str, Floats]:
-    """Return the snapshot's columns by name, as the explanation shows them."""
+def _inputs(batch: Batch) -> dict[str, Floats]:
+    """Return the snapshots' columns by name, as the explanation shows them."""
     return {
-        **{f"utilization_{each}": snapshot.utilization[:, i] for i, each in enumerate(snapshot.indicators)},
-        "sample_age_ticks": snapshot.sample_age_ticks.astype(float),
-        "report_age_ticks": np.full(len(snapshot.ids), float(snapshot.report_age_ticks)),
-        "completed": snapshot.completed,
-        "failed": snapshot.failed,
-        "in_flight": snapshot.in_flight,
-        "latency_s": snapshot.latency_s,
-        "eligible": snapshot.eligible.astype(float),
+        **{f"utilization_{each}": batch.utilization[..., i] for i, each in enumerate(batch.indicators)},
+        "sample_age_ticks": batch.sample_age_ticks.astype(float),
+        "report_age_ticks": np.array([[float(batch.report_age_ticks)]]),
+        "completed": batch.completed,
+        "failed": batch.failed,
+        "in_flight": batch.in_flight,
+        "latency_s": batch.latency_s,
+        "eligible": batch.eligible.astype(float),
     }

@@ -15,13 +15,15 @@ columns are indicators i = 1..n (cpu, net, io, mem, and further ones); NaN is "n
 
 An indicator on which all peers are equal gets E = 1, hence W = 0; where that
 holds for all, W = 1/n each. k is, for each indicator, the number of peers that
-measure it; with fewer than two there is nothing to compare.
+measure it; with fewer than two there is nothing to compare. All of it also holds
+for arrays with a first axis before these, the upstreams.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard_controller.laws.small_arrays import anybody, summed
 from steelyard_controller.laws.snapshot import INDICATORS, Bools, Floats, Ints
 
 EQUAL = np.full(len(INDICATORS), 1.0 / len(INDICATORS))
@@ -43,23 +45,23 @@ class Spread:
 def spread(busy: Floats) -> Spread:
     """Apply eqs 1-3 to utilizations, k x n, NaN where an indicator is not measured."""
     measured = ~np.isnan(busy)
-    count = measured.sum(axis=0)
-    low = np.min(busy, axis=0, where=measured, initial=np.inf)
-    high = np.max(busy, axis=0, where=measured, initial=-np.inf)
-    extent = np.where(count > 0, high - low, 0.0) if len(busy) else np.zeros(busy.shape[1])
+    count = measured.sum(axis=-2, keepdims=True)
+    low = np.min(busy, axis=-2, keepdims=True, where=measured, initial=np.inf)
+    high = np.max(busy, axis=-2, keepdims=True, where=measured, initial=-np.inf)
+    extent = np.subtract(high, low, out=np.zeros(count.shape), where=count > 0)
     tells = (extent >= SMALLEST_RANGE) & (count >= 2)
     normalized = np.zeros_like(busy)
     np.divide(busy - np.where(tells, low, 0.0), extent, out=normalized, where=measured & tells)
     proportions = np.zeros_like(busy)
     equal = np.broadcast_to(1.0 / np.maximum(count, 1), busy.shape)
     np.copyto(proportions, equal, where=measured & ~tells)
-    sums = np.where(tells, normalized.sum(axis=0), 1.0)
+    sums = np.where(tells, normalized.sum(axis=-2, keepdims=True), 1.0)
     np.divide(normalized, sums, out=proportions, where=measured & tells)
     return Spread(
         normalized=normalized,
         proportions=proportions,
-        entropy=np.where(tells, _entropy(proportions, count), 1.0),
-        range=extent,
+        entropy=np.where(tells, _entropy(proportions, count), 1.0)[..., 0, :],
+        range=extent[..., 0, :],
     )
 
 
@@ -69,7 +71,7 @@ def _entropy(proportions: Floats, count: Ints) -> Floats:
     np.log(proportions, out=terms, where=proportions > 0)
     terms *= proportions
     scale = np.log(np.maximum(count, 2))
-    entropy: Floats = np.clip(-terms.sum(axis=0) / scale, 0.0, 1.0)
+    entropy: Floats = np.clip(-terms.sum(axis=-2, keepdims=True) / scale, 0.0, 1.0)
     return entropy
 
 
@@ -79,8 +81,10 @@ def entropy_weights(entropy: Floats, credit: Floats | None = None) -> Floats:
     `credit` q_i in 0..1 scales what an indicator may claim (the paper has none: 1).
     """
     divergence: Floats = (1.0 - entropy) * (1.0 if credit is None else credit)
-    total = float(divergence.sum())
-    return divergence / total if total > SMALLEST_RANGE else np.full(len(entropy), 1.0 / len(entropy))
+    total = summed(divergence)
+    equal = np.full(entropy.shape, 1.0 / entropy.shape[-1])
+    weights: Floats = np.divide(divergence, total, out=equal, where=total > SMALLEST_RANGE)
+    return weights
 
 
 def hardware_shares(indicator_weights: Floats, capacity: Floats) -> Floats:
@@ -90,28 +94,31 @@ def hardware_shares(indicator_weights: Floats, capacity: Floats) -> Floats:
     is not known (NaN) is left out: a peer is judged by the columns it knows, a peer that knows
     none is taken for an average one.
     """
-    k = len(capacity)
+    k = max(capacity.shape[-2], 1)
     known = ~np.isnan(capacity)
-    count = known.sum(axis=0)
+    count = known.sum(axis=-2, keepdims=True)
     figures = np.where(known, capacity, 0.0)
-    totals = figures.sum(axis=0)
+    totals = figures.sum(axis=-2, keepdims=True)
     # Scaled by the part of the peers that know the column, so that its mean is 1/k whoever knows it.
-    share = np.divide(figures, totals, out=np.full(figures.shape, 1.0 / max(k, 1)), where=totals > 0)
-    share = np.where(totals > 0, share * (count / max(k, 1)), share)
+    share = np.divide(figures, totals, out=np.full(figures.shape, 1.0 / k), where=totals > 0)
+    share = np.where(totals > 0, share * (count / k), share)
     weights = _over_the_known(indicator_weights, known)
-    weight = weights.sum(axis=1)
-    shares: Floats = np.divide(
-        (share * weights).sum(axis=1), weight, out=np.full(k, 1.0 / max(k, 1)), where=weight > 0
+    weight = weights.sum(axis=-1)
+    shares = np.divide(
+        (share * weights).sum(axis=-1), weight, out=np.full(weight.shape, 1.0 / k), where=weight > 0
     )
-    total = float(shares.sum())
-    equal: Floats = np.full(k, 1.0 / max(k, 1))
-    return shares / total if total > 0 else equal
+    total = summed(shares)
+    whole: Floats = np.divide(shares, total, out=np.full(shares.shape, 1.0 / k), where=total > 0)
+    return whole
 
 
 def hardware_weights(indicator_weights: Floats, indicators: tuple[str, ...]) -> Floats:
     """Return what of the indicators' weights the hardware of eq 5 has, 4: further ones have no capacity."""
-    weights = dict(zip(indicators, indicator_weights.tolist(), strict=True))
-    return np.array([weights.get(each, 0.0) for each in INDICATORS])
+    weights = np.zeros((*indicator_weights.shape[:-1], len(INDICATORS)))
+    for column, name in enumerate(INDICATORS):
+        if name in indicators:
+            weights[..., column] = indicator_weights[..., indicators.index(name)]
+    return weights
 
 
 def residual_score(indicator_weights: Floats, residual: Floats) -> Floats:
@@ -121,9 +128,9 @@ def residual_score(indicator_weights: Floats, residual: Floats) -> Floats:
     """
     measured = ~np.isnan(residual)
     weights = _over_the_known(indicator_weights, measured)
-    weight = weights.sum(axis=1)
-    total = (weights * np.where(measured, residual, 0.0)).sum(axis=1)
-    score: Floats = np.divide(total, weight, out=np.full(len(residual), np.nan), where=weight > 0)
+    weight = weights.sum(axis=-1)
+    total = (weights * np.where(measured, residual, 0.0)).sum(axis=-1)
+    score: Floats = np.divide(total, weight, out=np.full(weight.shape, np.nan), where=weight > 0)
     return score
 
 
@@ -132,21 +139,23 @@ def _over_the_known(indicator_weights: Floats, known: Bools) -> Floats:
 
     A peer that knows only indicators of weight 0 is judged by them equally.
     """
-    weights = np.where(known, indicator_weights, 0.0)
-    blind = weights.sum(axis=1, keepdims=True) <= 0
+    weights = np.where(known, indicator_weights[..., None, :], 0.0)
+    blind = summed(weights) <= 0
     return np.where(blind, known.astype(np.float64), weights)
 
 
 def score_shares(score: Floats) -> Floats:
     """Return eq 7, k: each peer's share of the summed score; NaN where the score is; equal if all are 0."""
     known = ~np.isnan(score)
-    total = score.sum(where=known)
-    equal: Floats = np.where(known, 1.0 / max(int(known.sum()), 1), np.nan)
-    shares: Floats = score / total if total > 0 else equal
+    total = score.sum(axis=-1, keepdims=True, where=known)
+    equal = np.where(known, 1.0 / np.maximum(summed(known), 1), np.nan)
+    shares: Floats = np.divide(score, total, out=equal, where=total > 0)
     return shares
 
 
-def load_classes(score: Floats, high: float, low: float, judged: Bools | None = None) -> tuple[Bools, Bools]:
+def load_classes(
+    score: Floats, high: float | Floats, low: float, judged: Bools | None = None
+) -> tuple[Bools, Bools]:
     """Return who is a high-load node (U <= H) and who a low-load one (U >= L), k each.
 
     Low-load nodes matter only while a high-load one exists. Peers outside `judged` and those
@@ -154,7 +163,7 @@ def load_classes(score: Floats, high: float, low: float, judged: Bools | None = 
     """
     known = ~np.isnan(score) if judged is None else judged & ~np.isnan(score)
     highly = known & (score <= high)
-    lowly = known & (score >= low) & bool(highly.any())
+    lowly = known & (score >= low) & anybody(highly)
     return highly, lowly & ~highly
 
 

@@ -4,13 +4,15 @@ Pure: no I/O, no clock, no randomness. A law's memory is a value; the caller
 keeps it (in a process, in Redis, in a test).
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.memory import Memory, Schema, empty
-from steelyard_controller.laws.snapshot import Snapshot
+from steelyard_controller.laws.memory import Memory, Schema, aligned, batch_memories, batch_memory, empty
+from steelyard_controller.laws.snapshot import Batch, Floats, Snapshot, batch_of
+
+Columns = Mapping[str, Floats]
 
 
 class Law(Protocol):
@@ -31,8 +33,17 @@ class Law(Protocol):
     def start(self) -> Memory:
         """Return the empty memory."""
 
+    @property
+    def bound(self) -> Hashable:
+        """The law's parameters; laws of one name with the same ones do the same."""
+
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
         """Decide for one snapshot; return what to remember, and the decision."""
+
+    def step_batch(
+        self, memories: Sequence[Memory], snapshots: Sequence[Snapshot]
+    ) -> list[tuple[Memory, Decision]]:
+        """Decide for the snapshots of several upstreams, which are `alike`: as a step of each."""
 
 
 class BoundLaw:
@@ -51,6 +62,31 @@ class BoundLaw:
     def start(self) -> Memory:
         """Return the empty memory."""
         return empty(self.schema)
+
+    def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
+        """Decide for one snapshot: the batch of one."""
+        return self.step_batch([memory], [snapshot])[0]
+
+    def step_batch(
+        self, memories: Sequence[Memory], snapshots: Sequence[Snapshot]
+    ) -> list[tuple[Memory, Decision]]:
+        """Decide for the snapshots of several upstreams, which are `alike`."""
+        batch = batch_of(snapshots)
+        was, had = batch_memory(
+            [
+                aligned(memory, self.schema, ids, batch.indicators)
+                for memory, ids in zip(memories, batch.ids, strict=True)
+            ]
+        )
+        columns, scalars, decisions = self.decide(was, had, batch)
+        return list(zip(batch_memories(self.schema, batch, columns, scalars), decisions, strict=True))
+
+    def decide(self, was: Columns, had: Columns, batch: Batch) -> tuple[Columns, Columns, list[Decision]]:
+        """Return what to remember, columns and scalars (m x 1), and the decisions; `was`, `had`: the last.
+
+        Laws give their shapes as those of one upstream; all have the m upstreams as their first axis.
+        """
+        raise NotImplementedError
 
 
 def refuse_crossed_thresholds(low_load: float, high_load: float) -> None:

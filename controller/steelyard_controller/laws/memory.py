@@ -7,13 +7,13 @@ total, because what an older version or a person left there must not stop a
 controller.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, isnan
 
 import numpy as np
 
-from steelyard_controller.laws.snapshot import INDICATORS, Floats
+from steelyard_controller.laws.snapshot import INDICATORS, Batch, Floats, stacked, unstacked
 
 # Beyond this no sum of a law can honestly get; a memory that holds more is damaged.
 LARGEST = 1e18
@@ -104,6 +104,30 @@ def aligned(
         values[known] = memory.columns[name][rows[known]]
         columns[name] = values
     return replace(memory, ids=ids, columns=columns)
+
+
+def batch_memory(memories: Sequence[Memory]) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Return the columns, m x k, and the scalars, m x 1, of memories of one law that are aligned alike."""
+    first = memories[0]
+    columns = {name: stacked([each.columns[name] for each in memories]) for name in first.columns}
+    scalars = {name: np.array([[each.scalars[name]] for each in memories]) for name in first.scalars}
+    return columns, scalars
+
+
+def batch_memories(
+    schema: Schema, batch: Batch, columns: Mapping[str, Floats], scalars: Mapping[str, Floats]
+) -> list[Memory]:
+    """Return the memory of each upstream of a batch."""
+    m = len(batch.ids)
+    remembered = {
+        "ids": batch.ids,
+        "columns": unstacked(columns, m),
+        "scalars": unstacked({name: each[:, 0].tolist() for name, each in scalars.items()}, m),
+    }
+    return [
+        Memory(law=schema.law, version=schema.version, indicators=batch.indicators, **each)
+        for each in unstacked(remembered, m)
+    ]
 
 
 def _of_indicators(memory: Memory, schema: Schema, indicators: tuple[str, ...]) -> Memory:

@@ -19,6 +19,9 @@ RING = OLDEST_TICKS + 2
 """Ticks kept: those of age 0 to `OLDEST_TICKS`, and the next one, which is cleared ahead."""
 
 
+NOTHING = np.array([[np.nan]])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
     """The windows completed at this tick: k each; `matched` where both sides are there.
@@ -35,27 +38,26 @@ class Paired:
 
 def paired(
     *,
-    tick: int,
+    tick: Ints,
     load_ring: Floats,
     count_ring: Floats,
     load: Floats,
     sample_age_ticks: Ints,
     count: Floats,
-    report_age_ticks: int,
+    report_age_ticks: Ints,
 ) -> Paired:
     """File this tick's loads (k, NaN: no sample) and counts (k, NaN: no report), and take what matches."""
-    rows = np.arange(len(load))
     loads, counts = load_ring.copy(), count_ring.copy()
     sampled = ~np.isnan(load)
     age = np.where(sampled, sample_age_ticks, 0)
-    loads[rows[sampled], (tick - age[sampled]) % RING] = load[sampled]
-    loads[:, (tick + 1) % RING] = np.nan
-    counts[:, (tick - report_age_ticks) % RING] = count
-    counts[:, (tick + 1) % RING] = np.nan
-    window = (tick - np.maximum(age, report_age_ticks)) % RING
-    window_load, window_count = loads[rows, window], counts[rows, window]
+    _put(loads, tick - age, np.where(sampled, load, _taken(loads, tick - age)))
+    _put(loads, tick + 1, NOTHING)
+    _put(counts, tick - report_age_ticks, count)
+    _put(counts, tick + 1, NOTHING)
+    window = tick - np.maximum(age, report_age_ticks)
+    window_load, window_count = _taken(loads, window), _taken(counts, window)
     matched = ~np.isnan(window_load) & ~np.isnan(window_count)
-    loads[rows, window] = np.nan
+    _put(loads, window, NOTHING)
     return Paired(
         matched=matched,
         load=np.where(matched, window_load, 0.0),
@@ -63,3 +65,14 @@ def paired(
         load_ring=loads,
         count_ring=counts,
     )
+
+
+def _taken(ring: Floats, tick: Ints) -> Floats:
+    """Return what the ring has under each peer's tick."""
+    found: Floats = np.take_along_axis(ring, (tick % RING)[..., None], axis=-1)[..., 0]
+    return found
+
+
+def _put(ring: Floats, tick: Ints, figures: Floats) -> None:
+    """File a figure of each peer under its tick; where these are m x 1, they are the same for all."""
+    np.put_along_axis(ring, (tick % RING)[..., None], figures[..., None], axis=-1)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.decision_builder import baseline_weights, build_decision
+from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
 from steelyard_controller.laws.equations import (
     Spread,
     adjusted_weights,
@@ -26,10 +26,11 @@ from steelyard_controller.laws.equations import (
     score_shares,
     spread,
 )
-from steelyard_controller.laws.law import BoundLaw, refuse_crossed_thresholds
-from steelyard_controller.laws.memory import Column, Memory, Schema, aligned
+from steelyard_controller.laws.law import BoundLaw, Columns, refuse_crossed_thresholds
+from steelyard_controller.laws.memory import Column, Schema
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
-from steelyard_controller.laws.snapshot import Bools, Floats, Snapshot, cleaned, measured_rows
+from steelyard_controller.laws.small_arrays import anybody
+from steelyard_controller.laws.snapshot import Batch, Bools, Floats, measured_rows
 
 NAN = float("nan")
 
@@ -75,32 +76,29 @@ class Paper(BoundLaw):
     def __post_init__(self) -> None:
         refuse_crossed_thresholds(self.bound.L, self.bound.H)
 
-    def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
-        """Decide for one snapshot by eqs 1-8."""
-        p, s = self.bound, cleaned(snapshot)
-        memory = aligned(memory, SCHEMA, s.ids, s.indicators)
-        was, k = memory.columns, len(s.ids)
+    def decide(self, was: Columns, had: Columns, batch: Batch) -> tuple[Columns, Columns, list[Decision]]:
+        """Decide by eqs 1-8."""
+        p, s = self.bound, batch
         sampled = measured_rows(s.utilization)
-        utilization = np.where(sampled[:, None], s.utilization, was["U"])
+        utilization = np.where(sampled[..., None], s.utilization, was["U"])
         sampleless = np.where(sampled, 0.0, was["sampleless_ticks"] + 1.0)
         judged = s.eligible & ~s.leaving & (sampleless <= SAMPLE_PATIENCE_TICKS) & measured_rows(utilization)
-        busy = np.where(judged[:, None], utilization, np.nan)
+        busy = np.where(judged[..., None], utilization, np.nan)
         apart = spread(busy)
         weights = entropy_weights(apart.entropy)
-        baseline = baseline_weights(s, law_total(p.S, k), weights)
+        baseline = baseline_weights(s, law_total(p.S, s.k), weights)
         score = residual_score(weights, 1.0 - np.minimum(busy, 1.0))
         shares = score_shares(score)
         high, low = load_classes(score, p.H, p.L, judged)
-        alert = bool(high.any())
-        printed = adjusted_weights(baseline, shares, high | low, k if p.scale_by_k >= 0.5 else 1.0)
-        if not alert:
-            before = np.where(np.isnan(was["W"]), baseline, was["W"])
-            printed = before + p.decay * (baseline - before)
+        alert = anybody(high)
+        printed = adjusted_weights(baseline, shares, high | low, s.k if p.scale_by_k >= 0.5 else 1.0)
+        before = np.where(np.isnan(was["W"]), baseline, was["W"])
+        printed = np.where(alert, printed, before + p.decay * (baseline - before))
         # A score of 0 makes eq 8 answer 0, and a law never does: only a person drains.
         printed = np.maximum(printed, baseline * 1e-6)
-        decision = build_decision(
+        decided, decisions = build_decisions(
             law=self.name,
-            snapshot=s,
+            batch=s,
             raw=printed,
             baseline=baseline,
             parameters=self.parameters,
@@ -111,23 +109,8 @@ class Paper(BoundLaw):
             by_indicator={"range": apart.range, "entropy": apart.entropy},
             columns=_account(s.indicators, apart, shares, printed, high, low, sampleless),
         )
-        columns = {
-            "U": utilization,
-            "sampleless_ticks": sampleless,
-            "W": printed,
-            "W_last": decision.weights,
-        }
-        return (
-            Memory(
-                law=SCHEMA.law,
-                version=SCHEMA.version,
-                ids=s.ids,
-                columns=columns,
-                scalars={},
-                indicators=s.indicators,
-            ),
-            decision,
-        )
+        columns = {"U": utilization, "sampleless_ticks": sampleless, "W": printed, "W_last": decided}
+        return columns, had, decisions
 
 
 def _account(
@@ -141,8 +124,8 @@ def _account(
 ) -> dict[str, Floats]:
     """Return the columns that explain a step."""
     return {
-        **{f"normalized_{each}": apart.normalized[:, i] for i, each in enumerate(indicators)},
-        **{f"proportions_{each}": apart.proportions[:, i] for i, each in enumerate(indicators)},
+        **{f"normalized_{each}": apart.normalized[..., i] for i, each in enumerate(indicators)},
+        **{f"proportions_{each}": apart.proportions[..., i] for i, each in enumerate(indicators)},
         "share": shares,
         "paper_weight": printed,
         "high_load": high.astype(float),

@@ -15,26 +15,26 @@ from steelyard_controller.laws.snapshot import Floats, Ints
 
 
 def quantize(weights: Floats, total: int, floor: int = 1) -> Ints:
-    """Return k integers that sum to `max(total, k * floor)`, each at least `floor`.
+    """Return k integers that sum to `max(total, k * floor)`, each at least `floor`; of m x k weights m times.
 
     `weights` are non-negative and finite, in any scale; all zero means equal.
     """
-    k = len(weights)
+    k = weights.shape[-1]
     if k == 0:
-        return np.empty(0, dtype=np.int64)
+        return np.empty(weights.shape, dtype=np.int64)
     total = max(total, k * floor)
     positive = np.maximum(weights, 0.0)
-    scale = positive.sum()
-    exact = (positive / scale if scale > 0 else np.full(k, 1.0 / k)) * total
+    scale = np.add.reduce(positive, axis=-1, keepdims=True)
+    exact = np.divide(positive, scale, out=np.full(weights.shape, 1.0 / k), where=scale > 0) * total
     whole = np.floor(exact)
     published: Ints = np.maximum(whole.astype(np.int64), floor)
-    left = total - int(published.sum())
-    if left > 0:
-        # A stable sort: of equal remainders the earlier position comes first.
-        order = np.argsort(-(exact - whole), kind="stable")
-        published[order[:left]] += 1
-    elif left < 0:
-        return _take_from_the_largest(published, -left)
+    left = total - np.add.reduce(published, axis=-1, keepdims=True)
+    # A stable sort: of equal remainders the earlier position comes first.
+    order = np.argsort(whole - exact, axis=-1, kind="stable")
+    of_each = published.reshape(-1, k)
+    of_each[np.arange(len(of_each))[:, None], order] += np.arange(k) < left
+    for row in np.flatnonzero(left < 0):
+        of_each[row] = _take_from_the_largest(of_each[row], -int(left.flat[row]))
     return published
 
 

@@ -1,12 +1,12 @@
-"""Clip, median and the like of short columns, as numpy's own, which take longer to begin than to do it.
+"""Clip, median and the like along the peers of an upstream: short columns, of one upstream or of many.
 
-Pure arithmetic. With ten servers in an upstream a step of the law is some hundred calls of numpy, and these
-are a third of its time. They give the same figures, to the last bit.
+Pure arithmetic. With ten servers in an upstream a step of the law is some hundred calls of numpy, whose own
+clip, median and nan_to_num take longer to begin than to do it. These give the same figures, to the last bit.
 """
 
 import numpy as np
 
-from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.laws.snapshot import Bools, Floats
 
 
 def clip(values: Floats, low: float, high: float) -> Floats:
@@ -15,13 +15,36 @@ def clip(values: Floats, low: float, high: float) -> Floats:
     return within
 
 
-def median(values: Floats) -> float:
-    """Return the median of one or more values, none of which is NaN."""
-    ordered = np.sort(values)
-    half = len(ordered) // 2
-    return float(ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2)
-
-
 def known_or_zero(values: Floats) -> Floats:
     """Return the values with 0 for NaN."""
     return np.where(np.isnan(values), 0.0, values)
+
+
+def summed(values: Floats | Bools, among: Bools | None = None) -> Floats:
+    """Return the sum over an upstream's peers, or those that are `among`; m x k give m x 1."""
+    figures = values if among is None else np.where(among, values, 0.0)
+    total: Floats = np.add.reduce(figures, axis=-1, keepdims=True)
+    return total
+
+
+def anybody(among: Bools) -> Bools:
+    """Tell whether any peer of an upstream is `among`; m x k give m x 1."""
+    found: Bools = np.logical_or.reduce(among, axis=-1, keepdims=True)
+    return found
+
+
+def median(values: Floats, among: Bools) -> Floats:
+    """Return the median of an upstream's peers that are `among`, NaN where none is; m x k give m x 1."""
+    count = summed(among)
+    if not count.any():
+        return np.full(count.shape, np.nan)
+    # What is not among them is sorted to the end.
+    ordered, rows = np.sort(np.where(among, values, np.inf), axis=-1), np.arange(len(values))[:, None]
+    lower, upper = (count - 1) // 2, np.minimum(count // 2, values.shape[-1] - 1)
+    return np.where(count > 0, (ordered[rows, lower] + ordered[rows, upper]) / 2.0, np.nan)
+
+
+def quotient(of: Floats | float, by: Floats, otherwise: float) -> Floats:
+    """Return `of` / `by`, of the shape of `by`; `otherwise` where that is not above 0."""
+    divided: Floats = np.divide(of, by, out=np.full(np.shape(by), otherwise), where=by > 0)
+    return divided

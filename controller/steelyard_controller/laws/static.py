@@ -8,11 +8,11 @@ Pure. To compare other laws with, and to fall back to.
 from dataclasses import dataclass, field
 
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.decision_builder import baseline_weights, build_decision
-from steelyard_controller.laws.law import BoundLaw
-from steelyard_controller.laws.memory import Column, Memory, Schema, aligned
+from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
+from steelyard_controller.laws.law import BoundLaw, Columns
+from steelyard_controller.laws.memory import Column, Schema
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
-from steelyard_controller.laws.snapshot import Snapshot, cleaned
+from steelyard_controller.laws.snapshot import Batch
 
 SCHEMA = Schema(law="static", version=1, columns={"W": Column(initial=float("nan"))}, scalars={})
 
@@ -32,25 +32,16 @@ class Static(BoundLaw):
     name: str = "static"
     schema: Schema = SCHEMA
 
-    def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
+    def decide(self, was: Columns, had: Columns, batch: Batch) -> tuple[Columns, Columns, list[Decision]]:
         """Decide for the baseline weights."""
-        snapshot = cleaned(snapshot)
-        memory = aligned(memory, SCHEMA, snapshot.ids)
-        baseline = baseline_weights(snapshot, law_total(self.bound.S, len(snapshot.ids)))
-        decision = build_decision(
+        baseline = baseline_weights(batch, law_total(self.bound.S, batch.k))
+        weights, decisions = build_decisions(
             law=self.name,
-            snapshot=snapshot,
+            batch=batch,
             raw=baseline,
             baseline=baseline,
             parameters=self.parameters,
             columns={},
-            weight_before=memory.columns["W"],
+            weight_before=was["W"],
         )
-        remembered = Memory(
-            law=SCHEMA.law,
-            version=SCHEMA.version,
-            ids=snapshot.ids,
-            columns={"W": decision.weights},
-            scalars={},
-        )
-        return remembered, decision
+        return {"W": weights}, had, decisions

@@ -6,7 +6,7 @@ Pure: no I/O, no clock. `tick_loop` reads and writes for it.
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from steelyard_protocol import peer_address, wire
@@ -14,8 +14,8 @@ from steelyard_protocol.weight_table import WeightTable
 
 from steelyard_controller import laws
 from steelyard_controller.declarations.declaration import Declaration
-from steelyard_controller.declarations.upstream import Upstream
-from steelyard_controller.laws.blend import blend, step_all
+from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Upstream
+from steelyard_controller.laws.blend import Due, StepResult, blend, step_all
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Floats, Snapshot, measured_rows
 from steelyard_controller.messages import inbox
@@ -64,6 +64,16 @@ class CpuTime:
         return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """A tick that has begun; `lines` has a log line for each sender that began or ceased to be refused."""
+
+    upstream: Upstream
+    due: Due
+    now_s: float
+    lines: list[str]
+
+
 class Cycle:
     """The state of one upstream between ticks; with a shared key only signed values are accepted."""
 
@@ -74,6 +84,7 @@ class Cycle:
         *,
         tick_s: float,
         keys: Keyring = inbox.NO_KEYS,
+        load_balancers: tuple[str, ...] = LOAD_BALANCERS,
     ) -> None:
         self.name = name
         self.outcome: Outcome | None = None
@@ -85,8 +96,10 @@ class Cycle:
         """The IP address of each host name as the leader before had it, where there was one."""
         self._tick_s = tick_s
         self._keys = keys
+        self._load_balancers = load_balancers
         self._declaration = declaration
-        self._upstream = declaration.upstream
+        self._in_effect_of = declaration
+        self._upstream = declaration.in_effect
         self._laws = self._upstream.made_laws()
         self._named = _named(self._upstream)
         self._inbox = Inbox()
@@ -105,6 +118,11 @@ class Cycle:
     def declaration(self, declaration: Declaration) -> None:
         # One assignment: a tick in another thread sees the one or the other.
         self._declaration = declaration
+
+    @property
+    def size(self) -> int:
+        """Return the number of servers declared."""
+        return len(self._declaration.upstream.peers)
 
     @property
     def has_names(self) -> bool:
@@ -195,8 +213,13 @@ class Cycle:
         upstream = self._declaration.upstream
         return [
             *(wire.sample_key(self.name, peer.id) for peer in upstream.peers),
-            *(wire.traffic_key(self.name, lb) for lb in upstream.load_balancers),
+            *(wire.traffic_key(self.name, lb) for lb in self._reporting(upstream)),
         ]
+
+    def _reporting(self, upstream: Upstream) -> tuple[str, ...]:
+        """Return the load balancers whose reports are read."""
+        declared = tuple(upstream.load_balancers)
+        return self._load_balancers if declared == LOAD_BALANCERS else declared
 
     def refuse(self, refused: wire.Refused) -> None:
         """Count a value that was refused outside of the inbox: a published table."""
@@ -211,9 +234,22 @@ class Cycle:
         issued_at_ms: int,
         addresses: Mapping[str, str],
     ) -> tuple[Outcome, list[str]]:
-        """Do one tick: return its outcome, and a log line for each sender that began or ceased to be refused.
+        """Do one tick of this upstream alone: `observe`, step the laws, `conclude`."""
+        seen = self.observe(found, now_s=now_s, issued_at_ms=issued_at_ms, addresses=addresses)
+        stepped = step_all(seen.due.laws, seen.due.memories, seen.due.snapshot)
+        return self.conclude(seen, stepped, term=term, issued_at_ms=issued_at_ms), seen.lines
 
-        `found` has the values in Memcached by key, None when it did not answer; `now_s` is the receiver's
+    def observe(
+        self,
+        found: Mapping[str, bytes] | None,
+        *,
+        now_s: float,
+        issued_at_ms: int,
+        addresses: Mapping[str, str],
+    ) -> Observed:
+        """Begin a tick: take up the values in Memcached, and return what the laws are to step on.
+
+        `found` has the values by key, None when Memcached did not answer; `now_s` is the receiver's
         monotonic clock; `addresses` has the IP:port of each peer that is declared by a host name. A peer
         without an address is left out of the table.
         """
@@ -224,11 +260,26 @@ class Cycle:
             self._inbox.samples, self._inbox.reports.values(), now_s=now_s, tick_s=self._tick_s
         )
         snapshot = build_snapshot(
-            self._inbox, upstream.peers, now_s=now_s, tick_s=self._tick_s, due=due, knees=upstream.knees
+            self._inbox,
+            upstream.peers,
+            now_s=now_s,
+            tick_s=self._tick_s,
+            due=due,
+            knees=upstream.knees,
+            pinned=self._pins(upstream),
+            published=self._followed(upstream),
         )
         self._note_indicators(upstream, snapshot, sampled=bool(due))
-        snapshot = replace(snapshot, pinned=self._pins(upstream), published=self._followed(upstream))
-        stepped = step_all(self._laws, self._memories, snapshot)
+        return Observed(
+            upstream=upstream,
+            due=Due(laws=self._laws, memories=self._memories, snapshot=snapshot),
+            now_s=now_s,
+            lines=inbox.refusal_changes(before, self._inbox),
+        )
+
+    def conclude(self, seen: Observed, stepped: StepResult, *, term: int, issued_at_ms: int) -> Outcome:
+        """End a tick: keep what the laws remember, and return what they decided."""
+        upstream = seen.upstream
         self._memories = stepped.memories
         decision = stepped.decisions[upstream.law]
         if upstream.blend is not None:
@@ -242,20 +293,21 @@ class Cycle:
             generation=self.generation,
             issued_at_ms=issued_at_ms,
         )
-        outcome = Outcome(
+        return Outcome(
             table=table,
             decision=decision,
             shadows={name: stepped.decisions[name] for name in upstream.shadows},
-            snapshot=snapshot,
+            snapshot=seen.due.snapshot,
             inbox=self._inbox,
-            now_s=now_s,
+            now_s=seen.now_s,
+            load_balancers=self._reporting(upstream),
         )
-        return outcome, inbox.refusal_changes(before, self._inbox)
 
     def _follow(self, addresses: Mapping[str, str]) -> Upstream:
-        declared = self._declaration.upstream
-        if declared is not self._upstream:
-            self._upstream = declared
+        declaration, declared = self._declaration, self._upstream
+        if declaration is not self._in_effect_of:
+            self._in_effect_of = declaration
+            self._upstream = declared = declaration.in_effect
             self._laws = declared.made_laws()
             self._memories = {law: memory for law, memory in self._memories.items() if law in self._laws}
             self._named = _named(declared)
@@ -283,7 +335,7 @@ class Cycle:
             now_s - self._tick_s if unknown else now_s,
             upstream=self.name,
             samples={peer.id: found.get(wire.sample_key(self.name, peer.id)) for peer in upstream.peers},
-            reports={lb: found.get(wire.traffic_key(self.name, lb)) for lb in upstream.load_balancers},
+            reports={lb: found.get(wire.traffic_key(self.name, lb)) for lb in self._reporting(upstream)},
             keys=self._keys,
             unix_ms=None if self._keys.shared is None else unix_ms,
             unseen_s=-math.inf if unknown else unseen_s,

@@ -21,7 +21,10 @@ MOST_UNDECLARED = len(INDICATORS) + MAX_FURTHER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one tick read, decided and published; `degraded` has a line for each part that does not work."""
+    """What one tick read, decided and published.
+
+    `load_balancers` are those whose reports are read; `degraded` has a line for each part that does not work.
+    """
 
     table: WeightTable
     decision: Decision
@@ -29,6 +32,7 @@ class Outcome:
     snapshot: Snapshot
     inbox: Inbox
     now_s: float
+    load_balancers: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
 
 

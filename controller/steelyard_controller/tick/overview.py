@@ -17,8 +17,11 @@ def overview(outcome: Outcome, declaration: Declaration) -> dict[str, Any]:
     pins = {peer.id: peer.pin for peer in declaration.upstream.peers}
     document = to_document(outcome.table)
     share, tell = shares(outcome.table), teller(decision)
+    pods = declaration.pods
     for row, peer in enumerate(document["peers"]):
         peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]), why=tell(row))
+        if peer["id"] in pods:
+            peer["pod"] = pods[peer["id"]]
     return document | {
         "revision": declaration.revision,
         "alert": decision.alert,
@@ -26,7 +29,7 @@ def overview(outcome: Outcome, declaration: Declaration) -> dict[str, Any]:
         "entropy_weights": dict(zip(decision.indicators, decision.entropy_weights.tolist(), strict=True)),
         "indicators": indicators(outcome),
         "shadow_laws": list(outcome.shadows),
-        "load_balancers": {lb: _load_balancer(outcome, lb) for lb in declaration.upstream.load_balancers},
+        "load_balancers": {lb: _load_balancer(outcome, lb) for lb in outcome.load_balancers},
         "refused": {
             "now": {
                 source: f"{refusal.reason}: {refusal.detail}"
@@ -47,7 +50,9 @@ def peer_overview(outcome: Outcome, declaration: Declaration, peer: str) -> dict
     pin = next((each.pin for each in declaration.upstream.peers if each.id == peer), None)
     document: dict[str, Any] = to_document(replace(table, peers=(table.peers[row],)))["peers"][0]
     why = teller(outcome.decision)(row)
-    return document | _peer(outcome, row, share=shares(table)[row], pin=pin, why=why)
+    pods = declaration.pods
+    pod = {"pod": pods[peer]} if peer in pods else {}
+    return document | _peer(outcome, row, share=shares(table)[row], pin=pin, why=why) | pod
 
 
 def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None, why: str) -> dict[str, Any]:

@@ -44,6 +44,8 @@ Used = Mapping[str, float | None]
 
 THE_FOUR: Mapping[str, float | None] = dict.fromkeys(INDICATORS)
 
+NONE_GIVEN: Floats = np.empty(0)
+
 # The prefix of ORCA's named utilizations where nginx reports them beside the named metrics.
 _UTILIZATION = "utilization."
 
@@ -58,10 +60,13 @@ def build_snapshot(
     tick_s: float,
     due: Mapping[str, DueSample] | None = None,
     knees: Mapping[str, float | None] = THE_FOUR,
+    pinned: Floats = NONE_GIVEN,
+    published: Floats = NONE_GIVEN,
 ) -> Snapshot:
     """Return the snapshot of the tick at `now_s`; every array is in the order of `peers`.
 
-    `knees` has the indicators that count, in the order of the columns, each with its declared knee.
+    `knees` has the indicators that count, in the order of the columns, each with its declared knee;
+    `pinned` and `published` are the snapshot's, empty where there are none.
     `due` has the samples that are new at this tick; None: those that arrived at it.
     """
     if due is None:
@@ -118,6 +123,8 @@ def build_snapshot(
         latency_s=latency_s,
         leaving=leaving,
         eligible=np.array([peer.state == "up" for peer in peers], dtype=bool),
+        pinned=pinned,
+        published=published,
     )
 
 

@@ -5,7 +5,6 @@ from steelyard_protocol.weight_table import MAX_WEIGHT, TablePeer, TableTooLarge
 
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.quantize import quantize
 
 # A row has at most 64 + 260 characters of names, and some 80 more.
 PEERS_THAT_ALWAYS_FIT = 20_000
@@ -22,7 +21,7 @@ def build_table(
     rows = zip(
         upstream.peers,
         decision.published.tolist(),
-        quantize(decision.baseline, decision.total).tolist(),
+        decision.published_baseline.tolist(),
         strict=True,
     )
     table = WeightTable(

@@ -15,7 +15,7 @@ term means that another controller leads, and ends this one's lead.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from steelyard_protocol import memcached_client, weight_table
@@ -24,12 +24,14 @@ from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
 
 from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import LOAD_BALANCERS
 from steelyard_controller.faults import Faults
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.messages.published_tables import PublishedTables, Tables
 from steelyard_controller.messages.published_upstreams import Held, PublishedUpstreams
 from steelyard_controller.store.interface import LeaseLost, Store
 from steelyard_controller.store.lease import Lease
+from steelyard_controller.tick import batch
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.state_saver import StateSaver
@@ -49,11 +51,13 @@ class TickLoop:
         history_s: float,
         keys: Keyring,
         faults: Faults,
+        load_balancers: tuple[str, ...] = LOAD_BALANCERS,
     ) -> None:
         self.cycles: dict[str, Cycle] = {}
         self._pipeline = pipeline
         self._tick_s = tick_s
         self._keys = keys
+        self._load_balancers = load_balancers
         self._published = PublishedTables(pipeline, keys=keys, refused=self._refuse)
         self._published_upstreams = PublishedUpstreams(pipeline, keys=keys)
         self._faults = faults
@@ -96,21 +100,27 @@ class TickLoop:
         )
         self._faults.note("list of upstreams", fault)
         done_now: list[tuple[Cycle, Outcome, float]] = []
-        for cycle in cycles:
+        for some in batch.batches(cycles):
             progressed()
             began_s = time.process_time()
-            try:
-                outcome = await self._advance(cycle, found, now_s, lease, addresses.get(cycle.name, {}))
+            advanced = await self._advance(some, found, now_s, lease, addresses)
+            used_s = (time.process_time() - began_s) / len(some)
+            for cycle, outcome in zip(some, advanced, strict=True):
                 if self._is_gone(cycle):
                     continue
-                await self._publish(outcome.table, tables, certain, skip)
-            except Forbidden:
-                raise
-            except Exception as error:
-                self._note_failure(cycle, error)
-            else:
-                self.faults_of(cycle.name).note("tick", None)
-                done_now.append((cycle, outcome, time.process_time() - began_s))
+                progressed()
+                began_s = time.process_time()
+                try:
+                    if isinstance(outcome, Exception):
+                        raise outcome
+                    await self._publish(outcome.table, tables, certain, skip)
+                except Forbidden:
+                    raise
+                except Exception as error:
+                    self._note_failure(cycle, error)
+                else:
+                    self.faults_of(cycle.name).note("tick", None)
+                    done_now.append((cycle, outcome, used_s + time.process_time() - began_s))
         progressed()
         outcomes = [(cycle, outcome) for cycle, outcome, _ in done_now]
         kept_s = await self._saver.save_due(outcomes, lease) if keep else {}
@@ -124,26 +134,33 @@ class TickLoop:
 
     async def _advance(
         self,
-        cycle: Cycle,
+        cycles: Sequence[Cycle],
         found: Mapping[str, bytes] | None,
         now_s: float,
         lease: Lease,
-        addresses: Mapping[str, str],
-    ) -> Outcome:
-        outcome, lines = await asyncio.to_thread(
-            cycle.advance,
+        addresses: Mapping[str, Mapping[str, str]],
+    ) -> list[Outcome | Exception]:
+        advanced = await asyncio.to_thread(
+            batch.advance,
+            cycles,
             found,
             now_s=now_s,
             term=lease.term,
             issued_at_ms=time.time_ns() // 1_000_000,
             addresses=addresses,
         )
-        if not self._is_gone(cycle):
-            for line in lines:
-                log.warning("%s: %s", cycle.name, line, extra={"event": "refused", "upstream": cycle.name})
-            self.faults_of(cycle.name).note("pairing", cycle.pairing_fault)
-            self.faults_of(cycle.name).note("indicators", cycle.indicator_fault)
-        return outcome
+        outcomes: list[Outcome | Exception] = []
+        for cycle, each in zip(cycles, advanced, strict=True):
+            outcome, lines = (each, []) if isinstance(each, Exception) else each
+            outcomes.append(outcome)
+            if not isinstance(outcome, Exception) and not self._is_gone(cycle):
+                for line in lines:
+                    log.warning(
+                        "%s: %s", cycle.name, line, extra={"event": "refused", "upstream": cycle.name}
+                    )
+                self.faults_of(cycle.name).note("pairing", cycle.pairing_fault)
+                self.faults_of(cycle.name).note("indicators", cycle.indicator_fault)
+        return outcomes
 
     def _note_failure(self, cycle: Cycle, error: Exception) -> None:
         """Count a tick that a bug ended: this upstream's last table holds, and the others have theirs."""
@@ -179,7 +196,13 @@ class TickLoop:
 
     def add(self, upstream: str, declaration: Declaration) -> None:
         """Add an upstream without any memory."""
-        cycle = Cycle(upstream, declaration, tick_s=self._tick_s, keys=self._keys)
+        cycle = Cycle(
+            upstream,
+            declaration,
+            tick_s=self._tick_s,
+            keys=self._keys,
+            load_balancers=self._load_balancers,
+        )
         # It may have been deleted in this term: the generation of its tables must not go back.
         cycle.overtake(self._forgotten)
         if upstream in self._refused:

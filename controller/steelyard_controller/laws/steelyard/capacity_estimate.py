@@ -26,8 +26,8 @@ from math import exp
 
 import numpy as np
 
-from steelyard_controller.laws.small_arrays import clip, median
-from steelyard_controller.laws.snapshot import Bools, Floats
+from steelyard_controller.laws.small_arrays import anybody, clip, median, quotient, summed
+from steelyard_controller.laws.snapshot import Bools, Floats, Ints
 from steelyard_controller.laws.steelyard.change_test import (
     FEWEST_REQUESTS,
     contradiction,
@@ -67,7 +67,7 @@ LEAST_OURS = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is known of k peers.
+    """What is known of m upstreams of k peers.
 
     sums       k x 4: requests, load seconds, seconds, seconds full; since the last restart, fading
     recent     k x 3 RECENT_WINDOWS: requests, load seconds and seconds of each of the last windows
@@ -75,7 +75,7 @@ class Evidence:
     cost       k, load seconds a request takes where nobody else is; NaN before the first
     windows    k, windows with requests that the cost was learnt from
     jumps      k, restarts, fading
-    in_flight_at_half   L_half
+    dispersion, in_flight_at_half   m x 1, disp and L_half
     """
 
     sums: Floats
@@ -84,8 +84,8 @@ class Evidence:
     cost: Floats
     windows: Floats
     jumps: Floats
-    dispersion: float
-    in_flight_at_half: float
+    dispersion: Floats
+    in_flight_at_half: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +105,8 @@ def rescaled(evidence: Evidence, ratio: Floats) -> Evidence:
     if (ratio == 1.0).all():
         return evidence
     sums, recent = evidence.sums.copy(), evidence.recent.copy()
-    sums[:, BUSY] *= ratio
-    recent[:, BUSY::3] *= ratio[:, None]
+    sums[..., BUSY] *= ratio
+    recent[..., BUSY::3] *= ratio[..., None]
     cost = clip(evidence.cost * ratio, COST_MIN, COST_MAX)
     return replace(evidence, sums=sums, recent=recent, cost=cost)
 
@@ -124,13 +124,11 @@ def _capacity(
     cost: Floats, not_ours: Floats, requests: Floats, baseline: Floats, p: SteelyardParameters
 ) -> Floats:
     known = ~np.isnan(cost) & (requests > FADED)
-    if not known.any():
-        return baseline.copy()
     own = np.where(known, (1.0 - not_ours) / np.where(known, cost, 1.0), 1.0)
     trust = np.where(known, requests / (requests + p.n0), 0.0)
-    per_weight = float((trust * own).sum() / (trust * baseline).sum())
-    blended: Floats = np.exp(trust * np.log(own) + (1.0 - trust) * np.log(per_weight * baseline))
-    return blended
+    per_weight = quotient(summed(trust * own), summed(trust * baseline), 1.0)
+    blended = np.exp(trust * np.log(own) + (1.0 - trust) * np.log(per_weight * baseline))
+    return np.where(anybody(known), blended, baseline)
 
 
 def learn(
@@ -143,7 +141,7 @@ def learn(
     waiting: Floats,
     hot: Bools,
     baseline: Floats,
-    tick: int,
+    tick: Ints,
     tick_s: float,
     p: SteelyardParameters,
 ) -> Estimate:
@@ -160,48 +158,48 @@ def learn(
     ours = np.where(full & ~blocked & (in_flight > 0), np.maximum(queued, explained), load)
     # Full, and not a request of ours: nothing can be said of it.
     seen = matched & ~(full & (count < 1.0))
-    window = np.empty((len(count), 3))
-    window[:, REQUESTS], window[:, BUSY], window[:, SECONDS] = count, ours * tick_s, tick_s
-    window *= seen[:, None]
+    window = np.empty((*count.shape, 3))
+    window[..., REQUESTS], window[..., BUSY], window[..., SECONDS] = count, ours * tick_s, tick_s
+    window *= seen[..., None]
     fresh = np.isnan(evidence.cost) & seen & (count > 0) & (ours > 0)
     prior = prior_cost(evidence.cost, count / tick_s * fresh, ours * fresh, baseline)
     cost = np.where(fresh, prior, evidence.cost)
     known = ~np.isnan(cost)
 
     # What the evidence before this window expects of it.
-    before = np.where(fresh[:, None], 0.0, evidence.sums)
+    before = np.where(fresh[..., None], 0.0, evidence.sums)
     e, w = split(before, cost, p.l0)
     telling = seen & known & ~full & (count >= FEWEST_REQUESTS)
     half = _at_half(evidence.in_flight_at_half, telling, in_flight, count / tick_s * e / (1.0 - w))
-    recent = np.concatenate((evidence.recent[:, 3:], window), axis=1)
+    recent = np.concatenate((evidence.recent[..., 3:], window), axis=-1)
     fade = exp(-tick_s / p.tau)
-    tested = seen & known & (before[:, SECONDS] > 0)
-    freed = tested & (load < FREE) & (before[:, FULL_SECONDS] > 0.5 * before[:, SECONDS])
+    tested = seen & known & (before[..., SECONDS] > 0)
+    freed = tested & (load < FREE) & (before[..., FULL_SECONDS] > 0.5 * before[..., SECONDS])
     z, begun = contradiction(recent, before, cost, freed, evidence.dispersion, tick, fade, p)
     z = np.where(tested, z, 0.0)
     threshold = np.where(hot, p.h_hot, p.h_cold) * (1.0 + evidence.jumps)
     # Of a peer that was full of others' work, idleness alone is news: there may be no request to tell.
-    rate_before = before[:, REQUESTS] / np.maximum(before[:, SECONDS], FADED)
+    rate_before = before[..., REQUESTS] / np.maximum(before[..., SECONDS], FADED)
     others = freed & (count < FEWEST_REQUESTS) & (rate_before * np.where(known, cost, 1.0) < 0.5)
     restarted = others | (z > np.where(freed, FREE_SIGMA, threshold))
     after_change, best = last_windows(recent, np.where(freed, 1, begun))
-    recent = np.where(restarted[:, None], after_change, recent)
+    recent = np.where(restarted[..., None], after_change, recent)
     # Whoever filled it may have left within this window: where our requests explain hardly any of its load,
     # the rest is over. If it is not, the next window says so at once.
-    explained_s = best[:, REQUESTS] * np.where(known, cost, 1.0)
-    left = freed & (explained_s < MOSTLY_OTHERS * best[:, BUSY])
-    best[:, BUSY] = np.where(left, explained_s, best[:, BUSY])
+    explained_s = best[..., REQUESTS] * np.where(known, cost, 1.0)
+    left = freed & (explained_s < MOSTLY_OTHERS * best[..., BUSY])
+    best[..., BUSY] = np.where(left, explained_s, best[..., BUSY])
     dispersion = dispersion_after(
         evidence.dispersion, telling & tested & ~restarted, recent, e, w, min(1.0, p.beta * tick_s)
     )
 
     full = full | blocked
-    sums = before * np.where(seen, fade, 1.0)[:, None]
-    sums[:, :FULL_SECONDS] += window
-    sums[:, FULL_SECONDS] += np.where(full & seen, tick_s, 0.0)
+    sums = before * np.where(seen, fade, 1.0)[..., None]
+    sums[..., :FULL_SECONDS] += window
+    sums[..., FULL_SECONDS] += np.where(full & seen, tick_s, 0.0)
     if restarted.any():
         sums[restarted, :FULL_SECONDS] = best[restarted]
-        sums[restarted, FULL_SECONDS] = np.where(full, best[:, SECONDS], 0.0)[restarted]
+        sums[restarted, FULL_SECONDS] = np.where(full, best[..., SECONDS], 0.0)[restarted]
     windows = evidence.windows + (seen & (count > 0))
     cost = learnt_cost(cost, prior, sums, windows, known & seen, p, tick_s)
     after = Evidence(
@@ -225,10 +223,8 @@ def learn(
     )
 
 
-def _at_half(before: float, telling: Bools, in_flight: Floats, rho: Floats) -> float:
-    """Return L_half after a window."""
-    if not telling.any():
-        return before
-    rho = clip(rho[telling], LEAST_OURS, FULL)
-    now = median(in_flight[telling] * (1.0 - rho) / rho)
-    return before + HALF_LOAD_PART * (min(max(now, HALF_LOAD_MIN), HALF_LOAD_MAX) - before)
+def _at_half(before: Floats, telling: Bools, in_flight: Floats, rho: Floats) -> Floats:
+    """Return L_half, m x 1, after a window."""
+    rho = clip(rho, LEAST_OURS, FULL)
+    now = clip(median(in_flight * (1.0 - rho) / rho, telling), HALF_LOAD_MIN, HALF_LOAD_MAX)
+    return np.where(np.isnan(now), before, before + HALF_LOAD_PART * (now - before))

@@ -10,7 +10,7 @@ Pure.
 
 import numpy as np
 
-from steelyard_controller.laws.small_arrays import clip, median
+from steelyard_controller.laws.small_arrays import anybody, clip, median, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.steelyard_parameters import (
     DRAIN_MAX,
@@ -23,13 +23,12 @@ from steelyard_controller.laws.steelyard.steelyard_parameters import (
 )
 
 
-def backlog(in_flight: Floats, capacity: Floats, judged: Bools) -> tuple[Floats, float]:
-    """Return D, k, seconds of work waiting at each peer; and Dm, that of the judged peers together."""
-    waiting, able = in_flight[judged].sum(), capacity[judged].sum()
-    return in_flight / capacity, float(waiting / able) if able > 0 else 0.0
+def backlog(in_flight: Floats, capacity: Floats, judged: Bools) -> tuple[Floats, Floats]:
+    """Return D, k, seconds of work waiting at each peer; and Dm, m x 1, that of the judged peers together."""
+    return in_flight / capacity, quotient(summed(in_flight, judged), summed(capacity, judged), 0.0)
 
 
-def drain(delay_s: Floats, mean_delay_s: float, report_age_ticks: int, tick_s: float) -> Floats:
+def drain(delay_s: Floats, mean_delay_s: Floats, report_age_ticks: int, tick_s: float) -> Floats:
     """Return the drain factor, k: take off what works the backlog down over tau_q."""
     over_s = max(DRAIN_SHORTEST_S, tick_s * (1 + report_age_ticks))
     factor: Floats = 1.0 - clip((delay_s - mean_delay_s) / over_s, -DRAIN_UP, DRAIN_MAX)
@@ -38,20 +37,17 @@ def drain(delay_s: Floats, mean_delay_s: float, report_age_ticks: int, tick_s: f
 
 def slow(latency_s: Floats, busy: Floats, ok: Floats, judged: Bools, kappa: float) -> Floats:
     """Return the slowness factor, k: slow although idle, and with evidence that it is."""
-    factor = np.ones(len(latency_s))
     timed = judged & (latency_s > 0)
-    if timed.sum() < 2:
-        return factor
-    excess = np.minimum(1.0, kappa * median(latency_s[timed]) / latency_s[timed])
-    certain = ok[timed] ** 2 / (ok[timed] ** 2 + SLOW_PRIOR**2)
-    factor[timed] = excess ** ((1.0 - busy[timed]) * certain)
-    return factor
+    timed &= summed(timed) >= 2
+    excess = np.minimum(1.0, kappa * median(latency_s, timed) / np.where(timed, latency_s, 1.0))
+    certain = ok**2 / (ok**2 + SLOW_PRIOR**2)
+    return np.where(timed, excess ** ((1.0 - busy) * certain), 1.0)
 
 
 def err(ok: Floats, bad: Floats, judged: Bools) -> Floats:
     """Return the error factor, k, against the median: where all fail alike, none is reduced."""
     success = (ok + FAILURE_PRIOR) / (ok + bad + FAILURE_PRIOR)
-    typical = median(success[judged]) if judged.any() else 1.0
+    typical = np.where(anybody(judged), median(success, judged), 1.0)
     factor: Floats = np.minimum(1.0, success / typical) ** FAILURE_POWER
     return factor
 
@@ -59,6 +55,6 @@ def err(ok: Floats, bad: Floats, judged: Bools) -> Floats:
 def join(seen_s: Floats, p: SteelyardParameters) -> Floats:
     """Return the slow-start factor, k: Envoy's form, an exponent on the part of the ramp that has passed."""
     if p.ramp <= 0:
-        return np.ones(len(seen_s))
+        return np.ones(seen_s.shape)
     passed: Floats = clip(seen_s / p.ramp, 0.0, 1.0) ** (1.0 / p.aggression)
     return clip(passed, p.join_min, 1.0)

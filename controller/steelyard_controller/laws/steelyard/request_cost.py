@@ -5,7 +5,7 @@ Sums are k x 4, or k x 3 without the last: requests, load seconds, seconds, seco
 
 import numpy as np
 
-from steelyard_controller.laws.small_arrays import clip, median
+from steelyard_controller.laws.small_arrays import anybody, clip, median, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
 
@@ -48,11 +48,9 @@ def split(sums: Floats, cost: Floats, l0: float) -> tuple[Floats, Floats]:
 def prior_cost(cost: Floats, rate: Floats, ours: Floats, baseline: Floats) -> Floats:
     """Return what a request should cost, k: as the peers of known cost do it for their baseline."""
     known = ~np.isnan(cost)
-    if known.any():
-        per_weight = 1.0 / median(cost[known] * baseline[known])
-    else:
-        work = float((ours * baseline).sum())
-        per_weight = float(rate.sum()) / work if work > 0 else 1.0
+    work = summed(ours * baseline)
+    seen = quotient(summed(rate), work, 1.0)
+    per_weight = np.where(anybody(known), 1.0 / median(cost * baseline, known), seen)
     return clip(1.0 / (per_weight * baseline), COST_MIN, COST_MAX)
 
 
@@ -66,15 +64,15 @@ def learnt_cost(
     tick_s: float,
 ) -> Floats:
     """Return the peers' cost after a window: at first what was seen, later slowly, sooner down than up."""
-    seconds = np.maximum(sums[:, SECONDS], FADED)
-    load, rate = sums[:, BUSY] / seconds, sums[:, REQUESTS] / seconds
+    seconds = np.maximum(sums[..., SECONDS], FADED)
+    load, rate = sums[..., BUSY] / seconds, sums[..., REQUESTS] / seconds
     first = (load + IDLE_LOAD) / (rate + IDLE_LOAD / prior)
     e, _ = split(sums, cost, p.l0)
     x = rate * cost
     ratio = np.log(e / cost)
     gain = np.where(ratio < 0, COST_DOWN_PER_S, COST_UP_PER_S * x * x / (x * x + p.l0**2)) * tick_s
     # A full window's load was guessed from the queue; below the noise one would seem to work for nothing.
-    mute = (sums[:, FULL_SECONDS] > 0.5 * seconds) | (x < IDLE_LOAD)
+    mute = (sums[..., FULL_SECONDS] > 0.5 * seconds) | (x < IDLE_LOAD)
     gain = np.where(mute, 0.0, np.minimum(gain, 1.0))
     learnt = np.where(windows <= YOUNG_WINDOWS, first, cost * np.exp(gain * ratio))
-    return np.where(seen & (sums[:, REQUESTS] > FADED), clip(learnt, COST_MIN, COST_MAX), cost)
+    return np.where(seen & (sums[..., REQUESTS] > FADED), clip(learnt, COST_MIN, COST_MAX), cost)

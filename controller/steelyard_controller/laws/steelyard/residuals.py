@@ -20,46 +20,46 @@ from math import exp
 import numpy as np
 
 from steelyard_controller.laws.equations import Spread, entropy_weights, load_classes, residual_score, spread
-from steelyard_controller.laws.snapshot import INDICATORS, Bools, Floats, Snapshot, measured_rows
+from steelyard_controller.laws.small_arrays import anybody, clip, summed
+from steelyard_controller.laws.snapshot import INDICATORS, Batch, Bools, Floats, measured_rows
 from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """The load of the peers according to their samples: k each, or n by indicator."""
+    """The load of the peers according to their samples: k each, or m x n by indicator, m x 1 the alert."""
 
     score: Floats
     entropy_weights: Floats
     spread: Spread
     credit: Floats
-    alert: bool
+    alert: Bools
     hot: Bools
 
 
-def knees(s: Snapshot, knee_mem: float) -> Floats:
-    """Return the load below which each indicator is not load, n: as declared, or else memory's, or 0."""
+def knees(s: Batch, knee_mem: float) -> Floats:
+    """Return the load below which each indicator is not load, m x n: as declared, or else memory's, or 0."""
     usual = np.array([knee_mem if each == "mem" else 0.0 for each in s.indicators])
     return np.where(np.isnan(s.knees), usual, s.knees)
 
 
 def residuals(utilization: Floats, knee: Floats) -> Floats:
     """Return r, k x n; NaN where an indicator is not measured."""
-    residual: Floats = np.clip((1.0 - utilization) / (1.0 - knee), 0.0, 1.0)
-    return residual
+    return clip((1.0 - utilization) / (1.0 - knee[:, None]), 0.0, 1.0)
 
 
 def tightest(residual: Floats) -> Floats:
     """Return the least residual of each peer, k; NaN where nothing is measured."""
     measured = ~np.isnan(residual)
-    least = np.min(residual, axis=1, where=measured, initial=np.inf)
-    return np.where(measured.any(axis=1), least, np.nan)
+    least = np.min(residual, axis=-1, where=measured, initial=np.inf)
+    return np.where(measured.any(axis=-1), least, np.nan)
 
 
 def smoothed(before: Floats, residual: Floats, alpha: float) -> Floats:
     """Return rs, k x n. A peer without a sample keeps its own; an indicator no longer measured is dropped."""
     sampled = measured_rows(residual)
     fresh = np.where(np.isnan(before), residual, before + alpha * (residual - before))
-    return np.where(sampled[:, None], fresh, before)
+    return np.where(sampled[..., None], fresh, before)
 
 
 def scored(
@@ -69,35 +69,30 @@ def scored(
     known: Bools,
     judged: Bools,
     weights_before: Floats,
-    alert_before: bool,
+    alert_before: Bools,
     tick_s: float,
     p: SteelyardParameters,
 ) -> Scored:
     """Score every peer that is `known`; only `judged` ones are compared and can raise the alert."""
-    busy = np.where(judged[:, None], 1.0 - rs, np.nan)
+    compared = anybody(judged)
+    busy = np.where(judged[..., None], 1.0 - rs, np.nan)
     apart = spread(busy)
-    measured = (~np.isnan(busy)).sum(axis=0)
+    measured = (~np.isnan(busy)).sum(axis=-2)
     credit = np.where(measured >= 2, np.minimum(1.0, apart.range / p.R0), 0.0)
-    weights = weights_before
-    if judged.any():
-        mu = (1.0 - p.phi) * float(credit.max())
-        counts = np.array([each in INDICATORS for each in indicators]) | (measured > 0)
-        target = mu * entropy_weights(apart.entropy, credit) + (1.0 - mu) * counts / counts.sum()
-        step = 1.0 - exp(-tick_s / p.tau_W) if p.tau_W > 0 else 1.0
-        weights = weights_before + step * (target - weights_before)
-    shown = np.where(known[:, None], rs, np.nan)
+    mu = (1.0 - p.phi) * credit.max(axis=-1, keepdims=True)
+    counts = np.array([each in INDICATORS for each in indicators]) | (measured > 0)
+    equal = (1.0 - mu) * counts / np.maximum(summed(counts), 1)
+    target = mu * entropy_weights(apart.entropy, credit) + equal
+    step = 1.0 - exp(-tick_s / p.tau_W) if p.tau_W > 0 else 1.0
+    weights = np.where(compared, weights_before + step * (target - weights_before), weights_before)
+    shown = np.where(known[..., None], rs, np.nan)
     score = (1.0 - p.gamma) * residual_score(weights, shown) + p.gamma * tightest(shown)
-    if not judged.any():
-        nobody = np.zeros(len(rs), dtype=np.bool_)
-        return Scored(
-            score=score, entropy_weights=weights, spread=apart, credit=credit, alert=alert_before, hot=nobody
-        )
-    high, low = load_classes(score, p.H + (p.hyst if alert_before else 0.0), p.L, judged)
+    high, low = load_classes(score, p.H + np.where(alert_before, p.hyst, 0.0), p.L, judged)
     return Scored(
         score=score,
         entropy_weights=weights,
         spread=apart,
         credit=credit,
-        alert=bool(high.any()),
+        alert=np.where(compared, anybody(high), alert_before),
         hot=high | low,
     )

@@ -13,18 +13,17 @@ from math import exp, log
 import numpy as np
 
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.decision_builder import baseline_weights, build_decision
-from steelyard_controller.laws.law import BoundLaw, refuse_crossed_thresholds
-from steelyard_controller.laws.memory import Memory, Schema, aligned
+from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
+from steelyard_controller.laws.law import BoundLaw, Columns, refuse_crossed_thresholds
+from steelyard_controller.laws.memory import Schema
 from steelyard_controller.laws.pairing import OLDEST_TICKS, paired
 from steelyard_controller.laws.parameters import law_total
-from steelyard_controller.laws.small_arrays import clip, known_or_zero
+from steelyard_controller.laws.small_arrays import anybody, clip, known_or_zero, summed
 from steelyard_controller.laws.snapshot import (
     MAX_FIGURE,
+    Batch,
     Bools,
     Floats,
-    Snapshot,
-    cleaned,
     indicator_column,
     measured_rows,
 )
@@ -67,18 +66,16 @@ class Steelyard(BoundLaw):
     def __post_init__(self) -> None:
         refuse_crossed_thresholds(self.bound.L, self.bound.H)
 
-    def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
-        """Decide for one snapshot (steps 0 to 9)."""
-        p, s = self.bound, cleaned(snapshot)
+    def decide(self, was: Columns, had: Columns, batch: Batch) -> tuple[Columns, Columns, list[Decision]]:
+        """Decide by steps 0 to 9."""
+        p, s = self.bound, batch
         names = s.indicators
-        memory = aligned(memory, SCHEMA, s.ids, names)
-        was, had = memory.columns, memory.scalars
-        total = law_total(p.S, len(s.ids))
+        total = law_total(p.S, s.k)
         baseline = baseline_weights(s, total)
-        tick = int(had["tick"]) + 1
+        tick = had["tick"].astype(np.int64) + 1
 
         # 1: how busy
-        usable = (s.sample_age_ticks <= OLDEST_TICKS)[:, None]
+        usable = (s.sample_age_ticks <= OLDEST_TICKS)[..., None]
         knee = knees(s, p.knee_mem)
         residual = residuals(np.where(usable, s.utilization, np.nan), knee)
         load = 1.0 - tightest(residual)
@@ -93,7 +90,7 @@ class Steelyard(BoundLaw):
             rs=rs,
             known=known,
             judged=known & yardsticks,
-            weights_before=np.array([had[f"W_{each}"] for each in names]),
+            weights_before=np.concatenate([had[f"W_{each}"] for each in names], axis=-1),
             alert_before=had["alert"] > 0,
             tick_s=s.tick_s,
             p=p,
@@ -105,7 +102,7 @@ class Steelyard(BoundLaw):
             in_flight=was["Q"],
             latency_s=was["lat"],
             total=had["X"],
-            reportless_ticks=int(had["reportless_ticks"]),
+            reportless_ticks=had["reportless_ticks"],
             weights_before=np.where(np.isnan(was["W"]), baseline, was["W"]),
         )
 
@@ -128,7 +125,7 @@ class Steelyard(BoundLaw):
         count = np.where(matched, pair.count, 0.0)
 
         # 3-5: the capacity estimate; a backlog means busy, whatever the sample says
-        cores, ratio = _limits(np.where(sampled, s.capacity[:, 0], np.nan), was["cores"], bound_by_cpu)
+        cores, ratio = _limits(np.where(sampled, s.capacity[..., 0], np.nan), was["cores"], bound_by_cpu)
         evidence = rescaled(
             Evidence(
                 sums=was["sums"],
@@ -142,10 +139,8 @@ class Steelyard(BoundLaw):
             ),
             ratio,
         )
-        backlog = np.zeros(len(s.ids))
-        if seen.live:
-            delay, mean_delay = factors.backlog(seen.in_flight, capacity(evidence, baseline, p), yardsticks)
-            backlog = clip((delay - mean_delay) / p.d_sat, 0.0, 1.0)
+        delay, mean_delay = factors.backlog(seen.in_flight, capacity(evidence, baseline, p), yardsticks)
+        backlog = np.where(seen.live, clip((delay - mean_delay) / p.d_sat, 0.0, 1.0), 0.0)
         result = learn(
             evidence,
             matched=matched,
@@ -162,29 +157,28 @@ class Steelyard(BoundLaw):
         evidence, c = result.evidence, result.capacity
 
         # 6-9: the factors that reduce it
-        ok, bad = was["ok"], was["bad"]
-        if seen.reported:
-            fade = exp(-s.tick_s / p.tau_e)
-            ok = ok * fade + known_or_zero(s.completed)
-            bad = bad * fade + known_or_zero(s.failed)
+        fade = exp(-s.tick_s / p.tau_e)
+        ok = np.where(seen.reported, was["ok"] * fade + known_or_zero(s.completed), was["ok"])
+        bad = np.where(seen.reported, was["bad"] * fade + known_or_zero(s.failed), was["bad"])
         part = min(1.0, BUSY_SMOOTHING_PER_S * s.tick_s)
         busy = np.where(matched, was["busy"] + part * (load - was["busy"]), was["busy"])
-        ones, nothing = np.ones(len(s.ids)), np.full(len(s.ids), np.nan)
-        drain, slow, delay, mean_delay = ones, ones, nothing, float("nan")
-        if seen.live:
-            delay, mean_delay = factors.backlog(seen.in_flight, c, yardsticks)
-            drain = factors.drain(delay, mean_delay, s.report_age_ticks, s.tick_s)
-            slow = factors.slow(seen.latency_s, np.maximum(busy, load), ok, yardsticks, p.kappa)
+        delay, mean_delay = (
+            np.where(seen.live, each, np.nan) for each in factors.backlog(seen.in_flight, c, yardsticks)
+        )
+        drain = factors.drain(delay, mean_delay, s.report_age_ticks, s.tick_s)
+        drain = np.where(seen.live, drain, 1.0)
+        slow = factors.slow(seen.latency_s, np.maximum(busy, load), ok, yardsticks, p.kappa)
+        slow = np.where(seen.live, slow, 1.0)
         error = factors.err(ok, bad, yardsticks)
         seen_s, gone_s = _presence(s, sampled, was["seen_s"], was["gone_s"])
         joining = factors.join(seen_s, p)
 
         raw = c * drain * slow * error * joining
-        ratio = np.log(raw * (total / raw.sum()) / baseline) if len(raw) else raw
+        ratio = np.log(raw * (total / summed(raw)) / baseline) if s.k else raw
         clipped = clip(ratio, log(p.m_min), p.z_max)
-        decision = build_decision(
+        weights, decisions = build_decisions(
             law=self.name,
-            snapshot=s,
+            batch=s,
             raw=baseline * np.exp(clipped),
             baseline=baseline,
             parameters=self.parameters,
@@ -200,17 +194,17 @@ class Steelyard(BoundLaw):
                 "knee": knee,
             },
             columns={
-                **{f"residual_{each}": residual[:, i] for i, each in enumerate(names)},
-                **{f"smoothed_{each}": rs[:, i] for i, each in enumerate(names)},
+                **{f"residual_{each}": residual[..., i] for i, each in enumerate(names)},
+                **{f"smoothed_{each}": rs[..., i] for i, each in enumerate(names)},
                 "sampleless_ticks": sampleless,
-                "reportless_ticks": ones * seen.reportless_ticks,
+                "reportless_ticks": seen.reportless_ticks,
                 "hot": state.hot.astype(float),
                 "matched": matched.astype(float),
                 "load": np.where(matched, load, np.nan),
                 "learnt_count": np.where(matched, count, np.nan),
                 "own_load": np.where(matched, result.own_load, np.nan),
-                "evidence_requests": evidence.sums[:, REQUESTS],
-                "evidence_busy_s": evidence.sums[:, BUSY],
+                "evidence_requests": evidence.sums[..., REQUESTS],
+                "evidence_busy_s": evidence.sums[..., BUSY],
                 "request_cost": evidence.cost,
                 "not_ours": result.not_ours,
                 "prior_share": p.n0 / (evidence.requests + p.n0),
@@ -218,13 +212,13 @@ class Steelyard(BoundLaw):
                 "restarted": result.restarted.astype(float),
                 "restarts": was["restarts"] + result.restarted,
                 "backlog_s": delay,
-                "mean_backlog_s": ones * mean_delay,
+                "mean_backlog_s": mean_delay,
                 "busy": busy,
                 "drain": drain,
                 "slow": slow,
                 "err": error,
                 "join": joining,
-                "clamp_residual": (s.utilization > 1.0).any(axis=1).astype(float),
+                "clamp_residual": (s.utilization > 1.0).any(axis=-1).astype(float),
                 "clamp_drain": ((drain >= 1.0 + DRAIN_UP) | (drain <= 1.0 - DRAIN_MAX)).astype(float),
                 "clamp_floor": (ratio < clipped).astype(float),
                 "clamp_ceiling": (ratio > clipped).astype(float),
@@ -239,7 +233,7 @@ class Steelyard(BoundLaw):
             "J": evidence.jumps,
             "cores": cores,
             "restarts": was["restarts"] + result.restarted,
-            "W": decision.weights,
+            "W": weights,
             "Q": seen.in_flight,
             "ok": ok,
             "bad": bad,
@@ -254,25 +248,15 @@ class Steelyard(BoundLaw):
             "in_flight_ring": waiting.count_ring,
         }
         scalars = {
-            "tick": float(tick),
-            "alert": float(state.alert),
+            "tick": tick.astype(float),
+            "alert": state.alert.astype(float),
             "disp": evidence.dispersion,
             "in_flight_at_half": evidence.in_flight_at_half,
             "X": seen.total,
-            "reportless_ticks": float(seen.reportless_ticks),
-            **{f"W_{each}": float(state.entropy_weights[i]) for i, each in enumerate(names)},
+            "reportless_ticks": seen.reportless_ticks,
+            **{f"W_{each}": state.entropy_weights[:, i : i + 1] for i, each in enumerate(names)},
         }
-        return (
-            Memory(
-                law=SCHEMA.law,
-                version=SCHEMA.version,
-                ids=s.ids,
-                columns=columns,
-                scalars=scalars,
-                indicators=names,
-            ),
-            decision,
-        )
+        return columns, scalars, decisions
 
 
 def _limits(cores: Floats, before: Floats, bound_by_cpu: Bools) -> tuple[Floats, Floats]:
@@ -286,12 +270,12 @@ def _limits(cores: Floats, before: Floats, bound_by_cpu: Bools) -> tuple[Floats,
     return now, np.where(bound_by_cpu & ~np.isnan(ratio), ratio, 1.0)
 
 
-def _presence(s: Snapshot, sampled: np.ndarray, seen_s: Floats, gone_s: Floats) -> tuple[Floats, Floats]:
+def _presence(s: Batch, sampled: Bools, seen_s: Floats, gone_s: Floats) -> tuple[Floats, Floats]:
     """Return for how long each peer was seen and is gone, in seconds.
 
     A peer that is out of service, or silent while others are not, will start slowly when it is back.
     """
     present = sampled | (known_or_zero(s.completed) > 0)
-    gone = np.where(present, 0.0, gone_s + (s.tick_s if present.any() else 0.0))
+    gone = np.where(present, 0.0, gone_s + s.tick_s * anybody(present))
     back = s.eligible & (gone <= AWAY_S)
     return np.where(back, seen_s + present * s.tick_s, 0.0), gone

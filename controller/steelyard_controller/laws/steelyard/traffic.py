@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard_controller.laws.pairing import OLDEST_TICKS
-from steelyard_controller.laws.small_arrays import known_or_zero
-from steelyard_controller.laws.snapshot import Floats, Snapshot
+from steelyard_controller.laws.small_arrays import anybody, known_or_zero, summed
+from steelyard_controller.laws.snapshot import Batch, Bools, Floats, Ints
 from steelyard_controller.laws.steelyard.steelyard_parameters import REPORT_PATIENCE_TICKS
 
 # A new total's part in X: some five ticks, enough to stand in for a report that failed.
@@ -22,58 +22,50 @@ TOTAL_SMOOTHING = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """The counts to learn from, k each, and whether backlog and latency can be believed (`live`)."""
+    """The counts to learn from, k each, and whether backlog and latency can be believed (`live`), m x 1."""
 
-    reported: bool
-    live: bool
-    reportless_ticks: int
-    age_ticks: int
+    reported: Bools
+    live: Bools
+    reportless_ticks: Floats
+    age_ticks: Ints
     count: Floats
     in_flight: Floats
     latency_s: Floats
-    total: float
+    total: Floats
 
 
 def traffic(
-    snapshot: Snapshot,
+    batch: Batch,
     *,
     in_flight: Floats,
     latency_s: Floats,
-    total: float,
-    reportless_ticks: int,
+    total: Floats,
+    reportless_ticks: Floats,
     weights_before: Floats,
 ) -> Traffic:
     """Read the reports of one tick; the keyword arguments are from the law's memory."""
-    reported = bool((~np.isnan(snapshot.completed)).any()) and snapshot.report_age_ticks <= OLDEST_TICKS
-    if reported:
-        summed = float(known_or_zero(snapshot.completed).sum())
-        return Traffic(
-            reported=True,
-            live=True,
-            reportless_ticks=0,
-            age_ticks=snapshot.report_age_ticks,
-            count=snapshot.completed,
-            in_flight=known_or_zero(snapshot.in_flight),
-            latency_s=snapshot.latency_s,
-            total=summed if total == 0 else total + TOTAL_SMOOTHING * (summed - total),
-        )
-    silent = reportless_ticks + 1
+    reported = anybody(~np.isnan(batch.completed))
+    reported &= batch.report_age_ticks <= OLDEST_TICKS
+    silent = np.where(reported, 0.0, reportless_ticks + 1)
     live = silent <= REPORT_PATIENCE_TICKS
+    guess = np.where(live, np.nan, total * _shares(batch, weights_before))
+    done = summed(known_or_zero(batch.completed))
+    smoothed = np.where(total == 0, done, total + TOTAL_SMOOTHING * (done - total))
     return Traffic(
-        reported=False,
+        reported=reported,
         live=live,
         reportless_ticks=silent,
-        age_ticks=0,
-        count=np.full(len(in_flight), np.nan) if live else total * _shares(snapshot, weights_before),
-        in_flight=in_flight,
-        latency_s=latency_s,
-        total=total,
+        age_ticks=np.where(reported, batch.report_age_ticks, 0),
+        count=np.where(reported, batch.completed, guess),
+        in_flight=np.where(reported, known_or_zero(batch.in_flight), in_flight),
+        latency_s=np.where(reported, batch.latency_s, latency_s),
+        total=np.where(reported, smoothed, total),
     )
 
 
-def _shares(snapshot: Snapshot, weights_before: Floats) -> Floats:
+def _shares(batch: Batch, weights_before: Floats) -> Floats:
     """Return each peer's share of the requests if the load balancers follow the published weights."""
-    followed = snapshot.published if not np.isnan(snapshot.published).any() else weights_before
-    followed = np.where(snapshot.eligible, followed, 0.0)
-    total = followed.sum()
-    return followed / total if total > 0 else np.zeros(len(followed))
+    known = ~anybody(np.isnan(batch.published))
+    followed = np.where(batch.eligible, np.where(known, batch.published, weights_before), 0.0)
+    sums = summed(followed)
+    return np.divide(followed, sums, out=np.zeros(followed.shape), where=sums > 0)
