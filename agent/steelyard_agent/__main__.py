@@ -13,6 +13,7 @@ from pathlib import Path
 from steelyard_protocol import memcached_writer, sample_record, secret_file
 from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.secret_file import SecretFileError
+from steelyard_protocol.signals import SignalWaiter
 
 from steelyard_agent import (
     evidence_table,
@@ -22,10 +23,12 @@ from steelyard_agent import (
 from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.evidence import Evidence
 from steelyard_agent.loop import Wake, run
+from steelyard_agent.pods import wiring
+from steelyard_agent.pods.pod_list import LABEL
+from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.registration import controller_client, register_flags
 from steelyard_agent.service import LoadedSettings, Service
-from steelyard_agent.settings import SettingsError
-from steelyard_agent.signals import SignalWaiter
+from steelyard_agent.settings import Settings, SettingsError
 
 STOP = (signal.SIGTERM, signal.SIGINT)
 RELOAD = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()  # Windows has none
@@ -68,7 +71,8 @@ def _run_until_signal(loaded: LoadedSettings) -> int:
         reload=running.reload,
     )
     running.close()
-    logging.getLogger("steelyard_agent").info("stopped by a signal, after a last sample that says so")
+    last = "; the pods go on" if loaded.settings.pods else ", after a last sample that says so"
+    logging.getLogger("steelyard_agent").info("stopped by a signal%s", last)
     return 0
 
 
@@ -80,6 +84,8 @@ def _wake(came: int | None) -> Wake:
 
 def _print_one(loaded: LoadedSettings) -> int:
     """Print one sample, as what would be sent or as what it is made of."""
+    if loaded.settings.pods is not None:
+        return _print_pods(loaded.settings, loaded.settings.pods)
     chosen, signals = loaded.settings, SignalWaiter(STOP)
     reader = service.reader(chosen, extras=chosen.explain)
     indicators = service.indicator_reader(chosen)
@@ -109,6 +115,38 @@ def _print_one(loaded: LoadedSettings) -> int:
     else:
         print(json.dumps(json.loads(sample_record.encode(sent)), indent=2))
     return 0
+
+
+def _print_pods(chosen: Settings, pods: PodsSettings) -> int:
+    """Print one sample of each pod of the node."""
+    signals, poll = SignalWaiter(STOP), wiring.pod_poll(pods)
+    poll.step()
+    if poll.fault is not None:
+        return 1
+    agent = wiring.node_agent(
+        pods.node,
+        poll,
+        MemcachedWriter([]),
+        limits=chosen.limits,
+        interval_s=chosen.interval_s,
+        key=None,
+        extras=chosen.explain,
+    )
+    agent.tick()
+    if not poll.pods:
+        print(f"steelyard-agent: no pod that runs on node {pods.node} has the label {LABEL}", file=sys.stderr)
+        return 1
+    if signals.within(chosen.interval_s) is not None:
+        return 1
+    sent = agent.tick()
+    if chosen.explain:
+        tables = (
+            f"{name}\n\n{evidence_table.render(made)}" for name, made in agent.evidence().items() if made
+        )
+        print("\n\n".join(tables))
+    else:
+        print(json.dumps([json.loads(sample_record.encode(one)) for one in sent], indent=2))
+    return 0 if sent else 1
 
 
 def _register_evidence(loaded: LoadedSettings) -> list[Evidence]:

@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from steelyard_protocol import sample_record, signature, wire
 from steelyard_protocol.sample_record import SampleRecord
 
 from steelyard_agent import orca_report, sample
 from steelyard_agent.evidence import Evidence
 from steelyard_agent.metrics import Status, StatusOutput
+from steelyard_agent.record_stream import RecordStream
 from steelyard_agent.sample import Indicators, Sample
 from steelyard_agent.scopes.cgroup import CgroupReading
 from steelyard_agent.scopes.process import ProcessReading
@@ -107,17 +107,13 @@ class Agent:
         application: Callable[[], orca_report.Report] = dict,
     ) -> None:
         self.interval_s = interval_s
-        self.seq = seq
         self._sampler = sampler
         self._pool = pool
-        self._upstream = upstream
-        self._peer = peer
-        self._scope = scope
-        self._boot = boot
+        self._stream = RecordStream(
+            upstream=upstream, peer=peer, scope=scope, boot=boot, wall_clock=wall_clock, seq=seq, key=key
+        )
         self._stale_s = stale_s
-        self._wall_clock = wall_clock
         self._clock = clock
-        self._key = key
         self._outputs = outputs
         self._registered = registered
         self._application = application
@@ -129,7 +125,12 @@ class Agent:
     @property
     def name(self) -> str:
         """Return what tells this agent from all others: the server that it samples."""
-        return f"{self._upstream}/{self._peer}"
+        return self._stream.name
+
+    @property
+    def seq(self) -> int:
+        """Return the number of the last record."""
+        return self._stream.seq
 
     def tick(self) -> SampleRecord | None:
         """Take a sample, send it and show it; return what was sent, None when there was nothing to."""
@@ -157,35 +158,9 @@ class Agent:
         return self._send(self._sampler.step() or self.last, leaving=True)
 
     def _send(self, taken: Sample, *, leaving: bool = False) -> SampleRecord:
-        self.seq += 1
-        sent = SampleRecord(
-            upstream=self._upstream,
-            peer=self._peer,
-            boot=self._boot,
-            seq=self.seq,
-            taken_at_ms=int(self._wall_clock() * 1000),
-            interval_s=round(taken.interval_s, 6),
-            utilization=_columns(taken.utilization, decimals=6),
-            capacity=_columns(taken.capacity, decimals=3),
-            scope=self._scope,
-            leaving=leaving,
-            further=tuple((name, _rounded(value, 6)) for name, value in taken.further),
-        )
-        text = sample_record.encode(sent)
-        log.debug("%s", text.decode())
-        value = text if self._key is None else signature.sign(self._key, text)
-        if self._pool.put(wire.sample_key(self._upstream, self._peer), value):
+        sent, value = self._stream.next(taken, leaving=leaving)
+        if self._pool.put(self._stream.at, value):
             self._delivered += 1
         else:
             self._dropped += 1
         return sent
-
-
-def _columns(values: Indicators, *, decimals: int) -> tuple[float | None, ...]:
-    # In the order of record.INDICATORS; a microshare is beyond what any reader resolves.
-    columns = (values.cpu, values.net, values.io, values.mem)
-    return tuple(_rounded(value, decimals) for value in columns)
-
-
-def _rounded(value: float | None, decimals: int) -> float | None:
-    return None if value is None else round(value, decimals)

@@ -18,13 +18,18 @@ SETTINGS = (
     ("memcached", "HOST:PORT,...", "where samples go: to one of these, and to the next one while that "
      "is away (default: 127.0.0.1:11211)"),
     ("interval", "SECONDS", "time between two samples, 0.1..60 (default: 1)"),
-    ("scope", "auto|host|cgroup|process", "the machine, this container, or one process and its children "
-     "(default: auto, which is cgroup in a container and host elsewhere)"),
+    ("scope", "auto|host|cgroup|process|pods", "the machine, this container, one process and its "
+     "children, or every labelled pod of a Kubernetes node (default: auto, which is cgroup in a container "
+     "and host elsewhere)"),
     ("pid", "N", "process scope: the process"),
     ("pid-file", "FILE", "process scope: the file that holds its number, read at every sample"),
     # Not --port: where a service is called steelyard-agent, Kubernetes sets STEELYARD_AGENT_PORT to a URL.
     ("listen-port", "PORT", "process scope: the process that listens on this TCP port"),
     ("unit", "NAME", "process scope: the processes of this systemd unit"),
+    ("node", "NAME", "pods scope: the node; its pods with the label steelyard/upstream are sampled"),
+    ("service-account", "FOLDER", "pods scope: has the token and ca.crt for the API server "
+     "(default: /var/run/secrets/kubernetes.io/serviceaccount)"),
+    ("metrics", "[HOST]:PORT", "pods scope: answer /metrics and /healthz here (default host: 127.0.0.1)"),
     ("cpu-limit", "CORES", "CPU that is 100 %% (default: the cores it may use)"),
     ("mem-limit", "BYTES", "memory that is 100 %% (default: the limit, or the machine's)"),
     ("net-capacity", "BYTES/S", "network speed that is 100 %% (default: the NIC's, if known)"),
@@ -51,7 +56,7 @@ SWITCHES = (
 """Flags without a value; they are settings too."""
 
 COMMANDS = (
-    ("once", "print one sample as JSON, send nothing, exit"),
+    ("once", "print one sample (of pods: one of each) as JSON, send nothing, exit"),
     ("explain", "print where every figure of one sample comes from, send nothing, exit"),
 )
 """Flags that print one sample instead of running; a file cannot ask for that."""

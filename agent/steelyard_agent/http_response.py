@@ -1,11 +1,17 @@
 """The agent's HTTP responses. Pure: the bytes of a request in, those of a response out.
 
-Two pages that are read, and nothing that could be changed: /orca and /metrics.
+Two pages that are read, and nothing that could be changed: /orca and /metrics; of a node's agent /metrics
+and /healthz.
 Every answer ends its connection.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from steelyard_agent import metrics, orca_report
 from steelyard_agent.metrics import Status
+from steelyard_agent.pods import node_metrics
+from steelyard_agent.pods.node_metrics import NodeStatus
 
 LONGEST_REQUEST = 8192
 """Bytes; a scraper's has some hundred."""
@@ -18,46 +24,76 @@ REASONS = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Page:
+    code: int
+    text: str
+    headers: tuple[str, ...] = ()
+    content_type: str = PLAIN
+
+
 def complete(request: bytes) -> bool:
     """Tell whether a request can be answered: its header has come, or is too long."""
     return b"\r\n\r\n" in request or b"\n\n" in request or len(request) > LONGEST_REQUEST
 
 
 def respond(request: bytes, shown: Status | None, *, now_s: float, cpu_s: float) -> bytes:
-    """Return the response to a request; total, never raises."""
+    """Return the response of one server's agent to a request; total, never raises."""
+
+    def page(path: str) -> _Page | None:
+        record = metrics.fresh(shown, now_s)
+        match path:
+            case "/orca":
+                application = {} if shown is None else shown.application
+                value = None if record is None else orca_report.text(orca_report.joined(record, application))
+                if value is None:
+                    return _Page(503, "There is no sample now.\n")
+                return _Page(200, f"{value}\n", (f"{orca_report.HEADER}: {value}",))
+            case "/metrics":
+                text = metrics.prometheus(shown, record, cpu_s=cpu_s)
+                return _Page(200, text, content_type=metrics.PROMETHEUS_TYPE)
+        return None
+
+    return _answered(request, page, "There are /orca and /metrics.\n")
+
+
+def respond_of_node(request: bytes, shown: NodeStatus | None, *, now_s: float, cpu_s: float) -> bytes:
+    """Return the response of a node's agent to a request; total, never raises."""
+
+    def page(path: str) -> _Page | None:
+        match path:
+            case "/healthz":
+                fresh = node_metrics.is_fresh(shown, now_s)
+                return _Page(200, "ok\n") if fresh else _Page(503, "No tick has ended for three intervals.\n")
+            case "/metrics":
+                text = node_metrics.prometheus(shown, now_s, cpu_s=cpu_s)
+                return _Page(200, text, content_type=metrics.PROMETHEUS_TYPE)
+        return None
+
+    return _answered(request, page, "There are /metrics and /healthz.\n")
+
+
+def _answered(request: bytes, page: Callable[[str], _Page | None], pages: str) -> bytes:
     if len(request) > LONGEST_REQUEST:
-        return _response(431, "The request is too long.\n")
+        return _response(_Page(431, "The request is too long.\n"))
     words = request.split(b"\n", 1)[0].strip().decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        return _response(400, "This is not HTTP/1.\n")
+        return _response(_Page(400, "This is not HTTP/1.\n"))
     method, target, _ = words
     if method not in {"GET", "HEAD"}:
-        return _response(405, "Only GET and HEAD.\n", ["Allow: GET, HEAD"])
-    record = metrics.fresh(shown, now_s)
-    body = method == "GET"
-    match target.partition("?")[0]:
-        case "/orca":
-            application = {} if shown is None else shown.application
-            value = None if record is None else orca_report.text(orca_report.joined(record, application))
-            if value is None:
-                return _response(503, "There is no sample now.\n", body=body)
-            return _response(200, f"{value}\n", [f"{orca_report.HEADER}: {value}"], body=body)
-        case "/metrics":
-            text = metrics.prometheus(shown, record, cpu_s=cpu_s)
-            return _response(200, text, content_type=metrics.PROMETHEUS_TYPE, body=body)
-    return _response(404, "There are /orca and /metrics.\n", body=body)
+        return _response(_Page(405, "Only GET and HEAD.\n", ("Allow: GET, HEAD",)))
+    found = page(target.partition("?")[0])
+    return _response(_Page(404, pages) if found is None else found, body=method == "GET")
 
 
-def _response(
-    code: int, text: str, headers: list[str] | None = None, *, content_type: str = PLAIN, body: bool = True
-) -> bytes:
-    content = text.encode()
+def _response(page: _Page, *, body: bool = True) -> bytes:
+    content = page.text.encode()
     lines = [
-        f"HTTP/1.1 {code} {REASONS[code]}",
-        f"Content-Type: {content_type}",
+        f"HTTP/1.1 {page.code} {REASONS[page.code]}",
+        f"Content-Type: {page.content_type}",
         f"Content-Length: {len(content)}",
         "Cache-Control: no-store",
         "Connection: close",
-        *(headers or []),
+        *page.headers,
     ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + (content if body else b"")

@@ -12,11 +12,14 @@ import socket
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from steelyard_protocol.setting_values import Address
 
 from steelyard_agent import http_response
-from steelyard_agent.metrics import Status
+
+S = TypeVar("S")
+S_contra = TypeVar("S_contra", contravariant=True)
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +35,20 @@ class _Client:
     response: memoryview | None = None
 
 
-class HttpServer:
+class Respond(Protocol[S_contra]):
+    """Makes the response to a request from the newest status, such as `http_response.respond`."""
+
+    def __call__(self, request: bytes, shown: S_contra | None, *, now_s: float, cpu_s: float) -> bytes:
+        """Return the response; never raise."""
+        ...
+
+
+class HttpServer(Generic[S]):
     """Answers requests until it is closed; raises OSError where it cannot listen."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, respond: Respond[S]) -> None:
+        self.address = address
+        self.respond = respond
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._listener = socket.create_server(address, family=family, backlog=MOST_CLIENTS)
         self._listener.setblocking(False)
@@ -45,11 +58,11 @@ class HttpServer:
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wakened, selectors.EVENT_READ)
         self._clients: dict[socket.socket, _Client] = {}  # the oldest first
-        self._status: Status | None = None
+        self._status: S | None = None
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
         self._thread.start()
 
-    def show(self, status: Status) -> None:
+    def show(self, status: S) -> None:
         """Answer with this from now on."""
         self._status = status
 
@@ -118,7 +131,7 @@ class HttpServer:
         if not http_response.complete(bytes(client.request)):
             return not received
         client.response = memoryview(
-            http_response.respond(
+            self.respond(
                 bytes(client.request), self._status, now_s=time.monotonic(), cpu_s=time.process_time()
             )
         )

@@ -15,10 +15,9 @@ them from writing in the same one.
 from collections.abc import Callable
 from enum import Enum
 from math import ceil
+from typing import Protocol, TypeVar
 
 from steelyard_protocol import clock_phase
-
-from steelyard_agent.agent import Agent
 
 # In intervals. A sample over less would be noise: a tick that is nearer is left out.
 SHORTEST = 0.5
@@ -32,13 +31,35 @@ class Wake(Enum):
     STOP = "a signal asks to end"
 
 
+class Ticking(Protocol):
+    """What ticks at every interval, such as `agent.Agent`."""
+
+    interval_s: float
+
+    @property
+    def name(self) -> str:
+        """Return what tells it from all others."""
+        ...
+
+    def tick(self) -> object:
+        """Do what is due."""
+        ...
+
+    def leave(self) -> object:
+        """Say goodbye."""
+        ...
+
+
+T = TypeVar("T", bound=Ticking)
+
+
 def run(
-    agent: Agent,
+    agent: T,
     *,
     clock: Callable[[], float],
     wall_clock: Callable[[], float],
     wait: Callable[[float], Wake],
-    reload: Callable[[Agent], Agent],
+    reload: Callable[[T], T],
 ) -> None:
     """Tick at every interval until `wait` (for so many seconds) says STOP; then leave.
 
@@ -54,13 +75,13 @@ def run(
 
 
 def _until_replaced(
-    agent: Agent,
+    agent: T,
     *,
     clock: Callable[[], float],
     wall_clock: Callable[[], float],
     wait: Callable[[float], Wake],
-    reload: Callable[[Agent], Agent],
-) -> Agent | None:
+    reload: Callable[[T], T],
+) -> T | None:
     interval_s = agent.interval_s
     instant_s = clock_phase.spread_s(agent.name, interval_s)
     agent.tick()

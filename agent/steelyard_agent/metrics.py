@@ -54,55 +54,73 @@ def fresh(status: Status | None, now_s: float) -> SampleRecord | None:
     return status.record
 
 
-def prometheus(status: Status | None, record: SampleRecord | None, *, cpu_s: float) -> str:
-    """Return Prometheus's page; `record` is the sample if it is fresh, `cpu_s` what this process spent."""
-    lines: list[str] = []
+class Deliveries(Protocol):
+    """What every status tells of the way to Memcached."""
 
-    def family(name: str, kind: str, about: str, values: Iterable[tuple[Labels, float]]) -> None:
-        found = [f"{name}{_labels(labels)} {_number(number)}" for labels, number in values]
-        if found:
-            lines.extend([f"# HELP {name} {about}", f"# TYPE {name} {kind}", *found])
+    @property
+    def delivered(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def reachable(self) -> Mapping[str, bool]: ...
 
-    family("process_cpu_seconds_total", "counter", "CPU time that the agent spent.", [({}, cpu_s)])
+
+def family(name: str, kind: str, about: str, values: Iterable[tuple[Labels, float]]) -> list[str]:
+    """Return the lines of one metric; none where it has no value."""
+    found = [f"{name}{_labels(labels)} {_number(number)}" for labels, number in values]
+    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}", *found] if found else []
+
+
+def common_families(status: Deliveries | None, *, cpu_s: float) -> list[str]:
+    """Return the lines of what every agent has: `cpu_s` that it spent, and what became of its samples."""
+    lines = family("process_cpu_seconds_total", "counter", "CPU time that the agent spent.", [({}, cpu_s)])
     if status is not None:
-        family(
+        lines += family(
             "steelyard_agent_samples_total", "counter", "Samples since the start, by what became of them.",
             [({"result": "delivered"}, status.delivered), ({"result": "dropped"}, status.dropped)],
         )  # fmt: skip
-        family(
+        lines += family(
             "steelyard_agent_memcached_up", "gauge", "Whether a server took the last sample it was offered.",
             [({"server": server}, float(up)) for server, up in status.reachable.items()],
         )  # fmt: skip
-        family(
+    return lines
+
+
+def prometheus(status: Status | None, record: SampleRecord | None, *, cpu_s: float) -> str:
+    """Return Prometheus's page; `record` is the sample if it is fresh, `cpu_s` what this process spent."""
+    lines = common_families(status, cpu_s=cpu_s)
+    if status is not None:
+        lines += family(
             "steelyard_agent_registered", "gauge", "Whether a controller took the last registration.",
             [] if status.registered is None else [({}, float(status.registered))],
         )  # fmt: skip
     if record is not None:
-        family(
+        lines += family(
             "steelyard_agent_info", "gauge", "Whose samples these are.",
             [({"upstream": record.upstream, "peer": record.peer, "scope": record.scope}, 1.0)],
         )  # fmt: skip
-        family(
+        lines += family(
             "steelyard_agent_sample_interval_seconds", "gauge", "Time that the newest sample averages over.",
             [({}, record.interval_s)],
         )  # fmt: skip
-        family(
+        lines += family(
             "steelyard_agent_utilization", "gauge",
             "Share in use, 0 to 1; CPU may exceed 1, and so may the application's own.",
-            _measured(
+            measured(
                 "indicator",
                 (*INDICATORS, *(name for name, _ in record.further)),
                 (*record.utilization, *(value for _, value in record.further)),
             ),
         )  # fmt: skip
-        family(
+        lines += family(
             "steelyard_agent_capacity", "gauge", "What a utilization of 1 is.",
-            _measured("resource", CAPACITIES, record.capacity),
+            measured("resource", CAPACITIES, record.capacity),
         )  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
-def _measured(label: str, names: Iterable[str], values: Iterable[float | None]) -> list[tuple[Labels, float]]:
+def measured(label: str, names: Iterable[str], values: Iterable[float | None]) -> list[tuple[Labels, float]]:
+    """Return the values that are there, each with its name as a label."""
     return [({label: name}, value) for name, value in zip(names, values, strict=True) if value is not None]
 
 

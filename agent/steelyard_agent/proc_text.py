@@ -40,6 +40,25 @@ def parse_flat(text: bytes) -> Mapping[str, int]:
     return {pair[0].decode(errors="replace"): int(pair[1]) for pair in pairs if len(pair) == 2}
 
 
+def flat_value(text: bytes, name: str) -> int:
+    """Read one number of such a file, in a tenth of the time; KeyError where it is not there."""
+    _, found, rest = (b"\n" + text).partition(f"\n{name} ".encode())
+    if not found:
+        raise KeyError(name)
+    return int(rest.partition(b"\n")[0])
+
+
+def parse_net_dev(text: bytes) -> dict[str, tuple[int, int]]:
+    """Read /proc/<pid>/net/dev: the bytes that each NIC has received and sent."""
+    counted = {}
+    for line in text.splitlines()[2:]:
+        name, _, rest = line.partition(b":")
+        fields = rest.split()
+        if len(fields) > 8:
+            counted[name.strip().decode(errors="replace")] = (int(fields[0]), int(fields[8]))
+    return counted
+
+
 def parse_listeners(text: bytes, port: int) -> set[int]:
     """Read /proc/net/tcp or tcp6: the inodes of the sockets that listen on a port."""
     inodes = set()

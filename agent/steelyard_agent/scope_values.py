@@ -6,15 +6,16 @@ from typing import Literal
 from steelyard_protocol import setting_values
 from steelyard_protocol.setting_values import Address
 
-Scope = Literal["auto", "host", "cgroup", "process"]
+OwnScope = Literal["auto", "host", "cgroup", "process"]
+Scope = Literal[OwnScope, "pods"]
 
 
 def scope(text: str) -> Scope:
     """Return a scope."""
     match text:
-        case "auto" | "host" | "cgroup" | "process":
+        case "auto" | "host" | "cgroup" | "process" | "pods":
             return text
-    raise ValueError("give auto, host, cgroup or process")
+    raise ValueError("give auto, host, cgroup, process or pods")
 
 
 def pid(text: str) -> int:

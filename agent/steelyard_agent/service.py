@@ -11,19 +11,27 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import psutil
 from steelyard_protocol import memcached_writer, secret_file, setting_values
 from steelyard_protocol.memcached_client import MemcachedClient
 from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
 from steelyard_protocol.secret_file import SecretFileError
+from steelyard_protocol.setting_values import Address
 
+from steelyard_agent import http_response
 from steelyard_agent.agent import Agent, Sampler
-from steelyard_agent.http_server import HttpServer
+from steelyard_agent.http_server import HttpServer, Respond
 from steelyard_agent.indicators.fetch import fetch
 from steelyard_agent.indicators.indicator_reader import IndicatorReader
 from steelyard_agent.orca_application import ApplicationReport
 from steelyard_agent.orca_file import OrcaFile
+from steelyard_agent.pods import wiring
+from steelyard_agent.pods.node_agent import NodeAgent
+from steelyard_agent.pods.pod_list import LABEL
+from steelyard_agent.pods.pod_poll import PodPoll
+from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.readers.process_finder import Target
 from steelyard_agent.readers.scope import ScopeReader, make_reader
 from steelyard_agent.registration.controller_client import ControllerClient
@@ -35,6 +43,10 @@ if TYPE_CHECKING:
     from steelyard_agent.orca_grpc_server import OrcaGrpcServer
 
 log = logging.getLogger("steelyard_agent")
+
+
+# What the loop runs: one server's agent, or that of a node's pods.
+Running = Agent | NodeAgent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +61,14 @@ class LoadedSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
     loaded: LoadedSettings
-    agent: Agent
-    indicators: IndicatorReader
+    agent: Running
     pool: MemcachedWriter
-    http_server: HttpServer | None
-    orca_grpc_server: "OrcaGrpcServer | None"
-    orca_file: OrcaFile | None
-    register_loop: RegisterLoop | None
+    http_server: HttpServer[Any] | None
+    indicators: IndicatorReader
+    orca_grpc_server: "OrcaGrpcServer | None" = None
+    orca_file: OrcaFile | None = None
+    register_loop: RegisterLoop | None = None
+    pod_poll: PodPoll | None = None
 
 
 # One DELETE at each controller; a service's manager kills after 10 s.
@@ -71,6 +84,7 @@ def set_log_level(settings: Settings) -> None:
 
 def reader(settings: Settings, *, extras: bool = False) -> ScopeReader:
     """Return the reader that the settings ask for; raise `SettingsError` where this platform has none."""
+    assert settings.scope != "pods"  # noqa: S101 (many readers)
     target = Target(
         pid=settings.pid, pid_file=settings.pid_file, port=settings.listen_port, unit=settings.unit
     )
@@ -98,15 +112,13 @@ class Service:
         self._boot = secrets.token_hex(8)
         self._parts: _Parts | None = None
 
-    def start(self, loaded: LoadedSettings) -> Agent:
+    def start(self, loaded: LoadedSettings) -> Running:
         """Return the first agent; raise `SettingsError`."""
         self._parts = self._built(loaded, None)
-        self._parts.indicators.start()
-        if self._parts.register_loop is not None:
-            self._parts.register_loop.start()
+        _start(self._parts, old=None)
         return self._parts.agent
 
-    def reload(self, agent: Agent) -> Agent:
+    def reload(self, agent: Running) -> Running:
         """Return an agent of the settings as they are now; the old one where they are wrong or the same."""
         old = self._parts
         assert old is not None  # noqa: S101
@@ -122,7 +134,7 @@ class Service:
             log.error("the settings were read again and are not taken up: %s; the old ones stay", error)
             return agent
         was, now = old.loaded.settings, loaded.settings
-        renamed = (was.upstream, was.peer) != (now.upstream, now.peer)
+        renamed = (was.upstream, was.peer, was.pods is None) != (now.upstream, now.peer, now.pods is None)
         if renamed:
             agent.leave()
         set_log_level(now)
@@ -131,9 +143,7 @@ class Service:
             old.register_loop.stop(withdraw=renamed and _deregisters(was))
         if new.orca_grpc_server is not None:
             new.orca_grpc_server.interval_s = now.interval_s
-        new.indicators.start()
-        if new.register_loop is not None:
-            new.register_loop.start()
+        _start(new, old=old)
         self._parts = new
         return new.agent
 
@@ -150,8 +160,10 @@ class Service:
 
     def _built(self, loaded: LoadedSettings, old: _Parts | None) -> _Parts:
         settings = loaded.settings
+        if settings.pods is not None:
+            return _built_for_pods(loaded, settings.pods, old)
         scope_reader = reader(settings)
-        http_server = _http_server(settings, old)
+        http_server = _http_server("orca", settings.orca_address, http_response.respond, old)
         try:
             orca_grpc_server = _orca_grpc_server(settings, old)
         except SettingsError:
@@ -173,7 +185,7 @@ class Service:
             peer=settings.peer,
             scope=scope_reader.scope,
             boot=self._boot,
-            seq=old.agent.seq if old is not None else 0,
+            seq=old.agent.seq if old is not None and isinstance(old.agent, Agent) else 0,
             interval_s=settings.interval_s,
             stale_s=memcached_writer.ttl_s(settings.interval_s),
             wall_clock=time.time,
@@ -183,7 +195,7 @@ class Service:
             registered=lambda: None if register_loop is None else register_loop.registered,
             application=dict if application is None else application.read,
         )
-        _announce(loaded, scope_reader.scope)
+        _announce(loaded, f"{settings.upstream}/{settings.peer} (scope {scope_reader.scope})")
         return _Parts(
             loaded=loaded,
             agent=agent,
@@ -194,6 +206,35 @@ class Service:
             orca_file=orca_file,
             register_loop=register_loop,
         )
+
+
+def _built_for_pods(loaded: LoadedSettings, pods: PodsSettings, old: _Parts | None) -> _Parts:
+    settings = loaded.settings
+    if not psutil.LINUX:
+        raise SettingsError("--scope pods reads what only Linux has")
+    http_server = _http_server("metrics", pods.metrics, http_response.respond_of_node, old)
+    # The pods that are known are kept while the API server is away.
+    known = old.pod_poll if old is not None and old.loaded.settings.pods == pods else None
+    poll = known or wiring.pod_poll(pods)
+    pool = _pool(settings)
+    agent = wiring.node_agent(
+        pods.node,
+        poll,
+        pool,
+        limits=settings.limits,
+        interval_s=settings.interval_s,
+        key=loaded.key,
+        outputs=[] if http_server is None else [http_server],
+    )
+    _announce(loaded, f"the pods of node {pods.node} that have the label {LABEL}")
+    return _Parts(
+        loaded=loaded,
+        agent=agent,
+        pool=pool,
+        http_server=http_server,
+        indicators=indicator_reader(settings),
+        pod_poll=poll,
+    )
 
 
 def _pool(settings: Settings) -> MemcachedWriter:
@@ -234,18 +275,22 @@ def _deregisters(settings: Settings) -> bool:
     return settings.register is not None and settings.register.deregister
 
 
-def _http_server(settings: Settings, old: _Parts | None) -> HttpServer | None:
-    address = settings.orca_address
+def _http_server(
+    flag: str, address: Address | None, respond: Respond[Any], old: _Parts | None
+) -> HttpServer[Any] | None:
     if address is None:
         return None
-    if old is not None and old.http_server is not None and old.loaded.settings.orca_address == address:
-        return old.http_server
+    before = None if old is None else old.http_server
+    if before is not None and (before.address, before.respond) == (address, respond):
+        return before
     try:
-        return HttpServer(address)
+        return HttpServer(address, respond)
     except (OSError, UnicodeError) as error:
         # Python's own words end with "(while attempting to bind ...)".
         why = str(error.strerror if isinstance(error, OSError) else error).partition(" (")[0]
-        raise SettingsError(f"--orca: {setting_values.shown(address)} cannot be listened on: {why}") from None
+        raise SettingsError(
+            f"--{flag}: {setting_values.shown(address)} cannot be listened on: {why}"
+        ) from None
 
 
 def _orca_grpc_server(settings: Settings, old: _Parts | None) -> "OrcaGrpcServer | None":
@@ -269,11 +314,11 @@ def _orca_grpc_server(settings: Settings, old: _Parts | None) -> "OrcaGrpcServer
         ) from None
 
 
-def _announce(loaded: LoadedSettings, scope: str) -> None:
+def _announce(loaded: LoadedSettings, what: str) -> None:
     settings = loaded.settings
     log.info(
-        "sampling %s/%s (scope %s) every %g s, to Memcached at %s, %s",
-        settings.upstream, settings.peer, scope, settings.interval_s,
+        "sampling %s every %g s, to Memcached at %s, %s",
+        what, settings.interval_s,
         ", ".join(setting_values.shown(address) for address in settings.memcached),
         "unsigned" if loaded.key is None else "signed",
     )  # fmt: skip
@@ -282,11 +327,21 @@ def _announce(loaded: LoadedSettings, scope: str) -> None:
         log.warning("%s", unsafe)
 
 
+def _start(new: _Parts, *, old: _Parts | None) -> None:
+    new.indicators.start()
+    if new.register_loop is not None:
+        new.register_loop.start()
+    if new.pod_poll is not None and (old is None or old.pod_poll is not new.pod_poll):
+        new.pod_poll.start()
+
+
 def _close(old: _Parts, *, keep: _Parts | None) -> None:
     old.pool.close()
     old.indicators.close()
     if old.http_server is not None and (keep is None or keep.http_server is not old.http_server):
         old.http_server.close()
+    if old.pod_poll is not None and (keep is None or keep.pod_poll is not old.pod_poll):
+        old.pod_poll.close()
     grpc_server = old.orca_grpc_server
     if grpc_server is not None and (keep is None or keep.orca_grpc_server is not grpc_server):
         grpc_server.close()

@@ -5,7 +5,7 @@ as arguments; `__main__` builds the settings and passes them down.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -16,6 +16,8 @@ from steelyard_protocol.setting_values import Address
 from steelyard_agent import flags, scope_values, toml_file
 from steelyard_agent.indicators import declared
 from steelyard_agent.indicators.declared import DeclarationError, Indicator
+from steelyard_agent.pods import pods_flags
+from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.registration import register_flags
 from steelyard_agent.registration.register_flags import RegisterSettings
 from steelyard_agent.sample import Indicators
@@ -41,6 +43,7 @@ class Settings:
     `indicators` are the application's own, which only the file can declare.
     The shared key is `key`, or in `key_file`, or there is none. At most one of
     `pid`, `pid_file`, `listen_port` and `unit` is set, and in the process scope exactly one.
+    `pods` is set in the pods scope and there alone; upstream and peer then mean nothing.
     """
 
     upstream: str
@@ -54,6 +57,7 @@ class Settings:
     pid_file: Path | None = None
     listen_port: int | None = None
     unit: str | None = None
+    pods: PodsSettings | None = None
     orca_file: Path | None = None
     orca_address: Address | None = None
     orca_grpc: Address | None = None
@@ -112,6 +116,9 @@ def load(
             raise SettingsError(f"{found.place} is {_shown(found.text)!r}: {error}") from None
 
     interval_s = value("interval", 1.0, setting_values.number("seconds", 0.1, 60.0))
+    automatic: Scope = "auto"
+    chosen = value("scope", automatic, scope_values.scope)
+    pods = _pods_settings(chosen, value, given, environment)
     nowhere: tuple[Path | None, Address | None] = (None, None)
     orca_file, orca_address = value("orca", nowhere, scope_values.orca)
     settings = Settings(
@@ -119,13 +126,14 @@ def load(
         peer=value("peer", hostname, setting_values.name),
         memcached=value("memcached", (("127.0.0.1", setting_values.MEMCACHED_PORT),), setting_values.servers),
         interval_s=interval_s,
-        scope=value("scope", "auto", scope_values.scope),
+        scope=chosen,
         limits=_limits(value),
         indicators=() if file is None else _indicators(file, interval_s),
         pid=value("pid", None, scope_values.pid),
         pid_file=value("pid-file", None, Path),
         listen_port=value("listen-port", None, setting_values.port),
         unit=value("unit", None, scope_values.unit),
+        pods=pods,
         orca_file=orca_file,
         orca_address=orca_address,
         orca_grpc=value("orca-grpc", None, scope_values.orca_grpc),
@@ -149,6 +157,32 @@ def _limits(value: _Value) -> Indicators:
         mem=value("mem-limit", None, number("bytes, such as 2147483648,", 1.0, 1e15)),
         net=value("net-capacity", None, number("bytes/s, such as 125000000 for 1 Gbit/s,", 1.0, 1e15)),
         io=value("io-capacity", None, number("operations/s", 1.0, 1e15)),
+    )
+
+
+def _pods_settings(
+    chosen: Scope, value: _Value, given: Collection[str], environment: Mapping[str, str]
+) -> PodsSettings | None:
+    if chosen != "pods":
+        alone = next((flag for flag in pods_flags.OF_PODS if flag in given), None)
+        if alone is not None:
+            raise SettingsError(f"--{alone} is for the pods of a node: add --scope pods")
+        return None
+    refusal = pods_flags.refusal(given)
+    if refusal is not None:
+        raise SettingsError(refusal)
+    node = value("node", None, pods_flags.node)
+    if node is None:
+        raise SettingsError("--scope pods needs --node NAME (in a pod from the downward API: spec.nodeName)")
+    try:
+        api_server = pods_flags.api_server(environment)
+    except ValueError as error:
+        raise SettingsError(f"--scope pods asks the API server of Kubernetes: {error}") from None
+    return PodsSettings(
+        node=node,
+        api_server=api_server,
+        service_account=value("service-account", pods_flags.SERVICE_ACCOUNT, Path),
+        metrics=value("metrics", None, pods_flags.metrics),
     )
 
 
@@ -250,7 +284,11 @@ def _token(environment: Mapping[str, str]) -> str | None:
 
 def _checked(settings: Settings, named: Sequence[str]) -> Settings:
     ways = "--pid N, --pid-file FILE, --listen-port PORT or --unit NAME"
-    if not wire.is_name(settings.peer):
+    if settings.pods is not None and settings.indicators:
+        raise SettingsError(
+            "[[indicator]] is an application's own, not for --scope pods: have an agent beside it (a sidecar)"
+        )
+    if settings.pods is None and not wire.is_name(settings.peer):
         raise SettingsError(
             f"--peer: the host name {settings.peer!r} cannot be a peer's name: give --peer NAME"
         )

@@ -6,33 +6,20 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from pymemcache.client.base import Client
 from steelyard_protocol import rendezvous, sample_reader, signature
 from steelyard_protocol.sample_record import SampleRecord
 
-from conftest import PATIENCE_S, Daemon, free_port
+from conftest import Daemon, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 
 KEY = "steelyard:1:sample:web:server-1"
-T = TypeVar("T")
-
-
-def eventually(look: Callable[[], T | None], *, timeout_s: float = PATIENCE_S) -> T:
-    """Return the first thing that `look` finds."""
-    give_up_s = time.monotonic() + timeout_s
-    while time.monotonic() < give_up_s:
-        found = look()
-        if found is not None:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
 
 
 def sample_in(memcached: Daemon) -> SampleRecord | None:
@@ -52,7 +39,7 @@ def sample_after(earlier: SampleRecord, memcached: Daemon) -> SampleRecord:
         found = sample_in(memcached)
         return found if found is not None and found.seq > earlier.seq else None
 
-    found = eventually(newer)
+    found = wait_until(newer)
     assert found.boot == earlier.boot
     return found
 
@@ -103,7 +90,7 @@ def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
 
 def test_records_arrive_and_seq_rises(memcached: Daemon, tmp_path: Path) -> None:
     with running(memcached, log=tmp_path / "log"):
-        first = eventually(lambda: sample_in(memcached))
+        first = wait_until(lambda: sample_in(memcached))
         assert (first.upstream, first.peer, first.scope, first.leaving) == ("web", "server-1", "host", False)
         assert first.utilization[0] is not None
         assert first.utilization[3] is not None
@@ -115,13 +102,13 @@ def test_a_memcached_that_is_killed_and_restarted_gets_samples_again(
 ) -> None:
     log = tmp_path / "log"
     with running(memcached, log=log) as agent:
-        first = eventually(lambda: sample_in(memcached))
+        first = wait_until(lambda: sample_in(memcached))
         memcached.kill()
-        eventually(lambda: "takes no samples" in log.read_text() or None)
+        wait_until(lambda: "takes no samples" in log.read_text())
         time.sleep(0.5)  # several more samples are dropped, in silence
         memcached.start()
         sample_after(first, memcached)
-        eventually(lambda: "is back" in log.read_text() or None)
+        wait_until(lambda: "is back" in log.read_text())
         agent.terminate()
         assert agent.wait() == 0
     said = [line.split(" ", 3)[3] for line in log.read_text().splitlines()]
@@ -135,9 +122,9 @@ def test_a_memcached_that_is_killed_and_restarted_gets_samples_again(
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_leaves_a_leaving_sample(memcached: Daemon, tmp_path: Path, sent: signal.Signals) -> None:
     with running(memcached, log=tmp_path / "log") as agent:
-        first = eventually(lambda: sample_in(memcached))
+        first = wait_until(lambda: sample_in(memcached))
         agent.send_signal(sent)
-        last = eventually(lambda: leaving_in(memcached))  # looked for at once: it lives for two seconds
+        last = wait_until(lambda: leaving_in(memcached))  # looked for at once: it lives for two seconds
         assert (last.boot, last.seq > first.seq) == (first.boot, True)
         assert agent.wait() == 0
 
@@ -145,15 +132,15 @@ def test_a_signal_leaves_a_leaving_sample(memcached: Daemon, tmp_path: Path, sen
 def test_a_process_is_followed_through_its_pid_file(memcached: Daemon, tmp_path: Path) -> None:
     pid_file, log = tmp_path / "app.pid", tmp_path / "log"
     with running(memcached, "--scope", "process", "--pid-file", str(pid_file), log=log):
-        eventually(lambda: "is not there: no samples until it is there" in log.read_text() or None)
+        wait_until(lambda: "is not there: no samples until it is there" in log.read_text())
         assert sample_in(memcached) is None
         with sleeper() as app:
             pid_file.write_text(f"{app.pid}\n")
-            first = eventually(lambda: sample_in(memcached))
+            first = wait_until(lambda: sample_in(memcached))
             assert first.scope == "process"
             assert first.utilization[1] is None
             assert first.utilization[0] is not None
-        eventually(lambda: sample_in(memcached) is None or None)  # nothing was sent for a whole TTL
+        wait_until(lambda: sample_in(memcached) is None)  # nothing was sent for a whole TTL
         with sleeper() as app:
             pid_file.write_text(f"{app.pid}\n")
             sample_after(first, memcached)
@@ -168,7 +155,7 @@ def test_with_a_key_file_samples_are_signed_and_an_open_file_is_warned_of(
     key.write_bytes(b"k" * 32 + b"\n")
     key.chmod(mode)
     with running(memcached, "--key-file", str(key), log=log):
-        value = eventually(lambda: value_in(memcached))
+        value = wait_until(lambda: value_in(memcached))
         assert isinstance(signature.read(b"k" * 32, value, sample_reader.decode), SampleRecord)
     warned = f"every user of this machine can read the key in {key}: chmod o-r {key}" in log.read_text()
     assert warned == (mode == 0o644)
@@ -182,7 +169,7 @@ def test_samples_go_to_the_next_server_of_a_pool_while_one_is_dead(memcached: Da
     log = tmp_path / "log"
     servers = [memcached.address, f"127.0.0.1:{port}"]
     with running_on(servers, log=log):
-        sample_after(eventually(lambda: sample_in(memcached)), memcached)
+        sample_after(wait_until(lambda: sample_in(memcached)), memcached)
         said = f"Memcached at 127.0.0.1:{port} takes no samples ([Errno 111] Connection refused): "
         assert log.read_text().count(f"{said}{memcached.address} takes them meanwhile") == 1
 
@@ -192,7 +179,7 @@ def test_an_agent_that_was_stopped_for_longer_than_an_interval_goes_on(
 ) -> None:
     with running(memcached, log=tmp_path / "log") as agent:
         for _ in range(5):  # it may have been stopped outside of its wait
-            before = eventually(lambda: sample_in(memcached))
+            before = wait_until(lambda: sample_in(memcached))
             agent.send_signal(signal.SIGSTOP)
             time.sleep(0.3)
             agent.send_signal(signal.SIGCONT)
@@ -205,7 +192,7 @@ def test_sighup_takes_up_new_settings_and_goes_on_counting(memcached: Daemon, tm
     file, log = tmp_path / "agent.toml", tmp_path / "log"
     file.write_text("cpu_limit = 2\n")
     with running(memcached, "--config", str(file), log=log) as agent:
-        first = eventually(lambda: sample_in(memcached))
+        first = wait_until(lambda: sample_in(memcached))
         assert first.capacity[0] == 2.0
         file.write_text("cpu_limit = 4\n")
         agent.send_signal(signal.SIGHUP)
@@ -214,7 +201,7 @@ def test_sighup_takes_up_new_settings_and_goes_on_counting(memcached: Daemon, tm
             found = sample_in(memcached)
             return found if found is not None and found.capacity[0] == 4.0 else None
 
-        found = eventually(changed)
+        found = wait_until(changed)
         assert found.boot == first.boot
         assert found.seq > first.seq
 
@@ -223,12 +210,12 @@ def test_sighup_with_a_mistake_says_so_and_changes_nothing(memcached: Daemon, tm
     file, log = tmp_path / "agent.toml", tmp_path / "log"
     file.write_text("cpu_limit = 2\n")
     with running(memcached, "--config", str(file), log=log) as agent:
-        eventually(lambda: sample_in(memcached))
+        wait_until(lambda: sample_in(memcached))
         file.write_text("cpu_limt = 4\n")
         agent.send_signal(signal.SIGHUP)
-        eventually(lambda: "the old ones stay" in log.read_text() or None)
+        wait_until(lambda: "the old ones stay" in log.read_text())
         assert f"not taken up: {file}: 'cpu_limt' is no setting" in log.read_text()
-        before = eventually(lambda: sample_in(memcached))
+        before = wait_until(lambda: sample_in(memcached))
         assert sample_after(before, memcached).capacity[0] == 2.0
         agent.send_signal(signal.SIGHUP)
         agent.terminate()
@@ -244,12 +231,12 @@ def test_sighup_under_another_name_leaves_under_the_old_one(memcached: Daemon, t
     ]  # fmt: skip
     with subprocess.Popen(command) as agent:
         try:
-            eventually(lambda: sample_in(memcached))
+            wait_until(lambda: sample_in(memcached))
             file.write_text('peer = "server-2"\n')
             agent.send_signal(signal.SIGHUP)
-            last = eventually(lambda: leaving_in(memcached))
+            last = wait_until(lambda: leaving_in(memcached))
             assert last.peer == "server-1"
-            eventually(lambda: value_in(memcached, KEY.replace("server-1", "server-2")))
+            wait_until(lambda: value_in(memcached, KEY.replace("server-1", "server-2")))
         finally:
             agent.kill()
 
@@ -269,11 +256,11 @@ def test_orca_is_shown_in_a_file_and_over_http_and_is_gone_afterwards(
             return None
 
     with running(memcached, "--orca", f"{file},:{port}", log=tmp_path / "log") as agent:
-        eventually(lambda: sample_in(memcached))
-        assert eventually(lambda: page("orca")).startswith("TEXT cpu_utilization=")
+        wait_until(lambda: sample_in(memcached))
+        assert wait_until(lambda: page("orca")).startswith("TEXT cpu_utilization=")
         assert 'steelyard_agent_utilization{indicator="cpu"}' in (page("metrics") or "")
         up = f'steelyard_agent_memcached_up{{server="{memcached.address}"}} 1'
-        eventually(lambda: up in (page("metrics") or "") or None)  # but after a put that timed out
+        wait_until(lambda: up in (page("metrics") or ""))  # but after a put that timed out
         assert file.read_text().startswith("TEXT cpu_utilization=")
         agent.send_signal(signal.SIGHUP)  # the port is kept
         assert page("orca")

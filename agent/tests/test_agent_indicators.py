@@ -5,36 +5,22 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from pymemcache.client.base import Client
 from steelyard_protocol import sample_reader
 from steelyard_protocol.sample_record import SampleRecord
 
-from conftest import PATIENCE_S, Daemon, free_port
+from conftest import PATIENCE_S, Daemon, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 
-T = TypeVar("T")
 WRITTEN = Path(__file__).parent / "fixtures" / "indicators"
-
-
-def eventually(look: Callable[[], T | None]) -> T:
-    """Return the first thing that `look` finds."""
-    until_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until_s:
-        found = look()
-        if found is not None:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
 
 
 @contextmanager
@@ -78,20 +64,20 @@ def test_indicators_are_sent_lost_alone_found_again_and_reloaded(memcached: Daem
             of_file("queue", queue, 10) + f'[[indicator]]\nname = "dead"\n{dead}' + of_file("pool", pool, 4)
         )
         with running(memcached, config, log) as agent:
-            eventually(further_in(memcached, {"queue": 0.5, "dead": None, "pool": 2.0}))
+            wait_until(further_in(memcached, {"queue": 0.5, "dead": None, "pool": 2.0}))
             queue.unlink()
-            lost = eventually(further_in(memcached, {"queue": None, "dead": None, "pool": 2.0}))
+            lost = wait_until(further_in(memcached, {"queue": None, "dead": None, "pool": 2.0}))
             assert lost.utilization[0] is not None
             queue.write_text("2\n")
-            eventually(further_in(memcached, {"queue": 0.2, "dead": None, "pool": 2.0}))
+            wait_until(further_in(memcached, {"queue": 0.2, "dead": None, "pool": 2.0}))
             gone = f"the indicator queue cannot be read: {queue}: No such file or directory; it is null until"
-            eventually(lambda: "the indicator dead cannot be read" in log.read_text() or None)
+            wait_until(lambda: "the indicator dead cannot be read" in log.read_text())
             assert gone in log.read_text()
             assert "the indicator queue can be read again" in log.read_text()
 
             config.write_text(of_file("queue", queue, 0))
             agent.send_signal(signal.SIGHUP)
-            eventually(lambda: "the old ones stay" in log.read_text() or None)
+            wait_until(lambda: "the old ones stay" in log.read_text())
             wrong = (
                 f"not taken up: {config}: [[indicator]] 1 (queue): limit is what is 100 %: a number above 0"
             )
@@ -99,7 +85,7 @@ def test_indicators_are_sent_lost_alone_found_again_and_reloaded(memcached: Daem
 
             config.write_text(of_file("queue", queue, 4))
             agent.send_signal(signal.SIGHUP)
-            eventually(further_in(memcached, {"queue": 0.5}))
+            wait_until(further_in(memcached, {"queue": 0.5}))
             agent.terminate()
             assert agent.wait() == 0
 
@@ -118,7 +104,7 @@ def test_prometheus_finds_them_at_the_agent(memcached: Daemon, tmp_path: Path) -
         return text if 'steelyard_agent_utilization{indicator="queue"} 0.5\n' in text else None
 
     with running(memcached, config, tmp_path / "log", "--orca", f":{port}"):
-        assert 'steelyard_agent_utilization{indicator="cpu"}' in eventually(page)
+        assert 'steelyard_agent_utilization{indicator="cpu"}' in wait_until(page)
 
 
 def printed(config: Path, flag: str) -> str:

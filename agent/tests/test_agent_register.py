@@ -9,13 +9,12 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from pymemcache.client.base import Client
@@ -23,14 +22,13 @@ from steelyard_agent.http_exchange import Answer
 from steelyard_agent.registration import register_flags
 from steelyard_agent.registration.controller_client import ControllerClient, NoAnswer
 
-from conftest import PATIENCE_S, Daemon, free_port
+from conftest import PATIENCE_S, Daemon, free_port, wait_until
+from testing import hostile_servers
 
 pytestmark = pytest.mark.integration
 
-PATIENT_S = PATIENCE_S
 PEER = "/v1/upstreams/web/peers/server-1"
 KEY = "steelyard:1:sample:web:server-1"
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ def serving(*, trusted_as: ssl.SSLContext | None = None) -> Iterator[Controller]
             token, role = self.headers.get("Authorization"), self.headers.get("Steelyard-Role")
             asked = Asked(self.command, self.path, token, document, role)
             controller.asked.append(asked)
-            controller.answers.wait(PATIENT_S)
+            controller.answers.wait(PATIENCE_S)
             self.send_response(controller.status)
             for name, value in controller.headers.items():
                 self.send_header(name, value)
@@ -105,18 +103,7 @@ def serving(*, trusted_as: ssl.SSLContext | None = None) -> Iterator[Controller]
         server.server_close()
 
 
-def eventually(look: Callable[[], T | None]) -> T:
-    """Return the first thing that `look` finds."""
-    give_up_s = time.monotonic() + PATIENT_S
-    while time.monotonic() < give_up_s:
-        found = look()
-        if found is not None:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
-
-
-def ask(url: str, *, token: str | None = None, timeout_s: float = PATIENT_S) -> Answer | NoAnswer:
+def ask(url: str, *, token: str | None = None, timeout_s: float = PATIENCE_S) -> Answer | NoAnswer:
     def body(source_ip: str) -> bytes:
         return json.dumps({"from": source_ip}).encode()
 
@@ -129,37 +116,20 @@ def talking(*parts: bytes, pause_s: float = 0.0, end: bool = True) -> Iterator[s
     closing = threading.Event()
 
     def talk(client: socket.socket) -> None:
-        with client:
-            client.recv(65536)
-            while True:
-                for part in parts:
-                    try:
-                        client.sendall(part)
-                    except OSError:
-                        return
-                    if closing.wait(pause_s):
-                        return
-                if end:
-                    return
-
-    def serve() -> None:
+        client.recv(65536)
         while True:
-            client, _ = listener.accept()
-            if closing.is_set():
-                client.close()
+            for part in parts:
+                client.sendall(part)
+                if closing.wait(pause_s):
+                    return
+            if end:
                 return
-            threading.Thread(target=talk, args=[client], daemon=True).start()
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        port = listener.getsockname()[1]
+    with hostile_servers.serving(talk) as port:
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
             closing.set()
-            socket.create_connection(("127.0.0.1", port)).close()
-            thread.join()
 
 
 def test_a_request_has_its_token_and_knows_where_it_comes_from() -> None:
@@ -294,7 +264,7 @@ def sample_in(memcached: Daemon) -> bytes | None:
 
 def asked(controller: Controller, method: str) -> Asked:
     """Wait for a request of a method; return the first one."""
-    return eventually(lambda: next((one for one in controller.asked if one.method == method), None))
+    return wait_until(lambda: next((one for one in controller.asked if one.method == method), None))
 
 
 def documents(controller: Controller) -> list[object]:
@@ -310,8 +280,8 @@ def test_an_agent_registers_itself_and_stays_declared(memcached: Daemon, tmp_pat
         with agent_with(memcached, controller, *flags, log=log) as agent:
             document = {"address": "127.0.0.1:8080", "baseline": 2.0}
             assert asked(controller, "PUT") == Asked("PUT", PEER, "Bearer t0ken", document, "agent")
-            eventually(lambda: sample_in(memcached))
-            eventually(lambda: f"at 127.0.0.1:8080 with {controller.url}" in log.read_text() or None)
+            wait_until(lambda: sample_in(memcached))
+            wait_until(lambda: f"at 127.0.0.1:8080 with {controller.url}" in log.read_text())
             agent.terminate()
             assert agent.wait() == 0
         assert {asked.method for asked in controller.asked} == {"PUT"}
@@ -324,7 +294,7 @@ def test_an_agent_that_deregisters_does_so_after_its_last_sample(memcached: Daem
         environment = {"STEELYARD_AGENT_TOKEN": "t0ken"}
         with agent_with(memcached, controller, *flags, log=tmp_path / "log", **environment) as agent:
             asked(controller, "PUT")
-            eventually(lambda: sample_in(memcached))
+            wait_until(lambda: sample_in(memcached))
             agent.terminate()
             assert agent.wait() == 0
         assert controller.asked[-1] == Asked("DELETE", PEER, "Bearer t0ken", None)
@@ -341,12 +311,12 @@ def test_samples_flow_whatever_the_controller_does(memcached: Daemon, tmp_path: 
             said = (
                 f"{controller.url} does not register it: it answers 403: this token may not declare servers"
             )
-            eventually(lambda: said in log.read_text() or None)
-            first = eventually(lambda: sample_in(memcached))
-            eventually(lambda: sample_in(memcached) != first or None)
+            wait_until(lambda: said in log.read_text())
+            first = wait_until(lambda: sample_in(memcached))
+            wait_until(lambda: sample_in(memcached) != first)
             controller.status = 200
             agent.send_signal(signal.SIGHUP)  # now, and not in five minutes
-            eventually(lambda: "is registered at" in log.read_text() or None)
+            wait_until(lambda: "is registered at" in log.read_text())
 
 
 def test_sighup_takes_up_another_address_and_another_name(memcached: Daemon, tmp_path: Path) -> None:
@@ -358,7 +328,7 @@ def test_sighup_takes_up_another_address_and_another_name(memcached: Daemon, tmp
             asked(controller, "PUT")
             file.write_text('address = "10.0.0.12:80"\n')
             agent.send_signal(signal.SIGHUP)
-            eventually(lambda: {"address": "10.0.0.12:80"} in documents(controller) or None)
+            wait_until(lambda: {"address": "10.0.0.12:80"} in documents(controller))
             assert {asked.method for asked in controller.asked} == {"PUT"}
 
 
@@ -378,7 +348,7 @@ def test_an_agent_renamed_by_sighup_takes_its_old_name_back(memcached: Daemon, t
             agent.send_signal(signal.SIGHUP)
             assert asked(controller, "DELETE").path == PEER
             renamed = PEER.replace("server-1", "server-2")
-            eventually(lambda: any(one.path == renamed for one in controller.asked) or None)
+            wait_until(lambda: any(one.path == renamed for one in controller.asked))
         finally:
             agent.kill()
             agent.wait()

@@ -5,37 +5,23 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
-from conftest import PATIENCE_S, Daemon, free_port
+from conftest import PATIENCE_S, Daemon, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 
-PATIENT_S = PATIENCE_S
 TOKENS = {
     "STEELYARD_ADMIN_TOKEN": "admin-token-of-the-test",
     "STEELYARD_AGENT_TOKEN": "agent-token-of-the-test",
 }
-T = TypeVar("T")
-
-
-def eventually(look: Callable[[], T | None]) -> T:
-    """Return the first thing that `look` finds."""
-    give_up_s = time.monotonic() + PATIENT_S
-    while time.monotonic() < give_up_s:
-        found = look()
-        if found is not None:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
 
 
 @pytest.fixture
@@ -62,7 +48,7 @@ def ask(controller: Daemon, method: str = "GET", peer: str = "", **fields: objec
         | ({"Authorization": f"Bearer {admin_token()}"} if method != "GET" else {}),
     )
     try:
-        with urllib.request.urlopen(request, timeout=PATIENT_S) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
             return json.load(answer)
     except urllib.error.HTTPError as error:
         if error.code in {404, 503}:
@@ -116,7 +102,7 @@ def test_an_agent_declares_its_server_and_leaves_a_drain_alone(
     (tmp_path / "agent.toml").write_text('address = "auto:8080"\nbaseline = 2\n')
     controller.start()
     with agent_of(controller, memcached, tmp_path) as agent:
-        peer = eventually(lambda: next(iter(declared(controller) or []), None))
+        peer = wait_until(lambda: next(iter(declared(controller) or []), None))
         assert (peer["id"], peer["address"], peer["baseline"]) == ("server-1", "127.0.0.1:8080", 2.0)
         assert ask(controller, "PATCH", "/server-1", state="drain", pin=25)["state"] == "drain"
         (tmp_path / "agent.toml").write_text('address = "auto:8081"\nbaseline = 3\n')
@@ -126,7 +112,7 @@ def test_an_agent_declares_its_server_and_leaves_a_drain_alone(
             found = next(iter(declared(controller) or []), None)
             return found if found is not None and found["address"] == "127.0.0.1:8081" else None
 
-        peer = eventually(moved)
+        peer = wait_until(moved)
         assert (peer["baseline"], peer["state"], peer["pin"]) == (3.0, "drain", 25.0)
 
 
@@ -136,15 +122,17 @@ def test_a_controller_that_was_wiped_learns_the_server_again(
     (tmp_path / "agent.toml").write_text('address = "10.0.0.11:80"\n')
     with agent_of(controller, memcached, tmp_path) as agent:
         log = tmp_path / "agent.log"
-        eventually(lambda: "no controller registers it" in log.read_text() or None)
+        wait_until(lambda: "no controller registers it" in log.read_text())
         controller.start()
-        eventually(lambda: declared(controller) or None)
+        wait_until(lambda: declared(controller))
         controller.kill()
         controller.start()
-        assert eventually(lambda: declared(controller)) == []
+        wait_until(lambda: declared(controller) == [])
         agent.send_signal(signal.SIGHUP)  # or within half a minute
-        eventually(lambda: declared(controller) or None)
-        eventually(lambda: "which did not know it" in log.read_text() or None)
+        wait_until(lambda: declared(controller))
+        # The other words where its half a minute was over while there was no controller.
+        said = ("which did not know it", "is registered again")
+        wait_until(lambda: any(words in log.read_text() for words in said))
 
 
 def test_an_agent_that_deregisters_is_gone_from_the_declaration(
@@ -153,7 +141,7 @@ def test_an_agent_that_deregisters_is_gone_from_the_declaration(
     (tmp_path / "agent.toml").write_text('address = "10.0.0.11:80"\nderegister = true\n')
     controller.start()
     with agent_of(controller, memcached, tmp_path) as agent:
-        eventually(lambda: declared(controller) or None)
+        wait_until(lambda: declared(controller))
         agent.terminate()
         assert agent.wait() == 0
         assert declared(controller) == []
@@ -168,7 +156,7 @@ def test_a_refusal_is_told_in_the_controllers_words(
     log = tmp_path / "agent.log"
     wrong = "of-another-controller"
     with agent_of(controller, memcached, tmp_path, STEELYARD_AGENT_TOKEN=wrong):
-        eventually(lambda: "does not register it: it answers 401: " in log.read_text() or None)
+        wait_until(lambda: "does not register it: it answers 401: " in log.read_text())
     assert wrong not in log.read_text()
     with agent_of(controller, memcached, tmp_path, "--upstream", "api", STEELYARD_AGENT_TOKEN=""):
-        eventually(lambda: "it answers 401: " in log.read_text().partition("401")[2] or None)
+        wait_until(lambda: "it answers 401: " in log.read_text().partition("401")[2])

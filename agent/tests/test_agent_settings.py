@@ -268,7 +268,7 @@ def test_orca_is_a_file_or_an_address_or_both(
         ("--interval 0", "--interval is '0': give seconds within 0.1..60"),
         ("--interval nan", "--interval is 'nan': give seconds within 0.1..60"),
         ("--upstream a:b", "--upstream is 'a:b': a name is 1 to 64 letters"),
-        ("--scope galaxy", "--scope is 'galaxy': give auto, host, cgroup or process"),
+        ("--scope galaxy", "--scope is 'galaxy': give auto, host, cgroup, process or pods"),
         ("--cpu-limit -1", "--cpu-limit is '-1': give cores"),
         ("--mem-limit inf", "--mem-limit is 'inf': give bytes"),
         ("--net-capacity 0", "--net-capacity is '0': give bytes/s"),

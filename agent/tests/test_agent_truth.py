@@ -46,7 +46,7 @@ def assert_true(row: Row) -> None:
 
 @in_cgroup
 @stressed
-@pytest.mark.parametrize("percent", [10, 30, 50, 80])
+@pytest.mark.parametrize("percent", [10, 80])  # `make truth` has more
 def test_a_load_under_a_quota_reads_within_5_points(percent: int) -> None:
     row = truth_cases.cpu_in_cgroup(percent, cores=0.5)
     assert_true(row)

@@ -1,6 +1,5 @@
 """Sources over real sockets, files and processes: what is slow, endless, elsewhere or no answer at all."""
 
-import contextlib
 import os
 import signal
 import socket
@@ -17,7 +16,8 @@ from steelyard_agent.indicators.declared import Source
 from steelyard_agent.indicators.fetch import MOST_BYTES, fetch
 from steelyard_agent.indicators.text_formats import SourceError
 
-from conftest import PATIENCE_S, free_port
+from conftest import PATIENCE_S, free_port, wait_until
+from testing import hostile_servers
 
 pytestmark = pytest.mark.integration
 
@@ -28,26 +28,13 @@ SHORT_S = 0.3
 @contextmanager
 def serving(answer: Callable[[socket.socket], None]) -> Iterator[str]:
     """Run a server that reads a request and answers with what `answer` sends, until its client has gone."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def serve() -> None:
-            while True:
-                try:
-                    client, _ = listener.accept()
-                except OSError:  # closed
-                    return
-                with client, contextlib.suppress(OSError):
-                    client.settimeout(PATIENCE_S)
-                    client.recv(65536)
-                    answer(client)
+    def serve(client: socket.socket) -> None:
+        client.recv(65536)
+        answer(client)
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/metrics?all"
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join(PATIENCE_S)
+    with hostile_servers.serving(serve) as port:
+        yield f"http://127.0.0.1:{port}/metrics?all"
 
 
 def http(url: str, timeout_s: float = PATIENCE_S) -> str:
@@ -208,12 +195,12 @@ def test_a_command_is_killed_with_its_children(tmp_path: Path) -> None:
     script = f"sleep 600 & echo $$ $! > {numbers}.new; mv {numbers}.new {numbers}; sleep 600"
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(command, "sh", "-c", script, timeout_s=600.0, stop=stop)
-        eventually(numbers.exists)
+        wait_until(numbers.exists)
         stop.set()
         with pytest.raises(SourceError):
             asked.result(PATIENCE_S)
     for pid in numbers.read_text().split():
-        eventually(partial(has_ended, pid))
+        wait_until(partial(has_ended, pid))
 
 
 def has_ended(pid: str) -> bool:
@@ -222,10 +209,3 @@ def has_ended(pid: str) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return True
     return state in {"Z", "X"}  # whoever is its parent now may take its time
-
-
-def eventually(look: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while not look():
-        assert time.monotonic() < until_s, "it did not happen"
-        time.sleep(0.01)

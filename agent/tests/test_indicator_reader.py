@@ -2,14 +2,13 @@
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 from steelyard_agent.indicators.declared import Indicator, Source
 from steelyard_agent.indicators.indicator_reader import IndicatorReader
 from steelyard_agent.indicators.text_formats import SourceError
 
-from conftest import PATIENCE_S
+from conftest import wait_until
 
 ONE = Source(kind="file", target="/one", every_s=1.0)
 TWO = Source(kind="file", target="/two", every_s=1.0)
@@ -149,13 +148,6 @@ def test_a_mistake_of_ours_leaves_the_others_alone(caplog: pytest.LogCaptureFixt
     ]
 
 
-def eventually(look: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while not look():
-        assert time.monotonic() < until_s, "it did not happen"
-        time.sleep(0.01)
-
-
 def test_a_source_that_hangs_holds_up_nothing() -> None:
     hangs = threading.Event()
     often = Source(kind="file", target="/often", every_s=0.1)
@@ -167,6 +159,6 @@ def test_a_source_that_hangs_holds_up_nothing() -> None:
 
     reader = IndicatorReader([metric("a"), metric("c", often)], fetch, time.monotonic)
     reader.start()
-    eventually(lambda: values(reader) == [None, 0.3])
+    wait_until(lambda: values(reader) == [None, 0.3])
     reader.close()
     hangs.set()

@@ -13,9 +13,8 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import PATIENCE_S, free_port
+from conftest import PATIENCE_S, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -101,13 +100,6 @@ def get(port: int, path: str = "/", host: str = "127.0.0.1") -> tuple[http.clien
         connection.close()
 
 
-def eventually(holds: Callable[[], Any], what: str) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < until_s, f"not within {PATIENCE_S:g} s: {what}"
-        time.sleep(0.05)
-
-
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", ["wsgi", "asgi", "go"])
 def test_a_server_s_answers_carry_its_agent_s_value_and_its_rate(kind: str, tmp_path: Path) -> None:
@@ -118,14 +110,14 @@ def test_a_server_s_answers_carry_its_agent_s_value_and_its_rate(kind: str, tmp_
         return answer and answer[0].headers["endpoint-load-metrics"]
 
     with example(kind, port, file, tmp_path):
-        eventually(lambda: get(port), "it answers")
+        wait_until(lambda: get(port), "it answers")
         answer = get(port)
         assert answer is not None
         assert (answer[0].status, answer[1]) == (200, b"hello\n")
         assert answer[0].headers["endpoint-load-metrics"] is None
         with busy_process() as pid, agent(pid, 1, tmp_path / "agent.log", "--orca", str(file)):
-            eventually(lambda: VALUE.fullmatch(value() or ""), "its answers say how loaded it is")
-        eventually(lambda: get(port) and value() is None, "they say nothing when the agent has ended")
+            wait_until(lambda: VALUE.fullmatch(value() or ""), "its answers say how loaded it is")
+        wait_until(lambda: get(port) and value() is None, "they say nothing when the agent has ended")
 
 
 def envoy_config(ports: tuple[int, int, int], admin: int, *, oob: int | None) -> dict[str, Any]:
@@ -165,7 +157,7 @@ def test_envoy_prefers_the_server_that_says_it_is_less_loaded(out_of_band: bool,
             stack.enter_context(agent(pid, cores, folder / "agent.log", *flags))
             server = [sys.executable, str(EXAMPLES / "wsgi.py"), str(file), str(ports[n]), host]
             stack.enter_context(running(server, folder / "server.log"))
-            eventually(partial(get, ports[n], host=host), "the server answers")
+            wait_until(partial(get, ports[n], host=host), "the server answers")
         config = tmp_path / "envoy.json"
         config.write_text(json.dumps(envoy_config(ports, admin, oob=stream if out_of_band else None)))
         run = [envoy, "-c", str(config), "--concurrency", "1", "--log-level", "warn", "--disable-hot-restart"]
@@ -176,7 +168,7 @@ def test_envoy_prefers_the_server_that_says_it_is_less_loaded(out_of_band: bool,
             return Counter(answer[0].headers["x-server"] for answer in found if answer)
 
         # Without reports, or in the first two seconds of them, each has a half.
-        eventually(lambda: answers()["127.0.0.1"] < 15 < 45 < answers()["127.0.0.2"], "the weights move")
+        wait_until(lambda: answers()["127.0.0.1"] < 15 < 45 < answers()["127.0.0.2"], "the weights move")
         answer = get(ports[0])
         assert answer is not None
         assert answer[0].headers["endpoint-load-metrics"] is None

@@ -58,3 +58,24 @@ def test_a_pid_file_holds_a_number_in_its_first_line(text: bytes, pid: int | Non
 def test_any_pid_file_is_a_pid_or_none(text: bytes) -> None:
     pid = proc_text.parse_pid(text)
     assert pid is None or pid > 0
+
+
+def test_one_number_of_a_flat_file_is_read_by_its_whole_name() -> None:
+    text = b"cache 1\ntotal_cache 2\ninactive_file 3\ntotal_inactive_file 4\n"
+    assert proc_text.flat_value(text, "cache") == 1
+    assert proc_text.flat_value(text, "inactive_file") == 3
+    assert proc_text.flat_value(text, "total_inactive_file") == 4
+    with pytest.raises(KeyError):
+        proc_text.flat_value(text, "file")
+    with pytest.raises(ValueError, match="invalid literal"):
+        proc_text.flat_value(b"cache x\n", "cache")
+
+
+def test_the_nics_of_a_network_are_read_with_what_they_received_and_sent() -> None:
+    head = b"Inter-|   Receive |  Transmit\n face |bytes packets errs\n"
+    text = (
+        head
+        + b"    lo: 5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0\n  eth0:1000 1 0 0 0 0 0 0 2000 1 0 0 0 0 0 0\nhalf: 1\n"
+    )
+    assert proc_text.parse_net_dev(text) == {"lo": (5, 6), "eth0": (1000, 2000)}
+    assert proc_text.parse_net_dev(b"") == {}

@@ -11,6 +11,7 @@ from .examples import report, sample
 SHARED = b"k" * 32
 AGENT_A = derived_keys.derive(SHARED, "agent web/a")
 AGENT_B = derived_keys.derive(SHARED, "agent web/b")
+AGENTS = derived_keys.derive(SHARED, "agents")
 EDGE = derived_keys.derive(SHARED, "lb edge-1")
 TABLES = derived_keys.derive(SHARED, "tables")
 
@@ -25,13 +26,16 @@ def reason(keys: Keyring, key: bytes, name: str) -> str | None:
     [
         ("off", SHARED, None),
         ("off", AGENT_A, "signature"),
+        ("off", AGENTS, "signature"),
         ("accept", SHARED, None),
         ("accept", AGENT_A, None),
+        ("accept", AGENTS, None),
         ("accept", AGENT_B, "signature"),
         ("accept", EDGE, "signature"),
         ("accept", TABLES, "signature"),
         ("require", SHARED, "signature"),
         ("require", AGENT_A, None),
+        ("require", AGENTS, None),
         ("require", AGENT_B, "signature"),
     ],
 )
@@ -50,7 +54,7 @@ def test_tables_are_signed_with_their_own_key_once_derived_keys_are_taken(
     assert reason(keys, signs, "tables") is None
     # Of the leader before, that does not know derived keys yet.
     assert (reason(keys, SHARED, "tables") is None) == (derived != "require")
-    for server in (AGENT_A, EDGE):
+    for server in (AGENT_A, AGENTS, EDGE):
         assert reason(keys, server, "tables") == "signature"
 
 
@@ -75,6 +79,16 @@ def test_a_server_that_is_taken_over_speaks_for_itself_alone() -> None:
         "it is not signed with its own key, or was changed on the way: `steelyard keys agent web/b` prints it"
     )
     assert "`steelyard keys lb edge-1`" in found.refusals["traffic report of edge-1"].detail
+
+
+def test_a_node_that_is_taken_over_speaks_for_servers_alone() -> None:
+    values = {name: signature.sign(AGENTS, sample(name)) for name in ("a", "b")}
+    reports = {"edge-1": signature.sign(AGENTS, report())}
+    keys = Keyring(shared=SHARED, derived="require")
+    found = receive(Inbox(), 1.0, upstream="web", samples=values, reports=reports, keys=keys)
+    assert set(found.samples) == {"a", "b"}
+    assert (found.reports, found.refused) == ({}, {"signature": 1})
+    assert reason(keys, AGENTS, "tables") == "signature"
 
 
 def test_a_refusal_tells_who_still_signs_with_the_shared_key() -> None:

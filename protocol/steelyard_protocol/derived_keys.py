@@ -8,6 +8,7 @@ Pure. HKDF-SHA256 (RFC 5869) of the shared key; 32 bytes are one block of it, so
 The hex digits are the key, as a file holds them. `name` says whose it is:
 
     agent UPSTREAM/PEER    signs the samples of one server
+    agents                 signs the samples of any server: for an agent that samples many
     lb NAME                signs the traffic reports of one load balancer
     tables                 signs weight tables: controllers and load balancers have it
     token UPSTREAM/PEER    is no key, but the end of that server's token for the API
@@ -23,6 +24,8 @@ from dataclasses import dataclass, field
 SALT = b"steelyard"
 
 TABLES = "tables"
+
+AGENTS = "agents"
 
 _OF_LOAD_BALANCER = re.compile(rb"lb\.([0-9a-f]{64})\.([0-9a-f]{64})")
 
@@ -48,6 +51,11 @@ def derive(shared: bytes, name: str) -> bytes:
 def agent(upstream: str, peer: str) -> str:
     """Return the name of the key that signs a server's samples."""
     return f"agent {upstream}/{peer}"
+
+
+def signers(name: str) -> tuple[str, ...]:
+    """Return the names of the keys that may sign what the owner of the key `name` says."""
+    return (name, AGENTS) if name.startswith("agent ") else (name,)
 
 
 def lb(name: str) -> str:

@@ -12,7 +12,7 @@ the call connects again and loses nothing. Every address of a name is tried.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import TypeVar
@@ -97,6 +97,13 @@ class MemcachedClient:
         # Without noreply=False a full or broken Memcached would go unnoticed.
         if not self._call(lambda server: server.set(key, value, expire=ttl_s, noreply=False)):
             raise Unavailable("it did not store the value")
+
+    def put_many(self, values: Mapping[str, bytes], *, ttl_s: int) -> None:
+        """Store values by key for `ttl_s` seconds, whatever was there."""
+        for some in _parts(list(values)):
+            part = {key: values[key] for key in some}
+            if self._call(methodcaller("set_many", part, expire=ttl_s, noreply=False)):
+                raise Unavailable("it did not store every value")
 
     def touch(self, key: str, *, ttl_s: int) -> bool:
         """Give a value `ttl_s` seconds from now on; tell whether it is there."""

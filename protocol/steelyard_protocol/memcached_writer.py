@@ -10,7 +10,8 @@ one is worth more than the one that was lost.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Protocol
 
@@ -53,6 +54,10 @@ class Server(Protocol):
         """Store a value; return why it was not taken, None when it was."""
         ...
 
+    def put_many(self, values: Mapping[str, bytes]) -> str | None:
+        """Store values by key; return why they were not all taken, None when they were."""
+        ...
+
     def close(self) -> None:
         """Close the connection."""
         ...
@@ -81,20 +86,30 @@ class MemcachedServer:
 
         Never raises, takes no longer than the client's timeout, tries nothing during a pause.
         """
+        return self._try(lambda: self._client.put(key, value, ttl_s=self._ttl_s))
+
+    def put_many(self, values: Mapping[str, bytes]) -> str | None:
+        """Store values by key in one question; return why they were not all taken, None when they were.
+
+        As `put` otherwise.
+        """
+        return self._try(lambda: self._client.put_many(values, ttl_s=self._ttl_s))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _try(self, put: Callable[[], None]) -> str | None:
         if self._failures and self._clock() < self._not_before_s:
             return self._fault
         try:
-            self._client.put(key, value, ttl_s=self._ttl_s)
+            put()
         except Unavailable as error:
             self._fault = str(error)
             self._back_off()
             return self._fault
         self._failures = 0
         return None
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
 
     def _back_off(self) -> None:
         self._failures += 1
@@ -125,15 +140,29 @@ class MemcachedWriter:
                 taken_by = name
                 break
             found[name] = fault
-        for name, fault in found.items():
-            if name not in self._faults:
-                self._faults[name] = fault
-                log.warning(
-                    "Memcached at %s takes no %s (%s): %s", name, self._what, fault, self._then(taken_by)
-                )
-        if taken_by is not None and self._faults.pop(taken_by, None) is not None:
-            log.info("Memcached at %s is back: %s arrive again", taken_by, self._what)
+        self._tell(found, [] if taken_by is None else [taken_by])
         return taken_by is not None
+
+    def put_many(self, values: Mapping[str, bytes]) -> set[str]:
+        """Store values by key, those of one server in one question; return the keys taken. Never raises."""
+        orders = {key: rendezvous.order(list(self._servers), key) for key in values}
+        found: dict[str, str] = {}
+        taken: set[str] = set()
+        taken_by: list[str] = []
+        for choice in range(len(self._servers)):
+            asked: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
+            for key in values.keys() - taken:
+                asked[orders[key][choice]][key] = values[key]
+            for name, some in asked.items():
+                # One that failed has cost its time already.
+                fault = found.get(name) or self._servers[name].put_many(some)
+                if fault is None:
+                    taken |= some.keys()
+                    taken_by.append(name)
+                else:
+                    found[name] = fault
+        self._tell(found, taken_by)
+        return taken
 
     @property
     def reachable(self) -> dict[str, bool]:
@@ -145,7 +174,18 @@ class MemcachedWriter:
         for server in self._servers.values():
             server.close()
 
-    def _then(self, taken_by: str | None) -> str:
-        if taken_by is not None:
-            return f"{taken_by} takes them meanwhile"
+    def _tell(self, found: Mapping[str, str], taken_by: Sequence[str]) -> None:
+        for name, fault in found.items():
+            if name not in self._faults:
+                self._faults[name] = fault
+                log.warning(
+                    "Memcached at %s takes no %s (%s): %s", name, self._what, fault, self._then(taken_by)
+                )
+        for name in taken_by:
+            if name not in found and self._faults.pop(name, None) is not None:
+                log.info("Memcached at %s is back: %s arrive again", name, self._what)
+
+    def _then(self, taken_by: Sequence[str]) -> str:
+        if taken_by:
+            return f"{' and '.join(dict.fromkeys(taken_by))} takes them meanwhile"
         return f"they are dropped until {'it' if len(self._servers) == 1 else 'one'} does"

@@ -34,6 +34,9 @@ _Utilization = Annotated[float, Meta(ge=0.0, le=64.0)]
 
 _Metric = Annotated[float, Meta(ge=-1e15, le=1e15)]
 
+# Of the 14 that an agent can send, nginx keeps as many (core/orca.lua): earlier controllers refuse more.
+MAX_NAMED = 8
+
 
 class PeerLoad(Struct, frozen=True, kw_only=True):
     """What a server said of itself in its responses (ORCA, `endpoint-load-metrics`); UNSET is "not said".
@@ -43,7 +46,7 @@ class PeerLoad(Struct, frozen=True, kw_only=True):
 
     utilization: _Utilization | UnsetType = UNSET
     mem_utilization: _Utilization | UnsetType = UNSET
-    named_metrics: Annotated[dict[Name, _Metric], Meta(max_length=8)] = {}
+    named_metrics: Annotated[dict[Name, _Metric], Meta(max_length=MAX_NAMED)] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

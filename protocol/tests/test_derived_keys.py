@@ -28,6 +28,10 @@ def test_a_key_is_the_examples(name: str, key: str) -> None:
 def test_the_names_are_the_examples() -> None:
     assert derived_keys.agent("web", "server-1") in EXAMPLES["keys"]
     assert derived_keys.lb("edge-1") in EXAMPLES["keys"]
+    assert derived_keys.signers("agent web/server-1") == ("agent web/server-1", derived_keys.AGENTS)
+    assert derived_keys.AGENTS in EXAMPLES["keys"]
+    for name in ("lb agents", "tables", "token web/server-1", derived_keys.AGENTS):
+        assert derived_keys.signers(name) == (name,)
     balancer, token = EXAMPLES["load_balancer"], EXAMPLES["token"]
     assert derived_keys.of_load_balancer(SHARED, balancer["name"]) == balancer["key"]
     assert derived_keys.token(SHARED, token["upstream"], token["peer"]) == token["token"]

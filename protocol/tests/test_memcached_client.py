@@ -24,6 +24,7 @@ CALLS: dict[str, Callable[[MemcachedClient], object]] = {
     "get": lambda client: client.get_many(["a", "b"]),
     "look": lambda client: client.seen(["a"]),
     "put": lambda client: client.put("a", b"1", ttl_s=60),
+    "put many": lambda client: client.put_many({"a": b"1", "b": b"2"}, ttl_s=60),
     "add": lambda client: client.replace("a", b"1", None, ttl_s=60),
     "replace": lambda client: client.replace("a", b"1", Seen(b"0", b"7"), ttl_s=60),
 }
@@ -71,11 +72,10 @@ def test_a_value_is_replaced_only_while_it_is_the_one_that_was_seen(memcached: D
 
 
 @pytest.mark.integration
-def test_more_keys_than_are_asked_for_at_once_are_all_found(memcached: Daemon) -> None:
+def test_more_keys_than_go_into_one_question_are_all_stored_and_found(memcached: Daemon) -> None:
     keys = [f"key-{n}" for n in range(2 * KEYS_AT_ONCE + 1)]
     with client_of(memcached.port) as client:
-        for key in keys:
-            client.put(key, key.encode(), ttl_s=60)
+        client.put_many({key: key.encode() for key in keys}, ttl_s=60)
         assert client.get_many([*keys, "absent"]) == {key: key.encode() for key in keys}
         assert {key: seen.value for key, seen in client.seen(keys).items()} == client.get_many(keys)
         assert client.get_many([]) == {}
@@ -129,6 +129,8 @@ def test_a_full_memcached_is_a_failure_that_says_so() -> None:
 def test_a_memcached_that_does_not_store_is_a_failure() -> None:
     with answering(b"NOT_STORED\r\n") as port, client_of(port) as client:
         assert failure(CALLS["put"], client) == "it did not store the value"
+    with answering(b"STORED\r\nNOT_STORED\r\n") as port, client_of(port) as client:
+        assert failure(CALLS["put many"], client) == "it did not store every value"
 
 
 @pytest.mark.integration

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections import Counter
+from collections.abc import Mapping
 from random import Random
 
 import pytest
@@ -36,11 +37,16 @@ class Shelf:
         self.name = name
         self.fault = fault
         self.values: dict[str, bytes] = {}
+        self.questions = 0
         self.closed = False
 
     def put(self, key: str, value: bytes) -> str | None:
+        return self.put_many({key: value})
+
+    def put_many(self, values: Mapping[str, bytes]) -> str | None:
+        self.questions += 1
         if self.fault is None:
-            self.values[key] = value
+            self.values.update(values)
         return self.fault
 
     def close(self) -> None:
@@ -121,6 +127,42 @@ def test_the_next_one_takes_it_while_the_first_is_away_and_everything_is_said_on
         f"Memcached at {third.name} is back: samples arrive again",
         f"Memcached at {first.name} is back: samples arrive again",
     ]
+
+
+def test_many_values_are_one_question_to_each_server_and_lie_where_one_alone_would() -> None:
+    shelves = [Shelf(name) for name in SERVERS]
+    values = {key: key.encode() for key in KEYS[:60]}
+    assert pool_of(*shelves).put_many(values) == set(values)
+    assert [shelf.questions for shelf in shelves] == [1, 1, 1]
+    for key in values:
+        assert [shelf.name for shelf in shelves if key in shelf.values] == [rendezvous.order(SERVERS, key)[0]]
+
+
+def test_of_many_values_those_of_a_server_that_is_away_go_to_the_next_ones(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    away, *others = shelves = [Shelf(name) for name in SERVERS]
+    away.fault = "timed out"
+    pool = pool_of(*shelves)
+    values = dict.fromkeys(KEYS[:60], b"1")
+    assert [pool.put_many(values) for _ in range(2)] == [set(values)] * 2
+    assert away.questions == 2
+    for key in values:
+        first = next(name for name in rendezvous.order(SERVERS, key) if name != away.name)
+        assert [shelf.name for shelf in others if key in shelf.values] == [first]
+    away.fault = None
+    pool.put_many(values)
+    assert [entry.levelname for entry in caplog.records] == ["WARNING", "INFO"]
+    assert "takes no samples (timed out)" in caplog.records[0].getMessage()
+    assert caplog.records[1].getMessage() == f"Memcached at {away.name} is back: samples arrive again"
+
+
+def test_many_values_that_no_server_takes_are_dropped_and_each_server_is_asked_once() -> None:
+    shelves = [Shelf(name, "timed out") for name in SERVERS]
+    assert pool_of(*shelves).put_many(dict.fromkeys(KEYS[:60], b"1")) == set()
+    assert [shelf.questions for shelf in shelves] == [1, 1, 1]
+    assert pool_of().put_many({"k": b"1"}) == set()
 
 
 def test_a_pool_of_one_says_that_samples_are_dropped(caplog: pytest.LogCaptureFixture) -> None:

@@ -19,7 +19,9 @@ from steelyard_agent.cgroup_text import Cgroup
 from steelyard_agent.readers import cgroup_files
 from steelyard_agent.readers.files import ColumnReader
 from steelyard_agent.readers.hardware import Hardware, devices_below
+from steelyard_agent.readers.moment import Moment
 from steelyard_agent.scopes.cgroup import CgroupReading, CpuLevel, MemoryLevel, tightest
+from steelyard_agent.scopes.hardware import NicCounters
 from steelyard_agent.scopes.reading import Absent
 
 T = TypeVar("T")
@@ -46,7 +48,9 @@ class _Levels:
 class CgroupReader:
     """Reads this process's own group below `root`, or the one that `find` returns.
 
-    `count_net`: the network namespace is the group's own, so that its NICs are the group's.
+    `count_net`: count NICs, which are those that `nics` returns, else this process's: its network namespace
+    is the group's own. Where several groups are read, `name` is what this one is called, and all of them
+    have the same `hardware` and `moment`.
     """
 
     def __init__(
@@ -56,7 +60,11 @@ class CgroupReader:
         find: Callable[[], Mapping[str, Cgroup]] | None = None,
         count_io: bool = False,
         count_net: bool = True,
+        nics: Callable[[], Mapping[str, NicCounters]] | None = None,
         extras: bool = False,
+        name: str = "",
+        hardware: Hardware | None = None,
+        moment: Moment | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._root = root
@@ -65,9 +73,12 @@ class CgroupReader:
         self._count_net = count_net
         self._extras = extras
         self._clock = clock
-        self._columns = ColumnReader()
-        self._devices = devices_below(root)
-        self._hardware = Hardware(self._devices, self._columns)
+        self._name = name
+        self._columns = ColumnReader(name)
+        self._hardware = hardware or Hardware(devices_below(root), self._columns)
+        self._nics = nics or self._hardware.nics
+        self._net_source = {} if nics is None else {"net": "/proc/PID/net/dev of a process of it"}
+        self._moment = moment or Moment(span_s=0.0)
         self._groups: Mapping[str, Cgroup] = {}
         self._levels = _Levels(cpu=(), memory=(), cpuset_cores=None)
         self._sources: Mapping[str, str] = {}
@@ -80,20 +91,29 @@ class CgroupReader:
             self._refresh(at_s)
             group = self._groups.get("cpuacct") or self._groups.get("memory")
             if group is None:
-                return Absent("no control group counts the CPU time or the memory of this process")
+                return Absent(
+                    f"{self._name}: no control group counts its CPU time or its memory"
+                    if self._name
+                    else "no control group counts the CPU time or the memory of this process"
+                )
             identity = cgroup_files.identity(self._root, group)
         except (OSError, ValueError) as error:
+            found_before = self._found_at_s not in {None, at_s}
             self._found_at_s = None
-            return Absent(f"the control group cannot be found ({error})")
+            if found_before:  # it is gone since; there may be another one, and if not, that is the reason
+                return self()
+            whose = f"{self._name}: its" if self._name else "the"
+            return Absent(f"{whose} control group cannot be found ({error})")
         self._hardware.refresh(at_s)
-        return self._reading(at_s, identity, group.folder)
+        self._moment.at(at_s)
+        return self._reading(at_s, identity, self._name or group.folder)
 
     def _refresh(self, at_s: float) -> None:
         known = self._found_at_s is not None and 0 <= at_s - self._found_at_s < LIMITS_AGE_S
         if not known or self._quota_changed():
             self._groups = self._find()
             self._levels = _levels(self._root, self._groups)
-            self._sources = cgroup_files.sources(self._groups)
+            self._sources = {**cgroup_files.sources(self._groups), **self._net_source}
             self._found_at_s = at_s
 
     def _quota_changed(self) -> bool:
@@ -103,7 +123,7 @@ class CgroupReader:
         return cgroup_files.quota_cores(self._root, group) != cores
 
     def _reading(self, at_s: float, identity: tuple[object, ...], name: str) -> CgroupReading:
-        read, hardware, root = self._columns.read, self._hardware, self._root
+        read, once, hardware, root = self._columns.read, self._moment.read, self._hardware, self._root
         whole = hardware.disks.values()
         return CgroupReading(
             at_s=at_s,
@@ -111,10 +131,10 @@ class CgroupReader:
             name=name,
             cpu=tuple(self._cpu(*level) for level in self._levels.cpu),
             cpuset_cores=self._levels.cpuset_cores,
-            machine_cores=read("the number of cores", self._devices.cores),
+            machine_cores=read("the number of cores", lambda: once("cores", hardware.cores)),
             memory=tuple(self._memory(*level) for level in self._levels.memory),
-            machine_memory=read("memory size", hardware.memory),
-            nics=read("net", hardware.nics) if self._count_net else None,
+            machine_memory=read("memory size", lambda: once("memory", hardware.memory)),
+            nics=read("net", self._nics) if self._count_net else None,
             io_stalled_s=self._of(
                 "blkio", "io pressure", lambda group: cgroup_files.io_stalled_s(root, group)
             ),
@@ -124,7 +144,7 @@ class CgroupReader:
             throttling=self._of("cpu", "throttling", lambda group: cgroup_files.throttling(root, group))
             if self._extras
             else None,
-            stalled_s=(read("pressure", self._devices.stalled_s) or {}) if self._extras else {},
+            stalled_s=(read("pressure", hardware.devices.stalled_s) or {}) if self._extras else {},
             sources=self._sources,
         )
 
@@ -135,14 +155,15 @@ class CgroupReader:
     def _cpu(self, level: CpuLevel, counted: Cgroup | None) -> CpuLevel:
         if counted is None:
             return level
-        used_s = self._columns.read(f"cpu of {level.path}", lambda: cgroup_files.used_s(self._root, counted))
+        used_s = self._once(f"cpu of {level.path}", lambda: cgroup_files.used_s(self._root, counted))
         return replace(level, used_s=used_s)
 
     def _memory(self, level: MemoryLevel, group: Cgroup) -> MemoryLevel:
-        used_bytes = self._columns.read(
-            f"memory of {level.path}", lambda: cgroup_files.used_bytes(self._root, group)
-        )
+        used_bytes = self._once(f"memory of {level.path}", lambda: cgroup_files.used_bytes(self._root, group))
         return replace(level, used_bytes=used_bytes)
+
+    def _once(self, name: str, reader: Callable[[], T]) -> T | None:
+        return self._columns.read(name, lambda: self._moment.read(name, reader))
 
 
 def _own_container(root: Path) -> Mapping[str, Cgroup]:

@@ -5,7 +5,7 @@ a limit whose file is missing or says "none" is no limit: the topmost group has 
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,6 +33,26 @@ def own_groups(root: Path) -> dict[str, Cgroup]:
     return {name: group for name, group in found.items() if group is not None}
 
 
+def mount_of(controller: str, mounted: Iterable[Mount]) -> Mount | None:
+    """Return the hierarchy that a controller is in: v1's where v1 has it, else v2's."""
+    own = next((mount for mount in mounted if controller in mount.controllers), None)
+    return own or next((mount for mount in mounted if mount.version == 2), None)
+
+
+def groups_at(root: Path, mounted: Iterable[Mount], path: str) -> dict[str, Cgroup]:
+    """Return the group of this path in each controller that has one there."""
+    found: dict[str, Cgroup] = {}
+    for controller in CONTROLLERS:
+        mount = mount_of(controller, mounted)
+        group = None if mount is None else Cgroup(mount=mount, path=path)
+        # Limits are handed down to a group that is not there in a controller; counts are not.
+        if group is not None and controller in {"cpu", "cpuset"}:
+            group = next((level for level in group.upwards if exists(below(root, level.folder))), None)
+        if group is not None and exists(below(root, group.folder)):
+            found[controller] = group
+    return found
+
+
 def is_container_view(root: Path, mount: Mount) -> bool:
     """Tell whether the topmost group seen here is only a part of the machine's: a container's view."""
     point = below(root, mount.point)
@@ -52,7 +72,7 @@ def container_of(root: Path, group: Cgroup) -> Cgroup:
 def used_s(root: Path, group: Cgroup) -> float:
     """Return the CPU seconds that the group and those in it have used."""
     text = read(below(root, cpu_file(group)))
-    return proc_text.parse_flat(text)["usage_usec"] / 1e6 if group.mount.version == 2 else int(text) / 1e9
+    return proc_text.flat_value(text, "usage_usec") / 1e6 if group.mount.version == 2 else int(text) / 1e9
 
 
 def used_bytes(root: Path, group: Cgroup) -> int | None:
@@ -61,9 +81,11 @@ def used_bytes(root: Path, group: Cgroup) -> int | None:
     if v2 and group.path == "/" and read_or_none(f"{folder}/memory.current") is None:
         return None
     usage = int(read(below(root, memory_file(group))))
-    stat = proc_text.parse_flat(read(f"{folder}/memory.stat"))
+    cache = proc_text.flat_value(
+        read(f"{folder}/memory.stat"), "inactive_file" if v2 else "total_inactive_file"
+    )
     # The two files are not read at the same instant, so the cache may by now be the larger.
-    return max(usage - stat["inactive_file" if v2 else "total_inactive_file"], 0)
+    return max(usage - cache, 0)
 
 
 def io_stalled_s(root: Path, group: Cgroup) -> float | None:

@@ -70,9 +70,13 @@ def below(root: object, path: str) -> str:
 
 
 class ColumnReader:
-    """Reads columns by name; a failure is None, and is logged when it begins and when it ends."""
+    """Reads columns by name; a failure is None, and is logged when it begins and when it ends.
 
-    def __init__(self) -> None:
+    `whose` columns they are is said where several readers log.
+    """
+
+    def __init__(self, whose: str = "") -> None:
+        self._whose = f"{whose}: " if whose else ""
         self._failing: set[str] = set()
 
     def read(self, name: str, reader: Callable[[], T]) -> T | None:
@@ -82,11 +86,14 @@ class ColumnReader:
         except Exception as error:  # whatever a kernel, a container or a driver comes up with
             if name not in self._failing:
                 self._failing.add(name)
-                log.warning("%s cannot be read (%s): its column is null until it can", name, _one_line(error))
+                log.warning(
+                    "%s%s cannot be read (%s): its column is null until it can",
+                    self._whose, name, _one_line(error),
+                )  # fmt: skip
             return None
         if name in self._failing:
             self._failing.discard(name)
-            log.info("%s can be read again", name)
+            log.info("%s%s can be read again", self._whose, name)
         return value
 
 

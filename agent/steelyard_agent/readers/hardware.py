@@ -55,6 +55,10 @@ class Hardware:
         """Return the device numbers (such as 8:0) of the whole disks, by name."""
         return self._disks
 
+    def cores(self) -> int | None:
+        """Return how many cores are online."""
+        return self.devices.cores()
+
     def busy_s(self) -> float:
         """Return the seconds all cores together were busy."""
         times = psutil.cpu_times()

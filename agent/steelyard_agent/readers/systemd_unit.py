@@ -59,21 +59,11 @@ class UnitReader:
 
     def _groups(self) -> Mapping[str, Cgroup]:
         mounts = cgroup_files.mounts(self._root)
-        path = self._where(mounts)
-        found: dict[str, Cgroup] = {}
-        for controller in cgroup_files.CONTROLLERS:
-            mount = _mount_of(controller, mounts)
-            group = None if mount is None else Cgroup(mount=mount, path=path)
-            # Limits are handed down to a unit that has no group of its own there; counts are not.
-            if group is not None and controller in {"cpu", "cpuset"}:
-                group = next((level for level in group.upwards if self._exists(level)), None)
-            if group is not None and self._exists(group):
-                found[controller] = group
-        return found
+        return cgroup_files.groups_at(self._root, mounts, self._where(mounts))
 
     def _where(self, mounts: tuple[Mount, ...]) -> str:
         """Return the unit's path in systemd's hierarchy; raise OSError when it is not running."""
-        tree = _mount_of("name=systemd", mounts)
+        tree = cgroup_files.mount_of("name=systemd", mounts)
         if tree is None:
             raise OSError("systemd's control groups are not mounted here")
         point = below(self._root, tree.point)
@@ -101,7 +91,7 @@ class UnitReader:
 
     def _oldest(self) -> Found | Absent:
         mounts = cgroup_files.mounts(self._root)
-        tree = _mount_of("name=systemd", mounts)
+        tree = cgroup_files.mount_of("name=systemd", mounts)
         text = None
         if tree is not None and self._path is not None:
             text = read_or_none(f"{below(self._root, tree.point)}{self._path}/cgroup.procs")
@@ -110,11 +100,3 @@ class UnitReader:
             return Absent(f"unit {self._unit} has no process")
         # The list is in no order that means anything, and a number wraps once in a long while only.
         return Found(pid=min(pids), named=f"process {min(pids)} of unit {self._unit}", source=self._unit)
-
-    def _exists(self, group: Cgroup) -> bool:
-        return exists(below(self._root, group.folder))
-
-
-def _mount_of(controller: str, mounts: tuple[Mount, ...]) -> Mount | None:
-    own = next((mount for mount in mounts if controller in mount.controllers), None)
-    return own or next((mount for mount in mounts if mount.version == 2), None)

@@ -1,4 +1,4 @@
-"""`steelyard keys`: the key or the token of one server or load balancer. Asks no controller."""
+"""`steelyard keys`: the key or token of one server or load balancer, or of all agents. Asks no controller."""
 
 import argparse
 import os
@@ -13,6 +13,10 @@ from steelyard_controller.cli.terminal.output import Output
 
 KINDS = {
     "agent": ("UPSTREAM/SERVER", "the key that signs the samples of one server"),
+    "agents": (
+        None,
+        "the key that signs the samples of any server, for the agent of a Kubernetes node's pods",
+    ),
     "token": ("UPSTREAM/SERVER", "the token with which one server may register and remove itself"),
     "lb": ("NAME", "the key of one load balancer: it reads tables, and signs its own traffic reports"),
 }
@@ -22,14 +26,16 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     """Add the command."""
     parser = subparsers.add_parser(
         "keys",
-        help="derive a key or a token for one server or load balancer",
+        help="derive a key or a token for one server, one load balancer, or the agents of many servers",
         description="Print a key or a token that is derived from the shared key and speaks for one sender "
-        "alone, for controllers with --derived-keys accept or require. The same is printed each time.",
+        "alone (`agents`: for samples of all servers, and nothing else), for controllers with --derived-keys "
+        "accept or require. The same is printed each time.",
     )
     kinds = parser.add_subparsers(required=True, dest="kind", metavar="KIND")
     for kind, (name, about) in KINDS.items():
         one = kinds.add_parser(kind, help=about, description=f"Print {about}.")
-        one.add_argument("name", metavar=name, help="as its messages name it")
+        if name is not None:
+            one.add_argument("name", metavar=name, help="as its messages name it")
         one.add_argument(
             "--key-file", type=Path, metavar="FILE", help="holds the shared key, or STEELYARD_KEY does"
         )
@@ -39,7 +45,9 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 def _keys(given: argparse.Namespace) -> int:
     shared = _shared(given.key_file)
-    if given.kind == "lb":
+    if given.kind == "agents":
+        derived = derived_keys.derive(shared, derived_keys.AGENTS).decode()
+    elif given.kind == "lb":
         derived = derived_keys.of_load_balancer(shared, connection_flags.name(given.name, "a load balancer"))
     else:
         upstream, slash, peer = given.name.partition("/")
@@ -51,7 +59,7 @@ def _keys(given: argparse.Namespace) -> int:
             derived = derived_keys.token(shared, upstream, peer)
         else:
             derived = derived_keys.derive(shared, derived_keys.agent(upstream, peer)).decode()
-    document = {"kind": given.kind, "name": given.name, "value": derived}
+    document = {"kind": given.kind, "name": getattr(given, "name", None), "value": derived}
     Output(as_json=connection_flags.wants_json(given)).answer(document, [derived])
     return Exit.OK
 

@@ -43,8 +43,11 @@ class Keyring:
             text = signature.open_value(self.shared, value)
             if not _is_forged(text):
                 return text
-        text = signature.open_value(_derived(self.shared, name), value)
-        return self._refused(value, name) if _is_forged(text) else text
+        for signer in derived_keys.signers(name):
+            text = signature.open_value(_derived(self.shared, signer), value)
+            if not _is_forged(text):
+                return text
+        return self._refused(value, name)
 
     def _refused(self, value: bytes, name: str) -> Refused:
         remedy = "" if name == derived_keys.TABLES else f": `steelyard keys {name}` prints it"

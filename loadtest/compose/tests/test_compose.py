@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from testing.visitors import Visitors
+
 from .stack import CONTROLLERS, SERVERS, Stack, until
-from .visitors import Visitors
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(1200)]
 
 SERVICES = ("nginx", *CONTROLLERS, *SERVERS, "memcached", "redis")
 
 # Longer than a table is fresh (3 s), than a lease (3 s), and than a sample lives (3 s).
-A_WHILE = 600
+A_WHILE = 400
 
 
 def test_every_container_is_healthy(stack: Stack) -> None:

@@ -2,7 +2,8 @@
 
 Python writes the number of each signal that it has a handler for into a socket (asyncio waits
 for signals in the same way), so the handlers do nothing: none interrupts a sample, and none is
-missed. sigtimedwait would do without the socket, but macOS and Windows do not have it.
+missed. sigtimedwait would do without the socket, but macOS and Windows do not have it, and Python 3.11's
+takes being continued (SIGCONT) for a signal that was waited for.
 """
 
 import select

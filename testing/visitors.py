@@ -5,11 +5,7 @@ import threading
 import time
 from collections import Counter
 
-# About a third of what the three servers can do, which have one core together.
-REQUESTS_PER_S = 90
-
-# Kept connections: each new one would cost the engine's proxy and the kernel's table of connections.
-CONNECTIONS = 12
+from conftest import PATIENCE_S
 
 TIMEOUT_S = 15
 
@@ -17,12 +13,12 @@ TIMEOUT_S = 15
 class Visitors:
     """Requests at a constant rate until they are stopped; who answered, and what failed."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, port: int, *, requests_per_s: float, connections: int) -> None:
+        self._port, self._rate, self._every_s = port, requests_per_s, connections / requests_per_s
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._served: Counter[str] = Counter()
-        self._threads = [threading.Thread(target=self._drive, args=(n,)) for n in range(CONNECTIONS)]
+        self._threads = [threading.Thread(target=self._drive, args=(n,)) for n in range(connections)]
         self.failures: list[str] = []
 
     def __enter__(self) -> "Visitors":
@@ -43,7 +39,7 @@ class Visitors:
     def next(self, requests: int) -> Counter[str]:
         """Wait for so many more answers; return who gave them."""
         before = self.served()
-        deadline = time.monotonic() + requests / REQUESTS_PER_S * 10 + TIMEOUT_S
+        deadline = time.monotonic() + 10 * requests / self._rate + PATIENCE_S
         while sum((during := self.served() - before).values()) < requests:
             if time.monotonic() > deadline:
                 raise AssertionError(
@@ -59,9 +55,9 @@ class Visitors:
 
     def _drive(self, number: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
-        next_s = time.monotonic() + number / REQUESTS_PER_S
+        next_s = time.monotonic() + number / self._rate
         while not self._stop.wait(max(0.0, next_s - time.monotonic())):
-            next_s = max(next_s + CONNECTIONS / REQUESTS_PER_S, time.monotonic() - 1)
+            next_s = max(next_s + self._every_s, time.monotonic() - 1)
             sent_s = time.monotonic()
             try:
                 connection.request("GET", "/")

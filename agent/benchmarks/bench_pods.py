@@ -1,0 +1,121 @@
+"""What the agent of a node costs by how many pods it samples: CPU and memory. As root; `--pods 1,30,110,250`.
+
+A real agent, as the DaemonSet runs it, delivers to a real Memcached, once a second; the pods are groups that
+lie as a kubelet's do, each with a process in a network of its own; an API server of recorded answers lists
+them. CPU is the kernel's own count of the agent's run time, polls of the API server included.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+
+import psutil
+from benchmarks import bench_agent
+from pymemcache.client.base import Client
+from steelyard_agent.readers import cgroup_files
+from steelyard_protocol import wire
+
+from testing.recorded_api_server import pod, pod_list, recorded_api_server
+
+SECONDS = 20.0
+
+# Until the first sample: the agent starts, asks for the pods, and reads each twice.
+PATIENCE_S = 60.0
+
+QUALITY = "/kubepods/burstable"
+
+CONTROLLERS = "+cpu +cpuset +memory +io"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="CPU and memory of a node's agent, by number of pods")
+    parser.add_argument("--pods", default="1,30,110,250", help="how many, with commas between several cases")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of wall time, for each case")
+    chosen = parser.parse_args(arguments)
+    print("| pods | CPU per tick, ms | CPU per pod, ms | of one `cgroup` agent meanwhile | resident, MB |")
+    print("|--:|--:|--:|--:|--:|")
+    for count in (int(part) for part in chosen.pods.split(",")):
+        node_s, alone_s, resident = measured(count, chosen.seconds)
+        ratio = f"{node_s / count / alone_s:.2f} of {1000 * alone_s:.2f} ms"
+        per_pod = f"{1000 * node_s / count:.2f}"
+        print(f"| {count} | {1000 * node_s:.1f} | {per_pod} | {ratio} | {resident / 1e6:.1f} |")
+    return 0
+
+
+def measured(count: int, seconds: float) -> tuple[float, float, int]:
+    """Return the CPU seconds of a tick with so many pods, those of an agent alone, and the resident bytes."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        uids = [stack.enter_context(made_pod()) for _ in range(count)]
+        api = stack.enter_context(recorded_api_server(folder / "account"))
+        api.body = pod_list(*(pod(f"p{number}", uid) for number, uid in enumerate(uids)))
+        os.environ.update(api.environment)
+        address, key = bench_agent.memcached(stack), bench_agent.key_in(folder)
+        flags = ["--scope", "pods", "--node", "node-1", "--service-account", str(api.folder)]
+        more = ["--net-capacity", "125000000", "--key-file", str(key)]
+        process = bench_agent.agent(stack, [*flags, *more], address, 1.0)
+        # A busy machine makes both dearer alike.
+        own = ["--scope", "cgroup", "--peer", f"p{count}"]
+        alone = bench_agent.agent(stack, [*own, *more], address, 1.0)
+        client = stack.enter_context(closing(Client(address, connect_timeout=2, timeout=2)))
+        agents = ((count - 1, process.pid), (count, alone.pid))
+        give_up_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < give_up_s and any(
+            client.get(wire.sample_key("web", f"p{number}")) is None for number, _ in agents
+        ):
+            time.sleep(0.1)
+        time.sleep(bench_agent.WARM_UP_S)
+        before = [(bench_agent.seq(client, number), bench_agent.cpu_s(pid)) for number, pid in agents]
+        time.sleep(seconds)
+        after = [(bench_agent.seq(client, number), bench_agent.cpu_s(pid)) for number, pid in agents]
+        node_s, alone_s = (
+            (now[1] - then[1]) / (now[0] - then[0]) for then, now in zip(before, after, strict=True)
+        )
+        return node_s, alone_s, psutil.Process(process.pid).memory_info().rss
+
+
+@contextmanager
+def made_pod() -> Iterator[str]:
+    """Make a pod of one process, and take it away again; yield its uid."""
+    uid = str(uuid.uuid4())
+    mounts = [mount for mount in cgroup_files.mounts(Path("/")) if "name=systemd" not in mount.controllers]
+    points = [Path(mount.point) for mount in mounts]
+    process = subprocess.Popen(["unshare", "--net", "sleep", "3600"])
+    try:
+        for point in points:
+            _make(point, f"{QUALITY}/pod{uid}/container")
+            Path(f"{point}{QUALITY}/pod{uid}/container/cgroup.procs").write_text(str(process.pid))
+        yield uid
+    finally:
+        process.kill()
+        process.wait()
+        for point in points:
+            for folder in (f"{point}{QUALITY}/pod{uid}/container", f"{point}{QUALITY}/pod{uid}"):
+                with suppress(FileNotFoundError):
+                    Path(folder).rmdir()
+
+
+def _make(point: Path, path: str) -> None:
+    folder = point
+    for part in path.strip("/").split("/"):
+        above, folder = folder, folder / part
+        if (above / "cgroup.subtree_control").exists():
+            with suppress(OSError):  # v2, where v1 has some of them
+                (above / "cgroup.subtree_control").write_text(CONTROLLERS)
+        folder.mkdir(exist_ok=True)
+        for file in ("cpuset.cpus", "cpuset.mems"):
+            # v1: a group without CPUs takes no process.
+            if (above / file).exists() and not (folder / file).read_text().strip():
+                (folder / file).write_text((above / file).read_text())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The pods of a Kubernetes node: which are to be sampled, and one agent that samples them all."""

@@ -1,0 +1,100 @@
+"""Asks the API server of Kubernetes for a node's pods: one GET, in bounded time and size. I/O only.
+
+The `kubernetes` client takes 59 MB of memory, and the agent may take 40 in all (docs/agent.md). Token and CA
+are read again each time: the kubelet replaces the token within the hour.
+"""
+
+import json
+import ssl
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPSConnection
+from pathlib import Path
+
+from steelyard_protocol import setting_values
+from steelyard_protocol.setting_values import Address
+
+from steelyard_agent import http_exchange
+from steelyard_agent.http_exchange import Answer
+from steelyard_agent.log_text import one_line
+from steelyard_agent.pods import pod_list
+from steelyard_agent.pods.pod_list import PodList
+from steelyard_agent.readers.files import read_regular
+
+TIMEOUT_S = 5.0
+
+# The metadata of 250 pods, with 60 KB of annotations each.
+MOST_BYTES = 16 * 1024 * 1024
+MOST_TOKEN_BYTES = 65536
+
+# An error is a Status object, whose message is a sentence.
+MOST_MESSAGE_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ApiFault:
+    """Why there is no list: of what kind, and in words."""
+
+    kind: str
+    why: str
+
+
+class ApiClient:
+    """Asks for the pods of one node; `folder` has the ServiceAccount's token and ca.crt."""
+
+    def __init__(self, address: Address, folder: Path, node: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._address = address
+        self._folder = folder
+        self._path = pod_list.path(node)
+        self._timeout_s = timeout_s
+
+    def __call__(self) -> PodList | ApiFault:
+        """Return the pods, or why they cannot be had; never raises."""
+        name = f"the API server at {setting_values.shown(self._address)}"
+        try:
+            token = read_regular(str(self._folder / "token"), MOST_TOKEN_BYTES).strip().decode("ascii")
+            trust = ssl.create_default_context(cafile=str(self._folder / "ca.crt"))
+        except (OSError, ValueError) as error:  # the latter for what is neither a token nor a certificate
+            why = one_line(str(error)) or type(error).__name__
+            return ApiFault("token", f"the ServiceAccount's token and ca.crt cannot be read: {why}")
+        try:
+            answer = self._ask(token, trust)
+        except TimeoutError:
+            return ApiFault("no answer", f"{name} does not answer within {self._timeout_s:g} s")
+        except (OSError, HTTPException, ValueError) as error:
+            return ApiFault("no answer", f"{name} cannot be asked: {http_exchange.reason(error)}")
+        if answer.status != 200:
+            return ApiFault(str(answer.status), f"{name} answers {answer.status}{_said(answer)}")
+        try:
+            return pod_list.parse(answer.body)
+        except (ValueError, RecursionError) as error:
+            return ApiFault("malformed", f"what {name} answers cannot be read: {one_line(str(error))}")
+
+    def _ask(self, token: str, trust: ssl.SSLContext) -> Answer:
+        connection = HTTPSConnection(*self._address, timeout=self._timeout_s, context=trust)
+        headers = {
+            "User-Agent": "steelyard-agent",
+            "Accept": pod_list.ACCEPT,
+            "Authorization": f"Bearer {token}",
+            "Connection": "close",
+        }
+        return http_exchange.exchange(
+            connection,
+            lambda _source_ip: connection.request("GET", self._path, headers=headers),
+            timeout_s=self._timeout_s,
+            most_bytes=MOST_BYTES,
+        )
+
+
+def _said(answer: Answer) -> str:
+    """Return what the API server says of itself, and the remedy where it is known."""
+    try:
+        document = json.loads(answer.body)
+        message = str(document["message"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        message = ""
+    remedies = {
+        401: "the token is not (any more) the API server's",
+        403: "the ServiceAccount needs a ClusterRole that may list pods",
+    }
+    words = [one_line(message)[:MOST_MESSAGE_CHARACTERS], remedies.get(answer.status, "")]
+    return "".join(f": {word}" for word in words if word)

@@ -1,0 +1,47 @@
+"""How a kubelet names the control groups of pods (kubernetes, `pkg/kubelet/cm`). Pure.
+
+    cgroupfs    /kubepods/[burstable/|besteffort/]pod<uid>
+    systemd     /kubepods.slice/[kubepods-burstable.slice/]kubepods[-burstable]-pod<uid>.slice
+
+In a slice's name "-" parts it from the slices that it lies in, so the uid's are written as "_". All of it may
+lie in a group of its own, as the kubelet's `--cgroup-root` says: kind's in /kubelet (`kubelet-kubepods.slice`
+in `kubelet.slice`), a kubelet in a container in that container's.
+"""
+
+from collections.abc import Iterable
+
+SLICE = ".slice"
+
+QUALITIES = ("burstable", "besteffort")
+
+
+def is_kubepods(folder: str) -> bool:
+    """Tell whether a group of this name holds all pods of a kubelet."""
+    inner = folder.removesuffix(SLICE)
+    return inner == "kubepods" or (folder != inner and inner.endswith("-kubepods"))
+
+
+def is_quality(folder: str) -> bool:
+    """Tell whether a group of this name holds the pods of one quality of service."""
+    return folder in QUALITIES or any(folder.endswith(f"kubepods-{quality}{SLICE}") for quality in QUALITIES)
+
+
+def pod_uid(folder: str) -> str | None:
+    """Return the uid of the pod whose group has this name; None: it is no pod's."""
+    inner = folder.removesuffix(SLICE)
+    if inner == folder:
+        return folder.removeprefix("pod") if folder.startswith("pod") else None
+    last = inner.rpartition("-")[2]
+    return (
+        last.removeprefix("pod").replace("_", "-") if "kubepods" in inner and last.startswith("pod") else None
+    )
+
+
+def pods_in(parent: str, folders: Iterable[str]) -> dict[str, str]:
+    """Return the paths of the pods' groups among the folders of a group, by uid."""
+    found = {}
+    for folder in folders:
+        uid = pod_uid(folder)
+        if uid:
+            found[uid] = f"{parent}/{folder}"
+    return found

@@ -1,0 +1,124 @@
+"""One tick for all pods of a node: read, sample, send in one round, show. `loop` decides when.
+
+I/O comes in as arguments. What is kept of each pod, its last reading and the number of its last record, lives
+as long as the pod is listed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from steelyard_protocol.sample_record import SampleRecord
+
+from steelyard_agent.agent import Sampler
+from steelyard_agent.evidence import Evidence
+from steelyard_agent.pods.node_metrics import NodeStatus
+from steelyard_agent.pods.pod_list import Pod
+from steelyard_agent.record_stream import RecordStream
+
+
+class RecordsPool(Protocol):
+    """Where records are sent, such as `memcached_writer.MemcachedWriter`."""
+
+    @property
+    def reachable(self) -> dict[str, bool]:
+        """Tell by server whether it takes records."""
+        ...
+
+    def put_many(self, values: Mapping[str, bytes]) -> set[str]:
+        """Store values by key; return the keys taken."""
+        ...
+
+
+class NodeOutput(Protocol):
+    """A place where the newest status is shown."""
+
+    def show(self, status: NodeStatus) -> None:
+        """Show it instead of the one before; never raise."""
+        ...
+
+
+@dataclass(slots=True)
+class _Watched:
+    sampler: Sampler
+    stream: RecordStream
+    evidence: Sequence[Evidence] = ()
+
+
+class NodeAgent:
+    """The pods that `pods` returns, each sampled and sent under its own name by what `watch` makes for it.
+
+    A pod that is being deleted is sampled until its control group is gone; its samples say that it leaves.
+    `clock` is monotonic; a status is stale after `stale_s`; `listed` tells whether the API server answers.
+    """
+
+    def __init__(
+        self,
+        pods: Callable[[], Sequence[Pod]],
+        watch: Callable[[Pod], tuple[Sampler, RecordStream]],
+        pool: RecordsPool,
+        *,
+        node: str,
+        interval_s: float,
+        stale_s: float,
+        clock: Callable[[], float],
+        outputs: Sequence[NodeOutput] = (),
+        listed: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.name = f"node {node}"
+        self.interval_s = interval_s
+        self._pods = pods
+        self._watch = watch
+        self._pool = pool
+        self._stale_s = stale_s
+        self._clock = clock
+        self._outputs = outputs
+        self._listed = listed
+        self._watched: dict[tuple[str, str], _Watched] = {}
+        self._delivered = 0
+        self._dropped = 0
+
+    def tick(self) -> tuple[SampleRecord, ...]:
+        """Sample every pod, send and show the samples; return them."""
+        pods = {(pod.uid, pod.upstream): pod for pod in self._pods()}
+        self._watched = {
+            key: self._watched.get(key) or _Watched(*self._watch(pod)) for key, pod in pods.items()
+        }
+        records: list[SampleRecord] = []
+        values: dict[str, bytes] = {}
+        for key, watched in self._watched.items():
+            taken = watched.sampler.step()
+            if taken is not None:
+                record, value = watched.stream.next(taken, leaving=pods[key].leaving)
+                records.append(record)
+                values[watched.stream.at] = value
+            watched.evidence = () if taken is None else taken.evidence
+        if values:
+            taken_keys = self._pool.put_many(values)
+            self._delivered += len(taken_keys)
+            self._dropped += len(values) - len(taken_keys)
+        self._show(tuple(records))
+        return tuple(records)
+
+    def leave(self) -> None:
+        """Say nothing: the pods go on without this agent, and the next one samples them."""
+
+    def evidence(self) -> dict[str, Sequence[Evidence]]:
+        """Return what the last samples were made of, by upstream/peer; nothing for a pod without one."""
+        return {watched.stream.name: watched.evidence for watched in self._watched.values()}
+
+    def _show(self, records: tuple[SampleRecord, ...]) -> None:
+        if not self._outputs:
+            return
+        status = NodeStatus(
+            at_s=self._clock(),
+            stale_s=self._stale_s,
+            records=records,
+            absent=len(self._watched) - len(records),
+            delivered=self._delivered,
+            dropped=self._dropped,
+            reachable=self._pool.reachable,
+            listed=self._listed(),
+        )
+        for output in self._outputs:
+            output.show(status)

@@ -1,0 +1,68 @@
+"""The node agent's newest status, and it as text for Prometheus. Pure.
+
+Series of pods are bounded by how many are sampled (`pod_list.MOST_PODS`), and end with them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from steelyard_protocol.sample_record import CAPACITIES, INDICATORS, SampleRecord
+
+from steelyard_agent.metrics import Labels, common_families, family, measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """The state after a tick. `at_s` is monotonic; `records` are the samples that were taken at it.
+
+    `absent` counts pods that had none; `delivered` and `dropped` count samples since the start; `reachable`
+    is by Memcached server; `listed` tells whether the API server answered when it was last asked.
+    """
+
+    at_s: float
+    stale_s: float
+    records: tuple[SampleRecord, ...]
+    absent: int
+    delivered: int
+    dropped: int
+    reachable: Mapping[str, bool]
+    listed: bool
+
+
+def is_fresh(status: NodeStatus | None, now_s: float) -> bool:
+    """Tell whether the status is newer than samples live in Memcached."""
+    return status is not None and now_s - status.at_s <= status.stale_s
+
+
+def prometheus(status: NodeStatus | None, now_s: float, *, cpu_s: float) -> str:
+    """Return Prometheus's page; `cpu_s` is what this process spent."""
+    lines = common_families(status, cpu_s=cpu_s)
+    if status is not None:
+        lines += family(
+            "steelyard_agent_pods", "gauge", "Pods that are to be sampled, by whether they were.",
+            [({"result": "sampled"}, len(status.records)), ({"result": "absent"}, status.absent)],
+        )  # fmt: skip
+        lines += family(
+            "steelyard_agent_api_server_up", "gauge", "Whether the API server told the pods when last asked.",
+            [({}, float(status.listed))],
+        )  # fmt: skip
+    if status is not None and is_fresh(status, now_s):
+        lines += family(
+            "steelyard_agent_utilization", "gauge", "Share in use by pod, 0 to 1; CPU may exceed 1.",
+            _by_pod(status, lambda one: measured("indicator", INDICATORS, one.utilization)),
+        )  # fmt: skip
+        lines += family(
+            "steelyard_agent_capacity", "gauge", "What a utilization of 1 is.",
+            _by_pod(status, lambda one: measured("resource", CAPACITIES, one.capacity)),
+        )  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _by_pod(
+    status: NodeStatus, values: Callable[[SampleRecord], list[tuple[Labels, float]]]
+) -> list[tuple[Labels, float]]:
+    return [
+        ({"upstream": one.upstream, "peer": one.peer, **labels}, value)
+        for one in status.records
+        for labels, value in values(one)
+    ]

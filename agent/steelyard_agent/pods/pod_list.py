@@ -1,0 +1,127 @@
+"""The API server's list of pods: which are sampled, each for which upstream, and which cannot be.
+
+Pure: the text of an answer in, pods and faults out. Of each pod only the metadata is asked for
+(`PartialObjectMetadataList`, https://kubernetes.io/docs/reference/using-api/api-concepts/). The upstream is
+the value of the label `steelyard/upstream`, the peer the pod's name.
+
+A static pod's control group is named after its hash, the pod's name in the kubelet, and not after the uid
+that the API server gave its mirror (kubelet, `pkg/kubelet/types`: `kubernetes.io/config.hash`).
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from steelyard_protocol import wire
+
+LABEL = "steelyard/upstream"
+
+STATIC = "kubernetes.io/config.hash"
+
+KIND = "PartialObjectMetadataList"
+ACCEPT = f"application/json;as={KIND};g=meta.k8s.io;v=v1"
+
+# Twice what a kubelet takes by default (110), and the most that is common.
+MOST_PODS = 250
+
+# What may be part of a folder's name. A uid is the API server's; a hash is 32 digits.
+_UID = re.compile(r"[0-9A-Za-z-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod to be sampled. `uid` is what its control group is named after; `leaving`: it is being deleted."""
+
+    namespace: str
+    name: str
+    uid: str
+    upstream: str
+    leaving: bool = False
+
+    @property
+    def full_name(self) -> str:
+        """Return the name that tells it from the pods of other namespaces."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodList:
+    """The pods that are sampled, in the order of their names, and why the others are not, by their names."""
+
+    pods: tuple[Pod, ...]
+    faults: Mapping[str, str]
+
+
+def path(node: str) -> str:
+    """Return what to ask the API server for: the running pods of a node that have the label."""
+    asked = {
+        "labelSelector": LABEL,
+        "fieldSelector": f"spec.nodeName={node},status.phase=Running",
+        # From the API server's memory, which may be a moment old: etcd is not asked.
+        "resourceVersion": "0",
+    }
+    return f"/api/v1/pods?{urlencode(asked)}"
+
+
+def parse(text: bytes) -> PodList:
+    """Read an answer; raise ValueError where it is no list of pods."""
+    document = json.loads(text)
+    if not isinstance(document, dict) or document.get("kind") != KIND:
+        raise ValueError(f"it is no {KIND}")
+    items = document.get("items") or []  # of no pods it is null
+    if not isinstance(items, list):
+        raise ValueError("its items are no list")
+    pods: dict[str, Pod] = {}
+    faults: dict[str, str] = {}
+    # The older first: of two that claim one name it is the one that is believed already.
+    for one in sorted((_metadata(item) for item in items), key=_age):
+        found = _pod(one)
+        if isinstance(found, str):
+            faults[f"{one.get('namespace')}/{one.get('name')}"] = found
+        elif (other := pods.get(f"{found.upstream}/{found.name}")) is not None:
+            faults[found.full_name] = (
+                f"pod {other.full_name} is {found.upstream}/{found.name} already: "
+                "give one of them another label, or another name"
+            )
+        elif len(pods) >= MOST_PODS:
+            faults[found.full_name] = f"one agent samples {MOST_PODS} pods at most"
+        else:
+            pods[f"{found.upstream}/{found.name}"] = found
+    ordered = sorted(pods.values(), key=lambda pod: pod.full_name)
+    return PodList(pods=tuple(ordered), faults=faults)
+
+
+def _metadata(item: object) -> Mapping[str, object]:
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    if not isinstance(metadata, dict):
+        raise ValueError("it has a pod without metadata")
+    return metadata
+
+
+def _age(metadata: Mapping[str, object]) -> tuple[str, str, str]:
+    # Times are RFC 3339 in UTC, so texts compare as times do.
+    return (str(metadata.get("creationTimestamp")), str(metadata.get("namespace")), str(metadata.get("name")))
+
+
+def _pod(metadata: Mapping[str, object]) -> Pod | str:
+    """Return the pod, or why it is not sampled."""
+    namespace, name = metadata.get("namespace"), metadata.get("name")
+    labels, annotations = metadata.get("labels"), metadata.get("annotations")
+    upstream = labels.get(LABEL) if isinstance(labels, dict) else None
+    uid = annotations.get(STATIC) if isinstance(annotations, dict) else None
+    uid = uid or metadata.get("uid")
+    if not isinstance(namespace, str) or not isinstance(uid, str) or not _UID.fullmatch(uid):
+        return "the API server tells neither its namespace nor its uid"
+    if not isinstance(name, str) or not wire.is_name(name):
+        return "a peer's name has at most 64 letters: give the pod a shorter name"
+    if not isinstance(upstream, str) or not wire.is_name(upstream):
+        return f"its label {LABEL} is {upstream!r}: give the name of an upstream, such as web"
+    return Pod(
+        namespace=namespace,
+        name=name,
+        uid=uid,
+        upstream=upstream,
+        leaving=metadata.get("deletionTimestamp") is not None,
+    )

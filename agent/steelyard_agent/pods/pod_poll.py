@@ -1,0 +1,114 @@
+"""Asks for the node's pods every now and then, in a thread of its own: no sample waits for the API server.
+
+A poll and no watch: one GET each few seconds, which the API server answers from its memory, has nothing to
+resume and nothing that can hang. Whatever it does not answer, the pods that are known stay. Every change is
+logged once.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from steelyard_agent.pods.api_client import ApiFault
+from steelyard_agent.pods.pod_list import Pod, PodList
+
+log = logging.getLogger(__name__)
+
+# A pod is not ready within less, and a thousand nodes ask 200 times a second.
+EVERY_S = 5.0
+
+# Of the pause: nodes that were started together do not ask together.
+SPREAD = 0.2
+
+# After failures the pause doubles up to this.
+LONGEST_PAUSE_S = 40.0
+
+# Of the names in one line of the log.
+MOST_NAMES = 10
+
+
+def pause_s(failures: int, random: float) -> float:
+    """Return how long to wait after so many failures in a row; `random` is within 0..1. Pure."""
+    doubled_s = EVERY_S * 2.0 ** min(max(failures - 1, 0), 10)
+    return min(doubled_s, LONGEST_PAUSE_S) * (1.0 - SPREAD * random)
+
+
+class PodPoll:
+    """The node's pods as the API server told them last; `step` may be called alone."""
+
+    def __init__(self, ask: Callable[[], PodList | ApiFault], *, random: Callable[[], float]) -> None:
+        self._ask = ask
+        self._random = random
+        self._pods: tuple[Pod, ...] = ()
+        self._faults: Mapping[str, str] = {}
+        self._fault: ApiFault | None = None
+        self._asked = False
+        self._failures = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pods", daemon=True)
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """Return the pods that are known."""
+        return self._pods
+
+    @property
+    def fault(self) -> ApiFault | None:
+        """Return why the last answer was none; None: it was one, or nothing was asked yet."""
+        return self._fault
+
+    @property
+    def reachable(self) -> bool:
+        """Tell whether the API server gave a list when it was last asked."""
+        return self._asked and self._fault is None
+
+    def start(self) -> None:
+        """Start the thread: ask now, and then again and again."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End; waits for nothing."""
+        self._ended.set()
+
+    def step(self) -> float:
+        """Ask once; return the seconds to the next time."""
+        answer = self._ask()
+        self._asked = True
+        if isinstance(answer, ApiFault):
+            self._failures += 1
+            if self._fault is None or answer.kind != self._fault.kind:
+                log.warning("%s; the pods that are known (%d) go on", answer.why, len(self._pods))
+            self._fault = answer
+        else:
+            if self._fault is not None:
+                log.info("the API server tells the pods again")
+            self._failures, self._fault = 0, None
+            self._take(answer)
+        return pause_s(self._failures, self._random())
+
+    def _take(self, told: PodList) -> None:
+        for name, why in told.faults.items():
+            if self._faults.get(name) != why:
+                log.warning("pod %s is not sampled: %s", name, why)
+        before, now = ({pod.uid: pod.full_name for pod in pods} for pods in (self._pods, told.pods))
+        come = [name for uid, name in now.items() if uid not in before]
+        gone = [name for uid, name in before.items() if uid not in now]
+        if come or gone:
+            changes = [f"{what}: {_some(names)}" for what, names in (("new", come), ("gone", gone)) if names]
+            log.info("pods to be sampled: %d; %s", len(told.pods), "; ".join(changes))
+        self._pods, self._faults = told.pods, told.faults
+
+    def _run(self) -> None:
+        wait_s = 0.0
+        while not self._ended.wait(wait_s):
+            try:
+                wait_s = self.step()
+            except Exception:
+                # The agent must outlive a mistake of ours here.
+                log.exception("asking for pods failed; sampling goes on")
+                wait_s = LONGEST_PAUSE_S
+
+
+def _some(names: Sequence[str]) -> str:
+    left = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {left} more" if left > 0 else "")

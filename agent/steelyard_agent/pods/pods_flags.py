@@ -1,0 +1,79 @@
+"""What the text of the flags for a node's pods means, and which flags are for one server only. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard_protocol import setting_values
+from steelyard_protocol.setting_values import Address
+
+# Where a kubelet puts what a pod's ServiceAccount is known by.
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+# Set by the kubelet in every container, as the address of the Service "kubernetes" is.
+HOST_VARIABLE = "KUBERNETES_SERVICE_HOST"
+PORT_VARIABLE = "KUBERNETES_SERVICE_PORT"
+
+# RFC 1123's subdomains, as Kubernetes names nodes.
+_NODE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+_OF_ONE_SERVER: Mapping[str, str] = {
+    "upstream": "a pod's upstream is in its label steelyard/upstream",
+    "peer": "a pod's own name is the peer's",
+    "cpu-limit": "a pod's CPU limit is in its control group",
+    "mem-limit": "a pod's memory limit is in its control group",
+    "orca": "for Prometheus give --metrics; ORCA is spoken by an agent beside the server (a sidecar)",
+    "orca-grpc": "ORCA is spoken by an agent beside the server (a sidecar)",
+    "orca-app": "ORCA is spoken by an agent beside the server (a sidecar)",
+    "register": "the controller finds pods by itself",
+}
+"""Flags that would say one thing of every pod, and what there is instead."""
+
+OF_PODS = ("node", "service-account", "metrics")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsSettings:
+    """Whose pods, where to ask for them, and where /metrics is shown.
+
+    `service_account` is the folder that has the token and ca.crt.
+    """
+
+    node: str
+    api_server: Address
+    service_account: Path
+    metrics: Address | None = None
+
+
+def node(text: str) -> str:
+    """Return the name of a node."""
+    if not _NODE.fullmatch(text):
+        raise ValueError("give the node's name, in a pod from the downward API (fieldPath: spec.nodeName)")
+    return text
+
+
+def metrics(text: str) -> Address:
+    """Return the address where /metrics and /healthz are answered."""
+    return setting_values.address(text, "127.0.0.1", None, "give an address, such as 0.0.0.0:9811")
+
+
+def api_server(environment: Mapping[str, str]) -> Address:
+    """Return the API server's address; the ValueError names what is not set."""
+    host, port = environment.get(HOST_VARIABLE, ""), environment.get(PORT_VARIABLE, "")
+    if not host:
+        raise ValueError(f"{HOST_VARIABLE} is not set, as it is in every container of a pod")
+    try:
+        return host, setting_values.port(port)
+    except ValueError as error:
+        raise ValueError(f"{PORT_VARIABLE} is {port!r}: {error}") from None
+
+
+def refusal(given: Iterable[str]) -> str | None:
+    """Return why the pods of a node cannot be sampled with one of these flags; None: they can."""
+    wrong = next((flag for flag in given if flag in _OF_ONE_SERVER), None)
+    return (
+        None
+        if wrong is None
+        else f"--{wrong} is for one server, not for --scope pods: {_OF_ONE_SERVER[wrong]}"
+    )

@@ -1,0 +1,86 @@
+"""Finds the control groups of pods, by their uid, in the tree of the node that they run on. I/O only.
+
+Where the node's /sys/fs/cgroup is mounted at /host/sys/fs/cgroup, as in a container that sees only its own
+group elsewhere, that one is searched. How a kubelet names the groups is in `pods.kubelet_groups`.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from steelyard_agent.cgroup_text import Cgroup, Mount
+from steelyard_agent.pods import kubelet_groups
+from steelyard_agent.readers import cgroup_files
+from steelyard_agent.readers.files import below, exists, names
+
+NODES = "/host/sys/fs/cgroup"
+
+# Mounts, and the group that all pods are in, outlive the agent as a rule; to search the whole tree for it
+# takes milliseconds.
+SEARCH_AGAIN_S = 10.0
+
+# A kubelet in a container, seen from outside: /docker/<id>/kubelet/kubepods.
+DEEPEST = 4
+
+
+class PodGroups:
+    """The groups of a node's pods below `root`."""
+
+    def __init__(self, *, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
+        self._root = root
+        self._clock = clock
+        self._mounts: tuple[Mount, ...] = ()
+        self._point = ""
+        self._kubepods: list[str] = []
+        self._paths: dict[str, str] = {}
+        self._searched_at_s: float | None = None
+
+    def find(self, uid: str) -> dict[str, Cgroup]:
+        """Return the pod's group in each controller; raise OSError that says why there is none."""
+        now_s = self._clock()
+        if self._searched_at_s is None or not 0 <= now_s - self._searched_at_s < SEARCH_AGAIN_S:
+            self._search()
+            self._searched_at_s = now_s
+        if uid not in self._paths or not exists(f"{self._point}{self._paths[uid]}"):
+            self._list()
+        if uid not in self._paths:
+            where = " and ".join(f"{self._point}{path}" for path in self._kubepods)
+            remedy = f"mount the node's /sys/fs/cgroup at {NODES}"
+            raise OSError(
+                f"pod{uid} is not in {where}"
+                if where
+                else f"there are no pods' groups below {self._point}: {remedy}"
+            )
+        return cgroup_files.groups_at(self._root, self._mounts, self._paths[uid])
+
+    def _search(self) -> None:
+        mounts = cgroup_files.mounts(self._root)
+        nodes = tuple(mount for mount in mounts if f"{mount.point}/".startswith(f"{NODES}/"))
+        self._mounts = nodes or mounts
+        # On v1 a kubelet makes a pod's group in every hierarchy, at the same path.
+        tree = cgroup_files.mount_of("cpuacct", self._mounts)
+        if tree is None:
+            raise OSError("no control groups are mounted here")
+        self._point = below(self._root, tree.point)
+        if not self._kubepods or not all(exists(f"{self._point}{path}") for path in self._kubepods):
+            # The topmost first: nobody inside of a container hides a pod of the node by a group of its name.
+            self._kubepods = sorted(_kubepods(self._point), key=lambda path: (path.count("/"), path))
+
+    def _list(self) -> None:
+        self._paths = {}
+        for kubepods in self._kubepods:
+            folders = names(f"{self._point}{kubepods}")
+            qualities = [f"{kubepods}/{name}" for name in folders if kubelet_groups.is_quality(name)]
+            found = kubelet_groups.pods_in(kubepods, folders)
+            for inside in qualities:
+                found |= kubelet_groups.pods_in(inside, names(f"{self._point}{inside}"))
+            self._paths = found | self._paths
+
+
+def _kubepods(point: str) -> Iterator[str]:
+    for folder, inside, _ in os.walk(point):
+        path = folder.removeprefix(point)
+        yield from (f"{path}/{name}" for name in inside if kubelet_groups.is_kubepods(name))
+        deeper = path.count("/") + 1 < DEEPEST
+        inside[:] = [name for name in inside if deeper and not kubelet_groups.is_kubepods(name)]

@@ -1,0 +1,122 @@
+"""The whole agent of a node, before an API server of recorded answers: what it says, shows and outlives."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import PATIENCE_S, Daemon, free_port
+from testing.recorded_api_server import RecordedApiServer, pod, pod_list, recorded_api_server, refusal
+
+pytestmark = pytest.mark.integration
+
+UID = "0a1b2c3d-1111-4222-8333-444455556666"
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    """Wait until something holds."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < give_up_s, what
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[RecordedApiServer]:
+    with recorded_api_server(tmp_path / "account") as running:
+        yield running
+
+
+class Running:
+    """An agent as the DaemonSet starts it, and its log."""
+
+    def __init__(self, api: RecordedApiServer, memcached: Daemon, folder: Path) -> None:
+        self.port = free_port()
+        self.key = folder / "key"
+        self.key.write_text("a key of sixteen letters or more")
+        self._log = folder / "agent.log"
+        flags = ["--node", "node-1", "--service-account", str(api.folder), "--metrics", f":{self.port}"]
+        flags += ["--key-file", str(self.key)]
+        command = [sys.executable, "-m", "steelyard_agent", "--scope", "pods", "--interval", "0.2", *flags]
+        with self._log.open("wb") as file:
+            self.process = subprocess.Popen(
+                [*command, "--memcached", memcached.address],
+                stderr=file,
+                env={**os.environ, **api.environment},
+            )
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return the status and the text of a page; 0 where nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def shows(self, line: str) -> bool:
+        """Tell whether a line stands in its metrics."""
+        return line in self.get("/metrics")[1].splitlines()
+
+    def says(self, words: str, times: int = 1) -> bool:
+        """Tell whether these words are in its log, at least so often."""
+        return self._log.read_text().count(words) >= times
+
+
+@pytest.fixture
+def agent(api: RecordedApiServer, memcached: Daemon, tmp_path: Path) -> Iterator[Running]:
+    api.body = pod_list(pod("web-1", UID))
+    running = Running(api, memcached, tmp_path)
+    yield running
+    running.process.kill()
+    running.process.wait()
+
+
+def test_it_is_healthy_says_once_what_it_cannot_sample_and_ends_at_a_signal(agent: Running) -> None:
+    eventually(lambda: agent.get("/healthz") == (200, "ok\n"), "it is healthy")
+    eventually(lambda: agent.shows('steelyard_agent_pods{result="absent"} 1'), "the pod is known, and absent")
+    assert agent.shows("steelyard_agent_api_server_up 1")
+    eventually(lambda: agent.says("pod default/web-1: its control group cannot be found ("), "it is said")
+    agent.process.send_signal(signal.SIGTERM)
+    assert agent.process.wait(PATIENCE_S) == 0
+    assert agent.says("stopped by a signal; the pods go on")
+
+
+def test_settings_that_are_read_again_while_the_api_server_refuses_lose_no_pod(
+    agent: Running, api: RecordedApiServer
+) -> None:
+    eventually(lambda: agent.shows('steelyard_agent_pods{result="absent"} 1'), "the pod is known")
+    api.status, api.body = 403, refusal(403, "Forbidden", "pods is forbidden")
+    eventually(lambda: agent.says("the ServiceAccount needs a ClusterRole that may list pods"), "it is said")
+    agent.key.write_text("another key of sixteen letters or more")
+    agent.process.send_signal(signal.SIGHUP)
+    eventually(lambda: agent.says("sampling the pods of node node-1", times=2), "the new key is taken up")
+    eventually(
+        lambda: agent.says("its control group cannot be found (", times=2), "the pod is looked for again"
+    )
+    eventually(lambda: agent.shows("steelyard_agent_api_server_up 0"), "the API server still refuses")
+    eventually(lambda: agent.shows('steelyard_agent_pods{result="absent"} 1'), "the pod is still known")
+
+
+def test_without_a_node_it_ends_with_a_line_that_says_so(api: RecordedApiServer) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "steelyard_agent", "--scope", "pods"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **api.environment},
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr
+        == "steelyard-agent: --scope pods needs --node NAME (in a pod from the downward API: spec.nodeName)\n"
+    )
