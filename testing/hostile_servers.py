@@ -1,4 +1,4 @@
-"""Servers that answer as no Memcached should, for the tests of whoever asks one."""
+"""Servers that answer as none should, for the tests of whoever asks one."""
 
 import socket
 import threading

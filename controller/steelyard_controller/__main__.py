@@ -21,6 +21,7 @@ from steelyard_controller.api import app as api
 from steelyard_controller.api import connection_limits
 from steelyard_controller.api.connection_limits import ConnectionLimiter, ConnectionLimits
 from steelyard_controller.credentials import Credentials
+from steelyard_controller.discovery.api_server import AccessError, ApiServer
 from steelyard_controller.haproxy.agent_check import AgentCheck
 from steelyard_controller.service import Service
 from steelyard_controller.settings import Settings, SettingsError, load
@@ -42,23 +43,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = load(sys.argv[1:] if arguments is None else arguments)
         known = credentials.read(settings)
+        cluster = ApiServer() if settings.kubernetes else None
     except (SettingsError, SecretFileError) as error:
         for line in str(error).splitlines():
             print(f"steelyard-controller: {line}", file=sys.stderr)
         return 2
+    except AccessError as error:
+        print(f"steelyard-controller: kubernetes: {error}", file=sys.stderr)
+        return 2
     log_format.install(settings.log_level, settings.log_format)
     gc.set_threshold(*COLLECT_AFTER)
     try:
-        return asyncio.run(_serve(settings, known))
+        return asyncio.run(_serve(settings, known, cluster))
     except KeyboardInterrupt:
         return 0
 
 
-async def _serve(settings: Settings, known: Credentials) -> int:
+async def _serve(settings: Settings, known: Credentials, cluster: ApiServer | None) -> int:
     allowed = _raise_descriptor_limit()
     for line in (*credentials.warnings(settings), *_warnings(settings, known, allowed)):
         log.warning("%s", line)
-    async with wiring.controller(settings, known) as service:
+    async with wiring.controller(settings, known, cluster) as service:
         try:
             await service.open()
             status = await _listen(settings, known, service)

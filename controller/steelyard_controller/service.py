@@ -10,12 +10,15 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from steelyard_controller.declarations import declaration as declarations
+from steelyard_controller.declarations import discovered
 from steelyard_controller.declarations.declaration import Declaration, Unknown
+from steelyard_controller.declarations.discovered import Pod
 from steelyard_controller.declarations.upstream import Upstream
+from steelyard_controller.discovery.discovery import Discovery
 from steelyard_controller.events import Event, Listeners
 from steelyard_controller.faults import Faults
 from steelyard_controller.leader.election import Election
@@ -74,12 +77,14 @@ class Service:
         lease_s: float,
         version: str,
         addresses: Addresses = no_names,
+        discovery: Discovery | None = None,
     ) -> None:
         self.id = id
         self.tick_s = tick_s
         self.version = version
         self.started_s = time.monotonic()
         self.listeners = Listeners()
+        self.discovery = discovery
         self._loop = loop
         self._election = election
         self._store = store
@@ -176,11 +181,71 @@ class Service:
         declaration is not of `revision`, `NotLeading`, `NotStored`, ValueError for what cannot be published.
         `by` names the requester in the log.
         """
+
+        def changed(before: Declaration | None) -> Declaration | None:
+            if revision is not None and revision != (before.revision if before else 0):
+                has = f"has revision {before.revision}" if before else "does not exist"
+                raise Conflict(f"upstream {name} {has}, not revision {revision}: read it again")
+            upstream = edit(before.upstream if before else None)
+            if upstream is None:
+                if before is None:
+                    raise Unknown(f"there is no upstream {name}")
+                self._refuse_deletion(name)
+                return None
+            if before is None:
+                return Declaration(upstream=upstream)
+            if self.declaring_service(name) is not None:
+                upstream = discovered.with_pods_kept(upstream, before.upstream, before.pods)
+            return before if upstream == before.upstream else before.changed(upstream)
+
+        return await self._change(name, changed, by=by)
+
+    async def declare_pods(self, name: str, service: str, pods: Sequence[Pod]) -> str | None:
+        """Declare the pods of a Service (namespace/name) as servers of an upstream, new or known.
+
+        Return why nothing has changed, None where it has, or where another controller is to do it.
+        """
+
+        def changed(before: Declaration | None) -> Declaration | None:
+            return declarations.with_pods(before, service=service, pods=pods) or before
+
+        try:
+            await self._change(name, changed, by=f"Service {service}")
+        except NotLeading:
+            return None
+        except (NotStored, ValueError) as error:
+            return str(error)
+        return None
+
+    def declaring_service(self, name: str) -> str | None:
+        """Return the Service (namespace/name) that declares the pods of an upstream now; None: none does."""
+        view = self.views.get(name)
+        if self.discovery is None or view is None:
+            return None
+        known = view.declaration.discovered
+        return self.discovery.declaring_service(name, None if known is None else known.service)
+
+    def _refuse_deletion(self, name: str) -> None:
+        if name in self._file:
+            raise ValueError(
+                f"{name} stands in the configuration file, which would bring it back at the next start: "
+                "take it out there, start again, and delete it then"
+            )
+        service = self.declaring_service(name)
+        if service is not None:
+            raise ValueError(
+                f"the Kubernetes Service {service} declares {name}, and would bring it back: take its "
+                "annotation steelyard/upstream away, and delete the upstream then"
+            )
+
+    async def _change(
+        self, name: str, changed: Callable[[Declaration | None], Declaration | None], *, by: str
+    ) -> Declaration | None:
         # Shielded: a client that disconnects must not leave the store and this process's memory at odds.
-        return await asyncio.shield(self._changed(name, edit, revision, by))
+        return await asyncio.shield(self._changed(name, changed, by))
 
     async def _changed(
-        self, name: str, edit: Callable[[Upstream | None], Upstream | None], revision: int | None, by: str
+        self, name: str, changed: Callable[[Declaration | None], Declaration | None], by: str
     ) -> Declaration | None:
         async with self._leader_loop.changing:
             lease = self._leader_loop.led
@@ -188,29 +253,17 @@ class Service:
                 raise NotLeading
             cycle = self.views.get(name)
             before = None if cycle is None else cycle.declaration
-            if revision is not None and revision != (before.revision if before else 0):
-                has = f"has revision {before.revision}" if before else "does not exist"
-                raise Conflict(f"upstream {name} {has}, not revision {revision}: read it again")
-            upstream = edit(before.upstream if before else None)
-            if before is not None and upstream == before.upstream:
+            after = changed(before)
+            if after is before:
                 return before
-            after = None
-            if upstream is not None:
-                refuse_unpublishable(name, upstream)
-                after = Declaration(upstream=upstream) if before is None else before.changed(upstream)
-            elif before is None:
-                raise Unknown(f"there is no upstream {name}")
-            elif name in self._file:
-                raise ValueError(
-                    f"{name} stands in the configuration file, which would bring it back at the next start: "
-                    "take it out there, start again, and delete it then"
-                )
+            if after is not None:
+                refuse_unpublishable(name, after.upstream)
             await self._keep(lease, name, after)
             if after is None:
                 self._loop.forget(name)
             else:
                 self._loop.follow(name, after)
-            said = declarations.differences(before.upstream if before else None, upstream)
+            said = declarations.all_differences(before, after)
             log.info("%s: %s", name, said, extra={"event": "declared", "upstream": name, "by": by})
             self._publish_change(name, after, said)
             return after
@@ -233,7 +286,15 @@ class Service:
 
     async def run(self) -> None:
         """Lead or stand by until cancelled; then release the lease. Raises what nobody foresaw."""
-        await self._leader_loop.run()
+        if self.discovery is None:
+            await self._leader_loop.run()
+            return
+        discovering = asyncio.create_task(self.discovery.run(self), name="discovery")
+        try:
+            await self._leader_loop.run()
+        finally:
+            discovering.cancel()
+            await asyncio.gather(discovering, return_exceptions=True)
 
     async def _after_election_step(self) -> None:
         self._publish_role()

@@ -22,11 +22,14 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
-from steelyard_protocol import setting_values, signature
+from steelyard_protocol import setting_values, signature, wire
 
-from steelyard_controller.declarations.upstream import Name, Upstream
+from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Name, Upstream
 from steelyard_controller.messages.keyring import DerivedKeys
 from steelyard_controller.store import redis_url
+
+# A DNS label, RFC 1123.
+NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class Settings(BaseSettings):
@@ -100,6 +103,15 @@ class Settings(BaseSettings):
     admin_token: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_ADMIN_TOKEN only")
     agent_token: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_AGENT_TOKEN only")
     read_token: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_READ_TOKEN only")
+    load_balancers: str = Field(
+        default=",".join(LOAD_BALANCERS),
+        description="the load balancers that report on upstreams which declare none: edge-1,edge-2",
+    )
+    kubernetes: str = Field(
+        default="",
+        description="namespaces whose annotated Services declare upstreams, with commas between several, or "
+        "all; unset: Kubernetes is not asked",
+    )
     log_format: Literal["text", "json"] = Field(
         default="text", description="how a line of the log is written"
     )
@@ -111,6 +123,30 @@ class Settings(BaseSettings):
         if not value.startswith("memory://"):
             redis_url.parse(value)
         return value
+
+    @field_validator("load_balancers")
+    @classmethod
+    def _are_names(cls, value: str) -> str:
+        for name in value.split(","):
+            if not wire.NAME.fullmatch(name):
+                raise ValueError(
+                    f"{name[:70]!r} is no name of a load balancer: write edge-1,edge-2 (nginx's `lb`)"
+                )
+        return value
+
+    @field_validator("kubernetes")
+    @classmethod
+    def _are_namespaces(cls, value: str) -> str:
+        named = [each.strip() for each in value.split(",")] if value.strip() else []
+        for each in named:
+            if not NAMESPACE.fullmatch(each):
+                raise ValueError(
+                    f"{each[:70]!r} is no namespace: write all, or names such as shop,payments "
+                    "(small letters, digits and dashes)"
+                )
+        if len(named) > 1 and "all" in named:
+            raise ValueError("all does not go with the names of namespaces: leave one of them out")
+        return ",".join(dict.fromkeys(named))
 
     @field_validator("key")
     @classmethod
@@ -145,6 +181,11 @@ class Settings(BaseSettings):
             if getattr(self, secret) is not None and getattr(self, f"{secret}_file") is not None:
                 raise ValueError(f"{secret} and {secret}_file are both set: leave one out")
         return self
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Return the namespaces that are watched; none: where Kubernetes is asked at all, every one."""
+        return tuple(self.kubernetes.split(",")) if self.kubernetes not in {"", "all"} else ()
 
     def key_of_environment(self) -> bytes | None:
         """Return the shared key that STEELYARD_KEY holds; None where it is not set."""

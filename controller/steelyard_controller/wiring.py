@@ -10,6 +10,8 @@ from steelyard_protocol.memcached_pool import MemcachedPool
 
 from steelyard_controller import __version__
 from steelyard_controller.credentials import Credentials
+from steelyard_controller.discovery.api_server import ApiServer
+from steelyard_controller.discovery.discovery import Discovery
 from steelyard_controller.dns.peer_addresses import PeerAddresses
 from steelyard_controller.dns.resolver import Resolver
 from steelyard_controller.faults import Faults
@@ -23,8 +25,13 @@ from steelyard_controller.tick.tick_loop import TickLoop
 
 
 @asynccontextmanager
-async def controller(settings: Settings, known: Credentials) -> AsyncIterator[Service]:
-    """Yield a service that is not running yet; close its connections at the end of the block."""
+async def controller(
+    settings: Settings, known: Credentials, cluster: ApiServer | None = None
+) -> AsyncIterator[Service]:
+    """Yield a service that is not running yet; close its connections at the end of the block.
+
+    `cluster` is the API server of the Kubernetes cluster whose Services declare upstreams.
+    """
     faults = Faults()
     pipeline = MemcachedPool(settings.memcached)
     store = _store(settings.state_url, known)
@@ -34,6 +41,7 @@ async def controller(settings: Settings, known: Credentials) -> AsyncIterator[Se
         tick_s=settings.tick_s,
         history_s=settings.history_s,
         keys=known.keys,
+        load_balancers=tuple(settings.load_balancers.split(",")),
         faults=faults,
     )
     naming = PeerAddresses(Resolver(), faults_of=loop.faults_of, clock=time.monotonic)
@@ -50,11 +58,16 @@ async def controller(settings: Settings, known: Credentials) -> AsyncIterator[Se
             lease_s=settings.lease_s,
             version=__version__,
             addresses=naming.addresses,
+            discovery=None if cluster is None else _discovery(settings, cluster, faults),
         )
     finally:
         await naming.close()
         pipeline.close()
         await store.close()
+
+
+def _discovery(settings: Settings, cluster: ApiServer, faults: Faults) -> Discovery:
+    return Discovery(cluster, namespaces=settings.namespaces, faults=faults, tick_s=settings.tick_s)
 
 
 def in_url(address: str) -> str:

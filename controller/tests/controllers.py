@@ -6,27 +6,23 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import pytest
 from pymemcache.client.base import Client
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import weights_key
 
-from conftest import PATIENCE_S, Daemon, free_port
+from conftest import Daemon, free_port, wait_until
 
 from .examples import report, sample
 from .proxies import Proxy, Recorder, Write, Writes
-
-T = TypeVar("T")
 
 TICK_S = 0.1
 LEASE_S = 1.0
@@ -35,17 +31,6 @@ _PEERS = ", ".join(
     f"{{id: {name}, address: '10.0.0.{n}:80', baseline: 1}}" for n, name in enumerate("abc", 1)
 )
 CONFIG = f"upstreams: {{web: {{peers: [{_PEERS}]}}}}\n"
-
-
-def eventually(look: Callable[[], T], what: str = "it") -> T:
-    """Return what `look` returns as soon as that is true; fail when that takes too long."""
-    give_up_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < give_up_s:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.02)
-    pytest.fail(f"{what} did not happen")
 
 
 @dataclass
@@ -64,7 +49,7 @@ class Controller:
         """Start it, and wait until it answers."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env=_environment())
-        eventually(lambda: self.get("/healthz") is not None or self.process.poll() is not None, "a start")  # type: ignore[union-attr]
+        wait_until(lambda: self.get("/healthz") is not None or self.process.poll() is not None, "a start")  # type: ignore[union-attr]
 
     def signal(self, number: signal.Signals) -> None:
         """Send the process a signal."""
@@ -131,13 +116,13 @@ class Cluster:
         """Return the one of the controllers that publishes now, and wait until one does."""
         names = {each.id: each for each in others}
         before = len(self.writes.all)
-        eventually(lambda: any(w.stored and w.writer in names for w in self.writes.all[before:]), "leading")
+        wait_until(lambda: any(w.stored and w.writer in names for w in self.writes.all[before:]), "leading")
         return names[self.writes.stored[-1].writer]
 
     def ticks(self, count: int, of: Controller) -> None:
         """Wait until a controller has published so many tables more."""
         before = len(self.writes.of(of.id))
-        eventually(lambda: len(self.writes.of(of.id)) >= before + count, f"{count} ticks of {of.id}")
+        wait_until(lambda: len(self.writes.of(of.id)) >= before + count, f"{count} ticks of {of.id}")
 
     def table(self) -> WeightTable:
         """Return what Memcached holds."""
@@ -204,5 +189,5 @@ def learnt(them: Cluster, leader: Controller) -> None:
         recent = them.writes.stored[-15:]
         return len(recent) == 15 and shares(recent[-1])[0] < 0.2 and moved(recent) < 0.02
 
-    eventually(stands, "learning")
+    wait_until(stands, "learning")
     assert them.writes.stored[-1].writer == leader.id

@@ -31,6 +31,8 @@ FIVE = (
     Machine(id="server-5", speed=800.0, mem=0.27, io=0.08),
 )
 
+DEMAND_PER_S = 900.0
+
 
 class World:
     """Machines under a demand of so many requests per second.
@@ -42,7 +44,7 @@ class World:
         self,
         machines: Sequence[Machine] = FIVE,
         *,
-        demand: float = 900.0,
+        demand: float = DEMAND_PER_S,
         seed: int = 1,
         application: bool = False,
     ) -> None:

@@ -14,10 +14,7 @@ from pathlib import Path
 import httpx
 from steelyard_controller import generated_token
 
-from conftest import free_port
-
-# A Python process on a machine that is busy with other tests; usually it is there within 2 s.
-PATIENCE_S = 60.0
+from conftest import PATIENCE_S, free_port
 
 # One for all that is asked again and again: a client of its own reads the system's certificates first, 30 ms
 # of CPU time that whoever is waited for needs itself. No connection is kept: none outlives its server.

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from steelyard_controller.api.app import create
 from steelyard_controller.api.tokens import access
 from steelyard_controller.declarations.upstream import Upstream
+from steelyard_controller.discovery.discovery import Discovery
 from steelyard_controller.faults import Faults
 from steelyard_controller.leader.election import Election
 from steelyard_controller.messages.keyring import Keyring
@@ -19,6 +20,8 @@ from steelyard_controller.store.interface import Store
 from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_controller.tick.tick_loop import TickLoop
 from steelyard_protocol.memcached_pool import MemcachedPool
+
+from conftest import wait_until
 
 ADMIN = "admin-token-of-the-tests"
 AGENT = "agent-token-of-the-tests"
@@ -36,10 +39,14 @@ WEB: dict[str, Any] = {
     ],
 }
 
-PATIENCE_S = 60.0
 
-
-def service_of(*, store: Store | None = None, id: str = "one", memcached: str = NO_MEMCACHED) -> Service:
+def service_of(
+    *,
+    store: Store | None = None,
+    id: str = "one",
+    memcached: str = NO_MEMCACHED,
+    discovery_of: Callable[[Faults], Discovery] | None = None,
+) -> Service:
     """Return a service that runs nothing yet."""
     faults, store = Faults(), MemoryStore() if store is None else store
     pipeline = MemcachedPool(memcached)
@@ -64,6 +71,7 @@ def service_of(*, store: Store | None = None, id: str = "one", memcached: str = 
         tick_s=0.05,
         lease_s=3.0,
         version="0.1.0",
+        discovery=None if discovery_of is None else discovery_of(faults),
     )
 
 
@@ -87,14 +95,6 @@ def serving(
     with TestClient(app, base_url=base_url, client=(client, 50_000), headers=headers) as api:
         wait_until(lambda: api.get("/readyz").status_code == 200)
         yield api
-
-
-def wait_until(holds: Any) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.01)
 
 
 def bearer(token: str) -> dict[str, str]:

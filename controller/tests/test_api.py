@@ -15,9 +15,10 @@ from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_protocol import signature, weight_table
 
+from conftest import wait_until
 from testing.hostile_servers import dripping
 
-from .serving import ADMIN, WEB, service_of, serving, wait_until
+from .serving import ADMIN, WEB, service_of, serving
 
 UPSTREAM = "/v1/upstreams/web"
 PEER = "/v1/upstreams/web/peers/server-1"

@@ -14,10 +14,10 @@ from steelyard_controller.api.tokens import access
 from steelyard_controller.service import Service
 from steelyard_controller.store.lease import Lease
 
-from conftest import PATIENCE_S, Daemon
+from conftest import PATIENCE_S, Daemon, wait_until
 
 from .processes import LOCAL, Controller, Listener, controller, own_token
-from .serving import ADMIN, AGENT, WEB, bearer, service_of, wait_until
+from .serving import ADMIN, AGENT, WEB, bearer, service_of
 
 WEB_URL = "/v1/upstreams/web"
 PEER = "/v1/upstreams/web/peers/server-1"
@@ -49,7 +49,7 @@ def pair(tmp_path: Path, memcached: Daemon, redis_server: Daemon) -> Iterator[Pa
 
 
 @pytest.mark.integration
-def test_a_standby_answers_for_itself_and_hands_on_the_rest(pair: Pair) -> None:
+def test_a_standby_answers_for_itself_and_hands_on_the_rest_changes_and_events(pair: Pair) -> None:
     standby = pair.standby.url
     assert LOCAL.get(f"{standby}/v1/service").json()["role"] == "standby"
     assert LOCAL.get(f"{standby}/v1/service").json()["leader"]["url"] == pair.leader.url
@@ -65,11 +65,8 @@ def test_a_standby_answers_for_itself_and_hands_on_the_rest(pair: Pair) -> None:
     head = LOCAL.head(f"{standby}{WEB_URL}")
     assert (head.status_code, head.content) == (200, b"")
     assert len(LOCAL.get(f"{standby}{WEB_URL}").headers.get_list("content-security-policy")) == 1
-
-
-@pytest.mark.integration
-def test_a_change_through_a_standby_is_the_leaders(pair: Pair) -> None:
-    standby, token = pair.standby.url, own_token()
+    # And what it is asked to change.
+    token = own_token()
     changed = LOCAL.patch(f"{standby}{PEER}", json={"state": "drain"}, headers={"If-Match": '"1"', **token})
     assert (changed.status_code, changed.headers["etag"]) == (200, '"2"')
     assert LOCAL.get(f"{pair.leader.url}{PEER}").json()["state"] == "drain"
@@ -81,14 +78,11 @@ def test_a_change_through_a_standby_is_the_leaders(pair: Pair) -> None:
     assert foreign.status_code == 401
     own = LOCAL.patch(f"{standby}{PEER}", json={"state": "up"}, headers={"Origin": standby, **token})
     assert own.status_code == 200
-
-
-@pytest.mark.integration
-def test_events_come_through_a_standby_and_end_with_it(pair: Pair) -> None:
-    heard = Listener(pair.standby.url)
+    # Events come through it, and end with it.
+    heard = Listener(standby)
     wait_until(lambda: heard.kinds().count("tick") >= 3)
     assert json.loads(heard.of("role")[0])["role"] == "leader"
-    LOCAL.patch(f"{pair.leader.url}{PEER}", json={"pin": 20}, headers=own_token())
+    LOCAL.patch(f"{pair.leader.url}{PEER}", json={"pin": 20}, headers=token)
     wait_until(lambda: heard.of("change"))
     pair.standby.stop()
     assert heard.ended.wait(PATIENCE_S)

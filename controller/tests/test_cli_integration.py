@@ -8,28 +8,26 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from pymemcache.client.base import Client
 from steelyard_controller.cli import main
 from steelyard_protocol import wire
 
-from conftest import PATIENCE_S, Daemon, free_port
+from conftest import PATIENCE_S, Daemon, free_port, memcached_in, wait_until
 
 from .examples import report, sample
 from .processes import LOCAL, own_token
 
 pytestmark = pytest.mark.integration
 
-T = TypeVar("T")
 
 ADMIN, READER = "an-admin-token-of-a-test", "a-reading-token-of-a-test"
 
@@ -43,16 +41,6 @@ upstreams:
       - {id: b, address: "10.0.0.2:80", baseline: 1}
       - {id: c, address: "10.0.0.3:80", baseline: 2}
 """
-
-
-def eventually(look: Callable[[], T | None], failed: Callable[[], str]) -> T:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < give_up_s:
-        found = look()
-        if found is not None:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"it did not happen:\n{failed()}")
 
 
 class Controller:
@@ -77,7 +65,7 @@ class Controller:
     def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        eventually(self._is_ready, self._log.read_text)
+        wait_until(self._is_ready, self._log.read_text)
 
     def kill(self) -> None:
         if self._process is not None:
@@ -100,6 +88,19 @@ def running(memcached: Daemon, folder: Path, *flags: str, declared: str = WEB) -
         yield controller
     finally:
         controller.kill()
+
+
+@contextlib.contextmanager
+def running_in(folder: Path) -> Iterator[Controller]:
+    """Run a controller for tests that change none of its weights: a start takes 2 s of CPU time."""
+    with memcached_in(folder) as memcached, running(memcached, folder) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
+    with running_in(tmp_path_factory.mktemp("controller")) as one:
+        yield one
 
 
 @dataclass(frozen=True)
@@ -248,10 +249,10 @@ def unheard(target: str) -> Iterator[str]:
 
 
 def test_a_change_that_was_done_unheard_is_no_conflict_at_the_next_controller(
-    memcached: Daemon, tmp_path: Path, steelyard: Callable[..., Ran]
+    controller: Controller, tmp_path: Path, steelyard: Callable[..., Ran]
 ) -> None:
     file = tmp_path / "wanted.yaml"
-    with running(memcached, tmp_path) as controller, unheard(controller.url) as lossy:
+    with unheard(controller.url) as lossy:
         file.write_text("upstreams: {web: {picker: least_conn}}")
         ran = steelyard("--url", f"{lossy},{controller.url}", "apply", str(file))
         assert (ran.status, ran.out) == (0, "web: picker vnswrr2 -> least_conn\n"), ran.err
@@ -337,25 +338,22 @@ def test_what_is_degraded_is_status_1(
             ran = steelyard("--url", controller.url, "status")
             return ran if ran.status == 1 else None
 
-        ran = eventually(degraded, lambda: "status stays 0")
+        ran = wait_until(degraded, lambda: "status stays 0")
         assert f"degraded: memcached {memcached.address}: " in ran.out
         assert ran.err == ""
 
 
-def test_a_pipe_gets_a_line_for_each_tick(
-    memcached: Daemon, tmp_path: Path, steelyard: Callable[..., Ran]
-) -> None:
-    with running(memcached, tmp_path) as controller:
-        ran = steelyard("--url", controller.url, "watch", "--count", "2")
-        assert ran.status == 0
-        first, second = ran.out.splitlines()
-        assert first.endswith(": a 250 25.0%, b 250 25.0%, c 500 50.0%")
-        assert first.startswith("web ")
-        assert first != second
-        ran = steelyard("--url", controller.url, "watch", "web", "--count", "2", "--json")
-        generations = [json.loads(line)["generation"] for line in ran.out.splitlines()]
-        assert generations == sorted(generations)
-        assert len(set(generations)) == 2
+def test_a_pipe_gets_a_line_for_each_tick(controller: Controller, steelyard: Callable[..., Ran]) -> None:
+    ran = steelyard("--url", controller.url, "watch", "--count", "2")
+    assert ran.status == 0
+    first, second = ran.out.splitlines()
+    assert first.endswith(": a 250 25.0%, b 250 25.0%, c 500 50.0%")
+    assert first.startswith("web ")
+    assert first != second
+    ran = steelyard("--url", controller.url, "watch", "web", "--count", "2", "--json")
+    generations = [json.loads(line)["generation"] for line in ran.out.splitlines()]
+    assert generations == sorted(generations)
+    assert len(set(generations)) == 2
 
 
 def terms(log: Path) -> set[int]:
@@ -374,7 +372,7 @@ def watching(controller: Controller, log: Path) -> Iterator[subprocess.Popen[byt
         ) as process,
     ):  # fmt: skip
         try:
-            eventually(lambda: terms(log) or None, log.read_text)
+            wait_until(lambda: terms(log), log.read_text)
             yield process
         finally:
             process.kill()
@@ -384,9 +382,9 @@ def test_watch_outlives_a_restart_of_the_controller(memcached: Daemon, tmp_path:
     log = tmp_path / "watch.log"
     with running(memcached, tmp_path) as controller, watching(controller, log) as process:
         controller.kill()
-        eventually(lambda: "trying again" in log.read_text() or None, log.read_text)
+        wait_until(lambda: "trying again" in log.read_text(), log.read_text)
         controller.start()
-        eventually(lambda: len(terms(log)) == 2 or None, log.read_text)
+        wait_until(lambda: len(terms(log)) == 2, log.read_text)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=PATIENCE_S) == 0
     assert "Traceback" not in log.read_text()

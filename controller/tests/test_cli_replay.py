@@ -1,9 +1,12 @@
 """`steelyard replay`: an interface. Its keys, its parameters, and what it does with a malformed line."""
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_controller import laws
-from steelyard_controller.cli import replay_lines
+from steelyard_controller.cli import main, replay_lines
 
 from .snapshots import figures, golden
 
@@ -63,18 +66,33 @@ def golden_lines(case: dict[str, Any]) -> list[dict[str, Any]]:
     return lines
 
 
-def steelyard(*arguments: str, lines: str | bytes | list[Any] = "") -> subprocess.CompletedProcess[str]:
-    """Run the command as a user does."""
+@dataclass(frozen=True)
+class Ran:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def steelyard(*arguments: str, lines: str | list[Any] = "") -> Ran:
+    """Run the command in this process."""
     if isinstance(lines, list):
         lines = "".join(each if isinstance(each, str) else f"{json.dumps(each)}\n" for each in lines)
-    done = subprocess.run(
-        [sys.executable, "-m", "steelyard_controller.cli", *arguments],
-        input=lines.encode() if isinstance(lines, str) else lines,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.MonkeyPatch.context() as process,
+    ):
+        process.setattr(sys, "stdin", io.StringIO(lines))
+        status = main(arguments)
+    return Ran(status, out.getvalue(), err.getvalue())
+
+
+def steelyard_with(stdin: bytes) -> Ran:
+    """Run the command as a user does."""
+    command = [sys.executable, "-m", "steelyard_controller.cli", "replay", "--law", "static"]
+    done = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=60)
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.mark.parametrize("case", golden("law"), ids=lambda case: case["name"])
@@ -166,14 +184,13 @@ def test_a_malformed_line_is_named_by_its_number_and_nothing_is_written_for_it()
 
 
 def test_a_line_that_is_not_text_is_malformed() -> None:
-    done = steelyard("replay", "--law", "static", lines=b"\xff\xfe\x00\n")
+    done = steelyard_with(b"\xff\xfe\x00\n")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("steelyard replay: line 1: not JSON: ")
 
 
 def test_no_lines_no_decisions() -> None:
-    done = steelyard("replay", "--law", "steelyard")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert steelyard_with(b"") == Ran(0, "", "")
 
 
 def test_the_order_of_the_arrays_is_that_of_the_peers_in_the_line() -> None:

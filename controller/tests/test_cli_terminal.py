@@ -10,17 +10,22 @@ import sys
 import termios
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, Daemon
+from conftest import PATIENCE_S
 
-from .test_cli_integration import running
+from .test_cli_integration import Controller, running_in
 
 pytestmark = pytest.mark.integration
 
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
+    with running_in(tmp_path_factory.mktemp("controller")) as one:
+        yield one
 
 
 class Terminal:
@@ -91,8 +96,8 @@ def terminal(rows: int = 24, columns: int = 80) -> Iterator[Terminal]:
         made.close()
 
 
-def test_watch_draws_follows_the_size_and_ends_with_q(memcached: Daemon, tmp_path: Path) -> None:
-    with running(memcached, tmp_path) as controller, terminal() as window:
+def test_watch_draws_follows_the_size_and_ends_with_q(controller: Controller) -> None:
+    with terminal() as window:
         window.start(["watch", "--url", controller.url])
         window.read_until(ENTER)
         at = window.read_until(b"q or ctrl-C ends")
@@ -116,9 +121,9 @@ def test_watch_draws_follows_the_size_and_ends_with_q(memcached: Daemon, tmp_pat
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)])
 def test_the_terminal_is_left_as_it_was_when_a_signal_ends_watch(
-    number: signal.Signals, status: int, memcached: Daemon, tmp_path: Path
+    number: signal.Signals, status: int, controller: Controller
 ) -> None:
-    with running(memcached, tmp_path) as controller, terminal() as window:
+    with terminal() as window:
         window.start(["watch", "--url", controller.url])
         window.read_until(b"q or ctrl-C ends")
         assert window.attributes() != window.before
@@ -130,17 +135,16 @@ def test_the_terminal_is_left_as_it_was_when_a_signal_ends_watch(
         assert window.attributes() == window.before
 
 
-def test_colours_at_a_terminal_and_none_with_no_color(memcached: Daemon, tmp_path: Path) -> None:
-    with running(memcached, tmp_path) as controller:
-        for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
-            with terminal(columns=60) as window:
-                window.start(["status", "--url", controller.url], **environment)
-                assert window.ends_with() == 0
-                assert (b"\x1b[" in window.seen) is coloured
-        with terminal(columns=40) as window:
-            window.start(["weights", "--url", controller.url], NO_COLOR="1")
+def test_colours_at_a_terminal_and_none_with_no_color(controller: Controller) -> None:
+    for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
+        with terminal(columns=60) as window:
+            window.start(["status", "--url", controller.url], **environment)
             assert window.ends_with() == 0
-            assert max(len(line) for line in window.seen.decode().splitlines()) <= 40
+            assert (b"\x1b[" in window.seen) is coloured
+    with terminal(columns=40) as window:
+        window.start(["weights", "--url", controller.url], NO_COLOR="1")
+        assert window.ends_with() == 0
+        assert max(len(line) for line in window.seen.decode().splitlines()) <= 40
 
 
 def test_a_failure_at_a_terminal_is_a_line_too() -> None:

@@ -198,12 +198,13 @@ DERIVED = json.loads((Path(__file__).parents[2] / "docs/contract/derived-keys.js
     ("arguments", "printed"),
     [
         (("agent", "web/server-1"), DERIVED["keys"]["agent web/server-1"]),
+        (("agents",), DERIVED["keys"]["agents"]),
         (("lb", "edge-1"), DERIVED["load_balancer"]["key"]),
         (("token", "web/server-1"), DERIVED["token"]["token"]),
     ],
 )
 def test_keys_prints_what_the_examples_say(
-    arguments: tuple[str, str], printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...], printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     file = tmp_path / "key"

@@ -298,7 +298,7 @@ def test_an_upstream_whose_tick_fails_stops_no_other_and_goes_on_when_it_can(
         it.loop.add("api", Declaration(upstream=WEB))
         await it.tick(1.0)
         web, api = it.loop.cycles["web"], it.loop.cycles["api"]
-        monkeypatch.setattr(web, "advance", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr(web, "observe", lambda *_, **__: 1 / 0)
         for tick in (2.0, 3.0):
             await it.tick(tick)
         assert (web.generation, api.generation, web.failures, api.failures) == (1, 3, 2, 0)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Daemon
+from conftest import Daemon, wait_until
 
-from .controllers import Cluster, Controller, cluster, eventually, has_one_writer, learnt, moved
+from .controllers import Cluster, Controller, cluster, has_one_writer, learnt, moved
 from .proxies import Write
 
 pytestmark = pytest.mark.integration
@@ -64,7 +64,7 @@ def test_a_leader_that_is_paused_and_wakes_publishes_nothing(them: Cluster) -> N
     them.ticks(3, successor)
     before = len(them.writes.of(leader.id))
     leader.signal(signal.SIGCONT)
-    eventually(lambda: (leader.get("/v1/service") or {}).get("role") == "standby", "standing by")
+    wait_until(lambda: (leader.get("/v1/service") or {}).get("role") == "standby", "standing by")
     them.ticks(5, successor)
     assert len(them.writes.of(leader.id)) == before
     has_one_writer(them.writes.stored)
@@ -80,26 +80,26 @@ def test_with_redis_cut_off_from_the_leader_alone_it_stops_when_another_leads(th
     b = them.controller("b")
     a.redis.cut()
     them.leads(b)
-    eventually(lambda: a.says("Memcached holds a table of term"), "stepping down")
+    wait_until(lambda: a.says("Memcached holds a table of term"), "stepping down")
     them.ticks(5, b)
     has_one_writer(them.writes.stored)
     # It looked before it wrote: no table of a was even offered once b's was there.
     first = next(n for n, write in enumerate(them.writes.all) if write.writer == "b" and write.stored)
     assert sum(write.stored for write in them.writes.all[first:] if write.writer == "a") == 0
     a.redis.mend()
-    eventually(lambda: (a.get("/v1/service") or {}).get("role") == "standby", "standing by")
+    wait_until(lambda: (a.get("/v1/service") or {}).get("role") == "standby", "standing by")
 
 
 def test_a_redis_that_hangs_stops_no_tick(them: Cluster) -> None:
     a = them.controller("a")
     them.leads(a)
     a.redis.hang()
-    eventually(lambda: (a.get("/v1/service") or {}).get("degraded"), "a fault")
+    wait_until(lambda: (a.get("/v1/service") or {}).get("degraded"), "a fault")
     generation = them.table().generation
     them.ticks(20, a)
     assert them.table().generation >= generation + 20
     a.redis.mend()
-    eventually(lambda: (a.get("/v1/service") or {}).get("degraded") == [], "mending")
+    wait_until(lambda: (a.get("/v1/service") or {}).get("degraded") == [], "mending")
     has_one_writer(them.writes.stored)
 
 
@@ -110,10 +110,10 @@ def test_a_wiped_redis_gets_everything_back_from_the_leader(them: Cluster, redis
     learnt(them, a)
     term = them.table().term
     redis_server.kill()
-    eventually(lambda: (a.get("/v1/service") or {}).get("degraded"), "a fault")
+    wait_until(lambda: (a.get("/v1/service") or {}).get("degraded"), "a fault")
     them.ticks(8, a)
     redis_server.start()
-    eventually(lambda: them.table().term > term, "a new term")
+    wait_until(lambda: them.table().term > term, "a new term")
     them.ticks(5, a)
     writes = them.writes.stored
     assert {write.writer for write in writes} == {"a"}

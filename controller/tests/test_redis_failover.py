@@ -10,9 +10,9 @@ import pytest
 from steelyard_controller.store.interface import Unavailable
 from steelyard_controller.store.redis_store import RedisStore
 
-from conftest import PATIENCE_S, Daemon
+from conftest import PATIENCE_S, Daemon, wait_until
 
-from .controllers import Controller, eventually, has_one_writer, learnt, moved
+from .controllers import Controller, has_one_writer, learnt, moved
 from .controllers import cluster as controllers
 from .processes import LOCAL, own_token
 from .redis_sets import NAME, RedisSet, behind_sentinels, certificate, cluster, wait
@@ -48,13 +48,13 @@ def test_a_failover_under_load_takes_nothing_back(
         # From memory, until another one has the keys.
         them.ticks(5, leader)
         wait(redis.is_promoted, "the failover")
-        eventually(lambda: (leader.get("/v1/service") or {}).get("degraded") == [], "mending")
+        wait_until(lambda: (leader.get("/v1/service") or {}).get("degraded") == [], "mending")
         leader = them.leads(*both)
         (standby,) = (each for each in both if each is not leader)
         assert set(redis.ask(redis.replica, "HKEYS", f"{redis.tag}:1:declarations")) == {b"web", b"api"}
         term = redis.ask(redis.replica, "GET", f"{redis.tag}:1:term")
         assert int(term) == them.writes.stored[-1].table.term
-        eventually(lambda: moments(leader)[-1] > before[-1], "history again")
+        wait_until(lambda: moments(leader)[-1] > before[-1], "history again")
         assert set(before[-5:-1]) <= set(moments(leader))
         leader.signal(signal.SIGKILL)
         assert them.leads(standby) is standby

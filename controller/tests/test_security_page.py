@@ -38,6 +38,7 @@ def test_the_page_makes_claims_about_everything_that_can_be_reached() -> None:
     assert {section for section, _, _ in CLAIMS} == {
         "Clients of the load balancer",
         "Whoever reaches Memcached",
+        "Whoever may write in a namespace that discovery watches",
         "Whoever reaches Redis",
         "Whoever reaches the API",
         "Whoever reaches the agent-check or the agent's port",

@@ -9,18 +9,15 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
 
-from conftest import Daemon, free_port
-
-from .processes import PATIENCE_S
+from conftest import PATIENCE_S, Daemon, free_port, wait_until
 
 # What is special in a URL or in JSON is here, so that an encoded one is found as well.
 SECRETS: Mapping[str, str] = {
@@ -120,13 +117,6 @@ def clean() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
 
 
-def until(holds: Callable[[], object], what: Callable[[], str]) -> None:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < give_up_s, what()
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     made = Scene(tmp_path)
@@ -195,7 +185,7 @@ def test_secrets_show_in_no_log_no_answer_and_no_process_list(
     )
     scene.start("by-environment", *shared, "--api-port", str(ports["by-environment"]), **by_environment)
     reader = {"Authorization": f"Bearer {SECRETS['read_token']}"}
-    until(
+    wait_until(
         lambda: (
             [scene.ask("GET", f"{url}/v1/upstreams/web/weights", headers=reader) for url in urls]
             == [200, 200]
@@ -210,11 +200,11 @@ def test_secrets_show_in_no_log_no_answer_and_no_process_list(
     files = ["--token-file", scene.file("agent_token"), "--key-file", scene.file("key")]
     scene.start("agent", *agent, *files)
     scene.start("agent-with-a-wrong-token", *agent, "--token-file", scene.file("wrong_token"))
-    until(
+    wait_until(
         lambda: scene.ask("GET", f"{urls[1]}/v1/upstreams/web/peers/b", headers=reader) == 200,
         lambda: (scene.folder / "agent.log").read_text(),
     )
-    until(
+    wait_until(
         lambda: "token" in (scene.folder / "agent-with-a-wrong-token.log").read_text(),
         lambda: (scene.folder / "agent-with-a-wrong-token.log").read_text(),
     )
@@ -255,8 +245,8 @@ def test_secrets_show_in_no_log_no_answer_and_no_process_list(
         "wrong-password", *shared, "--api-port", port, "--state-url", redis, "--state-password-file",
         scene.file("wrong_password"),
     )  # fmt: skip
-    until(lambda: scene.ask("GET", f"http://127.0.0.1:{port}/readyz") == 503, lambda: "no answer")
-    until(
+    wait_until(lambda: scene.ask("GET", f"http://127.0.0.1:{port}/readyz") == 503, lambda: "no answer")
+    wait_until(
         lambda: "password" in (scene.folder / "wrong-password.log").read_text(),
         lambda: (scene.folder / "wrong-password.log").read_text(),
     )
@@ -265,7 +255,7 @@ def test_secrets_show_in_no_log_no_answer_and_no_process_list(
     assert scene.run("bad-url", *shared, "--api-port", port, STEELYARD_STATE_URL=bad) == 2
 
     locked_redis.kill()  # tracebacks, if anything has one
-    until(
+    wait_until(
         lambda: "part=state" in (scene.folder / "by-environment.log").read_text(),
         lambda: (scene.folder / "by-environment.log").read_text(),
     )

@@ -133,6 +133,7 @@ def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
         ("tick_s: 0", "tick_s: .*greater than or equal to 0.1"),
         ("state_url: mysql://x", "state_url: write it as redis://"),
         ("memcached: 'nowhere:x'", "memcached: write it as host:port"),
+        ("load_balancers: 'edge-1,,edge-2'", "load_balancers: '' is no name of a load balancer"),
         ("typo: 1", "typo: Extra inputs"),
         ("[1, 2]", "must hold keys such as"),
         ("a: [", "is not YAML"),
@@ -196,3 +197,22 @@ def test_two_keys_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(SettingsError, match=r"/nowhere\.yaml cannot be read: No such file"):
         load(["--config", "/nowhere.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("text", "namespaces"),
+    [("all", ()), ("shop", ("shop",)), (" shop, payments ,shop", ("shop", "payments")), ("", ()), (" ", ())],
+)
+def test_kubernetes_is_asked_about_all_namespaces_or_some(
+    text: str, namespaces: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEELYARD_KUBERNETES", text)
+    settings = load([])
+    assert settings.namespaces == namespaces
+    assert bool(settings.kubernetes) == bool(text.strip())
+
+
+@pytest.mark.parametrize("text", ["Shop", "a,,b", "shop;payments", "*", "x" * 64, "-a", "all,shop"])
+def test_what_is_no_namespace_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"^kubernetes: "):
+        load([f"--kubernetes={text}"])

@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import redis as redis_client
@@ -23,14 +23,13 @@ from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_protocol import derived_keys, signature, weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 
-from conftest import PATIENCE_S, Daemon, free_port
+from conftest import Daemon, free_port, wait_until
 
 from .examples import report, sample
 from .session import Session, session
 
 pytestmark = pytest.mark.integration
 
-T = TypeVar("T")
 
 KEY = b"an example key, never a real one"
 WEB = Upstream(peers=[Peer(id=name, address=f"10.0.0.{n}:80", baseline=1) for n, name in enumerate("abc", 1)])
@@ -329,16 +328,6 @@ def _running(command: Sequence[str], log: Path, **environment: str) -> Iterator[
             process.kill()
 
 
-def _eventually(look: Callable[[], T | None], log: Path) -> T:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < give_up_s:
-        found = look()
-        if found is not None:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"it did not happen:\n{log.read_text()}")
-
-
 def _fetched(url: str) -> tuple[bytes, str | None] | None:
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310
@@ -365,7 +354,7 @@ def test_a_real_agent_and_controller_share_a_key_and_a_forger_is_shown(
     url = f"http://127.0.0.1:{port}"
 
     def overview() -> dict[str, Any]:
-        body, _ = _eventually(lambda: _fetched(f"{url}/v1/upstreams/web"), log)
+        body, _ = wait_until(lambda: _fetched(f"{url}/v1/upstreams/web"), log.read_text)
         document: dict[str, Any] = json.loads(body)
         return document
 
@@ -386,16 +375,16 @@ def test_a_real_agent_and_controller_share_a_key_and_a_forger_is_shown(
             STEELYARD_AGENT_KEY_FILE=str(key),
         ),
     ):
-        document = _eventually(measured, log)
+        document = wait_until(measured, log.read_text)
         # The agents' samples give a more than b; what was forged for c gives it nothing.
         a, b, c = document["peers"]
         assert a["weight"] > c["weight"] > b["weight"]
         assert (c["weight"], c["utilization"]) == (333, None)
         assert document["refused"]["now"]["sample of c"].startswith("unsigned: ")
-        body, digest = _eventually(lambda: _fetched(f"{url}/v1/upstreams/web/weights"), log)
+        body, digest = wait_until(lambda: _fetched(f"{url}/v1/upstreams/web/weights"), log.read_text)
         assert digest == signature.digest(KEY, body)
         assert pipeline.table().law == "static"
-        metrics, _ = _eventually(lambda: _fetched(f"{url}/metrics"), log)
+        metrics, _ = wait_until(lambda: _fetched(f"{url}/metrics"), log.read_text)
     families = {family.name: family for family in text_string_to_metric_families(metrics.decode())}
     assert {each.labels["reason"] for each in families["steelyard_refused"].samples} == {"unsigned"}
     for written in tmp_path.glob("*.log"):
@@ -428,15 +417,15 @@ def test_a_server_that_is_taken_over_speaks_for_itself_alone(memcached: Daemon, 
 
     with _running(controller, log, STEELYARD_KEY=KEY.decode()):
         with agent("a", holds="a"), agent("b", holds="b"):
-            _eventually(lambda: all(peers().get(name, {}).get("utilization") for name in "ab") or None, log)
+            wait_until(lambda: all(peers().get(name, {}).get("utilization") for name in "ab"), log.read_text)
         # What a holds makes no sample of b's, registers no c, and signs no table.
         with agent("b", holds="a"):
             forged = "sample of b refused (signature): it is not signed with its own key"
-            _eventually(lambda: forged in log.read_text() or None, log)
+            wait_until(lambda: forged in log.read_text(), log.read_text)
             said = "may register and remove a of web alone"
-            _eventually(lambda: said in (tmp_path / "b-a.log").read_text() or None, log)
+            wait_until(lambda: said in (tmp_path / "b-a.log").read_text(), log.read_text)
         with agent("c", holds="a"):
-            _eventually(lambda: said in (tmp_path / "c-a.log").read_text() or None, log)
+            wait_until(lambda: said in (tmp_path / "c-a.log").read_text(), log.read_text)
         assert set(peers()) == {"a", "b"}
         value = pipeline.get(wire.weights_key("web"))
         assert value is not None

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, Daemon, free_port
+from conftest import PATIENCE_S, Daemon, free_port, wait_until
 
-from .controllers import CONFIG, eventually
+from .controllers import CONFIG
 
 pytestmark = pytest.mark.integration
 
 HANGS = """
 import time
 from steelyard_controller.tick.cycle import Cycle
-Cycle.advance = lambda *_, **__: time.sleep(3600)
+Cycle.observe = lambda *_, **__: time.sleep(3600)
 """
 BREAKS = """
 from steelyard_controller.tick import tick_schedule
@@ -66,7 +66,7 @@ def test_a_tick_that_hangs_makes_the_process_unhealthy_and_sigterm_ends_it(
     memcached: Daemon, tmp_path: Path
 ) -> None:
     with controller(HANGS, memcached, tmp_path) as (process, url):
-        eventually(lambda: answer(f"{url}/healthz")[0] == 503, "the process calls itself dead")
+        wait_until(lambda: answer(f"{url}/healthz")[0] == 503, "the process calls itself dead")
         assert "made no progress" in answer(f"{url}/healthz")[1]
         assert answer(f"{url}/readyz")[0] == 503
         process.send_signal(signal.SIGTERM)

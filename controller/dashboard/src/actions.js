@@ -4,6 +4,7 @@ import { Problem, pathOf, request, token } from "./api.js";
 import { askPin, askToken, confirmed, toast } from "./dialogs.js";
 import { h, set, text } from "./dom.js";
 import { percent } from "./format.js";
+import { isByPod } from "./words.js";
 
 // The announcement of a change comes at about the time of the answer to it, before or after.
 const OWN_MS = 3000;
@@ -66,7 +67,7 @@ export class Actions {
     ];
     if (others === 0) words.push("No other server is up. Requests will go to backups if there are any, and fail otherwise.");
     if (!(await confirmed(`Drain ${id}?`, words, "Drain"))) return;
-    await this.#patch(upstream, id, { state: "drain" }, `${id} is draining.`, { state: peer?.state ?? "up" });
+    await this.#patch(upstream, id, { state: "drain" }, `${id} is draining.`, { state: !peer || isByPod(peer) ? "up" : peer.state });
   }
 
   async restore(upstream, id) {
@@ -106,4 +107,4 @@ export class Actions {
   }
 }
 
-const isOut = (peer) => peer !== null && (peer.state === "drain" || peer.state === "down");
+const isOut = (peer) => peer !== null && (peer.state === "drain" || peer.state === "down") && !isByPod(peer);

@@ -78,7 +78,7 @@ export class Panel {
 
   #show(said, peer, overview) {
     const open = this.#body.querySelector("details")?.open ?? false;
-    const state = stateOf(peer.state);
+    const state = stateOf(peer);
     fill(
       this.#body,
       h("p", { class: "lead" }, badge(state), " ", `${peer.address}, ${percent(peer.share)} of the requests`),

@@ -130,7 +130,7 @@ export class Table {
 }
 
 function update(row, peer, { tickS, slot, most, indicators }) {
-  const state = stateOf(peer.state);
+  const state = stateOf(peer);
   const said = troubles(peer, tickS);
   set(row.chip, "className", `chip ${slot === null ? "others" : `s${slot}`}`);
   text(row.address, peer.address);

@@ -25,9 +25,21 @@ export const STATES = {
   backup: { tone: "plain", label: "backup", text: "Gets requests only while no other server is up." },
 };
 
-/** Return the state's words; one that is not known is shown as it is. */
-export function stateOf(state) {
-  return STATES[state] ?? { tone: "plain", label: state, text: "" };
+/** The states that Kubernetes brings about, by the state and what it says of the pod. */
+const BY_POD = {
+  "down unready": { tone: "bad", label: "not ready", text: "Its pod is not ready." },
+  "drain terminating": { tone: "warn", label: "terminating", text: "Its pod is terminating: no new requests; those in flight finish." },
+};
+
+/** Tell whether a server is out of service because of its pod, and not because a person said so. */
+export function isByPod(peer) {
+  return Object.hasOwn(BY_POD, `${peer.state} ${peer.pod}`);
+}
+
+/** Return the words for a server's state; for one that is not known the state itself. */
+export function stateOf(peer) {
+  if (isByPod(peer)) return BY_POD[`${peer.state} ${peer.pod}`];
+  return STATES[peer.state] ?? { tone: "plain", label: peer.state, text: "" };
 }
 
 /** The indicators that every agent measures; what else a server reports has a name of its own. */
@@ -85,7 +97,7 @@ export function roleOf(service) {
 /** What is not as it should be with a server, in words; empty when all is well. */
 export function troubles(peer, tickS) {
   const said = [];
-  if (peer.state !== "up" && peer.state !== "backup") said.push(stateOf(peer.state).label);
+  if (peer.state !== "up" && peer.state !== "backup") said.push(stateOf(peer).label);
   if (peer.leaving) said.push("is being stopped");
   if (peer.sample_age_s === null) said.push("no sample yet");
   else if (peer.sample_age_s > 3 * tickS + 1) said.push("its agent is silent");

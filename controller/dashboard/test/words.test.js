@@ -23,7 +23,10 @@ test("every rung, state and role has words, and so has one that is new", () => {
   assert.equal(rungOf({ rung: "drift" }).tone, "warn");
   assert.equal(rungOf(null).label, "Silent");
   assert.equal(rungOf({ rung: null }).tone, "plain");
-  assert.equal(stateOf("resting").label, "resting");
+  assert.equal(stateOf({ state: "resting" }).label, "resting");
+  assert.equal(stateOf({ state: "down", pod: "unready" }).label, "not ready");
+  assert.equal(stateOf({ state: "drain", pod: "terminating" }).label, "terminating");
+  assert.equal(stateOf({ state: "drain", pod: "unready" }).label, "draining");
   assert.equal(roleOf({ id: "c1", role: "standby", leader: { id: "c2" } }).text.startsWith("c2 decides"), true);
   assert.equal(roleOf(null).label, "…");
 });

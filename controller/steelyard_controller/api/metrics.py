@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from steelyard_controller.discovery.discovery import Discovery
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome, indicators, shares, utilization
 
@@ -35,11 +36,17 @@ class Source(Protocol):
     def views(self) -> Mapping[str, Cycle]:
         """Return the upstreams."""
 
+    @property
+    def discovery(self) -> Discovery | None:
+        """Return what watches Kubernetes, where that is asked."""
+
 
 def render(source: Source, *, now_s: float) -> bytes:
     """Return the exposition text; ages are up to `now_s`, of the clock that the ticks go by."""
     registry = CollectorRegistry()
     registry.register(_Service(source))
+    if source.discovery is not None:
+        registry.register(_Kubernetes(source.discovery, now_s))
     registry.register(_Upstreams(source, now_s))
     registry.register(_Peers(source, now_s))
     return generate_latest(registry)
@@ -59,6 +66,28 @@ class _Service(Collector):
         yield GaugeMetricFamily(
             "steelyard_controller_degraded", "Parts that do not work.", len(self._source.degraded)
         )
+
+
+class _Kubernetes(Collector):
+    def __init__(self, discovery: Discovery, now_s: float) -> None:
+        self._discovery = discovery
+        self._now_s = now_s
+
+    def collect(self) -> Iterator[Metric]:
+        by = ["resource", "namespace"]
+        age = _gauge("steelyard_kubernetes_word_age_seconds", "Since the API server last said anything.", by)
+        known = _gauge("steelyard_kubernetes_objects", "Services and EndpointSlices that count.", by)
+        faults = _gauge("steelyard_kubernetes_fault", "Whether what it is asked for fails.", by)
+        lists = CounterMetricFamily("steelyard_kubernetes_lists", "Whole lists taken.", labels=by)
+        for watch in self._discovery.watches:
+            labels = [watch.kind.plural, watch.namespace or ""]
+            if watch.word_at_s is not None:
+                age.add_metric(labels, self._now_s - watch.word_at_s)
+            if watch.objects is not None:
+                known.add_metric(labels, len(watch.objects))
+            faults.add_metric(labels, watch.fault is not None)
+            lists.add_metric(labels, watch.lists)
+        yield from (age, known, faults, lists)
 
 
 class _Upstreams(Collector):

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from steelyard_protocol import peer_address
 
+from steelyard_controller.declarations.discovered import Condition
 from steelyard_controller.declarations.upstream import Check, Peer, Upstream
 
 
@@ -97,6 +98,14 @@ class PeerRow(BaseModel):
     in_flight: float = Field(examples=[3.0])
     latency_ms: Known = Field(examples=[4.1])
     why: str = Field(examples=["267 because it does 410 requests per busy second (baseline 333)."])
+    pod: Annotated[
+        Condition,
+        Field(
+            default=None,
+            exclude_if=lambda condition: condition is None,
+            description="what Kubernetes says; left out: it is no pod",
+        ),
+    ]
     shadows: dict[str, float] = Field(
         examples=[{"paper": 312.0}], description="what the shadow laws would give it"
     )

@@ -33,6 +33,11 @@ def routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["peers"])
     path = "/v1/upstreams/{upstream}/peers/{peer}"
 
+    def refuse_of_kubernetes(upstream: str, peer: str) -> None:
+        by = service.declaring_service(upstream)
+        if by is not None and peer in service.views[upstream].declaration.pods:
+            raise _of_kubernetes(peer, by)
+
     @router.get(
         "/v1/upstreams/{upstream}/peers",
         operation_id="listPeers",
@@ -68,7 +73,7 @@ def routes(service: Service) -> APIRouter:
         response_model=Peer,
         responses={
             201: {"model": Peer, "description": "Created"},
-            **responses(400, 401, 403, 404, 408, 412, 413, 415, 422, 503),
+            **responses(400, 401, 403, 404, 408, 409, 412, 413, 415, 422, 503),
         },
         openapi_extra=declaration_changes.openapi_body(
             models.PeerDocument, {"address": "10.0.0.14:80", "baseline": 2}
@@ -93,6 +98,8 @@ def routes(service: Service) -> APIRouter:
                 raise Unknown(f"no upstream is called {upstream}: declare it first")
             known = next((each for each in before.peers if each.id == peer), None)
             created = known is None
+            if known is not None and wanted.address != known.address:
+                refuse_of_kubernetes(upstream, peer)
             if known is None or not by_agent:
                 return with_peer(before, wanted)
             after = with_patch(
@@ -111,7 +118,7 @@ def routes(service: Service) -> APIRouter:
         path,
         operation_id="patchPeer",
         response_model=Peer,
-        responses=responses(400, 401, 403, 404, 408, 412, 413, 415, 422, 503),
+        responses=responses(400, 401, 403, 404, 408, 409, 412, 413, 415, 422, 503),
         openapi_extra=declaration_changes.openapi_body(
             models.PeerPatch, {"state": "drain"}, request_body.MERGE_PATCH, request_body.JSON
         ),
@@ -131,7 +138,10 @@ def routes(service: Service) -> APIRouter:
         def edit(before: Upstream | None) -> Upstream:
             if before is None:
                 raise Unknown(f"no upstream is called {upstream}")
-            return with_patch(before, peer, document)
+            after = with_patch(before, peer, document)
+            if peer_of(after, peer).address != peer_of(before, peer).address:
+                refuse_of_kubernetes(upstream, peer)
+            return after
 
         declared = await declaration_changes.change(
             service, upstream, edit, by=middleware.requester(request.scope), if_match=if_match
@@ -143,7 +153,7 @@ def routes(service: Service) -> APIRouter:
         operation_id="deletePeer",
         status_code=204,
         response_class=Response,
-        responses=responses(401, 403, 404, 412, 422, 503),
+        responses=responses(401, 403, 404, 409, 412, 422, 503),
     )
     async def delete_peer(
         request: Request, upstream: UpstreamName, peer: PeerName, if_match: IfMatch = None
@@ -156,6 +166,7 @@ def routes(service: Service) -> APIRouter:
         def edit(before: Upstream | None) -> Upstream:
             if before is None:
                 raise Unknown(f"no upstream is called {upstream}")
+            refuse_of_kubernetes(upstream, peer)
             return without_peer(before, peer)
 
         await declaration_changes.change(
@@ -178,6 +189,14 @@ def routes(service: Service) -> APIRouter:
         return Response(json.dumps(explanation(outcome, peer), allow_nan=False), media_type=request_body.JSON)
 
     return router
+
+
+def _of_kubernetes(peer: str, service: str) -> ProblemError:
+    return ProblemError(
+        409,
+        f"{peer} is a pod of the Kubernetes Service {service}, which says whether it is there and at which "
+        "address: drain it here, or delete the pod",
+    )
 
 
 def _of_the_file(peer: str) -> ProblemError:

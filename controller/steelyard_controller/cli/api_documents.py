@@ -3,7 +3,7 @@
 Fields that a newer controller adds are ignored; fields that may be missing have defaults.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -46,6 +46,7 @@ class Live(Document):
     in_flight: float | None = None
     latency_ms: float | None = None
     why: Text = ""
+    pod: Text | None = None
     shadows: dict[str, float] = {}
 
 
@@ -234,7 +235,3 @@ class Problem(Document):
     title: Text = ""
     detail: Text = ""
     errors: list[Mistake] = Field(default=[])
-
-
-Json = dict[str, Any]
-"""An undecoded document, for --json."""

@@ -1,20 +1,22 @@
 """The declaration of an upstream as it is stored: the upstream, its revision, and its origin.
 
-Pure. Declarations come from two places, the YAML file and REST, and both may
-change: so the file is applied when its section has changed since it was last
-applied, and then the fields that it names win, while what REST set beside
-them (a drain, a pin, a registered peer) stays. A peer that the file declared
-and no longer does is gone.
+Pure. Declarations come from the YAML file and from REST, and both may change:
+so the file is applied when its section has changed since it was last applied,
+and then the fields that it names win, while what REST set beside them (a drain,
+a pin, a registered peer) stays. A peer that the file declared and no longer
+does is gone. What Kubernetes declares is `discovered`'s: fields of its own.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from steelyard_controller.declarations import discovered
+from steelyard_controller.declarations.discovered import Condition, Discovered, Pod
 from steelyard_controller.declarations.upstream import Peer, Upstream
 
 VERSION = 1
@@ -31,21 +33,37 @@ class Declaration:
     revision       raised by every change
     file_digest    of the section of the YAML file that was last applied; None: REST alone
     file_peers     the peers which that section declared
+    discovered     what Kubernetes declares of its pods; None: nothing
     """
 
     upstream: Upstream
     revision: int = 1
     file_digest: str | None = None
     file_peers: tuple[str, ...] = ()
+    discovered: Discovered | None = None
+
+    @property
+    def pods(self) -> Mapping[str, Condition]:
+        """Return the condition of each peer that is a pod."""
+        if self.discovered is None:
+            return {}
+        of_file = set(self.file_peers)
+        return {peer: each for peer, each in self.discovered.conditions.items() if peer not in of_file}
+
+    @property
+    def in_effect(self) -> Upstream:
+        """Return the upstream with the states that its pods' conditions bring about."""
+        return discovered.in_effect(self.upstream, self.pods)
 
     def changed(self, upstream: Upstream) -> "Declaration":
         """Return the declaration with a change over REST, in its next revision."""
-        return Declaration(
-            upstream=upstream,
-            revision=self.revision + 1,
-            file_digest=self.file_digest,
-            file_peers=self.file_peers,
-        )
+        found = self.discovered
+        if found is not None:
+            # Who deletes a server that nobody discovers any more can declare it anew, as none of a pod's.
+            there = {peer.id for peer in upstream.peers}
+            kept = {peer: each for peer, each in found.conditions.items() if peer in there}
+            found = replace(found, conditions=kept)
+        return replace(self, upstream=upstream, revision=self.revision + 1, discovered=found)
 
 
 def encode(declaration: Declaration) -> bytes:
@@ -57,6 +75,8 @@ def encode(declaration: Declaration) -> bytes:
         "file_peers": declaration.file_peers,
         "upstream": declaration.upstream.model_dump(mode="json"),
     }
+    if declaration.discovered is not None:
+        document["discovered"] = discovered.to_document(declaration.discovered)
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -69,11 +89,15 @@ def decode(value: bytes) -> Declaration | str:
         revision, digest, peers = (document.get(name) for name in ("revision", "file_digest", "file_peers"))
         if not isinstance(revision, int) or not isinstance(peers, list):
             return "its revision or its list of peers is damaged"
+        of_cluster = discovered.of_document(document.get("discovered"))
+        if of_cluster is None and document.get("discovered") is not None:
+            return "what Kubernetes declared of it is damaged"
         return Declaration(
             upstream=Upstream.model_validate(document.get("upstream")),
             revision=revision,
             file_digest=digest if isinstance(digest, str) else None,
             file_peers=tuple(str(peer) for peer in peers),
+            discovered=of_cluster,
         )
     except ValidationError as error:
         return mistakes(error)
@@ -93,12 +117,32 @@ def with_file(stored: Declaration | None, section: Upstream) -> Declaration | No
         return None
     given = {name: getattr(section, name) for name in section.model_fields_set - {"peers"}}
     merged = {**_fields(stored.upstream), **given, "peers": _merged_peers(stored, section)}
-    return Declaration(
+    return replace(
+        stored,
         upstream=Upstream(**merged),
         revision=stored.revision + 1,
         file_digest=digest,
         file_peers=named,
     )
+
+
+def with_pods(stored: Declaration | None, *, service: str, pods: Sequence[Pod]) -> Declaration | None:
+    """Return the declaration with the pods of a Service (namespace/name); None when nothing changes."""
+    before = Declaration(upstream=Upstream()) if stored is None else stored
+    peers = discovered.with_pods(
+        before.upstream.peers, known=before.pods, of_file=before.file_peers, pods=pods
+    )
+    after = replace(
+        before,
+        upstream=before.upstream if peers == before.upstream.peers else _with_peers(before.upstream, peers),
+        discovered=Discovered(
+            service=service,
+            conditions={pod.id: pod.condition for pod in pods if pod.id not in before.file_peers},
+        ),
+    )
+    if after == stored:
+        return None
+    return after if stored is None else replace(after, revision=stored.revision + 1)
 
 
 def _merged_peers(stored: Declaration, section: Upstream) -> list[Peer]:
@@ -137,7 +181,7 @@ def with_peer(upstream: Upstream, peer: Peer) -> Upstream:
         peers[ids.index(peer.id)] = peer
     else:
         peers.append(peer)
-    return Upstream(**{**_fields(upstream), "peers": peers})
+    return _with_peers(upstream, peers)
 
 
 def with_patch(upstream: Upstream, peer: str, patch: Mapping[str, Any]) -> Upstream:
@@ -155,7 +199,11 @@ def with_patch(upstream: Upstream, peer: str, patch: Mapping[str, Any]) -> Upstr
 def without_peer(upstream: Upstream, peer: str) -> Upstream:
     """Return the upstream without a peer; raise `Unknown`."""
     peer_of(upstream, peer)
-    return Upstream(**{**_fields(upstream), "peers": [each for each in upstream.peers if each.id != peer]})
+    return _with_peers(upstream, [each for each in upstream.peers if each.id != peer])
+
+
+def _with_peers(upstream: Upstream, peers: Sequence[Peer]) -> Upstream:
+    return Upstream(**{**_fields(upstream), "peers": list(peers)})
 
 
 def differences(before: Upstream | None, after: Upstream | None) -> str:
@@ -181,6 +229,16 @@ def differences(before: Upstream | None, after: Upstream | None) -> str:
             )
             said.append(f"{peer}: {', '.join(changes)}")
     return "; ".join(said) or "nothing changed"
+
+
+def all_differences(before: Declaration | None, after: Declaration | None) -> str:
+    """Return `differences`, and which pods' conditions changed."""
+    if before is None or after is None:
+        return "declared" if before is None else "deleted"
+    conditions = discovered.differences(before.pods, after.pods)
+    if conditions and before.upstream == after.upstream:
+        return conditions
+    return "; ".join(filter(None, (differences(before.upstream, after.upstream), conditions)))
 
 
 def _said(value: object) -> str:

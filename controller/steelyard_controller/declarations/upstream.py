@@ -97,6 +97,10 @@ class Blend(BaseModel):
     percent: float = Field(ge=0, le=100)
 
 
+# Whose reports are read of an upstream that says nothing else.
+LOAD_BALANCERS = ("edge-1",)
+
+
 class Upstream(BaseModel):
     """One upstream: its laws, its picker, its servers, and the load balancers that report on them.
 
@@ -118,7 +122,7 @@ class Upstream(BaseModel):
     picker: Name = "vnswrr2"
     hash_key: str | None = Field(default=None, pattern=_HASH_KEY)
     check: Check | None = None
-    load_balancers: list[Name] = ["edge-1"]
+    load_balancers: list[Name] = list(LOAD_BALANCERS)
     peers: list[Peer] = []
 
     @model_validator(mode="after")

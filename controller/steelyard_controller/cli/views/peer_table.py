@@ -109,7 +109,7 @@ def _cells(
     age: Style = "warn" if peer.sample_age_s is None or peer.sample_age_s > STALE_S else "plain"
     return [
         Cell(peer.id, "bold"),
-        Cell("leaving", "warn") if peer.leaving and peer.state == "up" else _state(peer.state),
+        _why_state(peer),
         Cell(str(peer.weight)),
         Cell(percent(peer.share, 1)),
         _bar(peer.share, largest, look),
@@ -124,6 +124,15 @@ def _cells(
         Cell(str(peer.baseline)),
         Cell(peer.address),
     ]
+
+
+def _why_state(peer: Live) -> Cell:
+    """Return the state, or the word for what brought it about, where that was no person."""
+    if peer.leaving and peer.state == "up":
+        return Cell("leaving", "warn")
+    if (peer.state, peer.pod) in {("down", "unready"), ("drain", "terminating")}:
+        return Cell(peer.pod or "", STATE_STYLES[peer.state])
+    return _state(peer.state)
 
 
 def _state(state: str) -> Cell:

@@ -1,0 +1,245 @@
+"""Declares the pods of annotated Services as servers of upstreams, once a tick at the most. I/O by its parts.
+
+Every controller watches, so that one which begins to lead knows the pods
+already, and one that may not read a namespace says so before it matters. The
+leader alone declares, through the same store and with the same events as a
+change over REST; a rolling update of any size is one revision a tick.
+
+An upstream never loses its servers by what is not known: while a namespace is
+unread, a Service gone, its slices gone or its port mistaken, what was declared
+of it holds, and a fault says so. Only slices that say that there is no pod do
+take the last one.
+"""
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.discovered import Pod
+from steelyard_controller.discovery import claims, endpoint_slices
+from steelyard_controller.discovery.api_server import ApiServer
+from steelyard_controller.discovery.claims import Claim, Claims
+from steelyard_controller.discovery.endpoint_slices import Found
+from steelyard_controller.discovery.objects import EndpointSlice, Key, Service
+from steelyard_controller.discovery.watch import ENDPOINT_SLICES, SERVICES, TIMING, Timing, Watch
+from steelyard_controller.faults import Faults
+
+log = logging.getLogger("steelyard.controller")
+
+# Of the servers that a fault names.
+NAMED = 3
+
+
+class View(Protocol):
+    """An upstream, as far as discovery looks at it."""
+
+    @property
+    def declaration(self) -> Declaration:
+        """Return what is declared of it."""
+
+
+class Declarer(Protocol):
+    """Whoever keeps the declarations: the service."""
+
+    @property
+    def term(self) -> int | None:
+        """Return the term in which it leads; None: it does not."""
+
+    @property
+    def views(self) -> Mapping[str, View]:
+        """Return the upstreams by name."""
+
+    async def declare_pods(self, name: str, service: str, pods: Sequence[Pod]) -> str | None:
+        """Declare the pods of a Service; return why nothing has changed, or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scope:
+    """What is watched of a namespace, or of all (None)."""
+
+    namespace: str | None
+    services: Watch[Service]
+    slices: Watch[EndpointSlice]
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether both have been listed."""
+        return self.services.objects is not None and self.slices.objects is not None
+
+
+_Known = tuple[Claim, tuple[EndpointSlice, ...], Found]
+"""A Service, its slices, and what they say."""
+
+
+class Discovery:
+    """The pods of the Services in some namespaces; without any, in all."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        *,
+        namespaces: Sequence[str],
+        faults: Faults,
+        tick_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        timing: Timing = TIMING,
+    ) -> None:
+        about: dict[str, Any] = {"clock": clock, "changed": self._changed, "timing": timing}
+        within: Sequence[str | None] = namespaces or [None]
+        self._scopes = [
+            _Scope(
+                namespace=namespace,
+                services=Watch(api, SERVICES, namespace=namespace, **about),
+                slices=Watch(api, ENDPOINT_SLICES, namespace=namespace, **about),
+            )
+            for namespace in within
+        ]
+        self._faults = faults
+        self._tick_s = tick_s
+        self._claims = Claims(by_upstream={}, faults={})
+        self._found: dict[str, _Known] = {}
+        self._declared: dict[str, tuple[Declaration, Found]] = {}
+        self._noted: set[str] = set()
+        self._is_stale = True
+        self._term: int | None = None
+
+    @property
+    def watches(self) -> list[Watch[Service] | Watch[EndpointSlice]]:
+        """Return the watches, two of each namespace."""
+        return [watch for scope in self._scopes for watch in (scope.services, scope.slices)]
+
+    def declaring_service(self, upstream: str, declared_by: str | None) -> str | None:
+        """Return the Service (namespace/name) that declares an upstream; None: none does.
+
+        `declared_by` is the one that last did; it still does where its namespace is not read.
+        """
+        claim = self._claims.by_upstream.get(upstream)
+        if declared_by is not None and self._is_unread(declared_by):
+            return declared_by
+        return None if claim is None else str(claim)
+
+    async def run(self, declarer: Declarer) -> None:
+        """Watch and declare until cancelled."""
+        tasks = [asyncio.create_task(watch.run(), name="watch") for watch in self.watches]
+        try:
+            while True:
+                try:
+                    await self._step(declarer)
+                except Exception:
+                    # What is declared holds, and the next step tries again.
+                    log.exception("declaring what Kubernetes has failed; it is tried again")
+                # A tick's time, so that whatever changes meanwhile is one change.
+                await asyncio.sleep(self._tick_s)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _changed(self) -> None:
+        self._is_stale = True
+
+    async def _step(self, declarer: Declarer) -> None:
+        if declarer.term != self._term:
+            self._term, self._is_stale = declarer.term, True
+        if self._is_stale:
+            self._is_stale = False
+            # Of thousands of pods it takes a tenth of a second, in which nobody else waits.
+            self._claims, self._found = await asyncio.to_thread(self._look, _holders(declarer.views))
+        faults = {
+            f"Kubernetes {watch.kind.plural} in {watch.where}": watch.fault
+            for watch in self.watches
+            if watch.fault is not None
+        }
+        for service, fault in self._claims.faults.items():
+            faults[_part(claims.said(service))] = fault
+        for upstream, (claim, _, found) in self._found.items():
+            if found.fault is not None:
+                faults[_part(str(claim))] = f"{found.fault} (upstream {upstream})"
+        if declarer.term is not None:
+            faults |= await self._declare(declarer)
+        self._note(faults)
+
+    def _look(self, holders: Mapping[str, str]) -> tuple[Claims, dict[str, _Known]]:
+        """Return what the watches have now; nothing is reckoned anew whose objects are the same."""
+        services = [each for scope in self._scopes for each in (scope.services.objects or {}).values()]
+        claimed = claims.claims_of(services, holders)
+        by_service: dict[Key, list[EndpointSlice]] = defaultdict(list)
+        for scope in self._scopes:
+            for each in (scope.slices.objects or {}).values():
+                by_service[each.service].append(each)
+        known: dict[str, _Known] = {}
+        for upstream, claim in claimed.by_upstream.items():
+            slices = tuple(by_service.get(claim.service, ()))
+            last = self._found.get(upstream)
+            if last is not None and last[0] == claim and _are_same(last[1], slices):
+                known[upstream] = last
+            elif claim.port is not None and not self._is_unread(str(claim)):
+                known[upstream] = (claim, slices, endpoint_slices.pods_of(slices, claim.port))
+        return claimed, known
+
+    async def _declare(self, declarer: Declarer) -> dict[str, str]:
+        """Declare what has changed; return the faults by part."""
+        faults = {}
+        for upstream, (claim, _, found) in self._found.items():
+            view = declarer.views.get(upstream)
+            declared = None if view is None else view.declaration
+            before = None if declared is None or declared.discovered is None else declared.discovered.service
+            if before is not None and self._is_unread(before):
+                continue  # Who has it is not known: its namespace says the fault.
+            if declared is not None and (ours := _of_file(declared, found.pods or ())):
+                faults[f"upstream {upstream}"] = (
+                    f"the configuration file declares {ours}, which are pods of the Service {claim} too: "
+                    "what the file says of them holds; take them out there"
+                )
+            last = self._declared.get(upstream)
+            if found.pods is None or (last is not None and last[0] is declared and last[1] is found):
+                continue
+            fault = await declarer.declare_pods(upstream, str(claim), found.pods)
+            if fault is not None:
+                faults[_part(str(claim))] = f"the upstream {upstream} is as it was: {fault}"
+            elif upstream in declarer.views:
+                self._declared[upstream] = declarer.views[upstream].declaration, found
+        for upstream, view in declarer.views.items():
+            by = view.declaration.discovered
+            if by is not None and self.declaring_service(upstream, by.service) is None:
+                faults[f"upstream {upstream}"] = (
+                    f"no Service declares it any more (the last was {by.service}): its servers stay as they "
+                    f"were last seen; annotate the Service again, or delete the upstream"
+                )
+        return faults
+
+    def _is_unread(self, service: str) -> bool:
+        """Tell whether the namespace of a Service (namespace/name) is watched, and not listed yet."""
+        namespace = service.partition("/")[0]
+        return any(not scope.is_known for scope in self._scopes if scope.namespace in (None, namespace))
+
+    def _note(self, faults: Mapping[str, str]) -> None:
+        for part in self._noted - faults.keys():
+            self._faults.note(part, None)
+        for part, fault in faults.items():
+            self._faults.note(part, fault)
+        self._noted = set(faults)
+
+
+def _holders(views: Mapping[str, View]) -> dict[str, str]:
+    declared = {upstream: view.declaration.discovered for upstream, view in views.items()}
+    return {upstream: known.service for upstream, known in declared.items() if known is not None}
+
+
+def _part(service: str) -> str:
+    return f"Kubernetes Service {service}"
+
+
+def _are_same(before: Sequence[EndpointSlice], after: Sequence[EndpointSlice]) -> bool:
+    return len(before) == len(after) and all(old is new for old, new in zip(before, after, strict=True))
+
+
+def _of_file(declared: Declaration, pods: Iterable[Pod]) -> str:
+    both = sorted({pod.id for pod in pods} & set(declared.file_peers))
+    more = f" and {len(both) - NAMED} more" if len(both) > NAMED else ""
+    return f"{', '.join(both[:NAMED])}{more}" if both else ""

@@ -1,0 +1,177 @@
+"""The pods of a Service, from its EndpointSlices. Pure: the slices' order does not matter.
+
+    peer       a pod, by its name; what is no pod, by its address
+    address    IPv4 where the pod has one, else IPv6; the port is that of its slice
+    ready      neither `ready: false` nor terminating (no condition counts as ready)
+    unready    `ready: false`
+    terminating, and serving still; one that serves no more is gone
+
+One endpoint may stand in several slices, while it is moved from one to the
+other. Termination is final, so any slice that says it is believed; otherwise
+any that says ready. Two pods of one name are a pod and its successor: the one
+that serves is taken.
+"""
+
+import hashlib
+import ipaddress
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from steelyard_protocol import peer_address, wire
+
+from steelyard_controller.declarations.discovered import Condition, Pod
+from steelyard_controller.discovery.objects import Conditions, Endpoint, EndpointSlice
+
+LONGEST_NAME = 64
+
+# Of those that a fault is about: enough to see what they share.
+NAMED = 3
+
+_RANKS: dict[Condition | None, int] = {"ready": 0, "unready": 1, "terminating": 2, None: 3}
+"""Of two pods of one name the one with the lower rank is taken; None is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the slices of a Service say.
+
+    `pods` are by name; None: nothing that could be followed, and what was known before holds.
+    """
+
+    pods: tuple[Pod, ...] | None
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """An endpoint as one slice has it."""
+
+    id: str
+    uid: str
+    is_pod: bool
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address
+    port: int
+    conditions: Conditions
+
+
+def pods_of(slices: Iterable[EndpointSlice], port: str) -> Found:
+    """Return the pods of a Service whose port is called `port`: an empty name for one without."""
+    given = sorted(slices, key=lambda each: each.metadata.name)
+    if not given:
+        return Found(pods=None, fault="it has no EndpointSlice: what was known of it holds")
+    entries: list[_Entry] = []
+    without_port, odd, long, listed = [], [], [], 0
+    for each in given:
+        number = _port(each, port)
+        for endpoint in each.endpoints or ():
+            listed += 1
+            entry = _entry(each, endpoint, number)
+            if entry is not None:
+                entries.append(entry)
+                if len(_name(endpoint) or "") > LONGEST_NAME:
+                    long.append(entry.id)
+            elif number is None:
+                without_port.append(_name(endpoint) or each.metadata.name)
+            else:
+                odd.append(_name(endpoint) or each.metadata.name)
+    faults = [
+        _about(without_port, f"no TCP port {port or 'without a name'} there: left out"),
+        _about(odd, "no address that nginx could use: left out"),
+        _about(long, f"a name of more than {LONGEST_NAME} characters: cut, so no agent's samples have it"),
+    ]
+    fault = "; ".join(each for each in faults if each) or None
+    if listed and not entries:
+        # A mistake in the Service, not a Service without pods: that must not take the servers away.
+        return Found(pods=None, fault=f"{fault}; what was known of it holds")
+    return Found(pods=_merged(entries), fault=fault)
+
+
+def _merged(entries: Iterable[_Entry]) -> tuple[Pod, ...]:
+    entries = list(entries)
+    # A pod has one name in both families; of an address without a pod nobody knows whose other one it is.
+    has_v4 = any(not entry.is_pod and entry.ip.version == 4 for entry in entries)
+    by_object: dict[str, dict[str, list[_Entry]]] = defaultdict(lambda: defaultdict(list))
+    for entry in entries:
+        if entry.is_pod or entry.ip.version == 4 or not has_v4:
+            by_object[entry.id][entry.uid].append(entry)
+    found = []
+    for peer, objects in by_object.items():
+        rank, address = min((_RANKS[_condition(each)], _address(each)) for each in objects.values())
+        condition = next(each for each in _RANKS if _RANKS[each] == rank)
+        if condition is not None:
+            found.append(Pod(id=peer, address=address, condition=condition))
+    return tuple(sorted(found, key=lambda pod: pod.id))
+
+
+def _address(entries: Iterable[_Entry]) -> str:
+    first = min(entries, key=lambda entry: (entry.ip.version, int(entry.ip), entry.port))
+    return peer_address.join(str(first.ip), first.port)
+
+
+def _condition(entries: Iterable[_Entry]) -> Condition | None:
+    """Return what the slices say of one endpoint together; None: it is gone."""
+    given = [entry.conditions for entry in entries]
+    ending = [each for each in given if each.terminating]
+    if ending:
+        return "terminating" if all(_is_serving(each) for each in ending) else None
+    return "ready" if any(each.ready is not False for each in given) else "unready"
+
+
+def _is_serving(conditions: Conditions) -> bool:
+    said = conditions.ready if conditions.serving is None else conditions.serving
+    return said is not False
+
+
+def _port(given: EndpointSlice, name: str) -> int | None:
+    for each in given.ports or ():
+        if (each.name or "") == name and (each.protocol or "TCP") == "TCP":
+            return each.port if each.port is not None and 1 <= each.port <= 65535 else None
+    return None
+
+
+def _entry(given: EndpointSlice, endpoint: Endpoint, port: int | None) -> _Entry | None:
+    if port is None or not endpoint.addresses or given.address_type not in {"IPv4", "IPv6"}:
+        return None
+    try:
+        ip = ipaddress.ip_address(endpoint.addresses[0])
+    except ValueError:
+        return None
+    if ip.is_unspecified or ip.is_multicast or "%" in endpoint.addresses[0]:
+        return None
+    name = _name(endpoint)
+    return _Entry(
+        id=_peer_id(name) if name else _address_id(ip),
+        uid=(endpoint.target_ref.uid or "") if endpoint.target_ref else "",
+        is_pod=name is not None,
+        ip=ip,
+        port=port,
+        conditions=endpoint.conditions or Conditions(),
+    )
+
+
+def _name(endpoint: Endpoint) -> str | None:
+    target = endpoint.target_ref
+    return target.name if target is not None and target.kind == "Pod" and target.name else None
+
+
+def _peer_id(name: str) -> str:
+    """Return the pod's name, or where no peer can have that name as much of it as can, and its digest."""
+    if wire.NAME.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+    plain = "".join(each if each.isascii() and each.isalnum() else "-" for each in name).strip("-")
+    return f"{plain[: LONGEST_NAME - 13] or 'pod'}-{digest}"
+
+
+def _address_id(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    # Written out: a name of a peer cannot begin with a colon, or have one.
+    return ip.exploded.replace(":", "-")
+
+
+def _about(peers: list[str], said: str) -> str | None:
+    if not peers:
+        return None
+    named = sorted(set(peers))
+    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    return f"{', '.join(named[:NAMED])}{more}: {said}"

@@ -1,0 +1,176 @@
+"""What is read of Kubernetes' Services and EndpointSlices, and of their lists and watch events. Pure.
+
+The members are those of the API reference (core/v1 Service, discovery.k8s.io/v1
+EndpointSlice, meta/v1 ListMeta and WatchEvent); all others are skipped, unread.
+What Go leaves empty may be absent or null: both are None here.
+"""
+
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+SERVICE_LABEL = "kubernetes.io/service-name"
+"""The label of an EndpointSlice that names its Service."""
+
+T = TypeVar("T")
+
+Revision = Annotated[str, Meta(min_length=1)]
+"""A resourceVersion. Without one an answer is no list: not an empty one either."""
+
+Key = tuple[str, str]
+"""A namespace and a name."""
+
+
+class Metadata(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An object's name and its revision."""
+
+    name: str
+    namespace: str = ""
+    resource_version: Revision
+    creation_timestamp: str | None = None
+    annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
+
+
+class ServicePort(Struct, frozen=True, kw_only=True):
+    """A port of a Service; a single one may have no name."""
+
+    port: int
+    name: str | None = None
+    protocol: str | None = None
+
+
+class ServiceSpec(Struct, frozen=True, kw_only=True):
+    """The ports of a Service."""
+
+    ports: list[ServicePort] | None = None
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    """A Service."""
+
+    metadata: Metadata
+    spec: ServiceSpec = ServiceSpec()
+
+
+class Conditions(Struct, frozen=True, kw_only=True):
+    """The conditions of an endpoint; None is "not known"."""
+
+    ready: bool | None = None
+    serving: bool | None = None
+    terminating: bool | None = None
+
+
+class Reference(Struct, frozen=True, kw_only=True):
+    """What an endpoint stands for."""
+
+    kind: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
+class Endpoint(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One endpoint; of its addresses the first alone has a meaning."""
+
+    addresses: list[str] | None = None
+    conditions: Conditions | None = None
+    target_ref: Reference | None = None
+
+
+class SlicePort(Struct, frozen=True, kw_only=True):
+    """A port of all endpoints of a slice; without a number it stands for every port."""
+
+    name: str | None = None
+    port: int | None = None
+    protocol: str | None = None
+
+
+class EndpointSlice(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Some endpoints of a Service, all of one kind of address and with the same ports."""
+
+    metadata: Metadata
+    address_type: str
+    endpoints: list[Endpoint] | None = None
+    ports: list[SlicePort] | None = None
+
+    @property
+    def service(self) -> Key:
+        """Return the namespace and name of its Service; the name is empty where it has none."""
+        return self.metadata.namespace, (self.metadata.labels or {}).get(SERVICE_LABEL, "")
+
+
+class ListMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The revision of a list, and the token of its next page."""
+
+    resource_version: Revision
+    continue_token: str | None = msgspec.field(default=None, name="continue")
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """One page of a list."""
+
+    metadata: ListMetadata
+    items: list[Raw] | None = None
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """One line of a watch."""
+
+    type: str
+    object: Raw
+
+
+class _Revision(Struct, frozen=True, kw_only=True):
+    metadata: ListMetadata
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """What the API server says when it refuses."""
+
+    message: str | None = None
+    code: int | None = None
+
+
+class UnreadableError(ValueError):
+    """This is not what the API reference promises; the message says why."""
+
+
+def read_service(value: bytes | Raw) -> Service:
+    """Return a Service; raise `UnreadableError`."""
+    return _read(value, Service)
+
+
+def read_slice(value: bytes | Raw) -> EndpointSlice:
+    """Return an EndpointSlice; raise `UnreadableError`."""
+    return _read(value, EndpointSlice)
+
+
+def read_page(value: bytes) -> Page:
+    """Return a page of a list, its items unread; raise `UnreadableError`."""
+    return _read(value, Page)
+
+
+def read_event(line: bytes) -> Event:
+    """Return an event of a watch, its object unread; raise `UnreadableError`."""
+    return _read(line, Event)
+
+
+def revision_of(value: Raw) -> str:
+    """Return the resourceVersion of an object of any kind; raise `UnreadableError`."""
+    return _read(value, _Revision).metadata.resource_version
+
+
+def read_status(value: bytes | Raw) -> Status:
+    """Return a Status; an empty one where it is none, as an answer of a proxy in between."""
+    try:
+        return _read(value, Status)
+    except UnreadableError:
+        return Status()
+
+
+def _read(value: bytes | Raw, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableError(f"what it sent is no {kind.__name__.strip('_')}: {error}") from None

@@ -1,0 +1,291 @@
+"""Lists and watches one kind of object in one namespace, or in all, for as long as it runs. I/O.
+
+A list comes in pages and is taken as a whole or not at all. A watch goes on from
+the revision of the last event or bookmark that was read; where the API server
+has forgotten that (410 Gone), or answers what is no watch, all is listed again.
+Whatever fails changes nothing: `objects` stay as they were, `fault` says what it
+is, and it is tried again.
+
+Each watch is to end after `watch_s`, by the API server. One that is still there
+a while later is ended here: a server that hangs, or sends a byte a second, is
+known by that, and by nothing else.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import httpx
+from msgspec import Raw
+
+from steelyard_controller.discovery import claims, objects
+from steelyard_controller.discovery.api_server import AccessError, ApiServer
+from steelyard_controller.discovery.objects import EndpointSlice, Key, Service, UnreadableError
+
+log = logging.getLogger("steelyard.controller")
+
+Object = TypeVar("Object", Service, EndpointSlice)
+
+PAGE_OBJECTS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How long a watch is to last and may be late, a page of a list may take, and pauses after a fault are.
+
+    A dead connection that the kernel does not notice is noticed by the end of a watch, and a watch anew costs
+    a request a minute. A page takes a second where the API server is not overloaded. Pauses grow up to half a
+    minute, as client-go's do.
+    """
+
+    watch_s: float = 60.0
+    late_s: float = 15.0
+    page_s: float = 30.0
+    first_pause_s: float = 1.0
+    longest_pause_s: float = 30.0
+
+
+TIMING = Timing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Generic[Object]):
+    """A kind of object: the start of its path, its name there, and as RBAC has it; how one is read.
+
+    Those that are not `wanted` are not kept: most Services of a cluster.
+    """
+
+    prefix: str
+    plural: str
+    group: str
+    read: Callable[[Raw], Object]
+    wanted: Callable[[Object], bool]
+
+    def path(self, namespace: str | None) -> str:
+        """Return the path of the objects of a namespace; None: of all."""
+        return (
+            f"{self.prefix}/{self.plural}"
+            if namespace is None
+            else (f"{self.prefix}/namespaces/{namespace}/{self.plural}")
+        )
+
+
+SERVICES = Kind(
+    prefix="/api/v1",
+    plural="services",
+    group="",
+    read=objects.read_service,
+    wanted=claims.has_claim,
+)
+ENDPOINT_SLICES = Kind(
+    prefix="/apis/discovery.k8s.io/v1",
+    plural="endpointslices",
+    group="discovery.k8s.io",
+    read=objects.read_slice,
+    wanted=lambda each: bool(each.service[1]),
+)
+
+
+class _Gone(Exception):
+    """The revision to go on from is forgotten."""
+
+
+class _Refused(Exception):
+    """The API server answered, and not what was asked for; the message says what."""
+
+
+class Watch(Generic[Object]):
+    """The objects of one kind in a namespace (None: all); `clock` is the one that ages go by, in seconds."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        kind: Kind[Object],
+        *,
+        namespace: str | None,
+        clock: Callable[[], float],
+        changed: Callable[[], None],
+        timing: Timing = TIMING,
+    ) -> None:
+        self.kind: Kind[Object] = kind
+        self.namespace = namespace
+        self.objects: Mapping[Key, Object] | None = None
+        """What the API server has, None before the first list: never a part of it."""
+        self.fault: str | None = None
+        self.word_at_s: float | None = None
+        """When the API server last said something whole: a list, an event, a bookmark, a watch's end."""
+        self.lists = 0
+        self._api = api
+        self._clock = clock
+        self._changed = changed
+        self._timing = timing
+        self._revision: str | None = None
+        self._is_late = False
+
+    @property
+    def where(self) -> str:
+        """Return where it looks, in words."""
+        return "all namespaces" if self.namespace is None else f"namespace {self.namespace}"
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        pause_s = self._timing.first_pause_s
+        while True:
+            began_s = self._clock()
+            try:
+                async with await self._api.connect() as client:
+                    await self._follow(client)
+            except _Gone:
+                self._revision = None
+                log.info(
+                    "%s in %s: the API server has forgotten where the watch was; listing again",
+                    self.kind.plural, self.where, extra={"event": "relist"},
+                )  # fmt: skip
+            except _Refused as error:
+                self._revision = None
+                self.fault = str(error)
+            except UnreadableError as error:
+                self._revision = None
+                self.fault = f"{error}: is this a Kubernetes API server?"
+            except (AccessError, TimeoutError) as error:
+                self.fault = str(error)
+            except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+                self.fault = f"the API server is away: {_line(error)}"
+            except Exception as error:
+                # What nobody foresaw must not end the discovery: what is known holds.
+                log.exception("watching %s in %s failed; it is tried again", self.kind.plural, self.where)
+                self._revision, self.fault = None, _line(error)
+            self._changed()
+            if self._clock() - began_s > self._timing.longest_pause_s:
+                # It went well for a while: what ended it is news.
+                pause_s = self._timing.first_pause_s
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, self._timing.longest_pause_s)
+
+    async def _follow(self, client: httpx.AsyncClient) -> None:
+        while True:
+            if self._revision is None:
+                await self._list(client)
+            began_s = self._clock()
+            await self._watch(client)
+            # A server that ends each watch at once must not be asked without pause.
+            await asyncio.sleep(max(0.0, began_s + self._timing.first_pause_s - self._clock()))
+
+    async def _list(self, client: httpx.AsyncClient) -> None:
+        found: dict[Key, Object] = {}
+        token: str | None = None
+        while True:
+            given: dict[str, Any] = {"limit": PAGE_OBJECTS}
+            if token:
+                given["continue"] = token
+            try:
+                async with asyncio.timeout(self._timing.page_s):
+                    answer = await client.get(self.kind.path(self.namespace), params=given)
+            except TimeoutError:
+                raise TimeoutError(f"no whole list came within {self._timing.page_s:g} s") from None
+            self._judge("list", answer.status_code, answer.content)
+            page = objects.read_page(answer.content)
+            for item in page.items or ():
+                each = self.kind.read(item)
+                if self.kind.wanted(each):
+                    found[each.metadata.namespace, each.metadata.name] = each
+            token = page.metadata.continue_token
+            if not token:
+                break
+        self.objects, self._revision = found, page.metadata.resource_version
+        self.lists += 1
+        self._is_late = False
+        self._word()
+
+    async def _watch(self, client: httpx.AsyncClient) -> None:
+        given = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._revision or "",
+            "timeoutSeconds": f"{self._timing.watch_s:g}",
+        }
+        try:
+            async with (
+                asyncio.timeout(self._timing.watch_s + self._timing.late_s),
+                client.stream("GET", self.kind.path(self.namespace), params=given) as answer,
+            ):
+                if answer.status_code != 200:
+                    self._judge("watch", answer.status_code, await answer.aread())
+                if not self._is_late:
+                    self._word()
+                async for line in _lines(answer):
+                    self._take(objects.read_event(line))
+        except TimeoutError:
+            self._is_late = True
+            longest_s = self._timing.watch_s + self._timing.late_s
+            raise TimeoutError(
+                f"a watch did not end within {longest_s:g} s: the API server hangs, or is too slow"
+            ) from None
+        self._is_late = False
+        self._word()
+
+    def _take(self, event: objects.Event) -> None:
+        if event.type == "ERROR":
+            status = objects.read_status(event.object)
+            self._judge("watch", status.code or 500, bytes(event.object))
+        if event.type == "BOOKMARK":
+            self._revision = objects.revision_of(event.object)
+        elif event.type in {"ADDED", "MODIFIED", "DELETED"}:
+            each = self.kind.read(event.object)
+            key = each.metadata.namespace, each.metadata.name
+            after = dict(self.objects or {})
+            after.pop(key, None)
+            if event.type != "DELETED" and self.kind.wanted(each):
+                after[key] = each
+            self.objects, self._revision = after, each.metadata.resource_version
+        else:
+            raise UnreadableError(f"an event of a watch is {event.type[:40]!r}")
+        self._word()
+
+    def _word(self) -> None:
+        self.word_at_s = self._clock()
+        self.fault = None
+        self._changed()
+
+    def _judge(self, verb: str, status: int, body: bytes) -> None:
+        """Raise for an answer that is not the one asked for."""
+        if status == 200:
+            return
+        if status == 410:
+            raise _Gone
+        said = objects.read_status(body).message or "no reason given"
+        if status == 401:
+            raise _Refused(f"the API server takes the credentials for nobody's (401): {said}")
+        if status == 403:
+            role = (
+                "ClusterRole and ClusterRoleBinding"
+                if self.namespace is None
+                else (f"Role and RoleBinding in {self.namespace}")
+            )
+            raise _Refused(
+                f"no right to {verb} {self.kind.plural} in {self.where} ({said}): give the controller's "
+                f"ServiceAccount list and watch on {self.kind.plural}"
+                f"{'.' + self.kind.group if self.kind.group else ''} by a {role}"
+            )
+        if status == 404:
+            raise _Refused(
+                f"the API server has no {self.kind.prefix}/{self.kind.plural} (404): it is older "
+                "than 1.21, or something else answers there"
+            )
+        raise _Refused(f"the API server answers {status}: {said}")
+
+
+async def _lines(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield the lines of a body that are not empty; what comes after the last newline is no whole one."""
+    rest = b""
+    async for part in answer.aiter_bytes():
+        *whole, rest = (rest + part).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield line
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
