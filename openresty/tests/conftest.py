@@ -24,25 +24,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from conftest import free_port
+from conftest import PATIENCE_S, free_port, wait_until
 from testing import nginx_under_test
 from testing.nginx_under_test import load_modules
 
 OPENRESTY, LUA_PATH = nginx_under_test.OPENRESTY, nginx_under_test.LUA_PATH
 PIECE_S = 0.1  # between two bytes of a slow body
-PATIENCE_S = 60.0  # for a loaded machine; nothing waits that long when all is well
 NEVER_IN_A_LOG = ("[emerg]", "[alert]", "ngx.sleep(0)", "stack traceback", "attempt to", "runtime error")
 # What nginx says of a worker that a test killed; the second, where it held the lock of a shared dict.
 OF_A_KILLED_WORKER = ("exited on signal 9", "was locked by")
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    """Ask again and again until it holds; fail with `what` when it does not in time."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {PATIENCE_S:g} s: {what}")
-        time.sleep(0.02)
 
 
 def listens(port: int) -> bool:
@@ -254,6 +244,26 @@ class Edge:
         finally:
             connection.close()
 
+    @contextlib.contextmanager
+    def under_load(self, clients: int) -> Iterator[list[int]]:
+        """Have so many ask, one request after the other, meanwhile; the list of statuses only grows."""
+        statuses: list[int] = []
+        over = threading.Event()
+
+        def ask() -> None:
+            while not over.is_set():
+                statuses.append(self.get().status)
+
+        threads = [threading.Thread(target=ask) for _ in range(clients)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield statuses
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+
     def shares(self, requests: int, path: str = "/") -> dict[str, int]:
         """Return how many of so many requests each server answered; all must succeed."""
         counts: dict[str, int] = {}
@@ -279,13 +289,13 @@ class Edge:
 
     def wait_for(self, generation: int, term: int = 1, upstream: str = "web") -> None:
         """Wait until every worker serves that table."""
-        wanted = {"term": term, "generation": generation}
 
         def all_serve_it() -> bool:
-            serving = [worker["serving"].get(upstream) for worker in self.status()["workers"]]
-            return serving == [wanted] * self.workers
+            serving = [worker["serving"].get(upstream, {}) for worker in self.status()["workers"]]
+            orders = [(table.get("term"), table.get("generation")) for table in serving]
+            return orders == [(term, generation)] * self.workers
 
-        wait_until(all_serve_it, f"all {self.workers} workers serve {wanted}")
+        wait_until(all_serve_it, f"all {self.workers} workers serve term {term}, generation {generation}")
 
     def wait_refused(self, reason: str, times: int = 1) -> None:
         """Wait until values of `web` were refused so often for that reason."""

@@ -34,6 +34,7 @@ SERVERS = """
       proxy_pass http://any; proxy_read_timeout 300s; error_page 404 502 503 504 = @steelyard_failure;
     }
     location = /metrics { content_by_lua_block { require("steelyard").metrics() } }
+    location = /ready { content_by_lua_block { require("steelyard").ready() } }
   }
   map $host $upstream { default $host; "~^(?<label>[a-z0-9-]+)\\.example$" $label; }
   upstream any {
@@ -230,6 +231,30 @@ def test_what_is_known_stays_while_the_list_is_away_and_over_a_reload(rig: Rig, 
     assert {ask(again, "shop").server for _ in range(20)} == {"a"}
     assert again.logged("begins with the saved list of upstreams") == 1
     assert again.upstream("shop")["rung"] == "saved"
+
+
+def test_ready_from_the_first_list_on_and_whoever_is_away_then(rig: Rig) -> None:
+    edge = rig.edge(options=ALONE, servers=SERVERS)
+    answer = edge.get("/ready")
+    assert (answer.status, answer.json()["detail"]) == (
+        503,
+        "the controller's list of upstreams has not come yet",
+    )
+    rig.memcached.set(LIST, listing(generation=1))
+    rig.wait_until(lambda: edge.get("/ready").status == 200, "an empty list is one")
+    rig.publish([("a", rig.backend("a").address, 1, "up")], generation=1, upstream="shop")
+    rig.memcached.set(LIST, listing("shop", generation=2))
+    wait_served(rig, edge, "shop")
+    rig.memcached.stop()
+    rig.wait_until(lambda: edge.status()["fetch_errors"] > 0, "Memcached is away")
+    assert edge.get("/ready").json() == {"status": "ok"}
+
+
+def test_not_ready_while_an_upstream_of_nginx_conf_has_no_servers(rig: Rig) -> None:
+    edge = rig.edge(servers=SERVERS)
+    assert "upstream web has no weight table yet" in edge.get("/ready").json()["detail"]
+    rig.publish([("a", rig.backend("a").address, 1, "up")], generation=1)
+    rig.wait_until(lambda: edge.get("/ready").status == 200, "the table is served")
 
 
 def test_a_forged_or_recorded_list_is_refused(rig: Rig) -> None:

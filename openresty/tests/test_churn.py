@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import free_port
-from openresty.tests.conftest import PATIENCE_S, Edge, Rig, listens, wait_until
+from conftest import PATIENCE_S, free_port, wait_until
+from openresty.tests.conftest import Edge, Rig, listens
 from testing.nginx_under_test import load_modules
 
 pytestmark = pytest.mark.integration

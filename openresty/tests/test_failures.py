@@ -1,13 +1,12 @@
 """What a client sees when servers fail: another server, or a reason."""
 
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from testing.hostile_servers import serving
 
 if TYPE_CHECKING:
     from openresty.tests.conftest import Rig
@@ -93,38 +92,16 @@ def test_an_error_of_the_server_itself_is_passed_on(rig: "Rig") -> None:
     rig.wait_until(lambda: edge.peer("a")["completed"] == 1, "404 counts as completed")
 
 
-@contextmanager
-def one_answer_a_connection() -> Iterator[str]:
-    """Serve one request on each connection, and hang up on the second, unannounced."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=answer, args=(connection,), daemon=True).start()
-
-    def answer(connection: socket.socket) -> None:
-        with connection:
-            if connection.recv(65536):
-                connection.sendall(b"HTTP/1.1 200 OK\r\nX-Backend: rude\r\nContent-Length: 0\r\n\r\n")
-                connection.recv(65536)
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join()
+def one_answer(connection: socket.socket) -> None:
+    """Answer one request, and hang up on the second, unannounced."""
+    if connection.recv(65536):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX-Backend: rude\r\nContent-Length: 0\r\n\r\n")
+        connection.recv(65536)
 
 
 def test_the_only_server_is_asked_again_when_a_pooled_connection_was_closed(rig: "Rig") -> None:
-    with one_answer_a_connection() as address:
-        rig.publish([("rude", address, 1, "up")], generation=1)
+    with serving(one_answer) as port:
+        rig.publish([("rude", f"127.0.0.1:{port}", 1, "up")], generation=1)
         edge = rig.edge()
         edge.wait_for(1)
         assert edge.shares(10) == {"rude": 10}

@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 import pytest
 
-from conftest import free_port
-from openresty.tests.conftest import PATIENCE_S, Edge, Rig
+from conftest import PATIENCE_S, free_port
+from openresty.tests.conftest import Edge, Rig
 from openresty.tests.test_examples import started as started
 
 pytestmark = pytest.mark.integration

@@ -36,22 +36,19 @@ def backends(rig: "Rig", names: str, *, picker: str = "vnswrr") -> list["Backend
 def wait_health(
     rig: "Rig", edge: "Edge", peer: str, health: str, *, eligible: bool, fail_open: bool = False
 ) -> None:
-    """Wait until every worker sees a peer so; each status is from any of them."""
+    """Wait until a status shows a peer so, and every worker leaves out as many servers as it does."""
 
     def seen() -> bool:
-        upstreams = [edge.upstream() for _ in range(8 * edge.workers)]
-        rows = [next(row for row in upstream["peers"] if row["id"] == peer) for upstream in upstreams]
-        return {upstream["fail_open"] for upstream in upstreams} == {fail_open} and all(
-            (row["health"], row["eligible"]) == (health, eligible) for row in rows
-        )
+        status = edge.status()
+        upstream = status["upstreams"]["web"]
+        row = next(row for row in upstream["peers"] if row["id"] == peer)
+        unhealthy = sum(row["health"] != "ok" for row in upstream["peers"])
+        by_worker = [worker["serving"].get("web", {}).get("unhealthy") for worker in status["workers"]]
+        return (upstream["fail_open"], row["health"], row["eligible"], by_worker) == (
+            fail_open, health, eligible, [unhealthy] * edge.workers,
+        )  # fmt: skip
 
-    def all_see_it() -> bool:
-        if not seen():
-            return False
-        time.sleep(0.3)  # three ticks, for a worker that none of these came from
-        return seen()
-
-    rig.wait_until(all_see_it, f"{peer} is {health} in every worker")
+    rig.wait_until(seen, f"{peer} is {health} in every worker")
 
 
 def picks(rig: "Rig", edge: "Edge", peer: str) -> int:

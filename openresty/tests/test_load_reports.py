@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from conftest import free_port
-from openresty.tests.conftest import PATIENCE_S, Backend, Edge, Rig
+from conftest import PATIENCE_S, free_port
+from openresty.tests.conftest import Backend, Edge, Rig
 
 pytestmark = pytest.mark.integration
 
@@ -106,7 +106,7 @@ BODIES = """
     location = /auth { internal; proxy_pass http://web; proxy_pass_request_body off;
                        proxy_set_header Content-Length ""; proxy_set_header Connection ""; }
     location = /refused { client_max_body_size 1; error_page 413 = @other; proxy_pass http://web; }
-    location @other { proxy_pass http://web; }
+    location @other { proxy_pass http://web; proxy_read_timeout 1s; }
   }
 """
 

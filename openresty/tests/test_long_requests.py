@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from openresty.tests.conftest import PATIENCE_S, Edge, Rig
+from conftest import PATIENCE_S
+from openresty.tests.conftest import Edge, Rig
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from openresty.tests.conftest import PATIENCE_S, Answer, Edge, Rig
+from conftest import PATIENCE_S
+from openresty.tests.conftest import Answer, Edge, Rig
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from openresty.tests.conftest import PATIENCE_S, Backend, Edge, Rig
+from conftest import PATIENCE_S
+from openresty.tests.conftest import Backend, Edge, Rig
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from openresty.tests.conftest import PATIENCE_S, Backend, Edge, Rig
+from conftest import PATIENCE_S
+from openresty.tests.conftest import Backend, Edge, Rig
 from openresty.tests.test_examples import started as started
 from testing.certificates import Authority
 

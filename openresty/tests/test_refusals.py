@@ -1,7 +1,6 @@
 """What a broken or missing control plane does to requests: nothing."""
 
 import json
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -93,24 +92,12 @@ def test_memcached_dies_under_load_and_no_request_fails(rig: "Rig") -> None:
     rig.publish([("a", a.address, 1, "up"), ("b", b.address, 1, "up")], generation=1)
     edge = rig.edge(workers=4)
     edge.wait_for(1)
-    statuses: list[int] = []
-    over = threading.Event()
-
-    def load() -> None:
-        while not over.is_set():
-            statuses.append(edge.get().status)
-
-    threads = [threading.Thread(target=load) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    rig.wait_until(lambda: len(statuses) > 10, "requests are answered")
-    rig.memcached.stop()
-    rig.wait_until(lambda: edge.status()["fetch_errors"] >= 5, "fetches fail")
-    answered = len(statuses)
-    rig.wait_until(lambda: len(statuses) > answered + 50, "requests go on")
-    over.set()
-    for thread in threads:
-        thread.join()
+    with edge.under_load(3) as statuses:
+        rig.wait_until(lambda: len(statuses) > 10, "requests are answered")
+        rig.memcached.stop()
+        rig.wait_until(lambda: edge.status()["fetch_errors"] >= 5, "fetches fail")
+        answered = len(statuses)
+        rig.wait_until(lambda: len(statuses) > answered + 50, "requests go on")
     assert set(statuses) == {200}
     assert edge.logged("no weight tables fetched") == 1
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from openresty.tests.conftest import PATIENCE_S, Rig, one_upstream
+from conftest import PATIENCE_S
+from openresty.tests.conftest import Rig, one_upstream
 
 pytestmark = pytest.mark.integration
 
@@ -28,9 +29,9 @@ def test_no_server_is_booked_for_another_and_a_full_memory_says_so(rig: Rig) -> 
     http = one_upstream(rig.memcached.port, f"upstreams = {{ web = {{ bootstrap = {servers} }} }},", "}")
     edge = rig.edge_of(http.replace("lua_shared_dict steelyard 10m", "lua_shared_dict steelyard 128m"))
     with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
-        client.sendall(b"GET /?body_s=60 HTTP/1.1\r\nHost: x\r\n\r\n")
-        rig.wait_until(lambda: edge.peer("first")["in_flight"] == 1, "a request is at the first server")
-        status = edge.status()
+        client.sendall(b"GET /?body_s=300 HTTP/1.1\r\nHost: x\r\n\r\n")
+        rig.wait_until(lambda: first.received, "a request is at the first server")
+        status = edge.status()  # 10 MB: asked for once
     peers = status["upstreams"]["web"]["peers"]
     assert len(peers) == MANY
     assert [peer["id"] for peer in peers if peer["in_flight"] == 1] == ["first"]

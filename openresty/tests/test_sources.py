@@ -689,25 +689,15 @@ def test_a_table_of_ten_thousand_peers_is_taken_again_and_again_while_requests_g
 ) -> None:
     a = rig.backend("a")
     port = int(a.address.rpartition(":")[2])
-    statuses: list[int] = []
-    over = threading.Event()
     peers = [(f"server-{n:05d}", f"127.0.0.1:{port}") for n in range(10_000)]
     rig.memcached.set(TABLE, signed(table(*peers, generation=1)))
     given = {"state_dir": f'"{tmp_path}"', "key": f'"{SECRET}"'}
     edge = rig.edge(workers=2, options=options(**given))
     edge.wait_for(1)
-
-    def load() -> None:
-        while not over.is_set():
-            statuses.append(edge.get().status)
-
-    thread = threading.Thread(target=load)
-    thread.start()
-    for generation in range(2, 8):
-        rig.memcached.set(TABLE, signed(table(*peers, generation=generation, weight=generation // 2)))
-        edge.wait_for(generation)
-    over.set()
-    thread.join()
+    with edge.under_load(1) as statuses:
+        for generation in range(2, 8):
+            rig.memcached.set(TABLE, signed(table(*peers, generation=generation, weight=generation // 2)))
+            edge.wait_for(generation)
     assert len(statuses) > 10
     assert set(statuses) == {200}
     assert sum(edge.upstream()["refused"].values()) == 0

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from openresty.tests.conftest import PATIENCE_S, Backend, Edge, Rig
+from conftest import PATIENCE_S
+from openresty.tests.conftest import Backend, Edge, Rig
 from openresty.tests.test_examples import completed
 from openresty.tests.test_examples import started as started
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from steelyard_loadtest.machine.find_programs import modules
 
-from conftest import free_port
-from openresty.tests.conftest import LUA_PATH, OPENRESTY, PATIENCE_S, Edge, Rig
+from conftest import PATIENCE_S, free_port
+from openresty.tests.conftest import LUA_PATH, OPENRESTY, Edge, Rig
 from testing.nginx_under_test import load_modules
 
 NGINX = shutil.which("nginx")

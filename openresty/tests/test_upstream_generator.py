@@ -67,6 +67,12 @@ def test_what_is_generated_is_taken_by_nginx(
     assert (check.returncode, check.stderr) == (0, "")
 
 
+def test_one_block_for_all_upstreams_asks_the_variable_that_says_which() -> None:
+    run = say("any", "--servers", "1000", "--platform", "debian", "--variable", "steelyard_upstream")
+    assert run.stdout.count("upstream any {") == run.stdout.count("balance(ngx.var.steelyard_upstream)") == 1
+    assert "keepalive 1256;" in run.stdout
+
+
 def test_with_balancer_keepalive_one_block_is_enough_for_any_number() -> None:
     text = say("web", "--servers", "5000", "--platform", "openresty").stdout
     assert text.count("upstream web {") == text.count("balancer_keepalive 5256;") == 1
@@ -85,6 +91,11 @@ def test_the_nginx_tells_whether_it_has_balancer_keepalive(tmp_path: Path) -> No
     ("arguments", "problem"),
     [
         ((), "needs the NAME of the upstream"),
+        (("any", "--servers", "9", "--variable", "$upstream"), "write it without the dollar"),
+        (
+            ("any", "--servers", "9", "--variable", "upstream", "--shards", "2"),
+            "--variable goes with one block",
+        ),
         (("web",), "needs --servers N"),
         (("web", "api", "--servers", "1"), "one NAME is enough"),
         (("we/b", "--servers", "1"), "`we/b` is no name"),

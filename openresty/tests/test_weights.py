@@ -61,28 +61,16 @@ def test_no_request_fails_while_peers_come_go_and_change(rig: "Rig") -> None:
     rig.publish(rows(*[(backend, 1) for backend in backends]), generation=1)
     edge = rig.edge(workers=4)
     edge.wait_for(1)
-    statuses: list[int] = []
-    over = threading.Event()
-
-    def load() -> None:
-        while not over.is_set():
-            statuses.append(edge.get().status)
-
-    threads = [threading.Thread(target=load) for _ in range(4)]
-    for thread in threads:
-        thread.start()
     draw = random.Random(2)
-    for generation in range(2, 22):
-        chosen = draw.sample(backends, draw.randint(2, 6))
-        states = ["up", *(draw.choice(["up", "drain", "down", "backup"]) for _ in chosen[1:])]
-        table = [(b, draw.randint(1, 500), state) for b, state in zip(chosen, states, strict=True)]
-        rig.publish(rows(*table), generation=generation)
-        edge.wait_for(generation)
-        answered = len(statuses)
-        rig.wait_until(lambda: len(statuses) > answered + 10, "requests go on")  # noqa: B023
-    over.set()
-    for thread in threads:
-        thread.join()
+    with edge.under_load(4) as statuses:
+        for generation in range(2, 22):
+            chosen = draw.sample(backends, draw.randint(2, 6))
+            states = ["up", *(draw.choice(["up", "drain", "down", "backup"]) for _ in chosen[1:])]
+            table = [(b, draw.randint(1, 500), state) for b, state in zip(chosen, states, strict=True)]
+            rig.publish(rows(*table), generation=generation)
+            edge.wait_for(generation)
+            answered = len(statuses)
+            rig.wait_until(lambda: len(statuses) > answered + 10, "requests go on")  # noqa: B023
     assert set(statuses) == {200}
 
 

@@ -35,7 +35,7 @@ local function secret(name)
 end
 
 
---- Return the options of one upstream, `name`.
+--- Return the options of one upstream, `name`; without a name those of none, to which `any_upstream` is to be added.
 function _M.options(name)
     local state_dir = os.getenv("STEELYARD_STATE_DIR")
     return {
@@ -46,7 +46,7 @@ function _M.options(name)
         lb = os.getenv("STEELYARD_LB") or "edge-1",
         state_dir = state_dir ~= "" and state_dir or nil,
         allow = list("STEELYARD_STATUS_ALLOW"),
-        upstreams = { [name] = { bootstrap = list("STEELYARD_BOOTSTRAP") } },
+        upstreams = name and { [name] = { bootstrap = list("STEELYARD_BOOTSTRAP") } } or nil,
     }
 end
 

@@ -32,6 +32,7 @@ end
 
 local balance = require "steelyard.phase.balance"
 local limit = require "steelyard.phase.limit"
+local ready_page = require "steelyard.phase.ready_page"
 local response = require "steelyard.phase.response"
 local status_pages = require "steelyard.phase.status_pages"
 local worker = require "steelyard.phase.worker"
@@ -47,6 +48,7 @@ return {
     sticky = response.sticky,
     log = response.log,
     failure = response.failure,
+    ready = ready_page.ready,
     status = status_pages.status,
     metrics = status_pages.metrics,
 }

@@ -12,8 +12,8 @@ local json = require "steelyard.core.json"
 local orca_binary = require "steelyard.core.orca_binary"
 local wire = require "steelyard.core.wire"
 
--- The bounds of the traffic report (protocol/steelyard_protocol/traffic_report.py).
-local MAX_UTILIZATION, MAX_METRIC, MAX_NAMES = 64, 1e15, 8
+-- The bounds of the traffic report (protocol/steelyard_protocol/traffic_report.py), which earlier controllers have too.
+local MAX_UTILIZATION, MAX_METRIC, MAX_NAMED = 64, 1e15, 8
 
 -- nginx's own buffer for a response's header is as large.
 local MAX_BYTES = 4096
@@ -66,7 +66,7 @@ local function within(value, low, high)
 end
 
 
---- The first MAX_NAMES of the metrics that an operator named, by name; nil when there is none.
+--- The first MAX_NAMED of the metrics that an operator named, by name; nil when there is none.
 local function named(found)
     local names, values = {}, {}
     for key, value in pairs(found) do
@@ -79,7 +79,7 @@ local function named(found)
     end
     table.sort(names)
     local kept
-    for i = 1, math.min(#names, MAX_NAMES) do
+    for i = 1, math.min(#names, MAX_NAMED) do
         kept = kept or {}
         kept[names[i]] = values[names[i]]
     end

@@ -83,7 +83,7 @@ end
 
 
 --- Make an upstream that knows no peer yet.
--- @param settings its options (core/options)
+-- @param settings its options (core/upstream_options)
 -- @param context  what pickers are made with: random, stats, now; for sticky sessions the digest; and workers,
 --                 how many there are
 function _M.new(name, settings, context)

@@ -3,6 +3,10 @@
 -- It stands in the table store, under a name that no upstream can have: signature, format, order and
 -- the guard against recordings are as of a table. A list that cannot be read, or is refused, leaves the last
 -- one where it is. With `state_dir` a copy is kept on disk, for a start while Memcached is away.
+--
+-- A first list is not confirmed at a controller, as a first table is: what an old one names in vain has a table
+-- that is confirmed, or none; and the leader puts its own in its place at the next tick, which is then the later
+-- one for good. Until then a name of the last day may be missing.
 
 local clock = require "steelyard.io.clock"
 local memcached_client = require "steelyard.io.memcached_client"

@@ -49,6 +49,16 @@ local _M = {
 }
 
 
+--- What this worker serves of an upstream: the order of its table, and how many servers are out for their health.
+local function serving_of(live)
+    local unhealthy = 0
+    for _ in pairs(live.unhealthy) do
+        unhealthy = unhealthy + 1
+    end
+    return { term = live.table.term, generation = live.table.generation, unhealthy = unhealthy }
+end
+
+
 --- Add this worker's counters to those of all. Yields if it is given a breather
 -- and there is much to add; the next one then waits for its turn.
 function _M.flush(breathe)
@@ -58,7 +68,7 @@ function _M.flush(breathe)
     _M.flushing = true
     local serving = {}
     for name, live in pairs(_M.upstreams) do
-        serving[name] = live.table and { term = live.table.term, generation = live.table.generation } or nil
+        serving[name] = live.table and serving_of(live) or nil
     end
     local about = {
         pid = ngx.worker.pid(), slot = _M.counters.slot, serving = serving,

@@ -1,0 +1,182 @@
+--- The options of one upstream: checked once at the start, with defaults filled in. Pure.
+
+local address = require "steelyard.core.address"
+local check_settings = require "steelyard.core.check_settings"
+local hash_key = require "steelyard.core.hash_key"
+local retries = require "steelyard.core.retries"
+local retry_budget = require "steelyard.core.retry_budget"
+local sticky = require "steelyard.core.sticky"
+local validate = require "steelyard.core.validate"
+
+local KNOWN = "bootstrap, picker, hash_key, shards, retries, retry_budget, idempotent_methods, max_conns, "
+              .. "queue, max_fails, fail_timeout_s, eject, check, load_metrics_format, sticky, grpc"
+
+-- A request that lost its server, and another, gets one more chance (nginx's
+-- own default is no bound at all, which multiplies an overload).
+local RETRIES = 2
+
+-- Of each worker. Whoever waits longer than a second for a server that answers within
+-- milliseconds waits for an outage to end.
+local QUEUE = { size = 100, timeout_s = 1 }
+
+-- nginx has 1 and 10 s. But a pooled connection that its server has just closed
+-- looks like a server that does not answer, and 1 would take it out for that; a
+-- dead one has its three within milliseconds.
+local MAX_FAILS, FAIL_TIMEOUT_S = 3, 10
+
+-- Envoy's outlier detection, faster: when half of at least 5 tries within a second fail, that is not chance.
+local EJECT = { error_rate = 0.5, requests = 5, interval_s = 1, base_s = 5, max_s = 300, share = 0.34 }
+
+local bad, number = validate.bad, validate.number
+
+local _M = {}
+
+
+local function bootstrap(name, servers)
+    local remedy = 'write it as bootstrap = {"10.0.0.11:80"}, '
+                   .. 'or {{ id = "server-1", address = "10.0.0.11:80", weight = 2 }}'
+    if type(servers) ~= "table" then
+        bad(name, "must be a list", remedy)
+    end
+    for key in pairs(servers) do
+        if type(key) ~= "number" or not servers[key - 1] and key ~= 1 then
+            bad(name, "must be a list, and has the key " .. tostring(key), remedy)
+        end
+    end
+    local peers, known = {}, {}
+    for i, server in ipairs(servers) do
+        local row = type(server) == "table" and server or { address = server }
+        local text, weight = tostring(row.address), row.weight or 1
+        local ip, port = address.split(text)
+        if not ip then
+            bad(name, "is wrong: " .. port, remedy)
+        end
+        if type(weight) ~= "number" or weight < 1 or weight > 1000000 or weight ~= math.floor(weight) then
+            bad(name, "has the weight " .. tostring(weight), "a weight is a whole number within 1..1000000")
+        end
+        local id = row.id or text
+        if type(id) ~= "string" or known[id] then
+            bad(name, "has the id " .. tostring(id), "an id is a string, and of one server only")
+        end
+        known[id] = true
+        peers[i] = {
+            id = id, address = ip .. ":" .. port, ip = ip, port = port,
+            weight = weight, baseline = weight, state = "up",
+        }
+    end
+    table.sort(peers, function(a, b) return a.id < b.id end)
+    return peers
+end
+
+
+local function hash_variable(name, key)
+    local variable = hash_key.variable(key)
+    if not variable then
+        bad(name, "is " .. tostring(key), hash_key.REMEDY)
+    end
+    return variable
+end
+
+
+--- How many requests may wait in each worker, and for how long, where all servers are at max_conns; or nil.
+local function queue(name, given, max_conns)
+    if given == nil then
+        return nil
+    end
+    if type(given) ~= "table" then
+        bad(name, "must be a table", "write it as queue = { size = 100, timeout_s = 1 }")
+    end
+    validate.only_known(given, "size, timeout_s", name .. ".")
+    if not max_conns then
+        bad(name, "is for requests that wait until a server has less than max_conns", "set max_conns, too")
+    end
+    return {
+        size = number(given, "size", name .. ".size", "a whole number", 1, 1000000, QUEUE.size),
+        timeout_s = number(given, "timeout_s", name .. ".timeout_s", "a number of seconds", 0.001, 3600,
+                           QUEUE.timeout_s),
+    }
+end
+
+
+local function eject(name, given)
+    if given == false then
+        return nil
+    end
+    if given ~= nil and type(given) ~= "table" then
+        bad(name, "must be a table, or false for no ejection", "write it as eject = { error_rate = 0.5 }")
+    end
+    given = given or {}
+    validate.only_known(given, "error_rate, requests, interval_s, base_s, max_s, share", name .. ".")
+    local function setting(key, what, low, high)
+        return number(given, key, name .. "." .. key, what, low, high, EJECT[key])
+    end
+    return {
+        error_rate = setting("error_rate", "a number", 0.01, 1),
+        requests = setting("requests", "a whole number", 1, 1000000),
+        interval_s = setting("interval_s", "a number of seconds", 0.1, 3600),
+        base_s = setting("base_s", "a number of seconds", 0.1, 3600),
+        max_s = setting("max_s", "a number of seconds", 0.1, 86400),
+        share = setting("share", "a number", 0, 1),
+    }
+end
+
+
+--- The form in which servers are asked for their load (core/orca), or nil.
+local function load_metrics_format(name, format)
+    if format ~= nil and format ~= "TEXT" and format ~= "JSON" then
+        bad(name, "is " .. tostring(format), 'write it as load_metrics_format = "TEXT", or "JSON"')
+    end
+    return format
+end
+
+
+--- Whether the servers speak gRPC.
+local function grpc(where, given)
+    if given.grpc ~= nil and type(given.grpc) ~= "boolean" then
+        bad(where .. "grpc", "must be true or false", "write it as grpc = true where nginx has grpc_pass")
+    end
+    if given.grpc and given.load_metrics_format then
+        -- It has nginx build the request again, and a call's messages may still be on their way.
+        bad(where .. "load_metrics_format", "is set, and grpc = true", "leave it out: gRPC's servers report unasked")
+    end
+    return given.grpc
+end
+
+
+--- Check the options and fill in the defaults; raises with option and remedy.
+-- @param where what stands before their names in an error
+function _M.check(where, given)
+    validate.only_known(given, KNOWN, where)
+    if given.picker ~= nil and (type(given.picker) ~= "string" or given.picker == "") then
+        bad(where .. "picker", "must be a name", 'write it as picker = "vnswrr2", or leave it to the weight table')
+    end
+    local key, shards = given.hash_key or "address", given.shards
+    if shards ~= nil then
+        shards = number(given, "shards", where .. "shards", "a whole number", 1, 1000, 32)
+    end
+    local max_conns = given.max_conns
+    if max_conns ~= nil then
+        max_conns = number(given, "max_conns", where .. "max_conns", "a whole number", 1, 1000000, "no limit")
+    end
+    return {
+        bootstrap = bootstrap(where .. "bootstrap", given.bootstrap or {}),
+        picker = given.picker,
+        hash_key = key, hash_variable = hash_variable(where .. "hash_key", key),
+        shards = shards,
+        retries = number(given, "retries", where .. "retries", "a whole number", 0, 100, RETRIES),
+        retry_budget = retry_budget.of_options(where .. "retry_budget", given.retry_budget),
+        idempotent_methods = retries.methods_of_options(where .. "idempotent_methods", given.idempotent_methods),
+        max_conns = max_conns, queue = queue(where .. "queue", given.queue, max_conns),
+        max_fails = number(given, "max_fails", where .. "max_fails", "a whole number", 0, 1000000, MAX_FAILS),
+        fail_timeout_s = number(given, "fail_timeout_s", where .. "fail_timeout_s", "a number of seconds", 0.1, 86400,
+                                FAIL_TIMEOUT_S),
+        eject = eject(where .. "eject", given.eject),
+        check = check_settings.of_options(where .. "check", given.check),
+        load_metrics_format = load_metrics_format(where .. "load_metrics_format", given.load_metrics_format),
+        grpc = grpc(where, given),
+        sticky = sticky.of_options(where .. "sticky", given.sticky),
+    }
+end
+
+
+return _M
