@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CLUSTER := $(BIN)/steelyard-loadtest cluster
 
-.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit plot-law release clean compose-up compose-down compose-test
+.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit plot-law release images clean compose-up compose-down compose-test kubernetes-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,11 @@ compose-down:  ## stop it; what Redis and nginx have kept stays (docker compose 
 compose-test: setup-tests  ## the same on a real engine: load, a burner, one part after the other killed, nothing left
 	@scripts/compose-test
 
+kubernetes-test: setup-tests  ## against a real Kubernetes API, which the first run builds
+	@scripts/kubernetes-clients
+	@scripts/kubernetes-api
+	$(BIN)/pytest -q --timeout 600 -m kubernetes testing/kubernetes/tests
+
 churn: setup-tests  ## one minute of wrk while servers come, drain, go and change weight every second: 0 failures
 	CHURN_SECONDS=60 $(BIN)/pytest -q -s openresty/tests/test_churn.py
 
@@ -128,6 +133,12 @@ release:  ## build all packages into dist/VERSION, then install each in a clean 
 	@scripts/setup --with-release
 	@$(BIN)/python -m release "$(VERSION)"
 	@STEELYARD_RELEASE="$(CURDIR)/dist/$(VERSION)" $(BIN)/pytest -q release/installed/tests
+
+images:  ## build all images of the last commit, with labels (docker-bake.hcl, needs buildx): VERSION=1.2.0
+	@test -n "$(VERSION)" || { echo "images: give a version: make images VERSION=1.2.0" >&2; exit 2; }
+	@VERSION="$(VERSION)" REVISION="$$(git rev-parse HEAD)$$(git diff --quiet HEAD || echo -dirty)" \
+	  SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct)" CREATED="$$(TZ=UTC0 git log -1 --date=iso-strict-local --format=%cd)" \
+	  docker buildx bake --file docker-bake.hcl $(BAKE)
 
 clean: down  ## also remove the environment and the run folder
 	rm -rf .venv .run

@@ -8,7 +8,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from release import bill_of_materials, debian_packages, lua_packages, python_packages, source_tree
+from release import (
+    bill_of_materials,
+    chart_package,
+    debian_packages,
+    lua_packages,
+    python_packages,
+    source_tree,
+)
 from release.source_tree import ReleaseError
 
 CHECKOUT = Path(__file__).parents[1]
@@ -54,6 +61,8 @@ def build(version: str, out: Path) -> None:
         lua_packages.build(tree, work, made, version, made_at_s)
         _say("Debian packages")
         debian_packages.build(tree, made, work, made, version, made_at_s)
+        _say("Helm chart")
+        chart_package.build(CHECKOUT / ".run/kubernetes-clients/helm", tree, made, version, made_at_s)
         _say("bills of materials")
         bill_of_materials.write(tree, made, version)
         files = sorted(made.iterdir())

@@ -14,6 +14,7 @@ from steelyard_protocol import derived_keys, memcached_writer, secret_file, sett
 from steelyard_protocol.memcached_client import MemcachedClient
 from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
 from steelyard_protocol.secret_file import SecretFileError
+from steelyard_protocol.signals import SignalWaiter
 
 from steelyard_reporter import settings
 from steelyard_reporter.loop import run
@@ -38,8 +39,7 @@ def main() -> int:
     except (SettingsError, SecretFileError, ValueError) as error:
         print(f"steelyard-reporter: {error}", file=sys.stderr)
         return 2
-    # Blocked, they wait for sigtimedwait; before the first thread is made, because threads inherit it.
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
+    signals = SignalWaiter(STOP)
     level = logging.WARNING if chosen.once else logging.DEBUG if chosen.verbose else logging.INFO
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=level)
     put_s = memcached_writer.put_s(chosen.interval_s, len(chosen.memcached))
@@ -65,7 +65,7 @@ def main() -> int:
         wall_clock=time.time,
     )
     if chosen.once:
-        return _print_one(reporter, chosen)
+        return _print_one(reporter, chosen, signals)
     _announce(chosen, signed=keys is not None)
     run(
         reporter,
@@ -73,7 +73,7 @@ def main() -> int:
         chosen.interval_s,
         clock=time.monotonic,
         wall_clock=time.time,
-        wait=_stopped_within,
+        wait=lambda timeout_s: signals.within(timeout_s) is not None,
     )
     for client in clients:
         client.close()
@@ -81,25 +81,16 @@ def main() -> int:
     return 0
 
 
-def _print_one(reporter: Reporter, chosen: Settings) -> int:
+def _print_one(reporter: Reporter, chosen: Settings, signals: SignalWaiter) -> int:
     """Print the reports of one interval, as they would be sent."""
     reporter.follow()
     reporter.report()
-    if _stopped_within(chosen.interval_s):
+    if signals.within(chosen.interval_s) is not None:
         return 1
     made = reporter.report()
     for report in made:
         print(json.dumps(json.loads(traffic_report.encode(report, traffic_report.VERSION)), indent=2))
     return 0 if made else 1
-
-
-def _stopped_within(timeout_s: float) -> bool:
-    came = signal.sigtimedwait(STOP, timeout_s)
-    if came is not None and came.si_signo not in STOP:
-        # A process that was stopped (SIGSTOP, a debugger) and goes on when its wait is over gets from
-        # Python 3.11 a siginfo that nobody has filled in. Whether a signal came meanwhile is asked again.
-        came = signal.sigtimedwait(STOP, 0)
-    return came is not None
 
 
 def _announce(chosen: Settings, *, signed: bool) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from pymemcache.client.base import Client
@@ -20,7 +19,7 @@ from steelyard_protocol import signature, traffic_report, weight_table, wire
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.weight_table import State, TablePeer, WeightTable
 
-from conftest import PATIENCE_S, Daemon, free_port
+from conftest import PATIENCE_S, Daemon, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -28,7 +27,6 @@ MOST_ROUNDS = 50
 
 KEY = b"0123456789abcdef0123456789abcdef"
 
-T = TypeVar("T")
 
 DOCS = Path(__file__).parents[2] / "docs" / "haproxy.md"
 
@@ -53,17 +51,6 @@ class _Answer(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
-
-
-def until(look: Callable[[], T | None], what: Callable[[], str] = lambda: "") -> T:
-    """Return the first thing that `look` finds."""
-    give_up_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < give_up_s:
-        found = look()
-        if found is not None:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"it did not happen: {what()}")
 
 
 @dataclass
@@ -109,7 +96,7 @@ class Rig:
             self.folder / "haproxy.log",
         )
         daemon.start()
-        until(lambda: True if self.asked("show info").startswith("Name: HAProxy") else None)
+        wait_until(lambda: self.asked("show info").startswith("Name: HAProxy"))
         return daemon
 
     def stop(self) -> None:
@@ -266,7 +253,7 @@ class Reports:
 
     def until(self, condition: Callable[["Reports"], bool]) -> None:
         """Look until a condition holds of them."""
-        until(lambda: True if condition(self.look()) else None, lambda: f"{self.completed} {self.failed}")
+        wait_until(lambda: condition(self.look()), lambda: f"{self.completed} {self.failed}")
 
 
 # On a busy machine a window may be too long to be reported, and what was done in it is lost: so requests are
@@ -305,29 +292,26 @@ def test_connections_are_reported_in_tcp_once_they_have_ended(rig: Rig) -> None:
 def test_weights_states_and_servers_follow_the_table(rig: Rig) -> None:
     rig.publish(server_1=(900, "up"), server_2=(100, "up"))
     with rig.reporter("--set-weights", "--add-servers", ""):
-        until(
-            lambda: True if rig.row("server-1") == ("180", "UP") else None,
-            lambda: str(rig.row("server-1")),
-        )
-        until(lambda: True if rig.row("server-2") == ("20", "UP") else None)
+        wait_until(lambda: rig.row("server-1") == ("180", "UP"), lambda: str(rig.row("server-1")))
+        wait_until(lambda: rig.row("server-2") == ("20", "UP"))
         rig.publish(server_1=(500, "drain"), server_2=(500, "down"), server_3=(500, "up"))
-        until(lambda: True if rig.row("server-1") == ("100", "DRAIN") else None)
-        until(lambda: True if rig.row("server-2") == ("100", "MAINT") else None)
-        until(lambda: True if rig.row("server-3") == ("100", "no check") else None)
+        wait_until(lambda: rig.row("server-1") == ("100", "DRAIN"))
+        wait_until(lambda: rig.row("server-2") == ("100", "MAINT"))
+        wait_until(lambda: rig.row("server-3") == ("100", "no check"))
         rig.publish(server_1=(500, "up"), server_2=(500, "up"))
-        until(lambda: True if rig.row("server-1") == ("100", "UP") else None)
-        until(lambda: True if rig.row("server-2") == ("100", "UP") else None)
-        until(lambda: True if rig.row("server-3") is None else None, lambda: str(rig.row("server-3")))
+        wait_until(lambda: rig.row("server-1") == ("100", "UP"))
+        wait_until(lambda: rig.row("server-2") == ("100", "UP"))
+        wait_until(lambda: rig.row("server-3") is None, lambda: str(rig.row("server-3")))
 
 
 def test_without_the_right_or_the_names_nothing_moves_and_the_log_says_what_to_do(rig: Rig) -> None:
     rig.publish(server_1=(900, "up"), server_2=(100, "up"))
     with rig.reporter("--set-weights", socket="user.sock") as log:
-        until(lambda: True if "level admin" in log.read_text() else None)
-        until(rig.reported)
+        wait_until(lambda: "level admin" in log.read_text())
+        wait_until(rig.reported)
     rig.publish(web_1=(900, "up"), web_2=(100, "up"))
     with rig.reporter("--set-weights", "--add-servers", "") as log:
-        until(lambda: True if "write the declared names behind `server`" in log.read_text() else None)
+        wait_until(lambda: "write the declared names behind `server`" in log.read_text())
     assert rig.row("server-1") == ("100", "UP")
     assert rig.row("web-1") is None
 
@@ -335,25 +319,25 @@ def test_without_the_right_or_the_names_nothing_moves_and_the_log_says_what_to_d
 def test_reports_and_tables_are_signed(rig: Rig) -> None:
     rig.publish(server_1=(900, "up"), server_2=(100, "up"))
     with rig.reporter("--set-weights", key=KEY) as log:
-        until(lambda: True if "refused (unsigned)" in log.read_text() else None)
+        wait_until(lambda: "refused (unsigned)" in log.read_text())
         assert rig.row("server-1") == ("100", "UP")
         rig.publish(key=KEY, server_1=(900, "up"), server_2=(100, "up"))
-        until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
-        until(lambda: rig.reported(key=KEY))
+        wait_until(lambda: rig.row("server-1") == ("180", "UP"))
+        wait_until(lambda: rig.reported(key=KEY))
 
 
 def test_a_restarted_haproxy_gets_its_weights_again_and_its_counts_begin_anew(rig: Rig) -> None:
     rig.publish(server_1=(900, "up"), server_2=(100, "up"))
     with rig.reporter("--set-weights") as log:
-        until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
+        wait_until(lambda: rig.row("server-1") == ("180", "UP"))
         for _ in range(50):
             rig.get()
         rig.stop()
-        until(lambda: True if "no traffic reports" in log.read_text() else None)
+        wait_until(lambda: "no traffic reports" in log.read_text())
         rig.haproxy = rig.start()
-        until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
+        wait_until(lambda: rig.row("server-1") == ("180", "UP"))
         reports = Reports(rig)
-        until(rig.reported)
+        wait_until(rig.reported)
         reports.look()
         before, sent = sum(reports.completed.values()), 0
         while sum(reports.look().completed.values()) == before:
@@ -375,8 +359,8 @@ def test_through_the_master_what_a_replaced_process_finishes_is_reported(rig: Ri
         assert rig.haproxy is not None
         assert rig.haproxy.process is not None
         rig.haproxy.process.send_signal(signal.SIGUSR2)
-        until(lambda: True if rig.pid() not in (None, before) else None)
-        until(lambda: True if rig.row("server-1") == ("180", "UP") else None)
+        wait_until(lambda: rig.pid() not in (None, before))
+        wait_until(lambda: rig.row("server-1") == ("180", "UP"))
         # The replaced process has the others to wait for, and the new one no request at all.
         while not sum(reports.look().completed.values()):
             connection = begun.pop()

@@ -16,6 +16,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from conftest import PATIENCE_S, Daemon, free_port
+from release.bill_of_materials import IMAGES
 from release.installed.tests.clean_root import CleanRoot
 
 pytestmark = pytest.mark.timeout(900)
@@ -89,6 +90,7 @@ def test_source_distributions_install_as_the_wheels_do(made: Path, version: str,
 BILLS = [
     *("steelyard_agent", "steelyard_controller", "steelyard_reporter"),
     *("steelyard-agent-deb", "steelyard-nginx-deb", "lua-resty-vnswrr"),
+    *(f"steelyard-{name}-image" for name in IMAGES),
 ]
 
 

@@ -1,0 +1,28 @@
+"""The library's dist.ini is one that `opm build` takes (opm 0.0.7; its README, "File dist.ini")."""
+
+import re
+from configparser import ConfigParser
+from pathlib import Path
+
+LIBRARY = Path(__file__).parents[2] / "openresty/lua-resty-vnswrr"
+
+NEEDED = {"name", "abstract", "author", "is_original", "license", "repo_link"}
+# Of anything else opm says "unrecognized keys", and builds nothing.
+KNOWN = {*NEEDED, "version", "requires", "exclude_files", "lib_dir", "doc_dir", "main_module"}
+# What is no package of opm's, and so needs no account before its name.
+GIVEN = {"openresty", "luajit", "nginx", "ngx_lua", "ngx_http_lua"}
+
+
+def test_opm_knows_every_key_and_value_of_the_dist_ini() -> None:
+    parser = ConfigParser(interpolation=None)
+    parser.read_string("[default]\n" + (LIBRARY / "dist.ini").read_text(encoding="utf-8"))
+    found = parser["default"]
+    assert NEEDED <= set(found) <= KNOWN
+    assert (found["name"], found["is_original"], found["license"]) == (LIBRARY.name, "yes", "apache2")
+    assert re.fullmatch(r"https?://[^\s\"'<>{}]+", found["repo_link"])
+    assert set(re.split(r"\s*,\s*", found["requires"])) <= GIVEN
+    # The version is the first that the main module names.
+    assert re.search(r"\b_?VERSION\s*=\s*\"[\w.]+\"", (LIBRARY / found["main_module"]).read_text())
+    assert (LIBRARY / found["lib_dir"]).is_dir()
+    assert (LIBRARY / found["doc_dir"]).is_dir()
+    assert (LIBRARY / "README.md").is_file()
