@@ -5,9 +5,6 @@ import json
 import re
 import subprocess
 import sys
-import threading
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +13,10 @@ import psutil
 import pytest
 from steelyard_loadtest.cluster.supervise import Supervisor, holder
 
-from conftest import free_port
+from conftest import free_port, wait_until
+from testing.visitors import Visitors
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
-
-# About half of what the three servers can do (0.6 cores at a millisecond or so a request).
-REQUESTS_PER_S = 220
 
 
 class Cluster:
@@ -68,61 +63,9 @@ class Cluster:
         return document
 
 
-class Load:
-    """A constant rate of requests until it is stopped; who answered, and what failed."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._port = cluster.lb
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._served: Counter[str] = Counter()
-        self._threads = [threading.Thread(target=self._drive, args=(number,)) for number in range(WORKERS)]
-        self.failures: list[str] = []
-
-    def __enter__(self) -> "Load":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def share(self, server: str, *, requests: int = 200) -> float:
-        """Return a server's share of the next so many requests."""
-        before = self.served()
-        while sum((self.served() - before).values()) < requests:
-            time.sleep(0.02)
-        during = self.served() - before
-        return during[server] / sum(during.values())
-
-    def served(self) -> Counter[str]:
-        with self._lock:
-            return Counter(self._served)
-
-    def _drive(self, number: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
-        next_s = time.monotonic() + number / REQUESTS_PER_S
-        while not self._stop.is_set():
-            time.sleep(max(0.0, next_s - time.monotonic()))
-            next_s += WORKERS / REQUESTS_PER_S
-            try:
-                connection.request("GET", "/")
-                answer = connection.getresponse()
-                body = answer.read()
-            except OSError as error:
-                connection.close()
-                self.failures.append(repr(error))
-                continue
-            with self._lock:
-                self._served[answer.getheader("X-Served-By", "nobody")] += 1
-            if answer.status != 200:
-                self.failures.append(f"{answer.status} {body[:300].decode()}")
-        connection.close()
-
-
-WORKERS = 24
+def load_on(cluster: Cluster) -> Visitors:
+    """Return half as many requests as the servers can answer (0.6 cores, a millisecond or so a request)."""
+    return Visitors(cluster.lb, requests_per_s=220, connections=24)
 
 
 @pytest.fixture(scope="module")
@@ -159,27 +102,27 @@ def test_nginx_says_what_it_does(cluster: Cluster) -> None:
 
 
 def test_share_falls_while_a_server_burns_and_returns(cluster: Cluster) -> None:
-    with Load(cluster) as load:
+    with load_on(cluster) as load:
         # Weights begin alike; a share of that time is not what it comes back to.
-        _until(lambda: _has_learnt_the_sizes(cluster), 60)
-        calm = load.share("server-1", requests=1000)
+        wait_until(lambda: _has_learnt_the_sizes(cluster))
+        calm = load.share("server-1", 1000)
         assert cluster.request(cluster.first_server, "/burn?seconds=60&workers=3", "POST")[0] < 300
         start = cluster.web()["generation"]
-        ticks = _ticks_until(cluster, start, lambda: load.share("server-1") < 0.6 * calm, at_most=40)
+        ticks = _ticks_until(cluster, start, lambda: load.share("server-1", 200) < 0.6 * calm, at_most=40)
         assert ticks <= 6, f"{ticks} ticks of 1 s until the share had fallen"
         assert cluster.request(cluster.first_server, "/burn", "DELETE")[0] < 300
         start = cluster.web()["generation"]
-        _ticks_until(cluster, start, lambda: load.share("server-1", requests=400) > 0.8 * calm, at_most=90)
+        _ticks_until(cluster, start, lambda: load.share("server-1", 400) > 0.8 * calm, at_most=90)
     assert load.failures == []
 
 
 def test_a_server_that_dies_fails_no_request_and_is_named(cluster: Cluster) -> None:
-    with Load(cluster) as load:
-        load.share("server-2")
+    with load_on(cluster) as load:
+        load.next(200)
         victim = _pids(cluster)["server-2"]
         for process in [*psutil.Process(victim).children(recursive=True), psutil.Process(victim)]:
             process.kill()
-        load.share("server-2", requests=600)
+        load.next(600)
     assert load.failures == []
     status = cluster.command("status")
     assert status.returncode == 1
@@ -237,14 +180,6 @@ def test_up_ends_what_a_killed_supervisor_left_behind(tmp_path: Path) -> None:
 def _has_learnt_the_sizes(cluster: Cluster) -> bool:
     weights = [peer["weight"] for peer in cluster.web()["peers"]]
     return bool(weights[2] > 0.44 * sum(weights))  # the CPUs are 1 : 1 : 2
-
-
-def _until(holds: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {seconds} s")
-        time.sleep(0.1)
 
 
 def _ticks_until(cluster: Cluster, start: int, holds: Callable[[], bool], *, at_most: int) -> int:

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +27,7 @@ from steelyard_loadtest.machine.programs import Found
 from steelyard_protocol import sample_record, wire
 from steelyard_protocol.sample_record import SampleRecord
 
-from conftest import PATIENCE_S, Daemon, free_port
+from conftest import PATIENCE_S, Daemon, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -161,13 +161,6 @@ def answers(url: str, count: int) -> Counter[str]:
     return Counter(get(url) for _ in range(count))
 
 
-def eventually(reached: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not reached():
-        assert time.monotonic() < deadline, "not reached in time"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("name", FAMILIES)
 def test_it_answers_loses_no_request_when_servers_leave_and_join_and_is_gone_afterwards(
     name: str, webs: Mapping[str, Web], place: Place
@@ -177,7 +170,7 @@ def test_it_answers_loses_no_request_when_servers_leave_and_join_and_is_gone_aft
     over = threading.Event()
 
     def visit(url: str) -> None:
-        while not over.is_set():
+        while not over.wait(0.005):
             try:
                 get(url)
             except (OSError, http.client.HTTPException, AssertionError) as error:
@@ -190,9 +183,9 @@ def test_it_answers_loses_no_request_when_servers_leave_and_join_and_is_gone_aft
         visitor.start()
         try:
             balancer.set_members(["server-2"])
-            eventually(lambda: set(answers(balancer.url, 20)) == {"server-2"})
+            wait_until(lambda: set(answers(balancer.url, 20)) == {"server-2"})
             balancer.set_members(NAMES)
-            eventually(lambda: set(answers(balancer.url, 20)) == set(NAMES))
+            wait_until(lambda: set(answers(balancer.url, 20)) == set(NAMES))
         finally:
             over.set()
             visitor.join()
@@ -223,7 +216,7 @@ def test_nginx_s_cpu_time_outlives_the_workers_that_a_reload_ends(
         earlier = balancer.cpu_s() or 0
         (old,) = workers(balancer)
         balancer.set_members(["server-1"])
-        eventually(lambda: old not in workers(balancer))
+        wait_until(lambda: old not in workers(balancer))
         # The kernel keeps user and system time of what has ended in hundredths.
         assert (balancer.cpu_s() or 0) > earlier - 0.02
         assert earlier > 0.04
@@ -248,7 +241,7 @@ def test_our_controller_begins_from_nothing_and_forgets_who_leaves(
         with before(webs, DEFAULT, place) as balancer:
             assert shares(place) == pytest.approx(dict.fromkeys(NAMES, 1 / 3), abs=0.01)
             balancer.set_members(["server-1", "server-3"])
-            eventually(lambda: shares(place)["server-2"] == 0.0)
+            wait_until(lambda: shares(place)["server-2"] == 0.0)
 
 
 def test_a_controller_that_died_is_told_with_its_last_words(webs: Mapping[str, Web], place: Place) -> None:
@@ -267,7 +260,7 @@ def test_a_controller_that_died_is_told_with_its_last_words(webs: Mapping[str, W
                 return False
             return True
 
-        eventually(told)
+        wait_until(told)
 
 
 @contextlib.contextmanager
@@ -306,7 +299,7 @@ def test_haproxy_s_weights_follow_our_agents(webs: Mapping[str, Web], place: Pla
         def weights() -> tuple[int, ...]:
             return tuple(row.weight for row in haproxy.rows().values())
 
-        eventually(lambda: weights()[0] < 50 < 100 < weights()[1])
+        wait_until(lambda: weights()[0] < 50 < 100 < weights()[1])
 
 
 @pytest.mark.parametrize(
@@ -323,7 +316,7 @@ def test_envoy_weighs_servers_by_what_they_report_and_keeps_it_from_clients(
     webs["server-2"].report = webs["server-3"].report = quiet
     with before(webs, "envoy-cswrr", at(tmp_path)) as balancer:
         # At the same rate each, 1 : 4 : 4; and less for the busy one as soon as it has less.
-        eventually(lambda: answers(balancer.url, 100)["server-1"] < 100 / 9 + 5)
+        wait_until(lambda: answers(balancer.url, 100)["server-1"] < 100 / 9 + 5)
         connection = http.client.HTTPConnection(balancer.url.removeprefix("http://"), timeout=PATIENCE_S)
         connection.request("GET", "/")
         response = connection.getresponse()

@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from http.client import HTTPConnection
@@ -22,7 +22,7 @@ from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.machine.programs import Found
 
-from conftest import PATIENCE_S, free_port
+from conftest import PATIENCE_S, free_port, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
@@ -56,14 +56,6 @@ def place(folder: Path, found: Found, servers: int = 2) -> Place:
         agent_check_port=first + 4,
         server_ports=tuple(range(first + 5, first + 5 + servers)),
     )
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline_s:
-            pytest.fail(f"not within {PATIENCE_S} s")
-        time.sleep(0.05)
 
 
 def get(address: str, path: str = "/") -> tuple[int, bytes]:
@@ -130,7 +122,7 @@ def test_counters_count_each_server_s_answers_and_cpu(servers: Servers) -> None:
     before = servers.read()
     for _ in range(20):
         get(servers.addresses["server-2"])
-    until(lambda: servers.read()[1].served == before[1].served + 20)
+    wait_until(lambda: servers.read()[1].served == before[1].served + 20)
     after = servers.read()
     assert [reading.server for reading in after] == ["server-1", "server-2"]
     assert after[0].served == before[0].served
@@ -141,7 +133,7 @@ def test_a_burnt_server_is_at_its_limit_and_the_other_is_idle(servers: Servers) 
     servers.rest()
     began = servers.read()
     servers.burn("server-1", 60, 2)
-    until(lambda: utilization(began[0], servers.read()[0]) > 0.1)
+    wait_until(lambda: utilization(began[0], servers.read()[0]) > 0.1)
     before = servers.read()
     time.sleep(2)
     burnt, idle = map(utilization, before, servers.read())
@@ -154,12 +146,12 @@ def test_a_burnt_server_is_at_its_limit_and_the_other_is_idle(servers: Servers) 
 
 def test_workers_that_are_held_are_free_again_at_rest(servers: Servers) -> None:
     servers.rest()
-    until(lambda: servers.read()[0].pool_utilization == 0)  # the agent's next sample says so
+    wait_until(lambda: servers.read()[0].pool_utilization == 0)  # the agent's next sample says so
     before = servers.read()[0].served
     servers.hold("server-1", 0.5, 4)
     servers.rest()
     servers.check()
-    until(lambda: servers.read()[0].served == before + 4)
+    wait_until(lambda: servers.read()[0].served == before + 4)
     assert servers.read()[1].pool_utilization is None
 
 
@@ -167,7 +159,7 @@ def test_the_cpu_time_of_a_burner_that_ended_stays(servers: Servers) -> None:
     servers.rest()
     seen = [servers.read()[1].cpu_s]
     servers.burn("server-2", 1, 2)
-    until(lambda: servers.read()[1].cpu_s > seen[0] + 0.05)
+    wait_until(lambda: servers.read()[1].cpu_s > seen[0] + 0.05)
     deadline_s = time.monotonic() + 2
     while time.monotonic() < deadline_s:
         seen.append(servers.read()[1].cpu_s)
@@ -187,7 +179,7 @@ def test_a_burn_that_is_refused_is_told_by_check(servers: Servers) -> None:
             return str(error) == "server-1 answers 400, not 202"
         return False
 
-    until(refused)
+    wait_until(refused)
 
 
 def test_capacity_is_measured_and_a_path_that_is_not_counted_is_refused(servers: Servers) -> None:
@@ -214,9 +206,9 @@ def test_a_server_that_ended_is_told_with_its_last_words_and_nothing_stays(
                 return str(error).startswith("server-2: ") and "CPU limited to 0.1 cores" in str(error)
             return False
 
-        until(told)
+        wait_until(told)
         assert len(servers.read()) == 2
-    until(lambda: started_from(tmp_path) == [])
+    wait_until(lambda: started_from(tmp_path) == [])
     assert groups_of(where) == []
     for port in (where.memcached_port, where.redis_port):
         with socket.socket() as probe:
@@ -242,11 +234,11 @@ def test_a_limit_that_drifts_is_the_group_s_quota_and_what_the_agent_reads(
             value: float = sample["capacity"]["cpu_cores"]
             return value
 
-        until(lambda: cores() == 0.2)
+        wait_until(lambda: cores() == 0.2)
         servers.drift(10.0)
-        until(lambda: cores() == 0.3)
+        wait_until(lambda: cores() == 0.3)
         servers.drift(30.0)
-        until(lambda: cores() == 0.1)
+        wait_until(lambda: cores() == 0.1)
 
 
 def test_a_full_slow_disk_reads_as_busy_and_an_idle_one_as_idle(tmp_path: Path, found: Found) -> None:
@@ -267,12 +259,12 @@ def test_a_full_slow_disk_reads_as_busy_and_an_idle_one_as_idle(tmp_path: Path, 
             value: float = json.loads(memcached.get("steelyard:1:sample:web:server-1"))["utilization"]["io"]
             return value
 
-        until(lambda: io() < 0.05)
+        wait_until(lambda: io() < 0.05)
         users = [threading.Thread(target=ask, args=(servers.addresses["server-1"],)) for _ in range(4)]
         for user in users:
             user.start()
         try:
-            until(lambda: io() > 0.8)
+            wait_until(lambda: io() > 0.8)
         finally:
             ended.set()
             for user in users:
@@ -287,7 +279,7 @@ def test_static_servers_answer_at_once_on_all_addresses(tmp_path: Path, found: F
         servers.rest()
         with pytest.raises(SetupError, match="give levels"):
             servers.capacity_per_s("/")
-    until(lambda: started_from(tmp_path) == [])
+    wait_until(lambda: started_from(tmp_path) == [])
 
 
 def test_a_taken_port_is_an_error_that_names_the_server_and_ends_the_rest(
@@ -300,4 +292,4 @@ def test_a_taken_port_is_an_error_that_names_the_server_and_ends_the_rest(
         Servers(scenario(UNEQUAL[:1]), where),
     ):
         pass
-    until(lambda: started_from(tmp_path) == [])
+    wait_until(lambda: started_from(tmp_path) == [])

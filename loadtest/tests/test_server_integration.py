@@ -18,7 +18,7 @@ import psutil
 import pytest
 from steelyard_loadtest.server.work import MOST_LATE_S
 
-from conftest import PATIENCE_S, free_port
+from conftest import PATIENCE_S, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -41,7 +41,7 @@ class Running:
         self.seen = psutil.Process(self.process.pid)
 
     def wait_until_ready(self) -> "Running":
-        until(lambda: self.process.poll() is not None or self._answers())
+        wait_until(lambda: self.process.poll() is not None or self._answers())
         assert self.process.poll() is None, self.log.read_text()
         return self
 
@@ -91,18 +91,10 @@ class Running:
 Start = Callable[..., Running]
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline_s:
-            pytest.fail(f"not within {PATIENCE_S} s")
-        time.sleep(0.05)
-
-
 def burning_share(server: Running) -> float:
     """Burn with two workers and return the CPU seconds used as a part of those allowed."""
     assert server.request("/burn?seconds=60&workers=2", "POST")[0] == 202
-    until(lambda: len(server.seen.children()) == 2)
+    wait_until(lambda: len(server.seen.children()) == 2)
     before_s, began_s = server.cpu_seconds(), time.monotonic()
     time.sleep(MEASURED_S)
     used_s, elapsed_s = server.cpu_seconds() - before_s, time.monotonic() - began_s
@@ -222,7 +214,7 @@ def test_a_second_burn_takes_the_place_of_the_first(server: Running) -> None:
 
 def test_a_burner_ends_by_itself_when_its_time_is_up(server: Running) -> None:
     server.request("/burn?seconds=1&workers=1", "POST")
-    until(lambda: server.json("/healthz")["burners"] == 0)
+    wait_until(lambda: server.json("/healthz")["burners"] == 0)
     assert server.seen.children() == []
 
 
@@ -277,7 +269,7 @@ def test_signals_hold_the_server_and_its_burners_to_the_limit_together(start: St
 def test_a_cgroup_holds_the_server_and_its_burners_or_its_absence_is_told_in_a_line(tmp_path: Path) -> None:
     server = Running(tmp_path, "--cpu-limit", str(LIMIT_CORES), "--limit-by", "cgroup")
     try:
-        until(lambda: server.process.poll() is not None or " by cgroup" in server.log.read_text())
+        wait_until(lambda: server.process.poll() is not None or " by cgroup" in server.log.read_text())
         if server.process.poll() is not None:
             assert os.geteuid() != 0 or not os.access(V1_CPU, os.W_OK), server.log.read_text()
             refused(server.process.returncode, server.log.read_text())
@@ -375,10 +367,10 @@ def test_a_pool_of_workers_is_full_while_the_server_idles(start: Start) -> None:
     server = start("--workers", "2")
     with ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(server.request, "/sleep?ms=1000") for _ in range(3)]
-        until(lambda: b"\ndemo_workers_busy 2\n" in server.request("/metrics")[2])
+        wait_until(lambda: b"\ndemo_workers_busy 2\n" in server.request("/metrics")[2])
         assert server.request("/healthz")[0] == 200
         assert [done.result(PATIENCE_S)[0] for done in asked] == [200] * 3
-    until(lambda: b"\ndemo_workers_busy 0\n" in server.request("/metrics")[2])
+    wait_until(lambda: b"\ndemo_workers_busy 0\n" in server.request("/metrics")[2])
 
 
 def test_the_count_file_holds_the_answers_to_a_load(start: Start, tmp_path: Path) -> None:
@@ -386,7 +378,7 @@ def test_the_count_file_holds_the_answers_to_a_load(start: Start, tmp_path: Path
     server = start("--count-file", str(file))
     for path in ("/", "/io", "/bytes", "/sleep?ms=0", "/sleep?ms=soon", "/healthz"):
         server.request(path)
-    until(lambda: int.from_bytes(file.read_bytes(), "little") == 5)
+    wait_until(lambda: int.from_bytes(file.read_bytes(), "little") == 5)
 
 
 def test_answers_carry_the_agent_s_report_with_the_rate_while_there_is_one(
@@ -401,5 +393,5 @@ def test_answers_carry_the_agent_s_report_with_the_rate_while_there_is_one(
         report = server.request("/")[1].get("endpoint-load-metrics", "")
         return bool(re.fullmatch(r"TEXT cpu_utilization=0\.42,rps_fractional=\d+\.\d{3}", report))
 
-    until(carries_it)
+    wait_until(carries_it)
     assert "endpoint-load-metrics" not in server.request("/healthz")[1]

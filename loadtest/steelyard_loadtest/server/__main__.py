@@ -19,6 +19,7 @@ from steelyard_loadtest.server.app import DISK_THREADS, Server, create_app
 from steelyard_loadtest.server.burn import Burners
 from steelyard_loadtest.server.cpu_limit import LimitError, hold
 from steelyard_loadtest.server.options import parser
+from steelyard_loadtest.server.whole_answers import WholeAnswers
 from steelyard_loadtest.server.work import SlowDisk, write_sync_read
 from steelyard_loadtest.server.worker_pool import WorkerPool
 
@@ -85,7 +86,7 @@ def _serve(options: argparse.Namespace, listener: socket.socket, burners: Burner
             app = Answered(app, count, report)
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=WholeAnswers,
             loop="uvloop",
             ws="none",
             lifespan="off",

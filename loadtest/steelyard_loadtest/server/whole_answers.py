@@ -1,0 +1,45 @@
+"""uvicorn's HTTP protocol, but for one thing: an answer's header and body go out in one write.
+
+uvicorn writes one after the other. A server that is stopped or killed between the two has begun its answer,
+and a balancer that has read the header cannot ask another one: the request is lost, though others are well.
+"""
+
+import asyncio
+from typing import Any, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+
+class WholeAnswers(HttpToolsProtocol):
+    """Writes what the application sends without waiting in between at once."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin a connection."""
+        super().connection_made(transport)
+        self.transport = cast(asyncio.Transport, _Joined(transport))
+
+
+class _Joined:
+    """A transport that holds what is written until the loop's next turn."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._held: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport has
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._held:
+            self._loop.call_soon(self._flush)
+        self._held.append(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        held, self._held = self._held, []
+        if held:
+            self._transport.writelines(held)
