@@ -10,8 +10,10 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
@@ -35,6 +37,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Long enough for a loaded machine; a daemon is usually there within 50 ms.
 PATIENCE_S = 60.0
 
+T = TypeVar("T")
+
 # Ports that free_port has returned of late: whoever asked for one may not listen on it yet.
 _given: deque[int] = deque(maxlen=1000)
 
@@ -51,6 +55,16 @@ def pytest_configure() -> None:
             raise pytest.UsageError(str(error)) from None
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a file without the marks that `-m` demands: every worker imports all that it collects."""
+    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    # "integration and not long" demands the first; of any other expression nothing is concluded.
+    demanded = [each for each in config.getoption("markexpr").split(" and ") if each.isidentifier()]
+    text = collection_path.read_text(encoding="utf-8") if demanded else ""
+    return True if any(f"pytest.mark.{mark}" not in text for mark in demanded) else None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print why each test failed that was tried again (`make integration`), and passed or not."""
     for report in terminalreporter.stats.get("rerun", ()):
@@ -62,6 +76,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _state_home_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     # A controller without an admin token keeps one of its own there.
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+def wait_until(look: Callable[[], T | None], what: str | Callable[[], str] = "it did not happen") -> T:
+    """Ask again and again until `look` finds something true, and return that; fail with `what` in the end."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := look()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {PATIENCE_S:g} s: {what if isinstance(what, str) else what()}")
+        time.sleep(0.02)
+    return found
 
 
 def free_port(count: int = 1) -> int:
@@ -136,15 +160,22 @@ def _daemon(name: str, command: Callable[[int], list[str]], folder: Path) -> Ite
     daemon.kill()
 
 
-@pytest.fixture
-def memcached(tmp_path: Path) -> Iterator[Daemon]:
-    """A Memcached of its own for the test."""
+@contextmanager
+def memcached_in(folder: Path) -> Iterator[Daemon]:
+    """Run a Memcached whose log is in a folder: for a fixture of another scope than `memcached`."""
     user = ["-u", "nobody"] if os.getuid() == 0 else []
     yield from _daemon(
         "memcached",
         lambda port: ["memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", *user],
-        tmp_path,
+        folder,
     )
+
+
+@pytest.fixture
+def memcached(tmp_path: Path) -> Iterator[Daemon]:
+    """A Memcached of its own for the test."""
+    with memcached_in(tmp_path) as one:
+        yield one
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`steelyard-loadtest`: one subcommand a package, each of which adds itself.
+"""`steelyard-loadtest`: one subcommand a package, which adds itself; only the one that is meant is imported.
 
 The simulator and the resilience tests are distributions of their own; they add theirs by the entry point
 `steelyard_loadtest.commands` where they are installed.
@@ -7,15 +7,11 @@ The simulator and the resilience tests are distributions of their own; they add 
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import entry_points
 
-from steelyard_loadtest import dataplane
-from steelyard_loadtest.cluster import command as cluster
-from steelyard_loadtest.compare import command as compare
-from steelyard_loadtest.demo import command as demo
-
-# Each has add_parser(subparsers), whose parser sets `run`.
-SUBCOMMANDS = (cluster, demo, dataplane, compare)
+# Each package's `command` has add_parser(subparsers), whose parser sets `run`.
+SUBCOMMANDS = ("cluster", "demo", "dataplane", "compare")
 
 ENTRY_POINTS = "steelyard_loadtest.commands"
 
@@ -39,10 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "run `scripts/setup --with-tests`"
         )
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for subcommand in SUBCOMMANDS:
-        subcommand.add_parser(subparsers)
-    for name in ELSEWHERE:
-        if name in installed:
+    known = [*SUBCOMMANDS, *(name for name in ELSEWHERE if name in installed)]
+    # All of them take a second of CPU time: for --help and for a wrong word.
+    for name in [arguments[0]] if arguments and arguments[0] in known else known:
+        if name in SUBCOMMANDS:
+            import_module(f"steelyard_loadtest.{name}.command").add_parser(subparsers)
+        else:
             installed[name].load()(subparsers)
     options = parser.parse_args(arguments)
     status: int = options.run(options)

@@ -115,7 +115,8 @@ class FakeStage:
     def step_clock(self, host: str, seconds: float) -> None:
         self._clocks[host] = seconds
 
-    def status(self) -> dict[str, Any]:
+    def status(self, timeout_s: float = 1.0) -> dict[str, Any]:
+        assert timeout_s > 0
         peers = forgery.HUGE if self._false is not None else len(self._states)
         upstream = {"refused": {}, "fail_open": False, "peers": [{}] * peers}
         return {"upstreams": {"web": upstream}, "saved_error": None}

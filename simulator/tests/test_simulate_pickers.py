@@ -7,7 +7,8 @@ from random import Random
 import pytest
 from steelyard_simulator import pickers
 from steelyard_simulator.pickers import Picker
-from steelyard_simulator.pickers.comparison_pickers import TABLE_SIZE, LeastTime, Maglev, PeakEwma, RingHash
+from steelyard_simulator.pickers.comparison_pickers import LeastTime, PeakEwma
+from steelyard_simulator.pickers.hash_pickers import TABLE_SIZE, Maglev, RingHash
 
 
 def made(name: str, weights: Sequence[int], seed: int = 1) -> Picker:

@@ -50,10 +50,12 @@ def why_not_ok(address: str, port: int, path: str, *, timeout_s: float = TIMEOUT
     return None if status == 200 else f"{path} answers {status} {body[:200].decode(errors='replace')}"
 
 
-def look(address: str, port: int, path: str, token: str | None = None) -> dict[str, Any] | None:
-    """Return an answer that is a JSON object, whatever its status; None when there is none within LOOK_S."""
+def look(
+    address: str, port: int, path: str, token: str | None = None, *, timeout_s: float = LOOK_S
+) -> dict[str, Any] | None:
+    """Return an answer that is a JSON object, whatever its status; None when there is none in time."""
     try:
-        _, body = ask(address, port, path, token=token, timeout_s=LOOK_S)
+        _, body = ask(address, port, path, token=token, timeout_s=timeout_s)
         document = json.loads(body)
     except (ProgramError, ValueError):
         return None

@@ -90,9 +90,10 @@ class Stage:
         """Return which controller says that it leads; None when none, or more than one, does."""
         return wellness.leader(self._readiness_of_all())
 
-    def status(self) -> dict[str, Any] | None:
-        """Return nginx's status page; None when it does not answer within a second."""
-        return http_ask.look(self._addresses[hosts.EDGE], hosts.WEB_PORT, "/steelyard/status")
+    def status(self, timeout_s: float = http_ask.LOOK_S) -> dict[str, Any] | None:
+        """Return nginx's status page; None when it does not answer in time."""
+        edge = self._addresses[hosts.EDGE]
+        return http_ask.look(edge, hosts.WEB_PORT, "/steelyard/status", timeout_s=timeout_s)
 
     def readiness(self, controller: str) -> dict[str, Any] | None:
         """Return a controller's /readyz, ready or not; None when it does not answer within a second."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from steelyard_simulator.engine import stream
 from steelyard_simulator.pickers import comparison_pickers as compared
-from steelyard_simulator.pickers import lua_pickers, prequal
+from steelyard_simulator.pickers import hash_pickers, lua_pickers, prequal
 
 __all__ = ["NAMES", "OURS", "PEERS", "Picker", "maker"]
 
@@ -32,8 +32,8 @@ _PEERS: dict[str, Callable[[Random], Picker]] = {
     "wrr": lambda _random: compared.RoundRobin(),
     "lr": compared.LeastRequest,
     "random": compared.RandomChoice,
-    "ringhash": lambda _random: compared.RingHash(),
-    "maglev": lambda _random: compared.Maglev(),
+    "ringhash": lambda _random: hash_pickers.RingHash(),
+    "maglev": lambda _random: hash_pickers.Maglev(),
     "leastconn": lambda _random: compared.LeastConn(),
     "leasttime": lambda _random: compared.LeastTime(),
     "peakewma": compared.PeakEwma,
