@@ -22,7 +22,7 @@ from pymemcache.client.base import Client
 from steelyard_agent.readers import cgroup_files
 from steelyard_protocol import wire
 
-from testing.recorded_api_server import pod, pod_list, recorded_api_server
+from testing.pods_api_server import pod, pod_list, pods_api_server
 
 SECONDS = 20.0
 
@@ -55,7 +55,7 @@ def measured(count: int, seconds: float) -> tuple[float, float, int]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         uids = [stack.enter_context(made_pod()) for _ in range(count)]
-        api = stack.enter_context(recorded_api_server(folder / "account"))
+        api = stack.enter_context(pods_api_server(folder / "account"))
         api.body = pod_list(*(pod(f"p{number}", uid) for number, uid in enumerate(uids)))
         os.environ.update(api.environment)
         address, key = bench_agent.memcached(stack), bench_agent.key_in(folder)

@@ -6,15 +6,15 @@ import pytest
 from steelyard_agent.pods import pod_list
 from steelyard_agent.pods.pod_list import MOST_PODS, Pod
 
-from testing import recorded_api_server
-from testing.recorded_api_server import pod
+from testing import pods_api_server
+from testing.pods_api_server import pod
 
 UID = "0a1b2c3d-1111-4222-8333-444455556666"
 OTHER = "9f8e7d6c-5555-4666-8777-888899990000"
 
 
 def listed(*pods: dict[str, object]) -> pod_list.PodList:
-    return pod_list.parse(recorded_api_server.pod_list(*pods))
+    return pod_list.parse(pods_api_server.pod_list(*pods))
 
 
 def test_a_labelled_pod_is_the_peer_of_its_name_in_the_labels_upstream() -> None:
@@ -89,7 +89,7 @@ def test_what_is_no_list_of_pods_is_an_error(text: bytes) -> None:
 
 def test_an_answer_without_pods_is_none() -> None:
     assert listed().pods == ()
-    assert pod_list.parse(recorded_api_server.pod_list().replace(b"null", b"[]")).pods == ()
+    assert pod_list.parse(pods_api_server.pod_list().replace(b"null", b"[]")).pods == ()
 
 
 def test_running_pods_of_the_node_are_asked_for_from_the_api_servers_memory() -> None:

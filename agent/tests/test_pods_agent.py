@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import PATIENCE_S, Daemon, free_port
-from testing.recorded_api_server import RecordedApiServer, pod, pod_list, recorded_api_server, refusal
+from testing.pods_api_server import PodsApiServer, pod, pod_list, pods_api_server, refusal
 
 pytestmark = pytest.mark.integration
 
@@ -29,15 +29,15 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
 
 
 @pytest.fixture
-def api(tmp_path: Path) -> Iterator[RecordedApiServer]:
-    with recorded_api_server(tmp_path / "account") as running:
+def api(tmp_path: Path) -> Iterator[PodsApiServer]:
+    with pods_api_server(tmp_path / "account") as running:
         yield running
 
 
 class Running:
     """An agent as the DaemonSet starts it, and its log."""
 
-    def __init__(self, api: RecordedApiServer, memcached: Daemon, folder: Path) -> None:
+    def __init__(self, api: PodsApiServer, memcached: Daemon, folder: Path) -> None:
         self.port = free_port()
         self.key = folder / "key"
         self.key.write_text("a key of sixteen letters or more")
@@ -73,7 +73,7 @@ class Running:
 
 
 @pytest.fixture
-def agent(api: RecordedApiServer, memcached: Daemon, tmp_path: Path) -> Iterator[Running]:
+def agent(api: PodsApiServer, memcached: Daemon, tmp_path: Path) -> Iterator[Running]:
     api.body = pod_list(pod("web-1", UID))
     running = Running(api, memcached, tmp_path)
     yield running
@@ -92,7 +92,7 @@ def test_it_is_healthy_says_once_what_it_cannot_sample_and_ends_at_a_signal(agen
 
 
 def test_settings_that_are_read_again_while_the_api_server_refuses_lose_no_pod(
-    agent: Running, api: RecordedApiServer
+    agent: Running, api: PodsApiServer
 ) -> None:
     eventually(lambda: agent.shows('steelyard_agent_pods{result="absent"} 1'), "the pod is known")
     api.status, api.body = 403, refusal(403, "Forbidden", "pods is forbidden")
@@ -107,7 +107,7 @@ def test_settings_that_are_read_again_while_the_api_server_refuses_lose_no_pod(
     eventually(lambda: agent.shows('steelyard_agent_pods{result="absent"} 1'), "the pod is still known")
 
 
-def test_without_a_node_it_ends_with_a_line_that_says_so(api: RecordedApiServer) -> None:
+def test_without_a_node_it_ends_with_a_line_that_says_so(api: PodsApiServer) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "steelyard_agent", "--scope", "pods"],
         capture_output=True,

@@ -9,12 +9,12 @@ import pytest
 from steelyard_agent.pods.api_client import ApiClient, ApiFault
 from steelyard_agent.pods.pod_list import PodList
 
-from testing.recorded_api_server import (
+from testing.pods_api_server import (
     TOKEN,
-    RecordedApiServer,
+    PodsApiServer,
     pod,
     pod_list,
-    recorded_api_server,
+    pods_api_server,
     refusal,
 )
 
@@ -27,13 +27,13 @@ PATIENT_S = 30.0
 
 
 @pytest.fixture
-def api(tmp_path: Path) -> Iterator[RecordedApiServer]:
-    with recorded_api_server(tmp_path / "account") as running:
+def api(tmp_path: Path) -> Iterator[PodsApiServer]:
+    with pods_api_server(tmp_path / "account") as running:
         running.body = pod_list(pod("web-1", UID))
         yield running
 
 
-def client_of(api: RecordedApiServer, timeout_s: float = PATIENT_S) -> ApiClient:
+def client_of(api: PodsApiServer, timeout_s: float = PATIENT_S) -> ApiClient:
     return ApiClient(("localhost", api.port), api.folder, "node-1", timeout_s=timeout_s)
 
 
@@ -43,7 +43,7 @@ def fault(answer: PodList | ApiFault) -> ApiFault:
     return answer
 
 
-def test_the_pods_are_asked_for_with_the_service_accounts_token(api: RecordedApiServer) -> None:
+def test_the_pods_are_asked_for_with_the_service_accounts_token(api: PodsApiServer) -> None:
     answer = client_of(api)()
     assert isinstance(answer, PodList)
     assert [one.name for one in answer.pods] == ["web-1"]
@@ -53,7 +53,7 @@ def test_the_pods_are_asked_for_with_the_service_accounts_token(api: RecordedApi
     assert headers["accept"].startswith("application/json;as=PartialObjectMetadataList")
 
 
-def test_a_token_that_was_replaced_is_read_again(api: RecordedApiServer) -> None:
+def test_a_token_that_was_replaced_is_read_again(api: PodsApiServer) -> None:
     ask = client_of(api)
     ask()
     (api.folder / "token").write_text("another.token\n")
@@ -64,7 +64,7 @@ def test_a_token_that_was_replaced_is_read_again(api: RecordedApiServer) -> None
     ]
 
 
-def test_without_rights_the_api_servers_words_and_the_remedy_are_said(api: RecordedApiServer) -> None:
+def test_without_rights_the_api_servers_words_and_the_remedy_are_said(api: PodsApiServer) -> None:
     api.status = 403
     said = (
         'pods is forbidden: User "system:serviceaccount:a:agent" cannot list resource "pods"\nin the cluster'
@@ -79,19 +79,19 @@ def test_without_rights_the_api_servers_words_and_the_remedy_are_said(api: Recor
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"7", b'{"message": 7}', b"[" * 100_000])
-def test_an_error_that_says_nothing_is_one_too(api: RecordedApiServer, body: bytes) -> None:
+def test_an_error_that_says_nothing_is_one_too(api: PodsApiServer, body: bytes) -> None:
     api.status, api.body = 500, body
     assert fault(client_of(api)()).kind == "500"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", json.dumps({"items": 7}).encode(), b"[" * 100_000])
-def test_an_answer_that_is_no_list_is_a_fault(api: RecordedApiServer, body: bytes) -> None:
+def test_an_answer_that_is_no_list_is_a_fault(api: PodsApiServer, body: bytes) -> None:
     api.body = body
     assert fault(client_of(api)()).kind == "malformed"
 
 
-def test_another_certificate_is_not_trusted(api: RecordedApiServer, tmp_path: Path) -> None:
-    with recorded_api_server(tmp_path / "other") as other:
+def test_another_certificate_is_not_trusted(api: PodsApiServer, tmp_path: Path) -> None:
+    with pods_api_server(tmp_path / "other") as other:
         (api.folder / "ca.crt").write_bytes((other.folder / "ca.crt").read_bytes())
         found = fault(client_of(api)())
     assert found.kind == "no answer"
@@ -100,7 +100,7 @@ def test_another_certificate_is_not_trusted(api: RecordedApiServer, tmp_path: Pa
 
 
 @pytest.mark.parametrize("file", ["token", "ca.crt"])
-def test_a_file_of_the_service_account_that_is_not_there_is_named(api: RecordedApiServer, file: str) -> None:
+def test_a_file_of_the_service_account_that_is_not_there_is_named(api: PodsApiServer, file: str) -> None:
     (api.folder / file).unlink()
     assert fault(client_of(api)()).kind == "token"
 
@@ -109,13 +109,13 @@ def test_a_file_of_the_service_account_that_is_not_there_is_named(api: RecordedA
     ("file", "text"), [("token", b"\xff\xfe"), ("ca.crt", b"no certificate"), ("ca.crt", b"")]
 )
 def test_a_file_of_the_service_account_that_is_none_is_a_fault(
-    api: RecordedApiServer, file: str, text: bytes
+    api: PodsApiServer, file: str, text: bytes
 ) -> None:
     (api.folder / file).write_bytes(text)
     assert fault(client_of(api)()).kind == "token"
 
 
-def test_an_api_server_that_is_away_is_a_fault(api: RecordedApiServer) -> None:
+def test_an_api_server_that_is_away_is_a_fault(api: PodsApiServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     found = fault(ApiClient(("localhost", port), api.folder, "node-1", timeout_s=PATIENT_S)())
@@ -125,7 +125,7 @@ def test_an_api_server_that_is_away_is_a_fault(api: RecordedApiServer) -> None:
     )
 
 
-def test_an_api_server_that_never_answers_costs_the_time_of_one_question(api: RecordedApiServer) -> None:
+def test_an_api_server_that_never_answers_costs_the_time_of_one_question(api: PodsApiServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         found = fault(ApiClient(("localhost", port), api.folder, "node-1", timeout_s=0.1)())

@@ -3,14 +3,19 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
+import httpx
 import pytest
+from kubernetes.config import incluster_config
 from steelyard_controller.discovery.api_server import AccessError, ApiServer
 from steelyard_controller.discovery.objects import EndpointSlice
 from steelyard_controller.discovery.watch import ENDPOINT_SLICES, SERVICES, Timing, Watch
 
 from conftest import PATIENCE_S
+from testing.pods_api_server import TOKEN, PodsApiServer, pods_api_server
 
 from .recorded_api import RecordedApi, endpoint_slice, service
 
@@ -291,6 +296,41 @@ def test_a_token_that_is_renewed_is_the_one_that_is_sent(api: RecordedApi) -> No
         await until(lambda: watch.fault is None)
 
     watching(api, steps)
+
+
+def test_in_a_pod_the_accounts_ca_and_token_are_used_and_a_new_token_within_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now()  # noqa: DTZ005 (as the client has it)
+    clock = SimpleNamespace(now=lambda: now)
+    monkeypatch.setattr(incluster_config, "datetime", SimpleNamespace(datetime=clock, timedelta=timedelta))
+
+    def sent(api: PodsApiServer) -> str:
+        return api.asked[-1][1]["authorization"]
+
+    async def run(api: PodsApiServer) -> None:
+        nonlocal now
+        async with await ApiServer(api.environment, account=api.folder).connect() as client:
+            assert (await client.get("/api/v1/services")).status_code == 200
+            assert sent(api) == f"bearer {TOKEN}"
+            (api.folder / "token").write_text("the-next\n")
+            now += timedelta(minutes=1)
+            assert (await client.get("/api/v1/services")).status_code == 200
+            assert sent(api) == "bearer the-next"
+
+    with pods_api_server(tmp_path / "account") as api:
+        asyncio.run(run(api))
+
+
+def test_in_a_pod_a_server_that_the_accounts_ca_does_not_vouch_for_is_told_no_token(tmp_path: Path) -> None:
+    async def run(api: PodsApiServer, account: Path) -> None:
+        async with await ApiServer(api.environment, account=account).connect() as client:
+            with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
+                await client.get("/api/v1/services")
+
+    with pods_api_server(tmp_path / "one") as api, pods_api_server(tmp_path / "other") as other:
+        asyncio.run(run(api, other.folder))
+        assert api.asked == []
 
 
 def test_a_pod_without_an_account_is_told(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from steelyard_protocol import sample_reader, wire
 from steelyard_protocol.sample_record import INDICATORS, SampleRecord
 
 from conftest import Daemon
-from testing.recorded_api_server import RecordedApiServer, pod, pod_list, recorded_api_server
+from testing.pods_api_server import PodsApiServer, pod, pod_list, pods_api_server
 
 from .stack import CHECKOUT, run, until
 
@@ -160,15 +160,15 @@ def _removed(folder: Path) -> bool:
 
 
 @pytest.fixture
-def api(tmp_path: Path, pods: dict[str, Running]) -> Iterator[RecordedApiServer]:
+def api(tmp_path: Path, pods: dict[str, Running]) -> Iterator[PodsApiServer]:
     """An API server that lists the three pods."""
-    with recorded_api_server(tmp_path / "account") as running:
+    with pods_api_server(tmp_path / "account") as running:
         running.body = pod_list(*(pod(one.name, one.uid) for one in pods.values()))
         yield running
 
 
 @pytest.fixture
-def agent(image: str, api: RecordedApiServer, memcached: Daemon) -> Iterator[str]:
+def agent(image: str, api: PodsApiServer, memcached: Daemon) -> Iterator[str]:
     """The agent in a container of its own, with no more rights than the DaemonSet gives it."""
     command = [
         "docker", "run", "--detach", "--pid", "host", "--network", "host", "--user", "65534:65534",

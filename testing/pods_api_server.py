@@ -46,7 +46,7 @@ def refusal(code: int, reason: str, message: str) -> bytes:
     return json.dumps({**document, "reason": reason, "code": code}).encode()
 
 
-class RecordedApiServer:
+class PodsApiServer:
     """Answers every GET with `status` and `body`; `folder` is the ServiceAccount's, `asked` has the GETs."""
 
     def __init__(self, port: int, folder: Path) -> None:
@@ -63,13 +63,13 @@ class RecordedApiServer:
 
 
 @contextmanager
-def recorded_api_server(folder: Path) -> Iterator[RecordedApiServer]:
+def pods_api_server(folder: Path) -> Iterator[PodsApiServer]:
     """Serve over TLS on a free port of 127.0.0.1 until the end."""
     folder.mkdir(parents=True, exist_ok=True)
     authority = Authority(folder)
     (folder / "ca.crt").write_bytes(authority.path.read_bytes())
     (folder / "token").write_text(TOKEN)
-    api: RecordedApiServer
+    api: PodsApiServer
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -91,7 +91,7 @@ def recorded_api_server(folder: Path) -> Iterator[RecordedApiServer]:
 
     server = Server(("127.0.0.1", 0), Handler)
     server.socket = authority.server("localhost").wrap_socket(server.socket, server_side=True)
-    api = RecordedApiServer(server.server_port, folder)
+    api = PodsApiServer(server.server_port, folder)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
