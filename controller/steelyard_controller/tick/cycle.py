@@ -4,7 +4,6 @@ Pure: no I/O, no clock. `tick_loop` reads and writes for it.
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -22,6 +21,7 @@ from steelyard_controller.messages import inbox
 from steelyard_controller.messages.inbox import Inbox, SenderClocks
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.store.saved_state import SavedState
+from steelyard_controller.tick.cpu_time import CpuTime
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.snapshot_builder import build_snapshot
 from steelyard_controller.tick.table_builder import build_table
@@ -35,33 +35,6 @@ UNREPORTED_TICKS = 10
 
 # Of those that a fault is about: enough to see what they share.
 NAMED_PEERS = 3
-
-
-# Of a tick of a second: a thousandth to all of it; the last bucket is open.
-BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-
-
-class CpuTime:
-    """CPU seconds of an upstream's ticks: the last one, the sum, and a histogram."""
-
-    def __init__(self) -> None:
-        self.last_s = 0.0
-        self.sum_s = 0.0
-        self._counts = [0] * (len(BOUNDS_S) + 1)
-
-    def add(self, seconds: float) -> None:
-        """Count the CPU seconds of one tick."""
-        self.last_s = seconds
-        self.sum_s += seconds
-        self._counts[bisect_left(BOUNDS_S, seconds)] += 1
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return cumulative counts by upper bound, as Prometheus wants them."""
-        found, total = [], 0
-        for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), self._counts, strict=True):
-            total += count
-            found.append((bound, float(total)))
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from steelyard_controller.discovery.api_server import ACCOUNT
 
 from conftest import PATIENCE_S, free_port
 from openresty.tests.conftest import Rig
@@ -32,6 +34,14 @@ TOKEN = "admin-token-of-these-tests"  # noqa: S105
 RECORDED = json.loads(Path("controller/tests/recordings/kubernetes.json").read_text())
 NO_MEMCACHED = "127.0.0.1:1"
 ENDING: dict[str, Any] = {"ready": False, "serving": True, "terminating": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a controller reaches the API: its environment, and what its command is run by."""
+
+    environment: dict[str, str]
+    run_by: tuple[str, ...] = ()
 
 
 @dataclass
@@ -67,14 +77,36 @@ class Shop:
                 f"the right to watch {resource} is known",
             )
 
-    def kubeconfig(self, folder: Path) -> Path:
-        """Return a kubeconfig of the ServiceAccount."""
+    def from_outside(self, folder: Path) -> Access:
+        """Return how a program on any machine does: a kubeconfig of the ServiceAccount."""
         document = json.loads(self.api.kubeconfig.read_text())
         token = self.api.service_account_token(self.namespace, "steelyard-controller")
         document["users"] = [{"name": "administrator", "user": {"token": token}}]
         path = folder / "kubeconfig"
         path.write_text(json.dumps(document))
-        return path
+        return Access(environment={"KUBECONFIG": str(path)})
+
+    def in_pod(self, folder: Path) -> Access:
+        """Return how one in a pod does: with what a kubelet sets and puts there, on a /run of its own."""
+        account = folder / "account"
+        account.mkdir()
+        token = self.api.service_account_token(self.namespace, "steelyard-controller")
+        (account / "token").write_text(token)
+        (account / "ca.crt").write_bytes(self.api.ca.read_bytes())
+        place = (
+            'mount -t tmpfs tmpfs /run && mkdir -p "$2" && cp "$1"/* "$2" && shift 2 && exec "$@"',
+            "in-pod",
+            str(account),
+            str(ACCOUNT),
+        )
+        url = urlsplit(self.api.url)
+        return Access(
+            environment={
+                "KUBERNETES_SERVICE_HOST": str(url.hostname),
+                "KUBERNETES_SERVICE_PORT": str(url.port),
+            },
+            run_by=("unshare", "--mount", "sh", "-c", *place),
+        )
 
     def service(self, **annotations: str) -> None:
         """Write the Service `web`."""
@@ -156,20 +188,20 @@ class Controller:
 
 @contextlib.contextmanager
 def controller(
-    folder: Path, kubeconfig: Path, namespaces: str, *, memcached: str = NO_MEMCACHED
+    folder: Path, access: Access, namespaces: str, *, memcached: str = NO_MEMCACHED
 ) -> Iterator[Controller]:
     """Yield a controller that watches; it must end in order."""
     port, log = free_port(), folder / "controller.log"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
-    environment |= {
-        "KUBECONFIG": str(kubeconfig),
+    mine = ("STEELYARD_", "KUBE")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
+    environment |= access.environment | {
         "STEELYARD_KUBERNETES": namespaces,
         "STEELYARD_ADMIN_TOKEN": TOKEN,
     }
     flags = [f"--api-port={port}", "--state-url=memory://", "--tick-s=0.2", f"--memcached={memcached}"]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "steelyard_controller", *flags],
+            [*access.run_by, sys.executable, "-m", "steelyard_controller", *flags],
             env=environment,
             stdout=output,
             stderr=output,
@@ -189,7 +221,7 @@ def test_pods_come_turn_unready_terminate_and_go(shop: Shop, tmp_path: Path) -> 
     shop.service()
     shop.pods({"a": "192.0.2.1"})
     a, b = ("192.0.2.1:8080", "up"), "192.0.2.2:8080"
-    with controller(tmp_path, shop.kubeconfig(tmp_path), shop.namespace) as one:
+    with controller(tmp_path, shop.from_outside(tmp_path), shop.namespace) as one:
         wait_until(lambda: one.table() == {"a": a}, "the first pod is there")
         shop.pods({"b": "192.0.2.2"}, name="web-2")
         wait_until(lambda: one.table() == {"a": a, "b": (b, "up")}, "another came")
@@ -210,12 +242,26 @@ def test_pods_come_turn_unready_terminate_and_go(shop: Shop, tmp_path: Path) -> 
         assert one.table() == {"a": a}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a process a /run of its own")
+def test_in_a_pod_it_signs_on_as_its_service_account(shop: Shop, tmp_path: Path) -> None:
+    shop.service()
+    shop.pods({"a": "192.0.2.1"})
+    with controller(tmp_path, shop.in_pod(tmp_path), shop.namespace) as one:
+        said = f'User "{shop.account}" cannot list resource "services"'
+        wait_until(lambda: said in one.degraded(), "it is known by name, and may nothing yet")
+        shop.grant()
+        wait_until(lambda: one.table() == {"a": ("192.0.2.1:8080", "up")}, "what is there is declared")
+        with shop.api.away():
+            wait_until(lambda: "the API server is away" in one.degraded(), "the fault is said")
+        wait_until(lambda: one.degraded() == "", "no fault is left")
+
+
 def test_without_rights_it_names_the_namespace_and_goes_on_once_they_are_there(
     shop: Shop, tmp_path: Path
 ) -> None:
     shop.service()
     shop.pods({"a": "192.0.2.1"})
-    with controller(tmp_path, shop.kubeconfig(tmp_path), f"{shop.namespace},default") as one:
+    with controller(tmp_path, shop.from_outside(tmp_path), f"{shop.namespace},default") as one:
         said = f"no right to list services in namespace {shop.namespace}"
         wait_until(lambda: said in one.degraded(), "the fault is said")
         assert f'User "{shop.account}" cannot list resource "services"' in one.degraded()
@@ -245,7 +291,7 @@ def test_an_api_server_that_goes_and_comes_back_empties_nothing(shop: Shop, tmp_
     shop.grant()
     shop.service()
     shop.pods({"a": "192.0.2.1"})
-    with controller(tmp_path, shop.kubeconfig(tmp_path), shop.namespace) as one:
+    with controller(tmp_path, shop.from_outside(tmp_path), shop.namespace) as one:
         wait_until(lambda: one.table() == {"a": ("192.0.2.1:8080", "up")}, "the pod is there")
         with shop.api.away() if way == "away" else shop.api.frozen():
             if way == "away":
@@ -367,7 +413,7 @@ def test_nginx_sends_requests_to_the_pods_that_are_ready(shop: Shop, rig: Rig, t
     where = f"127.0.0.1:{rig.memcached.port}"
     with (
         pods_at([a, b, c], port),
-        controller(tmp_path, shop.kubeconfig(tmp_path), shop.namespace, memcached=where) as one,
+        controller(tmp_path, shop.from_outside(tmp_path), shop.namespace, memcached=where) as one,
     ):
         edge = rig.edge()
 
