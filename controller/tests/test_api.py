@@ -198,7 +198,10 @@ def test_a_server_is_put_and_deleted(own: TestClient) -> None:
     assert own.put(path, json={"address": "[fd00::3]:80", "baseline": 1}).status_code == 201
     assert own.put(path, json={"address": "[fd00::3]:80", "baseline": 1}).status_code == 200
     assert own.get(path).json()["address"] == "[fd00::3]:80"
+    wait_until(lambda: own.get(f"{path}/explain").status_code == 200)
     assert own.delete(path).status_code == 204
+    # The last decision has it until the next tick.
+    assert own.get(f"{path}/explain").status_code == 404
     assert (
         own.delete(path).status_code
         == own.get(path).status_code

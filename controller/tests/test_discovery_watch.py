@@ -17,7 +17,7 @@ from steelyard_controller.discovery.watch import ENDPOINT_SLICES, SERVICES, Timi
 from conftest import PATIENCE_S
 from testing.pods_api_server import TOKEN, PodsApiServer, pods_api_server
 
-from .recorded_api import RecordedApi, endpoint_slice, service
+from .recorded_api import RECORDED, RecordedApi, endpoint_slice, service
 
 pytestmark = pytest.mark.integration
 
@@ -242,9 +242,8 @@ def test_a_namespace_without_rights_is_named_with_the_remedy(api: RecordedApi) -
     async def steps(watch: Watch[EndpointSlice]) -> None:
         await until(lambda: watch.fault)
         assert watch.fault == (
-            "no right to list endpointslices in namespace shop (services is forbidden: User "
-            '"system:serviceaccount:shop:reader" cannot list resource "services" in API group "" in the '
-            'namespace "shop"): give the controller\'s ServiceAccount list and watch on '
+            f"no right to list endpointslices in namespace shop ({RECORDED['statuses']['403']['message']}): "
+            "give the controller's ServiceAccount list and watch on "
             "endpointslices.discovery.k8s.io by a Role and RoleBinding in shop"
         )
 

@@ -182,9 +182,12 @@ def routes(service: Service) -> APIRouter:
     )
     async def explain_peer(upstream: UpstreamName, peer: PeerName) -> Response:
         """Return all that led to a server's weight, and one sentence that says it."""
-        _, outcome = await upstream_lookup.outcome_of(service, upstream)
-        if peer not in outcome.decision.ids:
-            known = upstream_lookup.names(outcome.decision.ids)
+        view, outcome = await upstream_lookup.outcome_of(service, upstream)
+        # One that is deleted is in the last decision until the next tick.
+        declared = {each.id for each in view.declaration.upstream.peers}
+        there = [each for each in outcome.decision.ids if each in declared]
+        if peer not in there:
+            known = upstream_lookup.names(there)
             raise ProblemError(404, f"{upstream} has no peer {peer}; there are: {known}")
         return Response(json.dumps(explanation(outcome, peer), allow_nan=False), media_type=request_body.JSON)
 
