@@ -103,6 +103,14 @@ def get(url: str) -> tuple[int, Any]:
     return answer.status_code, answer.json() if answer.is_success else None
 
 
+def answers(url: str) -> bool:
+    """Tell whether a GET is answered well, with JSON or not."""
+    try:
+        return httpx.get(url, timeout=60, trust_env=False).is_success
+    except httpx.HTTPError:
+        return False
+
+
 def test_the_pods_start_as_the_chart_says_and_every_request_is_answered(pods: Pods) -> None:
     redis, memcached = pods.start("redis"), pods.start("memcached")
     controllers = [pods.start("controller", ordinal=n) for n in range(2)]
@@ -125,6 +133,9 @@ def test_the_pods_start_as_the_chart_says_and_every_request_is_answered(pods: Po
         web = get(f"{api}/v1/upstreams/web")[1]
         return web and all(peer["utilization"] is not None for peer in web["peers"]) and web
 
+    for name in edges:
+        # The servers' names are known since a moment ago, and are looked up again every few seconds.
+        until(partial(answers, f"http://{pods.address(name, 'dataplane')}:8080/"), f"{name} has servers")
     with Visitors(port, requests_per_s=60, connections=8) as visitors:
         visitors.next(200)
         web = until(measured, "the sidecars' samples have come")

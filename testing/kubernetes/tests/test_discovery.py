@@ -332,7 +332,7 @@ def test_the_recorded_answers_are_those_of_this_server(shop: Shop) -> None:
     def asked(path: str, bearer: str = token) -> Any:
         return trimmed(last_document(shop.api, path, bearer))
 
-    # A bookmark is as the API reference has it: this server sends none of a few seconds.
+    # A bookmark is as the API reference has it: in a few seconds without a change this server sends none.
     found: dict[str, Any] = {"list": {}, "bookmark": RECORDED["bookmark"], "statuses": {}}
     for plural, path in base.items():
         listed = asked(path)
