@@ -1,8 +1,12 @@
 """The ticks of several upstreams at once: which go together, and what becomes of one that fails."""
 
+from collections.abc import Sequence
+
 import pytest
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.laws import blend
+from steelyard_controller.laws.blend import Due, StepResult
 from steelyard_controller.tick import batch
 from steelyard_controller.tick.cycle import Cycle
 
@@ -36,10 +40,36 @@ def test_one_whose_law_fails_has_its_exception_and_the_others_have_their_outcome
 ) -> None:
     some = cycles(3, 2, 3)
     monkeypatch.setattr("steelyard_controller.laws.paper.spread", lambda *_: 1 / 0)
-    first, failed, last = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    advanced = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    first, failed, last = advanced.outcomes
     assert isinstance(failed, ZeroDivisionError)
+    assert advanced.fault == (
+        "3 upstreams step one by one, which takes longer: together ZeroDivisionError('division by zero')"
+    )
     assert [each.generation for each in some] == [1, 0, 1]
     for cycle, done in ((some[0], first), (some[2], last)):
         assert not isinstance(done, Exception)
         assert done[0].table.upstream == cycle.name
         assert len(done[0].table.peers) == 3
+
+
+def test_upstreams_that_step_together_have_no_fault() -> None:
+    some = cycles(3, 2, 3)
+    advanced = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    assert advanced.fault is None
+    assert [each.generation for each in some] == [1, 1, 1]
+
+
+def test_a_fault_of_stepping_together_is_said_and_every_upstream_has_its_outcome(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def step_upstreams(due: Sequence[Due]) -> list[StepResult]:
+        if len(due) > 1:
+            raise ValueError("of shapes that differ")
+        return blend.step_upstreams(due)
+
+    monkeypatch.setattr(batch, "step_upstreams", step_upstreams)
+    some = cycles(3, 2, 3)
+    advanced = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    assert "ValueError('of shapes that differ')" in str(advanced.fault)
+    assert [each.generation for each in some] == [1, 1, 1]

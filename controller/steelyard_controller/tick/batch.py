@@ -1,6 +1,7 @@
 """The ticks of several upstreams at once: together, the laws' steps cost a fraction. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from steelyard_controller.laws.blend import StepResult, step_upstreams
@@ -11,6 +12,18 @@ Done = TypeVar("Done")
 
 # Some 30 ms of CPU. More at once is no cheaper, and the first tables would come later.
 MOST_PEERS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advanced:
+    """The ticks of several upstreams.
+
+    outcomes    of each its outcome and log lines, as `Cycle.advance`, or its exception
+    fault       why the laws did not step at once: each stepped alone, which takes longer; None: they did
+    """
+
+    outcomes: list[tuple[Outcome, list[str]] | Exception]
+    fault: str | None
 
 
 def batches(cycles: Sequence[Cycle], most: int = MOST_PEERS) -> Iterator[list[Cycle]]:
@@ -35,8 +48,8 @@ def advance(
     term: int,
     issued_at_ms: int,
     addresses: Mapping[str, Mapping[str, str]],
-) -> list[tuple[Outcome, list[str]] | Exception]:
-    """Do one tick of each upstream, as `Cycle.advance`; one that fails has its exception."""
+) -> Advanced:
+    """Do one tick of each upstream; one that fails stops no other."""
 
     def observe(cycle: Cycle) -> Observed:
         return cycle.observe(
@@ -50,18 +63,18 @@ def advance(
         return cycle.conclude(seen, result, term=term, issued_at_ms=issued_at_ms), seen.lines
 
     observed = [_or_error(observe, cycle) for cycle in cycles]
-    stepped = _stepped({cycle.name: seen for cycle, seen in zip(cycles, observed, strict=True)})
-    return [_or_error(conclude, cycle, seen) for cycle, seen in zip(cycles, observed, strict=True)]
-
-
-def _stepped(observed: Mapping[str, Observed | Exception]) -> dict[str, StepResult]:
-    """Return the laws' results by upstream; nothing where one of them fails: each then steps alone."""
-    due = {name: seen.due for name, seen in observed.items() if isinstance(seen, Observed)}
-    try:
-        return dict(zip(due, step_upstreams(list(due.values())), strict=True))
-    except Exception:
-        # Each upstream meets its own again below.
-        return {}
+    both = zip(cycles, observed, strict=True)
+    due = {cycle.name: seen.due for cycle, seen in both if isinstance(seen, Observed)}
+    together = _or_error(step_upstreams, list(due.values()))
+    fault = None
+    stepped: dict[str, StepResult] = {}
+    if isinstance(together, Exception):
+        if len(due) > 1:
+            fault = f"{len(due)} upstreams step one by one, which takes longer: together {together!r}"
+    else:
+        stepped = dict(zip(due, together, strict=True))
+    outcomes = [_or_error(conclude, cycle, seen) for cycle, seen in zip(cycles, observed, strict=True)]
+    return Advanced(outcomes=outcomes, fault=fault)
 
 
 def _or_error(act: Callable[..., Done], *arguments: object) -> Done | Exception:

@@ -100,10 +100,12 @@ class TickLoop:
         )
         self._faults.note("list of upstreams", fault)
         done_now: list[tuple[Cycle, Outcome, float]] = []
+        alone: str | None = None
         for some in batch.batches(cycles):
             progressed()
             began_s = time.process_time()
-            advanced = await self._advance(some, found, now_s, lease, addresses)
+            advanced, fault = await self._advance(some, found, now_s, lease, addresses)
+            alone = alone or fault
             used_s = (time.process_time() - began_s) / len(some)
             for cycle, outcome in zip(some, advanced, strict=True):
                 if self._is_gone(cycle):
@@ -121,6 +123,7 @@ class TickLoop:
                 else:
                     self.faults_of(cycle.name).note("tick", None)
                     done_now.append((cycle, outcome, used_s + time.process_time() - began_s))
+        self._faults.note("laws", alone)
         progressed()
         outcomes = [(cycle, outcome) for cycle, outcome, _ in done_now]
         kept_s = await self._saver.save_due(outcomes, lease) if keep else {}
@@ -139,7 +142,7 @@ class TickLoop:
         now_s: float,
         lease: Lease,
         addresses: Mapping[str, Mapping[str, str]],
-    ) -> list[Outcome | Exception]:
+    ) -> tuple[list[Outcome | Exception], str | None]:
         advanced = await asyncio.to_thread(
             batch.advance,
             cycles,
@@ -150,7 +153,7 @@ class TickLoop:
             addresses=addresses,
         )
         outcomes: list[Outcome | Exception] = []
-        for cycle, each in zip(cycles, advanced, strict=True):
+        for cycle, each in zip(cycles, advanced.outcomes, strict=True):
             outcome, lines = (each, []) if isinstance(each, Exception) else each
             outcomes.append(outcome)
             if not isinstance(outcome, Exception) and not self._is_gone(cycle):
@@ -160,7 +163,7 @@ class TickLoop:
                     )
                 self.faults_of(cycle.name).note("pairing", cycle.pairing_fault)
                 self.faults_of(cycle.name).note("indicators", cycle.indicator_fault)
-        return outcomes
+        return outcomes, advanced.fault
 
     def _note_failure(self, cycle: Cycle, error: Exception) -> None:
         """Count a tick that a bug ended: this upstream's last table holds, and the others have theirs."""
