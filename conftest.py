@@ -78,12 +78,17 @@ def _state_home_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
-def wait_until(look: Callable[[], T | None], what: str | Callable[[], str] = "it did not happen") -> T:
+def wait_until(
+    look: Callable[[], T | None],
+    what: str | Callable[[], str] = "it did not happen",
+    *,
+    patience_s: float = PATIENCE_S,
+) -> T:
     """Ask again and again until `look` finds something true, and return that; fail with `what` in the end."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while not (found := look()):
         if time.monotonic() > deadline:
-            pytest.fail(f"not within {PATIENCE_S:g} s: {what if isinstance(what, str) else what()}")
+            pytest.fail(f"not within {patience_s:g} s: {what if isinstance(what, str) else what()}")
         time.sleep(0.02)
     return found
 

@@ -15,17 +15,20 @@ import secrets
 import signal
 import ssl
 import subprocess
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import conftest
 from conftest import Daemon, free_port
 
 # The server takes some ten seconds of CPU time to start, which a busy machine stretches.
 PATIENCE_S = 240.0
+
+wait_until = partial(conftest.wait_until, patience_s=PATIENCE_S)
 
 _RUN = Path(__file__).parents[2] / ".run"
 CLIENTS = _RUN / "kubernetes-clients"  # scripts/kubernetes-clients
@@ -139,11 +142,7 @@ class KubeApi:
 
     def _start_server(self) -> None:
         self._server.start()
-        try:
-            wait_until(self._is_ready, "kube-apiserver is ready")
-        except RuntimeError as error:
-            error.add_note(self._server.log.read_text()[-4000:])
-            raise
+        wait_until(self._is_ready, lambda: f"kube-apiserver is ready\n{self._server.log.read_text()[-4000:]}")
 
     def _is_ready(self) -> bool:
         # A server that does not know all rights yet refuses even its administrator.
@@ -206,12 +205,3 @@ def _apiserver(folder: Path, port: int, etcd_port: int) -> list[str]:
         # Not where the Service `kubernetes` leads: a loopback address is no endpoint.
         "--endpoint-reconciler-type=none",
     ]
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    """Return as soon as `holds` does; raise RuntimeError where it does not within PATIENCE_S."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"not within {PATIENCE_S:.0f} s: {what}")
-        time.sleep(0.1)
