@@ -33,7 +33,7 @@ def is_a_rotation(chosen: list[int], cycle: list[int]) -> bool:
 
 @pytest.mark.parametrize("name", pickers.OURS[:3])
 def test_our_pickers_serve_a_cluster_at_rest_in_nginx_s_order(name: str) -> None:
-    # spec/pickers/every_picker_spec.lua: a a b a c a a; a product's ring starts anywhere in its cycle.
+    # spec/core/pickers/every_picker_spec.lua: a a b a c a a; a product's ring starts anywhere in its cycle.
     cycle = [0, 0, 1, 0, 2, 0, 0]
     for seed in range(5):
         assert is_a_rotation(idle_picks(made(name, [5, 1, 1], seed), 7), cycle)

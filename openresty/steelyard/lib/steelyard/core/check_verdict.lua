@@ -1,4 +1,4 @@
---- Active health checks: what an answer means, and when a peer falls and rises. Pure.
+--- The verdict of active health checks: what an answer means, and when a peer falls and rises. Pure.
 --
 -- A peer that was never checked is eligible; its first check decides at once,
 -- because there is nothing else to go by. After that `fall` failed checks in a
@@ -15,7 +15,7 @@ local _M = {}
 --- Judge an answer: ok, and in words why not.
 -- @param status of the answer, or nil, and then `err` says why there is none
 -- @param settings statuses, statuses_words
-function _M.verdict(status, err, settings)
+function _M.judge(status, err, settings)
     if status == nil then
         return false, tostring(err)
     elseif settings.statuses[status] then
@@ -26,7 +26,7 @@ end
 
 
 --- What the operator can do where TLS itself fails; nil where that is not the trouble.
--- @param why the reason of a verdict
+-- @param why why not, as judged
 function _M.remedy(why)
     if why == "TLS: certificate host mismatch" then
         return "the certificate is for another name: set tls_server_name of the check to one that it has, or "
