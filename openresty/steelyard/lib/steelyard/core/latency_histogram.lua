@@ -8,7 +8,7 @@
 --
 -- In memory that the workers share. There are several writers and no lock: two
 -- that count in one bucket within the same nanoseconds lose one count, and one
--- that counts while the bucket is drained may lose it or bring it back. A median
+-- that counts while the median is taken may lose it or bring it back. A median
 -- does not mind. Pure: the memory is passed in.
 
 local ffi = require "ffi"
@@ -48,8 +48,8 @@ function _M:count(cell, latency_ms)
 end
 
 
---- Return the median since the last drain in ms, to a tenth, or nil when nothing was counted; and begin again.
-function _M:drain(cell)
+--- Return the median since it was last taken in ms, to a tenth, or nil when nothing was counted; and begin again.
+function _M:take_median(cell)
     local counts, first, total = self.counts, cell * BUCKETS, 0
     for at = first, first + BUCKETS - 1 do
         total = total + counts[at]

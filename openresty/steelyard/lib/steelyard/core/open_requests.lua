@@ -213,10 +213,10 @@ end
 
 
 --- Call sink(address, picks, completed, failed, latency_ms, untimed) for what was
--- counted since the last drain (the completed less the untimed have taken
+-- counted since the last call (the completed less the untimed have taken
 -- latency_ms together), and return address -> requests in flight. Servers that
--- come while it breathes are left for the next drain. Only one drain may run at a time.
-function _M:drain(sink, breathe)
+-- come while it breathes are left for the next call. Only one may run at a time.
+function _M:take_all(sink, breathe)
     local in_flight, counts = {}, self.counts
     breathe = breathe or no_pause
     for i = #self.cells, 1, -1 do

@@ -53,7 +53,7 @@ end
 -- @param breathe called now and then; may yield
 function _M:flush(requests, about, breathe)
     local dict = self.dict
-    about.in_flight = requests:drain(function(address, ...)
+    about.in_flight = requests:take_all(function(address, ...)
         for i = 1, #FIELDS do
             local count = select(i, ...)
             if count > 0 then

@@ -124,7 +124,7 @@ function _M.cell_of(worker, address, now)
     if is_new then
         worker.stats:forget(cell)
         if worker.histograms then
-            worker.histograms:drain(cell)
+            worker.histograms:take_median(cell) -- of the server before it
         end
     end
     if cell ~= last and cell ~= peer_cells.NONE then

@@ -66,12 +66,12 @@ end
 
 
 --- A function of a cell: the median since the last report, or nil. A server in several
--- upstreams is in several reports of one run, and its histogram can be drained once.
+-- upstreams is in several reports of one run, and its median can be taken once.
 local function medians_of(histograms)
     local known = {}
     return function(cell)
         if known[cell] == nil then
-            known[cell] = histograms and histograms:drain(cell) or false
+            known[cell] = histograms and histograms:take_median(cell) or false
         end
         return known[cell] or nil
     end
