@@ -107,7 +107,7 @@ def anatomy() -> None:
     top.axhline(1 / 7, color="black", linestyle=":", linewidth=0.8, label="what it can do")
     top.set_ylabel("share of server 0")
     top.set_ylim(0, 0.3)
-    for name, color in (("drain", "tab:blue"), ("slow", "tab:red")):
+    for name, color in (("backlog", "tab:blue"), ("slow", "tab:red")):
         factor = [each.columns[name][0] for each in run]
         bottom.plot(ticks, factor, color=color, label=f"factor {name}", drawstyle="steps-post")
     backlog = [each.columns["backlog_s"][0] for each in run]

@@ -32,7 +32,7 @@ def test_every_figure_of_a_weight_is_there_and_json_can_hold_it() -> None:
     wanted = (
         *("sample_age_ticks", "report_age_ticks", "completed", "failed", "in_flight", "latency_s"),
         *("residual_cpu", "smoothed_cpu", "evidence_requests", "evidence_busy_s", "prior_share"),
-        *("restarts", "drain", "slow", "err", "join", "weight_before", "backlog_s", "z", "hot"),
+        *("restarts", "backlog", "slow", "err", "join", "weight_before", "backlog_s", "z", "hot"),
     )
     assert set(wanted) <= set(document["figures"])
 

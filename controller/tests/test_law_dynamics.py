@@ -146,7 +146,7 @@ def test_below_its_target_the_weight_is_only_while_a_backlog_is_worked_off(
     backlog_s = np.array([each.columns["backlog_s"][0] - each.columns["mean_backlog_s"][0] for each in run])
     assert (backlog_s[undershoot > OVERSHOOT] > 0.03).all()
     # And nothing but the factors for it: without them the weight is the estimate.
-    taken_off = np.array([(each.columns["drain"] * each.columns["slow"]).tolist() for each in run])
+    taken_off = np.array([(each.columns["backlog"] * each.columns["slow"]).tolist() for each in run])
     weights = np.array([each.weights for each in run]) / taken_off
     assert overshoot(weights[:, 0] / weights.sum(axis=1), 1 / 4, 1 / 7) <= OVERSHOOT
 

@@ -211,7 +211,7 @@ def test_a_drained_peer_is_nobodys_yardstick() -> None:
     assert drained.entropy_weights == pytest.approx(two.entropy_weights)
     assert drained.alert == two.alert
     assert drained.weights[0] == drained.weights[1]
-    assert drained.columns["drain"][:2] == pytest.approx(two.columns["drain"])
+    assert drained.columns["backlog"][:2] == pytest.approx(two.columns["backlog"])
 
 
 def test_a_drained_peer_learns_nothing_and_does_not_move_the_others() -> None:
@@ -255,7 +255,7 @@ def test_when_reports_stay_away_the_published_shares_stand_in_for_them() -> None
     silent = snapshot(cpu=(0.9, 0.5, 0.5), completed=None, failed=None, in_flight=None, latency_s=None)
     memory, decision = steps(STEELYARD, [silent] * 4, memory)
     assert decision.columns["learnt_count"] == pytest.approx([100, 100, 100], rel=0.01)
-    assert decision.columns["drain"].tolist() == [1, 1, 1]
+    assert decision.columns["backlog"].tolist() == [1, 1, 1]
     _, later = steps(STEELYARD, [silent] * 10, memory)
     assert later.weights[0] < 0.7 * before.weights[0]
 

@@ -213,7 +213,7 @@ def test_a_backlog_is_drained() -> None:
     memory, before = steps(STEELYARD, level)
     _, after = steps(STEELYARD, [snapshot(cpu=0.9, in_flight=(100, 1, 1))], memory)
     # 0.9 s of work where the mean is 0.306 s, to be worked off within 3 s; the others get up to 10 % more.
-    assert after.columns["drain"] == pytest.approx([0.802, 1.099, 1.099], rel=0.001)
+    assert after.columns["backlog"] == pytest.approx([0.802, 1.099, 1.099], rel=0.001)
     assert after.weights / before.weights == pytest.approx([0.802, 1.099, 1.099], rel=0.001)
 
 

@@ -22,7 +22,7 @@ function steelyard({ figures: of, capacity_estimate: able }) {
     },
     {
       label: "Backlog",
-      value: factor(of.drain),
+      value: factor(of.backlog),
       note: `Work worth ${milliseconds(of.backlog_s * 1000)} waits in it; the mean of all is ${milliseconds(of.mean_backlog_s * 1000)}.`,
     },
     { label: "Slowness", value: factor(of.slow), note: "Below 1 when it answers slower than its load explains." },
@@ -58,7 +58,7 @@ const LAWS = { steelyard, paper, cswrr, static: plain };
 
 const CLAMPS = {
   residual: "free capacity was cut to 0…100 %",
-  drain: "the factor for its backlog is at its limit",
+  backlog: "the factor for its backlog is at its limit",
   floor: "at the least part of the baseline that the law gives",
   ceiling: "at the largest multiple of the baseline that the law gives",
   pin: "the pins were scaled to leave something to the others",

@@ -37,7 +37,7 @@ test("the mode names its threshold", () => {
   assert.equal(modeOf({ thresholds: null, alert: false }).tone, "plain");
 });
 
-const SAID = { law: "steelyard", weight: 197.4, weight_before: 198, published: 197, baseline: 200, capacity_estimate: 389, score: 0.5, clamps: [], figures: { drain: 0.88, pinned: null } };
+const SAID = { law: "steelyard", weight: 197.4, weight_before: 198, published: 197, baseline: 200, capacity_estimate: 389, score: 0.5, clamps: [], figures: { backlog: 0.88, pinned: null } };
 
 test("a chain ends with the weight, whatever the law", () => {
   for (const law of ["steelyard", "paper", "cswrr", "static", "one of tomorrow"]) {

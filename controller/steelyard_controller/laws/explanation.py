@@ -181,11 +181,11 @@ def _steelyard(row: _Row) -> list[str]:
 def _taken_off(row: _Row) -> list[str]:
     """Return a clause for each factor that changes the weight noticeably."""
     clauses = []
-    drain, over_s = row.get("drain"), row.get("backlog_s") - row.get("mean_backlog_s")
-    if drain < 1 - WORTH_SAYING:
-        clauses.append(f"{_percent(1 - drain)} taken off for a backlog of {_seconds(over_s)} above the mean")
-    elif drain > 1 + WORTH_SAYING:
-        clauses.append(f"{_percent(drain - 1)} added for a backlog of {_seconds(-over_s)} below the mean")
+    factor, over_s = row.get("backlog"), row.get("backlog_s") - row.get("mean_backlog_s")
+    if factor < 1 - WORTH_SAYING:
+        clauses.append(f"{_percent(1 - factor)} taken off for a backlog of {_seconds(over_s)} above the mean")
+    elif factor > 1 + WORTH_SAYING:
+        clauses.append(f"{_percent(factor - 1)} added for a backlog of {_seconds(-over_s)} below the mean")
     if row.get("slow") < 1 - WORTH_SAYING:
         clauses.append(
             f"{_percent(1 - row.get('slow'))} taken off because it answers slower than its load explains"

@@ -2,10 +2,10 @@
 
 Pure.
 
-    drain = 1 - clip((D_j - Dm)/tau_q, -0.1, 0.95)      tau_q = max(3 s, T (1 + report age in ticks))
-    slow  = min(1, kappa median(lat)/lat_j)^((1 - busy_j) ok^2/(ok^2 + 100))
-    err   = min(1, s_j / median s)^3,  s = (ok + 5)/(ok + bad + 5)
-    join  = clip((seen/ramp)^(1/aggression), join_min, 1)
+    backlog = 1 - clip((D_j - Dm)/tau_q, -0.1, 0.95)    tau_q = max(3 s, T (1 + report age in ticks))
+    slow    = min(1, kappa median(lat)/lat_j)^((1 - busy_j) ok^2/(ok^2 + 100))
+    err     = min(1, s_j / median s)^3,  s = (ok + 5)/(ok + bad + 5)
+    join    = clip((seen/ramp)^(1/aggression), join_min, 1)
 """
 
 import numpy as np
@@ -13,9 +13,9 @@ import numpy as np
 from steelyard_controller.laws.small_arrays import anybody, clip, median, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.steelyard_parameters import (
-    DRAIN_MAX,
-    DRAIN_SHORTEST_S,
-    DRAIN_UP,
+    BACKLOG_ADDED_MAX,
+    BACKLOG_SHORTEST_S,
+    BACKLOG_TAKEN_MAX,
     FAILURE_POWER,
     FAILURE_PRIOR,
     SLOW_PRIOR,
@@ -23,15 +23,15 @@ from steelyard_controller.laws.steelyard.steelyard_parameters import (
 )
 
 
-def backlog(in_flight: Floats, capacity: Floats, judged: Bools) -> tuple[Floats, Floats]:
+def waiting_s(in_flight: Floats, capacity: Floats, judged: Bools) -> tuple[Floats, Floats]:
     """Return D, k, seconds of work waiting at each peer; and Dm, m x 1, that of the judged peers together."""
     return in_flight / capacity, quotient(summed(in_flight, judged), summed(capacity, judged), 0.0)
 
 
-def drain(delay_s: Floats, mean_delay_s: Floats, report_age_ticks: int, tick_s: float) -> Floats:
-    """Return the drain factor, k: take off what works the backlog down over tau_q."""
-    over_s = max(DRAIN_SHORTEST_S, tick_s * (1 + report_age_ticks))
-    factor: Floats = 1.0 - clip((delay_s - mean_delay_s) / over_s, -DRAIN_UP, DRAIN_MAX)
+def backlog(backlog_s: Floats, mean_backlog_s: Floats, report_age_ticks: int, tick_s: float) -> Floats:
+    """Return the backlog factor, k: it takes off what works a backlog down over tau_q."""
+    over_s = max(BACKLOG_SHORTEST_S, tick_s * (1 + report_age_ticks))
+    factor: Floats = 1.0 - clip((backlog_s - mean_backlog_s) / over_s, -BACKLOG_ADDED_MAX, BACKLOG_TAKEN_MAX)
     return factor
 
 

@@ -4,7 +4,7 @@ Pure. The paper's indicators, entropy weights, thresholds and decay, made
 stable. This file has the order of the steps; each step has a file of its own:
 
     0 pairing   1 residuals   2 traffic   3-5 capacity_estimate   6-9 factors
-    W_j proportional to c drain slow err join; ln(W_j/W_Sj) clipped to [ln m_min, z_max]
+    W_j proportional to c backlog slow err join; ln(W_j/W_Sj) clipped to [ln m_min, z_max]
 """
 
 from dataclasses import dataclass, field
@@ -37,8 +37,8 @@ from steelyard_controller.laws.steelyard.capacity_estimate import (
 from steelyard_controller.laws.steelyard.request_cost import BUSY, REQUESTS
 from steelyard_controller.laws.steelyard.residuals import knees, residuals, scored, smoothed, tightest
 from steelyard_controller.laws.steelyard.steelyard_parameters import (
-    DRAIN_MAX,
-    DRAIN_UP,
+    BACKLOG_ADDED_MAX,
+    BACKLOG_TAKEN_MAX,
     SAMPLE_PATIENCE_TICKS,
     SCHEMA,
     SteelyardParameters,
@@ -139,15 +139,16 @@ class Steelyard(BoundLaw):
             ),
             ratio,
         )
-        delay, mean_delay = factors.backlog(seen.in_flight, capacity(evidence, baseline, p), yardsticks)
-        backlog = np.where(seen.live, clip((delay - mean_delay) / p.d_sat, 0.0, 1.0), 0.0)
+        known_capacity = capacity(evidence, baseline, p)
+        backlog_s, mean_backlog_s = factors.waiting_s(seen.in_flight, known_capacity, yardsticks)
+        waiting_load = clip((backlog_s - mean_backlog_s) / p.d_sat, 0.0, 1.0)
         result = learn(
             evidence,
             matched=matched,
             load=load,
             count=count,
             in_flight=np.where(matched, waiting.count, 0.0),
-            waiting=np.where(matched, backlog, 0.0),
+            waiting=np.where(matched & seen.live, waiting_load, 0.0),
             hot=state.hot,
             baseline=baseline,
             tick=tick,
@@ -162,18 +163,18 @@ class Steelyard(BoundLaw):
         bad = np.where(seen.reported, was["bad"] * fade + known_or_zero(s.failed), was["bad"])
         part = min(1.0, BUSY_SMOOTHING_PER_S * s.tick_s)
         busy = np.where(matched, was["busy"] + part * (load - was["busy"]), was["busy"])
-        delay, mean_delay = (
-            np.where(seen.live, each, np.nan) for each in factors.backlog(seen.in_flight, c, yardsticks)
+        backlog_s, mean_backlog_s = (
+            np.where(seen.live, each, np.nan) for each in factors.waiting_s(seen.in_flight, c, yardsticks)
         )
-        drain = factors.drain(delay, mean_delay, s.report_age_ticks, s.tick_s)
-        drain = np.where(seen.live, drain, 1.0)
+        backlog = factors.backlog(backlog_s, mean_backlog_s, s.report_age_ticks, s.tick_s)
+        backlog = np.where(seen.live, backlog, 1.0)
         slow = factors.slow(seen.latency_s, np.maximum(busy, load), ok, yardsticks, p.kappa)
         slow = np.where(seen.live, slow, 1.0)
         error = factors.err(ok, bad, yardsticks)
         seen_s, gone_s = _presence(s, sampled, was["seen_s"], was["gone_s"])
         joining = factors.join(seen_s, p)
 
-        raw = c * drain * slow * error * joining
+        raw = c * backlog * slow * error * joining
         ratio = np.log(raw * (total / summed(raw)) / baseline) if s.k else raw
         clipped = clip(ratio, log(p.m_min), p.z_max)
         weights, decisions = build_decisions(
@@ -211,15 +212,17 @@ class Steelyard(BoundLaw):
                 "z": result.z,
                 "restarted": result.restarted.astype(float),
                 "restarts": was["restarts"] + result.restarted,
-                "backlog_s": delay,
-                "mean_backlog_s": mean_delay,
+                "backlog_s": backlog_s,
+                "mean_backlog_s": mean_backlog_s,
                 "busy": busy,
-                "drain": drain,
+                "backlog": backlog,
                 "slow": slow,
                 "err": error,
                 "join": joining,
                 "clamp_residual": (s.utilization > 1.0).any(axis=-1).astype(float),
-                "clamp_drain": ((drain >= 1.0 + DRAIN_UP) | (drain <= 1.0 - DRAIN_MAX)).astype(float),
+                "clamp_backlog": (
+                    (backlog >= 1.0 + BACKLOG_ADDED_MAX) | (backlog <= 1.0 - BACKLOG_TAKEN_MAX)
+                ).astype(float),
                 "clamp_floor": (ratio < clipped).astype(float),
                 "clamp_ceiling": (ratio > clipped).astype(float),
             },
