@@ -28,7 +28,7 @@ import numpy as np
 
 from steelyard_controller.laws.small_arrays import anybody, clip, median, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats, Ints
-from steelyard_controller.laws.steelyard.change_test import (
+from steelyard_controller.laws.steelyard.change_detection import (
     FEWEST_REQUESTS,
     contradiction,
     dispersion_after,
