@@ -30,12 +30,9 @@ from steelyard_controller.laws.law import BoundLaw, Columns, refuse_crossed_thre
 from steelyard_controller.laws.memory import Column, Schema
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
 from steelyard_controller.laws.small_arrays import anybody
-from steelyard_controller.laws.snapshot import Batch, Bools, Floats, measured_rows
+from steelyard_controller.laws.snapshot import SAMPLE_PATIENCE_TICKS, Batch, Bools, Floats, measured_rows
 
 NAN = float("nan")
-
-# The paper has a sample from everybody at every tick; three is what the default law forgives.
-SAMPLE_PATIENCE_TICKS = 3
 
 SCHEMA = Schema(
     law="paper",

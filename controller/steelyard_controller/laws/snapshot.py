@@ -31,6 +31,9 @@ MAX_KNEE = 0.99
 # No real count or capacity is larger; sums of 10,000 of them stay exact enough.
 MAX_FIGURE = 1e15
 
+# So long a peer's last sample counts without a new one; the paper has one from everybody at every tick.
+SAMPLE_PATIENCE_TICKS = 3
+
 # Smaller figures count as 0 (a request in thirty years, a nanosecond), so that no quotient overflows.
 SMALLEST_FIGURE = 1e-9
 

@@ -21,6 +21,7 @@ from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.small_arrays import anybody, clip, known_or_zero, summed
 from steelyard_controller.laws.snapshot import (
     MAX_FIGURE,
+    SAMPLE_PATIENCE_TICKS,
     Batch,
     Bools,
     Floats,
@@ -39,7 +40,6 @@ from steelyard_controller.laws.steelyard.residuals import knees, residuals, scor
 from steelyard_controller.laws.steelyard.steelyard_parameters import (
     BACKLOG_ADDED_MAX,
     BACKLOG_TAKEN_MAX,
-    SAMPLE_PATIENCE_TICKS,
     SCHEMA,
     SteelyardParameters,
 )

@@ -81,7 +81,6 @@ FAILURE_PRIOR = 5.0  # n_e: five requests' worth of "fine" before a ratio of fai
 SLOW_PRIOR = 10.0  # requests: a single slow one, a hundred times the median, takes 3 %; thirty tell
 FAILURE_POWER = 3.0  # p_e: half the requests failing is an eighth of the weight
 REPORT_PATIENCE_TICKS = 3
-SAMPLE_PATIENCE_TICKS = 3
 
 SCHEMA = Schema(
     law="steelyard",
