@@ -360,7 +360,7 @@ def test_a_standbys_page_shows_the_same_and_goes_on_when_it_takes_over(
 
 def test_a_file_that_did_not_arrive_is_loaded_again(site: Site, look: Look) -> None:
     def lose_one(page: Page) -> None:
-        page.route("**/past.js", lambda route: route.abort(), times=1)
+        page.route("**/history.js", lambda route: route.abort(), times=1)
 
     page = look(site, forgive="Failed to load resource", before=lose_one)
     expect(page.locator("#connection")).to_have_text("Live")
@@ -467,14 +467,14 @@ def test_without_an_upstream_it_says_how_to_get_one_and_shows_what_is_declared_t
 def test_ten_thousand_servers_are_found_by_name_and_shown_in_parts(start: Start, look: Look) -> None:
     peers = [{"id": f"s{n}", "address": f"10.{n // 250}.{n % 250}.1:80"} for n in range(10_000)]
     page = look(start({"web": {"peers": peers}}))
-    expect(page.locator("#servers-found")).to_have_text("10k")
+    expect(page.locator("#servers-matching")).to_have_text("10k")
     expect(page.locator("tbody[data-peer]")).to_have_count(50)
     expect(page.locator("#legend")).to_contain_text("all others")
     page.locator("#more").click()
     expect(page.locator("tbody[data-peer]")).to_have_count(150)
     page.get_by_label("Filter the servers").fill("s9876")
     expect(page.locator("tbody[data-peer]")).to_have_count(1)
-    expect(page.locator("#servers-found")).to_have_text("1 of 10k")
+    expect(page.locator("#servers-matching")).to_have_text("1 of 10k")
     _row(page, "s9876").get_by_role("link", name="s9876").click()
     expect(page.locator("#panel .sentence")).to_contain_text("because")
 

@@ -1,11 +1,11 @@
 /** The charts of an upstream, and their legend. */
 
-import { charted, slots } from "./charted.js";
-import { Chart } from "./chart.js";
+import { lines, others, spans, stacked, times } from "./chart_series.js";
+import { drawnServers, slots } from "./chart_servers.js";
 import { $, h } from "./dom.js";
 import { count, milliseconds, percent } from "./format.js";
-import { further } from "./past.js";
-import { lines, others, spans, stacked, times } from "./series.js";
+import { further } from "./history.js";
+import { Chart } from "./uplot_chart.js";
 import { indicatorOf } from "./words.js";
 
 const OTHERS = "all others";
@@ -72,14 +72,14 @@ export class Charts {
     return this.#slots.get(id) ?? null;
   }
 
-  /** Draw the past of an upstream whose newest state is `overview`; `tickS` is seconds between moments. */
-  draw(overview, past, tickS) {
-    this.#last = [overview, past, tickS];
-    this.#drawn = charted(overview.peers, this.#drawn);
+  /** Draw the history of an upstream whose newest state is `overview`; `tickS` is seconds between moments. */
+  draw(overview, history, tickS) {
+    this.#last = [overview, history, tickS];
+    this.#drawn = drawnServers(overview.peers, this.#drawn);
     this.#slots = slots(this.#drawn, this.#slots);
     this.#showLegend(overview.peers.length > this.#drawn.length);
-    const step = past.moments.length > 1 ? (past.moments.at(-1).atMs - past.moments[0].atMs) / 1000 / (past.moments.length - 1) : tickS;
-    const { x, at } = times(past.moments, Math.max(5 * tickS, 3 * step));
+    const step = history.moments.length > 1 ? (history.moments.at(-1).atMs - history.moments[0].atMs) / 1000 / (history.moments.length - 1) : tickS;
+    const { x, at } = times(history.moments, Math.max(5 * tickS, 3 * step));
     for (const chart of this.#charts) this.#one(chart, overview, x, at, tickS);
     if (this.#held !== null) this.#bringOut(this.#held);
   }

@@ -5,15 +5,15 @@ import { Actions, authorized } from "./actions.js";
 import { Charts } from "./charts.js";
 import { toast } from "./dialogs.js";
 import { $, set, text } from "./dom.js";
-import * as explained from "./explained.js";
-import * as facts from "./facts.js";
+import * as glossary from "./glossary.js";
 import * as header from "./header.js";
+import { LiveUpstream } from "./live_upstream.js";
+import * as overviewBoxes from "./overview_boxes.js";
 import { Panel } from "./panel.js";
 import { link, parse } from "./route.js";
 import { Table } from "./table.js";
 import * as theme from "./theme.js";
 import * as upstreams from "./upstreams.js";
-import { Watched } from "./watched.js";
 
 // The list of upstreams and the controller's role are asked for; all else comes by itself.
 const ASK_MS = 5000;
@@ -59,8 +59,8 @@ function draw() {
   $("one").classList.toggle("stale", watched.connection.kind !== "live");
   text($("one-title"), overview.upstream);
   text($("one-law"), `law ${overview.law}, picker ${overview.picker}, generation ${overview.generation} of term ${overview.term}`);
-  facts.draw(overview, tickS);
-  charts.draw(overview, watched.past, tickS);
+  overviewBoxes.draw(overview, tickS);
+  charts.draw(overview, watched.history, tickS);
   table.draw(overview, tickS, (id) => charts.slot(id));
   panel.draw(overview);
 }
@@ -109,7 +109,7 @@ function go() {
     watched?.end();
     charts.reset();
     table.reset();
-    watched = name === null ? null : new Watched(name, told);
+    watched = name === null ? null : new LiveUpstream(name, told);
   }
   panel.show(name, route.peer);
   paint();
@@ -145,7 +145,7 @@ function tokenGiven() {
 
 async function start() {
   theme.install($("theme"), () => charts.repaint());
-  explained.install();
+  glossary.install();
   $("forget").addEventListener("click", () => {
     token.forget();
     set($("forget"), "hidden", true);

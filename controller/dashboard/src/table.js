@@ -3,7 +3,7 @@
 import { $, h, set, text } from "./dom.js";
 import { against, count, duration, milliseconds, percent } from "./format.js";
 import { link } from "./route.js";
-import { FIRST, busiest, visible } from "./rows.js";
+import { FIRST, busiest, visible } from "./table_rows.js";
 import { indicatorOf, indicatorsOf, remarkOf, stateOf, troubles } from "./words.js";
 
 const MORE = 100;
@@ -50,7 +50,7 @@ export class Table {
   draw(overview, tickS, slot) {
     this.#last = [overview, tickS, slot];
     const indicators = indicatorsOf(overview);
-    const { shown, found } = visible(overview.peers, { ...this.#query, tickS, indicators });
+    const { shown, matching } = visible(overview.peers, { ...this.#query, tickS, indicators });
     const most = Math.max(...overview.peers.map((peer) => peer.weight / peer.baseline), 1);
     const wanted = new Set(shown.map((peer) => peer.id));
     for (const [id, row] of this.#rows) {
@@ -69,9 +69,9 @@ export class Table {
       update(row, peer, { tickS, slot: slot(peer.id), most, indicators });
     }
     const all = overview.peers.length;
-    text($("servers-found"), found === all ? count(all) : `${count(found)} of ${count(all)}`);
-    set($("more"), "hidden", shown.length === found);
-    text($("more"), `${count(shown.length)} shown: show ${count(Math.min(MORE, found - shown.length))} more`);
+    text($("servers-matching"), matching === all ? count(all) : `${count(matching)} of ${count(all)}`);
+    set($("more"), "hidden", shown.length === matching);
+    text($("more"), `${count(shown.length)} shown: show ${count(Math.min(MORE, matching - shown.length))} more`);
   }
 
   #ask(change) {

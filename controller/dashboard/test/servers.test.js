@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MOST, charted, slots } from "../src/charted.js";
-import { busiest, visible } from "../src/rows.js";
+import { MOST, drawnServers, slots } from "../src/chart_servers.js";
+import { busiest, visible } from "../src/table_rows.js";
 import { totals } from "../src/totals.js";
 
 function peer(id, changes = {}) {
@@ -12,32 +12,32 @@ function peer(id, changes = {}) {
 }
 
 const many = Array.from({ length: 40 }, (_, n) => peer(`s${n}`, { share: n / 780 }));
-const ids = (found) => found.shown.map((each) => each.id);
+const ids = (rows) => rows.shown.map((each) => each.id);
 
 test("a few servers are all drawn, in their own order", () => {
-  assert.deepEqual(charted([peer("b"), peer("a")]), ["b", "a"]);
+  assert.deepEqual(drawnServers([peer("b"), peer("a")]), ["b", "a"]);
 });
 
 test("of many servers the largest are drawn", () => {
-  const drawn = charted(many);
+  const drawn = drawnServers(many);
   assert.equal(drawn.length, MOST);
   assert.deepEqual([...drawn].sort(), many.slice(-MOST).map((each) => each.id).sort());
 });
 
 test("who is drawn stays drawn until another has twice the share", () => {
-  const before = charted(many);
+  const before = drawnServers(many);
   const least = before.at(-1);
   const closer = many.map((each) => (each.id === "s0" ? { ...each, share: 1.5 * (28 / 780) } : each));
-  assert.deepEqual(charted(closer, before), before);
+  assert.deepEqual(drawnServers(closer, before), before);
   const larger = many.map((each) => (each.id === "s0" ? { ...each, share: 0.5 } : each));
-  assert.deepEqual(charted(larger, before), before.map((id) => (id === least ? "s0" : id)));
+  assert.deepEqual(drawnServers(larger, before), before.map((id) => (id === least ? "s0" : id)));
 });
 
 test("one that left makes room", () => {
-  const before = charted(many);
+  const before = drawnServers(many);
   const left = many.filter((each) => each.id !== before[3]);
-  assert.ok(!charted(left, before).includes(before[3]));
-  assert.equal(charted(left, before).length, MOST);
+  assert.ok(!drawnServers(left, before).includes(before[3]));
+  assert.equal(drawnServers(left, before).length, MOST);
 });
 
 test("a colour stays with its server", () => {
@@ -64,8 +64,8 @@ test("what is not known comes last, whichever way it is sorted", () => {
 });
 
 test("at most the limit is shown, and all are counted", () => {
-  const found = visible(many, { limit: 10 });
-  assert.deepEqual([found.shown.length, found.found], [10, 40]);
+  const rows = visible(many, { limit: 10 });
+  assert.deepEqual([rows.shown.length, rows.matching], [10, 40]);
 });
 
 test("only those that need a look", () => {

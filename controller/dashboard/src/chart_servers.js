@@ -9,7 +9,7 @@ export const MOST = 12;
  * With up to MOST servers it is all of them; with more, those of the largest shares. One that is drawn
  * stays drawn until another has twice its share, so that colours do not change from tick to tick.
  */
-export function charted(peers, before = []) {
+export function drawnServers(peers, before = []) {
   if (peers.length <= MOST) return peers.map((peer) => peer.id);
   const share = new Map(peers.map((peer) => [peer.id, peer.share]));
   const kept = before.filter((id) => share.has(id));

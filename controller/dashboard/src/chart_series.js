@@ -53,17 +53,17 @@ export function stacked(columns) {
 
 /** Return the spans of time, in seconds, in which `test` holds of every moment. */
 export function spans(at, test) {
-  const found = [];
+  const lasting = [];
   let from = null;
   at.forEach((moment) => {
     if (moment !== null && test(moment)) {
-      if (from === null) found.push((from = { fromS: moment.atMs / 1000, toS: moment.atMs / 1000 }));
+      if (from === null) lasting.push((from = { fromS: moment.atMs / 1000, toS: moment.atMs / 1000 }));
       else from.toS = moment.atMs / 1000;
     } else {
       from = null;
     }
   });
-  return found;
+  return lasting;
 }
 
 function held(values, at) {

@@ -1,16 +1,16 @@
-/** One upstream as it is watched: its newest overview, its past, and the stream that brings both. */
+/** One upstream as it is watched: its newest overview, its history, and the stream that brings both. */
 
 import { pathOf, request } from "./api.js";
-import { Past, SECONDS, momentOf, query } from "./past.js";
+import { SECONDS, UpstreamHistory, momentOf, query } from "./history.js";
 import { Stream } from "./stream.js";
 
 // A gap of less is none; and a history that could not be had is asked for again after so long.
 const ENOUGH_S = 1.5;
 const AGAIN_MS = 5000;
 
-export class Watched {
+export class LiveUpstream {
   overview = null;
-  past = new Past();
+  history = new UpstreamHistory();
   connection = { kind: "connecting", attempt: 0 };
   heardMs = null;
   #stream;
@@ -45,7 +45,7 @@ export class Watched {
       this.heardMs = Date.now();
       // What came while nobody listened is fetched before the new is added, or the gap would stay.
       if (!this.#filled) this.#fill();
-      this.past.add(momentOf(this.overview));
+      this.history.add(momentOf(this.overview));
     }
     this.#told(kind, document);
   }
@@ -58,7 +58,7 @@ export class Watched {
 
   async #fill() {
     this.#filled = true;
-    const newest = this.past.newest;
+    const newest = this.history.newest;
     const gapS = newest === null ? SECONDS : (this.overview.issued_at_ms - newest.atMs) / 1000;
     this.#owedS = Math.min(SECONDS, Math.max(this.#owedS, gapS));
     if (this.#owedS <= ENOUGH_S) return;
@@ -67,7 +67,7 @@ export class Watched {
       const { moments } = await request("GET", path);
       if (this.#ended) return;
       this.#owedS = 0;
-      this.past.merge(moments);
+      this.history.merge(moments);
       this.#told("tick", this.overview);
     } catch {
       // The store is away, or slow: the charts begin now, and what was before is asked for again.

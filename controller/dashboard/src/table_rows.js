@@ -24,19 +24,19 @@ export function busiest(peer, indicators = {}) {
 }
 
 /**
- * Return {shown, found}: the first `limit` servers that match, and how many match.
+ * Return {shown, matching}: the first `limit` servers that match, and how many do.
  *
  * `sort` is {by, down} or null for the upstream's order; null values come last either way.
  */
 export function visible(peers, { text = "", attention = false, sort = null, limit = FIRST, tickS = 1, indicators = {} } = {}) {
   const wanted = text.trim().toLowerCase();
-  let found = peers;
+  let matching = peers;
   if (wanted) {
-    found = found.filter((peer) => peer.id.toLowerCase().includes(wanted) || peer.address.includes(wanted) || peer.state === wanted);
+    matching = matching.filter((peer) => peer.id.toLowerCase().includes(wanted) || peer.address.includes(wanted) || peer.state === wanted);
   }
-  if (attention) found = found.filter((peer) => troubles(peer, tickS).length > 0);
-  if (sort !== null) found = [...found].sort(comparison((peer) => KEYS[sort.by](peer, indicators), sort.down));
-  return { shown: found.slice(0, limit), found: found.length };
+  if (attention) matching = matching.filter((peer) => troubles(peer, tickS).length > 0);
+  if (sort !== null) matching = [...matching].sort(comparison((peer) => KEYS[sort.by](peer, indicators), sort.down));
+  return { shown: matching.slice(0, limit), matching: matching.length };
 }
 
 function comparison(key, down) {

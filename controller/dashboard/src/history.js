@@ -25,7 +25,7 @@ export function query(peers, seconds = SECONDS) {
   return `seconds=${Math.ceil(seconds)}&step_s=${stepS(peers, MOST_ASKED)}`;
 }
 
-export class Past {
+export class UpstreamHistory {
   moments = [];
 
   /** The newest moment, or null. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Past, SECONDS, momentOf, query, stepS } from "../src/past.js";
-import { lines } from "../src/series.js";
+import { UpstreamHistory, SECONDS, momentOf, query, stepS } from "../src/history.js";
+import { lines } from "../src/chart_series.js";
 
 function document(atMs, ids = ["a", "b"]) {
   const column = (value) => ids.map(() => value);
@@ -11,49 +11,49 @@ function document(atMs, ids = ["a", "b"]) {
   };
 }
 
-const times = (past) => past.moments.map((moment) => moment.atMs);
+const times = (history) => history.moments.map((moment) => moment.atMs);
 
 test("what is not known is NaN, not 0", () => {
-  const past = new Past();
-  past.add(document(1000));
-  assert.ok(Number.isNaN(past.newest.score[0]));
-  assert.equal(past.newest.cpu[0], 0.5);
+  const history = new UpstreamHistory();
+  history.add(document(1000));
+  assert.ok(Number.isNaN(history.newest.score[0]));
+  assert.equal(history.newest.cpu[0], 0.5);
 });
 
 test("only the last 15 minutes are kept", () => {
-  const past = new Past();
-  for (let s = 0; s <= SECONDS + 50; s += 1) past.add(document(s * 1000));
-  assert.deepEqual([times(past)[0], times(past).at(-1)], [50_000, 950_000]);
+  const history = new UpstreamHistory();
+  for (let s = 0; s <= SECONDS + 50; s += 1) history.add(document(s * 1000));
+  assert.deepEqual([times(history)[0], times(history).at(-1)], [50_000, 950_000]);
 });
 
 test("a history fills the gap among what is there, once", () => {
-  const past = new Past();
-  [1, 2, 9].forEach((s) => past.add(document(s * 1000)));
-  past.merge([2, 4, 6, 9].map((s) => document(s * 1000)));
-  assert.deepEqual(times(past), [1, 2, 4, 6, 9].map((s) => s * 1000));
+  const history = new UpstreamHistory();
+  [1, 2, 9].forEach((s) => history.add(document(s * 1000)));
+  history.merge([2, 4, 6, 9].map((s) => document(s * 1000)));
+  assert.deepEqual(times(history), [1, 2, 4, 6, 9].map((s) => s * 1000));
 });
 
 test("the same moment twice is one", () => {
-  const past = new Past();
-  past.add(document(1000));
-  past.add(document(1000));
-  assert.deepEqual(times(past), [1000]);
+  const history = new UpstreamHistory();
+  history.add(document(1000));
+  history.add(document(1000));
+  assert.deepEqual(times(history), [1000]);
 });
 
 test("after the clock was set back the newest moment is the newest", () => {
-  const past = new Past();
-  [10, 11, 12].forEach((s) => past.add(document(s * 1000)));
-  past.add(document(10_500));
-  assert.deepEqual(times(past), [10_000, 10_500]);
+  const history = new UpstreamHistory();
+  [10, 11, 12].forEach((s) => history.add(document(s * 1000)));
+  history.add(document(10_500));
+  assert.deepEqual(times(history), [10_000, 10_500]);
 });
 
 test("of very many servers fewer moments are kept, and the newest always", () => {
   const ids = Array.from({ length: 10_000 }, (_, n) => `s${n}`);
-  const past = new Past();
-  for (let s = 0; s < 40; s += 1) past.add(document(s * 1000, ids));
+  const history = new UpstreamHistory();
+  for (let s = 0; s < 40; s += 1) history.add(document(s * 1000, ids));
   assert.equal(stepS(10_000), 15);
-  assert.deepEqual(times(past), [0, 15_000, 30_000, 39_000]);
-  assert.equal(new Set(past.moments.map((moment) => moment.rows)).size, 1);
+  assert.deepEqual(times(history), [0, 15_000, 30_000, 39_000]);
+  assert.equal(new Set(history.moments.map((moment) => moment.rows)).size, 1);
 });
 
 test("a few servers are asked for at every tick, 10,000 in a few moments", () => {
@@ -65,16 +65,16 @@ test("an overview is a moment", () => {
   const peer = { id: "a", weight: 3, share: 1, score: 0.5, utilization: null, completed_per_tick: 2, latency_ms: null };
   const made = momentOf({ issued_at_ms: 5, alert: true, peers: [peer] });
   assert.deepEqual([made.at_ms, made.ids, made.weight, made.cpu, made.completed], [5, ["a"], [3], [null], [2]]);
-  const past = new Past();
-  past.add(made);
-  assert.equal(past.newest.rows.get("a"), 0);
+  const history = new UpstreamHistory();
+  history.add(made);
+  assert.equal(history.newest.rows.get("a"), 0);
 });
 
 test("further indicators have columns of their own, and moments without them a gap", () => {
-  const past = new Past();
-  past.add(document(1000));
-  past.add({ ...document(2000), further: { workers: [0.5, null] } });
-  assert.deepEqual(lines(past.moments, ["a", "b"], "further.workers"), [[null, 0.5], [null, null]]);
+  const history = new UpstreamHistory();
+  history.add(document(1000));
+  history.add({ ...document(2000), further: { workers: [0.5, null] } });
+  assert.deepEqual(lines(history.moments, ["a", "b"], "further.workers"), [[null, 0.5], [null, null]]);
 });
 
 test("an overview's further indicators are in its moment, whatever they are called", () => {

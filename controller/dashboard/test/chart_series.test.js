@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lines, others, spans, stacked, times } from "../src/series.js";
+import { lines, others, spans, stacked, times } from "../src/chart_series.js";
 
 function moment(atS, values, alert = false) {
   const ids = Object.keys(values);
