@@ -1,6 +1,6 @@
 """The plots of docs/control-law.md: `make plot-law`.
 
-The laws in the fluid model of the tests: no noise, so what moves is the law.
+The laws in the fluid model that the tests use too: no noise, so what moves is the law.
 """
 
 import sys
@@ -13,8 +13,8 @@ import numpy as np
 from steelyard_controller import laws
 from steelyard_controller.laws.decision import Decision
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.fluid import Servers, decisions
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from testing.fluid_model import Servers, decisions
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -25,7 +25,7 @@ KINDS = {
 }
 
 # The checks are those of CI; the inputs are others each time.
-CONFIG = CHECKOUT / "controller" / "tests" / "schemathesis.toml"
+CONFIG = CHECKOUT / "controller" / "tests" / "api" / "schemathesis.toml"
 SAME_EACH_TIME = "deterministic = true"
 
 # It asks some hundred times for all operations before its time counts.

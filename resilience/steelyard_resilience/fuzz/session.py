@@ -17,7 +17,7 @@ from steelyard_resilience.fuzz.port_daemons import Rig
 from steelyard_resilience.fuzz.target import Tally, Violation, ViolationError, outcome_of
 from steelyard_resilience.fuzz.targets import targets
 
-QUICK_API = "controller/tests/test_api_schema.py is its quick form"
+QUICK_API = "controller/tests/api/test_api_schema.py is its quick form"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

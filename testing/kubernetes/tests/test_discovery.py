@@ -1,6 +1,6 @@
 """Discovery on the real API: a controller that may list and watch two kinds of objects, and nothing else.
 
-With RECORD=controller/tests/recordings/kubernetes.json the answers that other tests are served are recorded.
+With RECORD=controller/tests/discovery/recordings/kubernetes.json it records what other tests are answered.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from testing.kubernetes.kube_api import KubeApi, wait_until
 pytestmark = pytest.mark.kubernetes
 
 TOKEN = "admin-token-of-these-tests"  # noqa: S105
-RECORDED = json.loads(Path("controller/tests/recordings/kubernetes.json").read_text())
+RECORDED = json.loads(Path("controller/tests/discovery/recordings/kubernetes.json").read_text())
 NO_MEMCACHED = "127.0.0.1:1"
 ENDING: dict[str, Any] = {"ready": False, "serving": True, "terminating": True}
 

@@ -1,0 +1,144 @@
+"""Server-sent events: what a page sees, as it happens."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from steelyard_controller.api import routes_events
+from steelyard_controller.api.problems import ProblemError
+from steelyard_controller.api.streams import MOST, Ended, Streams
+
+from conftest import PATIENCE_S, wait_until
+
+from ..processes import LOCAL, Controller, Listener, controller, own_token
+from .serving import NO_MEMCACHED, WEB
+
+
+@pytest.fixture(scope="module")
+def leader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
+    with leading(tmp_path_factory.mktemp("leader")) as one:
+        yield one
+
+
+@contextlib.contextmanager
+def leading(folder: Path) -> Iterator[Controller]:
+    with controller(folder, "--state-url", "memory://", "--memcached", NO_MEMCACHED) as one:
+        one.wait("leader")
+        LOCAL.put(f"{one.url}/v1/upstreams/web", json=WEB, headers=own_token())
+        LOCAL.put(f"{one.url}/v1/upstreams/shop", json=WEB, headers=own_token())
+        one.wait_decided("/v1/upstreams/shop")
+        yield one
+
+
+@pytest.mark.integration
+def test_the_role_comes_first_then_each_upstream_as_it_is_then_each_tick(leader: Controller) -> None:
+    heard = Listener(leader.url)
+    wait_until(lambda: len(heard.events) >= 7)
+    assert heard.kinds()[0] == "role"
+    assert json.loads(heard.of("role")[0])["role"] == "leader"
+    ticks = [json.loads(data) for data in heard.of("tick")]
+    assert {tick["upstream"] for tick in ticks[:2]} == {"web", "shop"}
+    webs = [tick["generation"] for tick in ticks if tick["upstream"] == "web"]
+    assert webs == sorted(webs)
+    assert set(ticks[0]) >= set(LOCAL.get(f"{leader.url}/v1/upstreams/web").json())
+
+
+@pytest.mark.integration
+def test_a_change_is_told_and_only_the_upstream_that_was_asked_for(leader: Controller) -> None:
+    def set_state(state: str) -> None:
+        for upstream in ("shop", "web"):
+            peer = f"{leader.url}/v1/upstreams/{upstream}/peers/server-1"
+            LOCAL.patch(peer, json={"state": state}, headers=own_token())
+
+    set_state("up")  # the controller is the module's: a run before this one may have left it draining
+    revision = LOCAL.get(f"{leader.url}/v1/upstreams/web").json()["revision"]
+    heard = Listener(leader.url, "/v1/events?upstream=web")
+    wait_until(lambda: "tick" in heard.kinds())
+    set_state("drain")
+    wait_until(lambda: "change" in heard.kinds())
+    assert json.loads(heard.of("change")[0]) == {
+        "upstream": "web", "revision": revision + 1, "what": "server-1: state up -> drain"
+    }  # fmt: skip
+    assert {json.loads(data)["upstream"] for data in heard.of("tick")} == {"web"}
+
+
+@pytest.mark.integration
+def test_open_streams_do_not_keep_a_controller_from_stopping(tmp_path: Path) -> None:
+    with leading(tmp_path) as leader:
+        heard = [Listener(leader.url) for _ in range(3)]
+        wait_until(lambda: all("tick" in each.kinds() for each in heard))
+        leader.stop()
+        assert all(each.ended.wait(PATIENCE_S) for each in heard)
+        assert "Cancel" not in leader.log.read_text(), "a stream had to be cut"
+
+
+@pytest.mark.integration
+def test_a_client_that_is_gone_costs_nothing(leader: Controller) -> None:
+    for _ in range(3):
+        with LOCAL.stream("GET", f"{leader.url}/v1/events") as answer:
+            assert answer.headers["content-type"].startswith(routes_events.MEDIA_TYPE)
+            next(answer.iter_raw())
+    assert LOCAL.get(f"{leader.url}/healthz").status_code == 200
+    assert "Traceback" not in leader.log.read_text()
+
+
+@pytest.mark.integration
+def test_one_stream_too_many_is_503(leader: Controller) -> None:
+    with contextlib.ExitStack() as opened:
+        client = opened.enter_context(
+            httpx.Client(limits=httpx.Limits(max_connections=None), timeout=PATIENCE_S)
+        )
+        # The tests before this one may have left some open.
+        answers = [
+            opened.enter_context(client.stream("GET", f"{leader.url}/v1/events")) for _ in range(MOST + 1)
+        ]
+        assert {answer.status_code for answer in answers} == {200, 503}
+        assert answers[-1].headers["retry-after"] == "5"
+
+    def is_open_again() -> bool:
+        with LOCAL.stream("GET", f"{leader.url}/v1/events") as answer:
+            return answer.status_code == 200
+
+    wait_until(is_open_again)
+
+
+def test_a_stream_that_is_waited_for_ends_with_the_controller() -> None:
+    async def session() -> None:
+        streams = Streams()
+        silent: asyncio.Queue[int] = asyncio.Queue()
+        waiting = asyncio.create_task(streams.wait(silent.get()))
+        await asyncio.sleep(0)
+        streams.end()
+        with pytest.raises(Ended):
+            await waiting
+        with pytest.raises(Ended):
+            await streams.wait(silent.get())
+        with pytest.raises(ProblemError):
+            streams.refuse_if_full()
+
+    asyncio.run(session())
+
+
+def test_what_is_waited_for_comes_or_is_late_and_nothing_is_lost() -> None:
+    async def session() -> None:
+        streams = Streams()
+        queue: asyncio.Queue[int] = asyncio.Queue()
+        with pytest.raises(TimeoutError):
+            await streams.wait(queue.get(), timeout_s=0.001)
+        queue.put_nowait(1)
+        assert await streams.wait(queue.get(), timeout_s=5) == 1
+
+    asyncio.run(session())
+
+
+def test_streams_are_counted_while_they_are_open() -> None:
+    streams = Streams(most=1)
+    with streams.opened():
+        with pytest.raises(ProblemError) as error:
+            streams.refuse_if_full()
+        assert error.value.status_code == 503
+    streams.refuse_if_full()

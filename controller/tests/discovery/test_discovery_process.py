@@ -1,0 +1,67 @@
+"""A controller as a process that is to watch Kubernetes: what it says at its start, and how it ends."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import PATIENCE_S, wait_until
+
+from ..processes import LOCAL, controller
+from .recorded_api import RecordedApi, endpoint_slice, service
+
+pytestmark = pytest.mark.integration
+
+# As an interpreter has it where the extra is not installed.
+WITHOUT_CLIENT = "import sys; sys.modules['kubernetes'] = None; from steelyard_controller.__main__ import main; sys.exit(main(sys.argv[1:]))"  # noqa: E501
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[RecordedApi]:
+    """A server with one Service of one pod."""
+    made = RecordedApi(tmp_path)
+    made.put(service("shop"), endpoint_slice("a=10.0.0.1", service="shop"))
+    yield made
+    made.stop()
+
+
+def refused(program: list[str], kubeconfig: Path) -> str:
+    """Return what a controller says that does not start."""
+    done = subprocess.run(
+        [sys.executable, *program, "--kubernetes=all", "--state-url=memory://"],
+        env={"KUBECONFIG": str(kubeconfig)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_without_the_client_it_names_the_extra(tmp_path: Path) -> None:
+    assert refused(["-c", WITHOUT_CLIENT], tmp_path / "none") == (
+        "steelyard-controller: kubernetes: the Kubernetes client is not installed: pip install "
+        "'steelyard-controller[kubernetes]', or leave STEELYARD_KUBERNETES out\n"
+    )
+
+
+def test_without_a_cluster_it_says_what_to_name(tmp_path: Path) -> None:
+    said = refused(["-m", "steelyard_controller"], tmp_path / "none")
+    assert "nothing says how to reach the API server" in said
+    assert "name a kubeconfig in KUBECONFIG" in said
+
+
+@pytest.mark.parametrize("illness", [None, "hang", "drip"])
+def test_it_ends_while_a_watch_or_a_list_waits(api: RecordedApi, tmp_path: Path, illness: str | None) -> None:
+    api.illness = illness
+    environment = {"KUBECONFIG": str(api.kubeconfig), "STEELYARD_KUBERNETES": "shop"}
+    with controller(tmp_path, "--state-url=memory://", environment=environment) as one:
+        one.wait("leader")
+        wait_until(lambda: api.watching == 2 if illness is None else api.requests)
+        if illness is None:
+            wait_until(lambda: LOCAL.get(f"{one.url}/v1/upstreams/shop/peers").status_code == 200)
+        one.stop()

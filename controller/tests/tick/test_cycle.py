@@ -1,0 +1,228 @@
+"""What one upstream's cycle takes up from the store, and what it knows better."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from steelyard_controller.api import metrics
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.store.saved_state import SavedState
+from steelyard_controller.tick.cycle import UNREPORTED_TICKS, Cycle
+from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, explanation, indicators, shares
+from steelyard_controller.tick.overview import overview
+from steelyard_protocol.sample_record import MAX_FURTHER
+
+from ..examples import report, sample
+
+WEB = Declaration(
+    upstream=Upstream(
+        peers=[Peer(id=name, address=f"10.0.0.{n}:80", baseline=1) for n, name in enumerate("ab", 1)]
+    )
+)
+
+
+def busy(cycle: Cycle, ticks: range, *, term: int = 3) -> list[float]:
+    """Tick while a is busy; return the shares of the last tick."""
+    for tick in ticks:
+        found = {
+            "steelyard:1:sample:web:a": sample("a", seq=tick, cpu=0.9),
+            "steelyard:1:sample:web:b": sample("b", seq=tick, cpu=0.3),
+            "steelyard:1:traffic:web:edge-1": report(seq=tick, a=(100, 0, 1, 5.0), b=(100, 0, 1, 5.0)),
+        }
+        outcome, _ = cycle.advance(found, now_s=float(tick), term=term, issued_at_ms=tick, addresses={})
+    return shares(outcome.table)
+
+
+def cycle() -> Cycle:
+    return Cycle("web", WEB, tick_s=1.0)
+
+
+def test_an_upstream_that_names_nobody_is_reported_on_by_the_controllers_load_balancers() -> None:
+    names = ("edge-7", "edge-8")
+    one = Cycle("web", WEB, tick_s=1.0, load_balancers=names)
+    traffic = [key for key in one.keys() if ":traffic:" in key]  # noqa: SIM118
+    assert traffic == ["steelyard:1:traffic:web:edge-7", "steelyard:1:traffic:web:edge-8"]
+    found = {key: report(key[-6:], seq=1, a=(100, 0, 1, 5.0), b=(50, 0, 1, 5.0)) for key in traffic}
+    outcome, _ = one.advance(found, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    assert set(outcome.inbox.reports) == set(names)
+    assert outcome.load_balancers == names
+    named = replace(WEB, upstream=WEB.upstream.model_copy(update={"load_balancers": ["edge-9"]}))
+    other = Cycle("web", named, tick_s=1.0, load_balancers=names)
+    assert "steelyard:1:traffic:web:edge-9" in other.keys()  # noqa: SIM118
+
+
+def test_a_successor_begins_with_the_weights_of_the_one_before() -> None:
+    one, other = cycle(), cycle()
+    before = busy(one, range(1, 20))
+    assert before[0] * 2 < before[1]
+    assert other.resume(one.saved(term=3))
+    after = busy(other, range(100, 101), term=4)
+    assert abs(after[0] - before[0]) <= 0.02 * before[0]
+    assert other.generation == one.generation + 1
+
+
+def test_a_memory_of_the_laws_first_edition_is_forgotten_and_named() -> None:
+    one, other = cycle(), cycle()
+    busy(one, range(1, 20))
+    saved = one.saved(term=3)
+    old = {law: {**memory, "version": 1} for law, memory in saved.memories.items() if law == "steelyard"}
+    assert other.resume(replace(saved, memories={**saved.memories, **old}))
+    assert other.forgotten == ("steelyard",)
+    assert other.generation == one.generation
+
+
+def test_what_the_store_kept_of_an_earlier_tick_is_not_taken_up() -> None:
+    one = cycle()
+    busy(one, range(1, 5))
+    early = one.saved(term=3)
+    before = busy(one, range(5, 20))
+    assert not one.resume(early)
+    after = busy(one, range(20, 21), term=4)
+    assert abs(after[0] - before[0]) <= 0.02 * before[0]
+
+
+def test_what_another_one_learnt_later_is_taken_up() -> None:
+    one, other = cycle(), cycle()
+    busy(one, range(1, 5))
+    busy(other, range(1, 20), term=4)
+    assert one.resume(other.saved(term=4))
+    assert one.generation == other.generation
+
+
+def test_generations_only_rise() -> None:
+    one = cycle()
+    busy(one, range(1, 5))
+    one.overtake(2)
+    assert one.generation == 4
+    one.overtake(40)
+    busy(one, range(5, 6))
+    assert one.generation == 41
+
+
+def test_a_damaged_memory_begins_anew_in_order() -> None:
+    one = cycle()
+    assert one.resume(SavedState(term=3, generation=17, memories={"steelyard": {"law": "garbage"}}))
+    assert one.remembered == ()
+    assert busy(one, range(1, 2)) == [0.5, 0.5]
+    assert one.generation == 18
+
+
+def declared(**indicators: float | None) -> Declaration:
+    rows = {name: {"knee": knee} for name, knee in indicators.items()}
+    return Declaration(upstream=Upstream.model_validate({**WEB.upstream.model_dump(), "indicators": rows}))
+
+
+def pooled(cycle: Cycle, ticks: range, *, workers: float | None = 0.9) -> Outcome:
+    """Tick while a's pool of workers is nearly full; `workers` None: it cannot be read."""
+    for tick in ticks:
+        found = {
+            "steelyard:1:sample:web:a": sample(
+                "a", seq=tick, cpu=0.2, further=(("workers", workers), ("queue", 0.1))
+            ),
+            "steelyard:1:sample:web:b": sample("b", seq=tick, cpu=0.2, further=(("workers", None),)),
+            "steelyard:1:traffic:web:edge-1": report(seq=tick, a=(100, 0, 1, 5.0), b=(100, 0, 1, 5.0)),
+        }
+        outcome, _ = cycle.advance(found, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
+    return outcome
+
+
+def test_what_is_declared_counts_from_the_next_tick_and_the_others_go_on() -> None:
+    one = cycle()
+    before = shares(pooled(one, range(1, 20)).table)
+    assert before[0] == before[1]
+    one.declaration = declared(cpu=None, net=None, io=None, mem=None, workers=None)
+    after = shares(pooled(one, range(20, 50)).table)
+    assert after[0] < 0.4 * after[1]
+    one.declaration = WEB
+    assert shares(pooled(one, range(50, 90)).table)[0] > 0.8 * before[0]
+
+
+def test_which_indicators_count_and_who_reports_them_is_said() -> None:
+    one = Cycle("web", declared(workers=0.5, cpu=None, cache=None), tick_s=1.0)
+    outcome = pooled(one, range(1, 4))
+    said = indicators(outcome)
+    assert list(said) == ["cpu", "workers", "cache", "net", "io", "mem", "queue"]
+    assert [(each["used"], each["reporting"]) for each in said.values()] == [
+        (True, 2), (True, 1), (True, 0), (False, 2), (False, 2), (False, 2), (False, 1)
+    ]  # fmt: skip
+    assert (said["workers"]["knee"], said["queue"]["knee"], said["queue"]["weight"]) == (0.5, None, None)
+    assert explanation(outcome, "a")["indicators"] == said
+    shown = overview(outcome, one.declaration)
+    assert shown["indicators"] == said
+    assert set(shown["entropy_weights"]) == {"cpu", "workers", "cache"}
+    assert shown["peers"][0]["utilization"]["queue"] == 0.1
+    assert shown["peers"][1]["utilization"]["cache"] is None
+
+
+def test_a_declared_indicator_that_nobody_reports_is_a_fault_until_somebody_does() -> None:
+    one = Cycle("web", declared(cpu=None, workers=None), tick_s=1.0)
+    pooled(one, range(1, UNREPORTED_TICKS), workers=None)
+    assert one.indicator_fault is None
+    pooled(one, range(UNREPORTED_TICKS, 2 * UNREPORTED_TICKS), workers=None)
+    assert one.indicator_fault is not None
+    assert "workers" in one.indicator_fault
+    assert "cpu" not in one.indicator_fault
+    pooled(one, range(2 * UNREPORTED_TICKS, 2 * UNREPORTED_TICKS + 1))
+    assert one.indicator_fault is None
+
+
+def test_without_any_sample_no_indicator_is_missing() -> None:
+    one = Cycle("web", declared(workers=None), tick_s=1.0)
+    for tick in range(1, 3 * UNREPORTED_TICKS):
+        one.advance({}, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
+    assert one.indicator_fault is None
+
+
+def test_the_four_are_never_missed_where_nothing_is_declared() -> None:
+    one = cycle()
+    for tick in range(1, 3 * UNREPORTED_TICKS):
+        found = {"steelyard:1:sample:web:a": sample("a", seq=tick, utilization=(0.5, None, None, 0.3))}
+        one.advance(found, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
+    assert one.indicator_fault is None
+
+
+def test_a_successor_goes_on_with_the_indicators_that_are_declared_by_then() -> None:
+    one = Cycle("web", declared(cpu=None, workers=None), tick_s=1.0)
+    before = shares(pooled(one, range(1, 20)).table)
+    other = Cycle("web", declared(cpu=None, workers=None, mem=None), tick_s=1.0)
+    assert other.resume(one.saved(term=3))
+    assert other.forgotten == ()
+    after = shares(pooled(other, range(100, 101)).table)
+    assert abs(after[0] - before[0]) <= 0.02 * before[0]
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """A service as its metrics see it."""
+
+    views: Mapping[str, Cycle]
+    role: str = "leader"
+    term: int | None = 3
+    degraded: tuple[str, ...] = ()
+    discovery: None = None
+
+
+def test_metrics_have_every_indicator_that_is_reported_and_the_weight_of_those_that_count() -> None:
+    one = Cycle("web", declared(cpu=None, workers=None), tick_s=1.0)
+    one.outcome = pooled(one, range(1, 4))
+    text = metrics.render(Exposed({"web": one}), now_s=4.0).decode()
+    assert 'steelyard_peer_utilization{indicator="workers",peer="a",upstream="web"} 0.9' in text
+    assert 'steelyard_peer_utilization{indicator="queue",peer="a",upstream="web"} 0.1' in text
+    assert 'indicator="workers",peer="b"' not in text  # it cannot be read there
+    weighed = re.findall(r'steelyard_entropy_weight\{indicator="(\w+)"', text)
+    assert weighed == ["cpu", "workers"]
+
+
+def test_metrics_have_no_more_indicators_than_are_shown_whatever_servers_call_theirs() -> None:
+    one = cycle()
+    found = {
+        f"steelyard:1:sample:web:{peer}": sample(
+            peer, seq=1, cpu=0.2, further=tuple((f"own_{peer}_{n}", 0.1) for n in range(MAX_FURTHER))
+        )
+        for peer in "ab"
+    }
+    one.outcome, _ = one.advance(found, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    text = metrics.render(Exposed({"web": one}), now_s=2.0).decode()
+    named = re.findall(r'steelyard_peer_utilization\{indicator="(own\w+)"', text)
+    assert len(named) == len(set(named)) == MOST_UNDECLARED

@@ -1,0 +1,55 @@
+"""The table of a decision: its integers, on one scale."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from steelyard_controller import laws
+from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.messages.inbox import Inbox
+from steelyard_controller.tick.snapshot_builder import build_snapshot
+from steelyard_controller.tick.table_builder import build_table
+from steelyard_protocol.weight_table import WeightTable
+
+from ..laws.snapshots import snapshot
+
+
+def _table(*baselines: float) -> WeightTable:
+    upstream = Upstream(
+        law="static",
+        peers=[Peer(id=f"p{n}", address=f"10.0.0.{n + 1}:80", baseline=b) for n, b in enumerate(baselines)],
+    )
+    law = laws.create("static")
+    _, decision = law.step(law.start(), build_snapshot(Inbox(), upstream.peers, now_s=1.0, tick_s=1.0))
+    return build_table(decision, upstream, name="web", term=2, generation=7, issued_at_ms=5)
+
+
+def test_weights_and_baselines_have_one_scale() -> None:
+    peers = _table(1, 1, 2).peers
+    assert [peer.weight for peer in peers] == [peer.baseline for peer in peers] == [250, 250, 500]
+
+
+@given(st.lists(st.floats(0.01, 0.95), min_size=3, max_size=3), st.sampled_from([None, 12.5]))
+def test_a_table_has_the_decisions_integers_which_sum_to_s(cpu: list[float], pin: float | None) -> None:
+    peers = [Peer(id=name, address=f"10.0.0.{n}:80", pin=pin) for n, name in enumerate("abc", 1)]
+    law = laws.create("steelyard")
+    pinned = np.array([math.nan if pin is None else 10 * pin, math.nan, math.nan])
+    _, decision = law.step(law.start(), replace(snapshot(cpu=tuple(cpu)), pinned=pinned))
+    table = build_table(decision, Upstream(peers=peers), name="web", term=2, generation=7, issued_at_ms=5)
+    assert [peer.weight for peer in table.peers] == decision.published.tolist()
+    assert sum(peer.weight for peer in table.peers) == sum(peer.baseline for peer in table.peers) == 1000
+
+
+def test_every_peer_has_at_least_weight_1() -> None:
+    assert min(peer.weight for peer in _table(1, 100_000, 100_000).peers) >= 1
+
+
+def test_the_table_carries_order_law_and_picker() -> None:
+    table = _table(1, 2)
+    assert (table.order, table.law, table.picker) == ((2, 7), "static", "vnswrr2")
+
+
+def test_an_upstream_without_peers_has_an_empty_table() -> None:
+    assert _table().peers == ()

@@ -1,0 +1,73 @@
+"""Every claim of docs/security.md names the tests that prove it, and they exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+TEST = re.compile(r"`([^`\s]+\.py)::(test_\w+)`")
+
+# What is not covered has no test, and everything else that is a claim stands in a table.
+TABLES = ("claim", "he", "he holds")
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """Return each claim: its section, what it says, and the cell that names its tests."""
+    found, section, header = [], "", ""
+    for line in PAGE.splitlines():
+        if line.startswith("## "):
+            section = line[3:]
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if not cells:
+            header = ""
+        elif not header:
+            header = cells[0]
+            if header in TABLES:
+                assert cells[-1] == "proved by", line
+        elif header in TABLES and set(line) - set("|- "):
+            found.append((section, " | ".join(cells[:-1]), cells[-1]))
+    return found
+
+
+CLAIMS = rows()
+
+
+def test_the_page_makes_claims_about_everything_that_can_be_reached() -> None:
+    assert {section for section, _, _ in CLAIMS} == {
+        "Clients of the load balancer",
+        "Whoever reaches Memcached",
+        "Whoever may write in a namespace that discovery watches",
+        "Whoever reaches Redis",
+        "Whoever reaches the API",
+        "Whoever reaches the agent-check or the agent's port",
+        "Whoever answers an agent's indicator",
+        "Other users of a machine, and readers of logs",
+        "A part that was taken over",
+        "How it is shipped",
+    }
+    assert "## What is not covered\n" in PAGE
+
+
+@pytest.mark.parametrize(("claim", "proof"), [(claim, proof) for _, claim, proof in CLAIMS])
+def test_a_claim_names_tests_that_exist(claim: str, proof: str) -> None:
+    named = TEST.findall(proof)
+    assert named, claim
+    # Nothing else stands there: a test that is spelt wrongly would not be looked for.
+    assert re.sub(r"[,\s]", "", TEST.sub("", proof)) == "", proof
+    for path, name in named:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert re.search(rf"^(async )?def {name}\(", text, re.MULTILINE), f"{path} has no {name}"
+
+
+def test_every_test_of_security_is_named() -> None:
+    tests = {
+        f"{path.relative_to(ROOT)}::{name}"
+        for path in ROOT.glob("*/tests/**/test_security_*.py")
+        for name in re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    # These are about the tests and about this page.
+    about = {"test_security_page.py", "test_the_search_finds_a_secret_however_it_is_written"}
+    unnamed = {test for test in tests if f"`{test}`" not in PAGE and not any(each in test for each in about)}
+    assert unnamed == set()
