@@ -22,7 +22,7 @@ const HELD = 3;
 /** Return a column of each of `ids` over the moments; with `hold` a value stays for up to 3 moments without one. */
 export function lines(at, ids, column, { scale = 1, hold = false } = {}) {
   return ids.map((id) => {
-    const values = at.map((moment) => (moment === null ? null : cell(moment, id, column, scale)));
+    const values = at.map((moment) => (moment === null ? null : valueIn(moment, id, column, scale)));
     return hold ? held(values, at) : values;
   });
 }
@@ -76,7 +76,7 @@ function held(values, at) {
   });
 }
 
-function cell(moment, id, column, scale) {
+function valueIn(moment, id, column, scale) {
   const row = moment.rows.get(id);
   if (row === undefined) return null;
   const value = moment[column]?.[row] ?? NaN; // an indicator that was not there yet has no column

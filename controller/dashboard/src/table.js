@@ -80,14 +80,14 @@ export class Table {
   }
 
   #head() {
-    const cells = COLUMNS.map(([by, label, title]) => {
+    const fields = COLUMNS.map(([by, label, title]) => {
       const button = h("button", { type: "button", title, on: { click: () => this.#sort(by) } }, label);
-      const cell = h("th", { scope: "col", class: `c-${by}`, attr: { role: "columnheader" } }, button);
-      this.#heads.set(by, cell);
-      return cell;
+      const field = h("th", { scope: "col", class: `c-${by}`, attr: { role: "columnheader" } }, button);
+      this.#heads.set(by, field);
+      return field;
     });
     const last = h("th", { scope: "col", class: "c-do", attr: { role: "columnheader" } }, h("span", { class: "hidden" }, "Actions"));
-    return h("thead", { attr: { role: "rowgroup" } }, h("tr", { attr: { role: "row" } }, ...cells, last));
+    return h("thead", { attr: { role: "rowgroup" } }, h("tr", { attr: { role: "row" } }, ...fields, last));
   }
 
   #sort(by) {
@@ -101,28 +101,28 @@ export class Table {
 
   #showSort() {
     const { sort } = this.#query;
-    for (const [by, cell] of this.#heads) {
-      cell.setAttribute("aria-sort", sort?.by === by ? (sort.down ? "descending" : "ascending") : "none");
+    for (const [by, field] of this.#heads) {
+      field.setAttribute("aria-sort", sort?.by === by ? (sort.down ? "descending" : "ascending") : "none");
     }
   }
 
   #row(upstream, id) {
-    const cells = Object.fromEntries(COLUMNS.map(([by, label]) => [by, h("td", { class: `c-${by}`, attr: { role: "cell", "data-label": label } })]));
-    const made = { cells, chip: h("i", { class: "chip" }), address: h("small", {}), state: h("span", { class: "badge" }) };
+    const fields = Object.fromEntries(COLUMNS.map(([by, label]) => [by, h("td", { class: `c-${by}`, attr: { role: "cell", "data-label": label } })]));
+    const made = { fields, chip: h("i", { class: "chip" }), address: h("small", {}), state: h("span", { class: "badge" }) };
     made.name = h("a", { href: link(upstream, id), title: `Why does ${id} have this weight?` }, id);
-    cells.server.append(made.chip, h("span", { class: "name" }, made.name, made.address), made.state);
-    made.share = bar(cells.share);
-    made.weight = bar(cells.weight);
+    fields.server.append(made.chip, h("span", { class: "name" }, made.name, made.address), made.state);
+    made.share = bar(fields.share);
+    made.weight = bar(fields.weight);
     made.mark = h("i", { class: "mark" });
     made.weight.track.append(made.mark);
-    made.used = meters(cells.busy);
+    made.used = meters(fields.busy);
     made.why = h("td", { class: "why", colSpan: COLUMNS.length, attr: { role: "cell" } });
     made.actions = this.#actions(upstream, id);
     const buttons = h("td", { class: "c-do", rowSpan: 2, attr: { role: "cell" } }, made.actions.element);
     made.body = h(
       "tbody",
       { attr: { role: "rowgroup", "data-peer": id } },
-      h("tr", { attr: { role: "row" } }, ...Object.values(cells), buttons),
+      h("tr", { attr: { role: "row" } }, ...Object.values(fields), buttons),
       h("tr", { class: "reason", attr: { role: "row" } }, made.why),
     );
     return made;
@@ -143,13 +143,13 @@ function update(row, peer, { tickS, slot, most, indicators }) {
   row.weight.fill.style.width = `${(peer.weight / peer.baseline / most) * 100}%`;
   row.mark.style.left = `${100 / most}%`;
   row.used(peer, indicators);
-  text(row.cells.requests, count((peer.completed_per_tick ?? NaN) / tickS));
-  text(row.cells.failed, count((peer.failed_per_tick ?? NaN) / tickS));
-  row.cells.failed.classList.toggle("bad", peer.failed_per_tick > 0);
-  text(row.cells.latency, milliseconds(peer.latency_ms));
-  text(row.cells.flight, count(peer.in_flight));
-  text(row.cells.age, duration(peer.sample_age_s));
-  row.cells.age.classList.toggle("bad", said.some((each) => each.includes("sample") || each.includes("silent")));
+  text(row.fields.requests, count((peer.completed_per_tick ?? NaN) / tickS));
+  text(row.fields.failed, count((peer.failed_per_tick ?? NaN) / tickS));
+  row.fields.failed.classList.toggle("bad", peer.failed_per_tick > 0);
+  text(row.fields.latency, milliseconds(peer.latency_ms));
+  text(row.fields.flight, count(peer.in_flight));
+  text(row.fields.age, duration(peer.sample_age_s));
+  row.fields.age.classList.toggle("bad", said.some((each) => each.includes("sample") || each.includes("silent")));
   text(row.why, said.length > 0 ? `${sentence(peer)} (${said.join(", ")})` : sentence(peer));
   row.body.classList.toggle("out", peer.state === "drain" || peer.state === "down");
   row.actions.update(peer);
@@ -161,19 +161,19 @@ function sentence({ why }) {
   return reason.charAt(0).toUpperCase() + reason.slice(1);
 }
 
-function bar(cell) {
+function bar(field) {
   const made = { label: h("span", { class: "figure" }), fill: h("i", { class: "fill" }) };
   made.track = h("span", { class: "track", attr: { "aria-hidden": "true" } }, made.fill);
-  cell.append(made.label, made.track);
+  field.append(made.label, made.track);
   return made;
 }
 
 /** A small meter for each indicator, and the largest in words; returns what updates them. */
-export function meters(cell) {
+export function meters(field) {
   const label = h("span", { class: "figure" });
   const boxes = h("span", { class: "meters", attr: { "aria-hidden": "true" } });
   let made = [];
-  cell.append(label, boxes);
+  field.append(label, boxes);
   return (peer, indicators) => {
     const names = Object.keys(indicators);
     if (names.join() !== made.map(({ name }) => name).join()) {
@@ -192,7 +192,7 @@ export function meters(cell) {
       box.classList.toggle("unused", !indicators[name].used);
       words.push(`${indicatorOf(name)} ${value === null ? "not measured" : percent(value)}${remark && ` (${remark})`}`);
     }
-    set(cell, "title", words.join(", "));
+    set(field, "title", words.join(", "));
   };
 }
 

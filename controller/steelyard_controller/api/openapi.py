@@ -77,10 +77,10 @@ def _describer(app: FastAPI, access: Access) -> Callable[[], dict[str, Any]]:
 def _complete(document: dict[str, Any], access: Access) -> None:
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     wanted: list[type[BaseModel]] = [*models.REQUESTS, problems.Problem]
-    _, found = models_json_schema(
+    _, definitions = models_json_schema(
         [(model, "validation") for model in wanted], ref_template="#/components/schemas/{model}"
     )
-    for name, schema in found["$defs"].items():
+    for name, schema in definitions["$defs"].items():
         schemas.setdefault(name, schema)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)

@@ -46,13 +46,13 @@ class Access:
     def role_of(self, token: str) -> Role | None:
         """Return the strongest role of a token; None: it is not a known token."""
         offered = _digest(token)
-        found: Role | None = None
+        strongest: Role | None = None
         made: tuple[tuple[Role, bytes], ...] = () if self.generated is None else (("admin", self.generated),)
         for role, digest in self.digests + made:
             # No early exit: every token costs the same.
-            if hmac.compare_digest(offered, digest) and (found is None or weaker(found, role)):
-                found = role
-        return "agent" if found is None and self.server_of(token) else found
+            if hmac.compare_digest(offered, digest) and (strongest is None or weaker(strongest, role)):
+                strongest = role
+        return "agent" if strongest is None and self.server_of(token) else strongest
 
     def server_of(self, token: str) -> tuple[str, str] | None:
         """Return the upstream and the server whose own token this is; None: it is no server's own."""
@@ -102,17 +102,17 @@ def checked(token: str) -> str:
 
 def tokens_of(text: bytes) -> tuple[str, ...]:
     """Return the tokens of a file, one a line, blank lines left out; raise `BadToken`."""
-    found = []
+    tokens = []
     for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1):
         if line.strip():
             try:
-                found.append(checked(line.strip()))
+                tokens.append(checked(line.strip()))
             except BadToken as error:
                 raise BadToken(f"line {number}: {error}") from None
-    if not found:
+    if not tokens:
         # An empty file is not "no token": a secret that was not mounted would let everybody in.
         raise BadToken("there is no token in it: put one on each line")
-    return tuple(found)
+    return tuple(tokens)
 
 
 def _digest(token: str) -> bytes:

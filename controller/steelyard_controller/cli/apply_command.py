@@ -71,11 +71,11 @@ def _sections(file: Path) -> "dict[str, Upstream]":
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} is not YAML: {error}") from None
-    found = document.get("upstreams") if isinstance(document, dict) else None
-    if not isinstance(found, Mapping) or not found:
+    upstreams = document.get("upstreams") if isinstance(document, dict) else None
+    if not isinstance(upstreams, Mapping) or not upstreams:
         raise UsageError(f"{file} declares no upstream: write them below `upstreams:`, by name")
     sections = {}
-    for name, section in found.items():
+    for name, section in upstreams.items():
         connection_flags.name(str(name), f"an upstream ({file})")
         try:
             sections[str(name)] = Upstream.model_validate({} if section is None else section)

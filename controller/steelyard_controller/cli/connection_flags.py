@@ -87,19 +87,19 @@ def name(text: str, what: str) -> str:
 
 def as_token(text: str, source: str) -> str:
     """Return the first token in a text; raise `UsageError` where there is none that fits into a header."""
-    found = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    if not found:
+    token = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if not token:
         raise UsageError(f"{source} holds no token: put it there, in one line, or leave it out")
-    if not all("!" <= letter <= "~" for letter in found):
+    if not all("!" <= letter <= "~" for letter in token):
         raise UsageError(f"{source} holds something that is no token: no spaces, ASCII only")
-    return found
+    return token
 
 
 def _url(text: str, source: str) -> str:
     if "@" in text:
         raise UsageError(f"{source}: a URL shows in process lists: give the token with --token-file")
-    found = _URL.fullmatch(text)
-    if found is None or int(found["port"] or 80) not in range(1, 65536):
+    parts = _URL.fullmatch(text)
+    if parts is None or int(parts["port"] or 80) not in range(1, 65536):
         raise UsageError(
             f"{source}: {text!r} is no URL of a controller: "
             f"write it as {DEFAULT_URL}, with commas between several"
@@ -111,9 +111,9 @@ def _seconds(text: str | None) -> float:
     if text is None:
         return DEFAULT_TIMEOUT_S
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = 0.0
-    if not (isfinite(found) and 0 < found <= 3600):
+        seconds = 0.0
+    if not (isfinite(seconds) and 0 < seconds <= 3600):
         raise UsageError(f"--timeout {text}: give seconds, more than 0 and at most 3600")
-    return found
+    return seconds

@@ -129,12 +129,12 @@ def _set_pin(given: argparse.Namespace, pin: float | None) -> int:
 
 def _percent(text: str) -> float:
     try:
-        found = float(text.removesuffix("%"))
+        percent = float(text.removesuffix("%"))
     except ValueError:
-        found = -1.0
-    if not (isfinite(found) and 0 < found < 100):
+        percent = -1.0
+    if not (isfinite(percent) and 0 < percent < 100):
         raise UsageError(f"PERCENT {text}: give a number above 0 and below 100, such as 25")
-    return found
+    return percent
 
 
 def _declared(session: Session, upstream: str, peer: str) -> Answer[Declared]:

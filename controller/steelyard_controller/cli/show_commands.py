@@ -51,16 +51,16 @@ def _status(given: argparse.Namespace) -> int:
                 service_status.of_service(service.document, session.out.look),
             )
             return Exit.NOT_WELL
-        found = session.controllers.get(Upstreams, "/v1/upstreams")
+        upstreams = session.controllers.get(Upstreams, "/v1/upstreams")
         rows, overview = (
-            found.document.upstreams,
-            _overview(session, given.upstream, found.document.upstreams),
+            upstreams.document.upstreams,
+            _overview(session, given.upstream, upstreams.document.upstreams),
         )
         if given.upstream is not None:
             rows = [row for row in rows if row.name == given.upstream]
         if session.out.as_json:
             closely = {} if given.upstream is None else {"overview": overview and _json(overview)}
-            listed = _json(found)["upstreams"]
+            listed = _json(upstreams)["upstreams"]
             if given.upstream is not None:
                 listed = [row for row in listed if row["name"] == given.upstream]
             session.out.document({"service": _json(service), "upstreams": listed, **closely})
@@ -106,9 +106,9 @@ def _add_upstreams(subparsers: "argparse._SubParsersAction[argparse.ArgumentPars
 
 def _upstreams(given: argparse.Namespace) -> int:
     with opened(given) as session:
-        found = session.controllers.get(Upstreams, "/v1/upstreams")
+        upstreams = session.controllers.get(Upstreams, "/v1/upstreams")
         session.out.answer(
-            found.body, service_status.of_upstreams(found.document.upstreams, session.out.look)
+            upstreams.body, service_status.of_upstreams(upstreams.document.upstreams, session.out.look)
         )
         return Exit.OK
 
@@ -128,8 +128,8 @@ def _add_weights(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser
 def _weights(given: argparse.Namespace) -> int:
     with opened(given) as session:
         upstream = upstream_of(session, given)
-        found = session.controllers.get(Table, path("upstreams", upstream, "weights"))
-        session.out.answer(found.body, peer_table.of_table(found.document, session.out.look))
+        weights = session.controllers.get(Table, path("upstreams", upstream, "weights"))
+        session.out.answer(weights.body, peer_table.of_table(weights.document, session.out.look))
         return Exit.OK
 
 
@@ -150,9 +150,9 @@ def _explain(given: argparse.Namespace) -> int:
     peer = connection_flags.name(given.peer, "a peer")
     with opened(given) as session:
         upstream = upstream_of(session, given)
-        found = session.controllers.get(Explanation, path("upstreams", upstream, "peers", peer, "explain"))
+        said = session.controllers.get(Explanation, path("upstreams", upstream, "peers", peer, "explain"))
         session.out.answer(
-            found.body, weight_explanation.of_explanation(upstream, found.document, session.out.look)
+            said.body, weight_explanation.of_explanation(upstream, said.document, session.out.look)
         )
         return Exit.OK
 
@@ -175,21 +175,21 @@ def _history(given: argparse.Namespace) -> int:
     seconds, step_s = _number("--seconds", given.seconds), _number("--step", given.step)
     with opened(given) as session:
         upstream = upstream_of(session, given)
-        found = session.controllers.get(
+        history = session.controllers.get(
             History, path("upstreams", upstream, "history"), seconds=seconds, step_s=step_s
         )
-        session.out.answer(found.body, share_history.of_history(found.document, session.out.look))
+        session.out.answer(history.body, share_history.of_history(history.document, session.out.look))
         return Exit.OK
 
 
 def _number(flag: str, text: str) -> float:
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = -1.0
-    if not (isfinite(found) and found > 0):
+        seconds = -1.0
+    if not (isfinite(seconds) and seconds > 0):
         raise UsageError(f"{flag} {text}: give seconds, more than 0")
-    return found
+    return seconds
 
 
 def _add_page(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

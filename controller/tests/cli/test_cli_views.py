@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from steelyard_controller.cli import api_documents
 from steelyard_controller.cli.terminal import numbers
 from steelyard_controller.cli.terminal.style import Look
-from steelyard_controller.cli.terminal.text_table import Cell, Column, table
+from steelyard_controller.cli.terminal.text_table import Column, Field, table
 from steelyard_controller.cli.views import (
     live_table,
     peer_change,
@@ -413,7 +413,7 @@ def test_a_course_with_gaps_and_one_of_nothing() -> None:
 
 def test_the_least_important_column_goes_first() -> None:
     columns = [Column(heading="NAME"), Column(heading="X", rank=2), Column(heading="Y", rank=1)]
-    rows = [[Cell("name"), Cell("12345"), Cell("67890")]]
+    rows = [[Field("name"), Field("12345"), Field("67890")]]
     assert table(columns, rows, Look(width=18)) == ["NAME  X      Y", "name  12345  67890"]
     assert table(columns, rows, Look(width=17)) == ["NAME  Y", "name  67890"]
     assert table(columns, rows, Look(width=10)) == ["NAME", "name"]

@@ -70,11 +70,11 @@ class Screen:
         """Wait for keys, a signal or `wake`; return the keys that were pressed."""
         keys = ""
         for ready, _ in self._selector.select():
-            found = os.read(ready.fd, 4096)
+            received = os.read(ready.fd, 4096)
             if ready.fd == self._keys:
-                if not found:
+                if not received:
                     self._selector.unregister(ready.fd)  # the terminal has gone
-                keys = found.decode("ascii", "replace")
+                keys = received.decode("ascii", "replace")
         return keys
 
     def draw(self, lines: Sequence[str]) -> None:

@@ -21,22 +21,22 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Field:
     """A text in a style."""
 
     text: str
     style: Style = "plain"
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], look: Look) -> list[str]:
-    """Return the lines of a table, the headings first; every row has a cell for each column."""
+def table(columns: Sequence[Column], rows: Sequence[Sequence[Field]], look: Look) -> list[str]:
+    """Return the lines of a table, the headings first; every row has a field for each column."""
     # A column without any text is left out.
     kept = [at for at, column in enumerate(columns) if column.rank == 0 or any(row[at].text for row in rows)]
     widths = [
         max([len(column.heading), *(len(row[at].text) for row in rows)]) for at, column in enumerate(columns)
     ]
     _fit(columns, widths, kept, look)
-    heading = [Cell(columns[at].heading, "dim") for at in range(len(columns))]
+    heading = [Field(columns[at].heading, "dim") for at in range(len(columns))]
     return [_line(columns, widths, kept, row, look) for row in (heading, *rows)]
 
 
@@ -61,7 +61,7 @@ def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
 
 
 def _line(
-    columns: Sequence[Column], widths: Sequence[int], kept: Sequence[int], row: Sequence[Cell], look: Look
+    columns: Sequence[Column], widths: Sequence[int], kept: Sequence[int], row: Sequence[Field], look: Look
 ) -> str:
     """Return a row; what still does not fit is cut at the edge."""
     parts, used = [], 0

@@ -18,10 +18,10 @@ def document() -> dict[str, Any]:
 
 def lines() -> list[str]:
     """Return a heading for each law and a line for each parameter: default, unit, bounds, reason."""
-    found = []
+    said = []
     for name in laws.NAMES:
-        found.append(name)
+        said.append(name)
         for each in laws.parameters_of(name):
             bounds = f"{each.low:g}..{each.high:g}"
-            found.append(f"  {each.name:<11} {each.default:<8g} {each.unit:<12} {bounds:<14} {each.reason}")
-    return found
+            said.append(f"  {each.name:<11} {each.default:<8g} {each.unit:<12} {bounds:<14} {each.reason}")
+    return said

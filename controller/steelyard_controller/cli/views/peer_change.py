@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from steelyard_controller.cli.api_documents import Declared, Overview
 from steelyard_controller.cli.terminal.numbers import UNKNOWN, percent
 from steelyard_controller.cli.terminal.style import Look
-from steelyard_controller.cli.terminal.text_table import Cell, Column, table
+from steelyard_controller.cli.terminal.text_table import Column, Field, table
 
 COLUMNS = (
     Column(heading="PEER"),
@@ -30,12 +30,12 @@ def of_change(upstream: str, before: Declared, after: Declared, look: Look) -> s
 
 def of_shares(before: Overview, after: Overview, look: Look) -> list[str]:
     """Return the shares before and after, of the peers whose share in tenths of a percent moved."""
-    was, now = _shares(before), _shares(after)
-    rows = [
-        [Cell(peer), Cell(percent(was.get(peer), 1)), Cell(percent(now.get(peer), 1)), _moved(was, now, peer)]
-        for peer in dict.fromkeys([*was, *now])
-        if percent(was.get(peer), 1) != percent(now.get(peer), 1)
-    ]
+    previous, now = _shares(before), _shares(after)
+    rows = []
+    for peer in dict.fromkeys([*previous, *now]):
+        shown = [percent(shares.get(peer), 1) for shares in (previous, now)]
+        if shown[0] != shown[1]:
+            rows.append([Field(peer), *map(Field, shown), _moved(previous, now, peer)])
     if not rows:
         return [look.line("no share has moved")]
     return table(COLUMNS, rows, look)
@@ -44,9 +44,9 @@ def of_shares(before: Overview, after: Overview, look: Look) -> list[str]:
 def forecast(before: Declared, shares: Overview | None, look: Look) -> list[str]:
     """Return the peer's share before the change, which no weight table has yet."""
     share = None if shares is None else _shares(shares).get(before.id)
-    had = "" if share is None else f"its share was {percent(share, 1)} %; "
+    said = "" if share is None else f"its share was {percent(share, 1)} %; "
     return [
-        look.line(f"{had}the next weight tables have it (--wait shows the shares before and after)", "dim")
+        look.line(f"{said}the next weight tables have it (--wait shows the shares before and after)", "dim")
     ]
 
 
@@ -73,8 +73,8 @@ def _shares(document: Overview) -> Mapping[str, float]:
     return {peer.id: peer.share for peer in document.peers}
 
 
-def _moved(was: Mapping[str, float], now: Mapping[str, float], peer: str) -> Cell:
-    if peer not in was or peer not in now:
-        return Cell(UNKNOWN)
-    points = 100 * (now[peer] - was[peer])
-    return Cell(f"{points:+.1f}")
+def _moved(previous: Mapping[str, float], now: Mapping[str, float], peer: str) -> Field:
+    if peer not in previous or peer not in now:
+        return Field(UNKNOWN)
+    points = 100 * (now[peer] - previous[peer])
+    return Field(f"{points:+.1f}")

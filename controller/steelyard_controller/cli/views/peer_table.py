@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from steelyard_controller.cli.api_documents import Live, Overview, Table
 from steelyard_controller.cli.terminal.numbers import UNKNOWN, bar, figure, fixed, percent
 from steelyard_controller.cli.terminal.style import STATE_STYLES, Look, Style
-from steelyard_controller.cli.terminal.text_table import Cell, Column, table
+from steelyard_controller.cli.terminal.text_table import Column, Field, table
 
 BAR_WIDTH = 12
 
@@ -62,7 +62,7 @@ def of_overview(document: Overview, look: Look) -> list[str]:
         *(Column(heading=f"{name.upper()} %", right=True, rank=FURTHER_RANK) for name in further),
         *TRAFFIC_COLUMNS,
     )
-    rows = [_cells(peer, (*FOUR, *further), largest, high, look) for peer in document.peers]
+    rows = [_fields(peer, (*FOUR, *further), largest, high, look) for peer in document.peers]
     return table(columns, rows, look)
 
 
@@ -76,13 +76,13 @@ def of_table(document: Table, look: Look) -> list[str]:
     largest = max(shares, default=0.0)
     rows = [
         [
-            Cell(peer.id),
+            Field(peer.id),
             _state(peer.state),
-            Cell(str(peer.weight)),
-            Cell(percent(share, 1)),
+            Field(str(peer.weight)),
+            Field(percent(share, 1)),
             _bar(share, largest, look),
-            Cell(str(peer.baseline)),
-            Cell(peer.address),
+            Field(str(peer.baseline)),
+            Field(peer.address),
         ]
         for peer, share in zip(document.peers, shares, strict=True)
     ]
@@ -99,47 +99,47 @@ def shares_of(document: Table) -> list[float]:
     return [peer.weight / total if peer.state == serving else 0.0 for peer in document.peers]
 
 
-def _cells(
+def _fields(
     peer: Live, indicators: Sequence[str], largest: float, high: float | None, look: Look
-) -> Sequence[Cell]:
+) -> Sequence[Field]:
     used = peer.utilization or {}
     overloaded: Style = (
         "bad" if high is not None and peer.score is not None and peer.score <= high else "plain"
     )
     age: Style = "warn" if peer.sample_age_s is None or peer.sample_age_s > STALE_S else "plain"
     return [
-        Cell(peer.id, "bold"),
+        Field(peer.id, "bold"),
         _why_state(peer),
-        Cell(str(peer.weight)),
-        Cell(percent(peer.share, 1)),
+        Field(str(peer.weight)),
+        Field(percent(peer.share, 1)),
         _bar(peer.share, largest, look),
-        Cell("" if peer.pin is None else f"{peer.pin:g}", "warn"),
-        Cell(fixed(peer.score, 2), overloaded),
-        *(Cell(percent(used.get(indicator))) for indicator in indicators),
-        Cell(figure(peer.completed_per_tick)),
-        Cell(figure(peer.failed_per_tick), "bad" if peer.failed_per_tick else "plain"),
-        Cell(figure(peer.in_flight)),
-        Cell(figure(peer.latency_ms)),
-        Cell(UNKNOWN if peer.sample_age_s is None else f"{peer.sample_age_s:.1f}", age),
-        Cell(str(peer.baseline)),
-        Cell(peer.address),
+        Field("" if peer.pin is None else f"{peer.pin:g}", "warn"),
+        Field(fixed(peer.score, 2), overloaded),
+        *(Field(percent(used.get(indicator))) for indicator in indicators),
+        Field(figure(peer.completed_per_tick)),
+        Field(figure(peer.failed_per_tick), "bad" if peer.failed_per_tick else "plain"),
+        Field(figure(peer.in_flight)),
+        Field(figure(peer.latency_ms)),
+        Field(UNKNOWN if peer.sample_age_s is None else f"{peer.sample_age_s:.1f}", age),
+        Field(str(peer.baseline)),
+        Field(peer.address),
     ]
 
 
-def _why_state(peer: Live) -> Cell:
+def _why_state(peer: Live) -> Field:
     """Return the state, or the word for what brought it about, where that was no person."""
     if peer.leaving and peer.state == "up":
-        return Cell("leaving", "warn")
+        return Field("leaving", "warn")
     if (peer.state, peer.pod) in {("down", "unready"), ("drain", "terminating")}:
-        return Cell(peer.pod or "", STATE_STYLES[peer.state])
+        return Field(peer.pod or "", STATE_STYLES[peer.state])
     return _state(peer.state)
 
 
-def _state(state: str) -> Cell:
-    return Cell(state, STATE_STYLES.get(state, "plain"))
+def _state(state: str) -> Field:
+    return Field(state, STATE_STYLES.get(state, "plain"))
 
 
-def _bar(share: float, largest: float, look: Look) -> Cell:
+def _bar(share: float, largest: float, look: Look) -> Field:
     """Return a bar whose full length is the largest share, so that hundreds of servers still differ."""
     ratio = share / largest if largest > 0 else 0.0
-    return Cell(bar(ratio, BAR_WIDTH, ascii_only=look.ascii_only), "bar")
+    return Field(bar(ratio, BAR_WIDTH, ascii_only=look.ascii_only), "bar")

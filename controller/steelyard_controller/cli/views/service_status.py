@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from steelyard_controller.cli.api_documents import LoadBalancer, Overview, Row, Service
 from steelyard_controller.cli.terminal.numbers import span
 from steelyard_controller.cli.terminal.style import RUNG_STYLES, Look, Style
-from steelyard_controller.cli.terminal.text_table import Cell, Column, table
+from steelyard_controller.cli.terminal.text_table import Column, Field, table
 from steelyard_controller.cli.views import peer_table
 
 COLUMNS = (
@@ -92,19 +92,19 @@ def _two(first: str, style: Style, second: str, look: Look) -> str:
     return look.line(first, style) + (second if room is None else look.paint(look.cut(second, room), "dim"))
 
 
-def _row(row: Row) -> list[Cell]:
+def _row(row: Row) -> list[Field]:
     if not row.ready:
-        status = Cell("not ready: no tick yet", "bad")
+        status = Field("not ready: no tick yet", "bad")
     elif row.degraded:
-        status = Cell(f"degraded: {'; '.join(row.degraded)}", "warn")
+        status = Field(f"degraded: {'; '.join(row.degraded)}", "warn")
     else:
-        status = Cell("ok", "good")
+        status = Field("ok", "good")
     return [
-        Cell(row.name, "bold"),
-        Cell(row.law),
-        Cell(row.picker),
-        Cell(str(row.peers)),
-        Cell(str(row.revision)),
+        Field(row.name, "bold"),
+        Field(row.law),
+        Field(row.picker),
+        Field(str(row.peers)),
+        Field(str(row.revision)),
         status,
     ]
 
@@ -121,15 +121,17 @@ def _load_balancers(document: Overview, look: Look) -> list[str]:
     return ["", *table(columns, [_load_balancer(*each) for each in document.load_balancers.items()], look)]
 
 
-def _load_balancer(name: str, found: LoadBalancer | None) -> list[Cell]:
-    if found is None:
-        return [Cell(name, "bold"), Cell("no report", "warn"), Cell("-"), Cell("-")]
-    rung = found.rung or "-"
+def _load_balancer(name: str, balancer: LoadBalancer | None) -> list[Field]:
+    if balancer is None:
+        return [Field(name, "bold"), Field("no report", "warn"), Field("-"), Field("-")]
+    rung = balancer.rung or "-"
     return [
-        Cell(name, "bold"),
-        Cell(rung, "plain" if found.rung is None else RUNG_STYLES.get(rung, "bad")),
-        Cell("-" if found.order is None else f"{found.order[0]}.{found.order[1]}"),
-        Cell(f"{found.report_age_s:.1f}", "warn" if found.report_age_s > peer_table.STALE_S else "plain"),
+        Field(name, "bold"),
+        Field(rung, "plain" if balancer.rung is None else RUNG_STYLES.get(rung, "bad")),
+        Field("-" if balancer.order is None else f"{balancer.order[0]}.{balancer.order[1]}"),
+        Field(
+            f"{balancer.report_age_s:.1f}", "warn" if balancer.report_age_s > peer_table.STALE_S else "plain"
+        ),
     ]
 
 

@@ -3,7 +3,7 @@
 from steelyard_controller.cli.api_documents import History
 from steelyard_controller.cli.terminal.numbers import percent, span, sparkline
 from steelyard_controller.cli.terminal.style import Look
-from steelyard_controller.cli.terminal.text_table import Cell, Column, table
+from steelyard_controller.cli.terminal.text_table import Column, Field, table
 
 COLUMNS = (
     Column(heading="PEER"),
@@ -29,11 +29,11 @@ def of_history(document: History, look: Look) -> list[str]:
         known = [share for share in course if share is not None]
         rows.append(
             [
-                Cell(peer, "bold"),
-                Cell(percent(course[-1], 1)),
-                Cell(percent(min(known, default=None), 1)),
-                Cell(percent(max(known, default=None), 1)),
-                Cell(sparkline(course, COURSE_WIDTH, ascii_only=look.ascii_only), "bar"),
+                Field(peer, "bold"),
+                Field(percent(course[-1], 1)),
+                Field(percent(min(known, default=None), 1)),
+                Field(percent(max(known, default=None), 1)),
+                Field(sparkline(course, COURSE_WIDTH, ascii_only=look.ascii_only), "bar"),
             ]
         )
     return [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from steelyard_controller.cli.api_documents import Explanation, Indicator
 from steelyard_controller.cli.terminal.numbers import figure, fixed
 from steelyard_controller.cli.terminal.style import Look
-from steelyard_controller.cli.terminal.text_table import Cell, Column, table
+from steelyard_controller.cli.terminal.text_table import Column, Field, table
 from steelyard_controller.cli.views import peer_table
 
 # A longer line is hard to read even where there is room.
@@ -47,11 +47,11 @@ def of_explanation(upstream: str, document: Explanation, look: Look) -> list[str
     return lines
 
 
-def _indicators(found: Mapping[str, Indicator]) -> list[tuple[str, str]]:
+def _indicators(indicators: Mapping[str, Indicator]) -> list[tuple[str, str]]:
     # Of the four alone there is nothing to say.
-    if tuple(found) == peer_table.FOUR:
+    if tuple(indicators) == peer_table.FOUR:
         return []
-    return [(f"indicator {name}", _indicator(each)) for name, each in found.items()]
+    return [(f"indicator {name}", _indicator(each)) for name, each in indicators.items()]
 
 
 def _indicator(each: Indicator) -> str:
@@ -63,7 +63,7 @@ def _indicator(each: Indicator) -> str:
 
 def _listed(indent: str, facts: list[tuple[str, str]], look: Look) -> list[str]:
     columns = (Column(heading=""), Column(heading=""))
-    rows = [[Cell(f"{indent}{name}"), Cell(value)] for name, value in facts]
+    rows = [[Field(f"{indent}{name}"), Field(value)] for name, value in facts]
     return table(columns, rows, look)[1:]
 
 
