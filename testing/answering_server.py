@@ -4,8 +4,7 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 
-from testing.daemons import free_port
-from testing.waiting import PATIENCE_S
+from conftest import PATIENCE_S, free_port
 
 
 class AnsweringServer(ABC):

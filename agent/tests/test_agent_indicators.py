@@ -16,8 +16,7 @@ from pymemcache.client.base import Client
 from steelyard_protocol import sample_reader
 from steelyard_protocol.sample_record import SampleRecord
 
-from testing.daemons import Daemon, free_port
-from testing.waiting import PATIENCE_S, wait_until
+from conftest import PATIENCE_S, Daemon, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 

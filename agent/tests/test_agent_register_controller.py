@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from testing.daemons import Daemon, free_port
-from testing.waiting import PATIENCE_S, wait_until
+from conftest import PATIENCE_S, Daemon, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -23,8 +23,7 @@ from typing import Any
 import pytest
 import yaml
 
-from testing.daemons import free_port
-from testing.waiting import PATIENCE_S, wait_until
+from conftest import PATIENCE_S, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 

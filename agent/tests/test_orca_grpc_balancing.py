@@ -14,8 +14,7 @@ from steelyard_agent.metrics import Status
 from steelyard_agent.orca_grpc_server import OrcaGrpcServer
 from steelyard_protocol.sample_record import SampleRecord
 
-from testing.daemons import Daemon, free_port
-from testing.waiting import PATIENCE_S
+from conftest import PATIENCE_S, Daemon, free_port
 
 pytestmark = pytest.mark.integration
 

@@ -15,8 +15,7 @@ from steelyard_agent.orca_grpc_server import OrcaGrpcServer
 from steelyard_agent.service import LoadedSettings, Service
 from steelyard_protocol.sample_record import SampleRecord
 
-from testing.daemons import free_port
-from testing.waiting import PATIENCE_S
+from conftest import PATIENCE_S, free_port
 
 pytestmark = pytest.mark.integration
 

@@ -18,8 +18,7 @@ from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.tick_loop import TickLoop
 from steelyard_protocol.memcached_pool import MemcachedPool
 
-from testing.daemons import Daemon
-from testing.waiting import PATIENCE_S
+from conftest import PATIENCE_S, Daemon
 
 
 @dataclass

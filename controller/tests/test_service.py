@@ -26,8 +26,7 @@ from steelyard_controller.service import Conflict, NotLeading, NotStored, Servic
 from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_protocol import wire
 
-from testing.daemons import Daemon, free_port
-from testing.waiting import PATIENCE_S
+from conftest import PATIENCE_S, Daemon, free_port
 
 from .proxies import Proxy, closing
 from .session import session

@@ -22,8 +22,7 @@ from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.machine.programs import Found
 
-from testing.daemons import free_port
-from testing.waiting import PATIENCE_S, wait_until
+from conftest import PATIENCE_S, free_port, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 

@@ -16,8 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from testing.daemons import free_port
-from testing.waiting import PATIENCE_S
+from conftest import PATIENCE_S, free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 

@@ -18,8 +18,7 @@ import psutil
 import pytest
 from steelyard_loadtest.server.work import MOST_LATE_S
 
-from testing.daemons import free_port
-from testing.waiting import PATIENCE_S, wait_until
+from conftest import PATIENCE_S, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 

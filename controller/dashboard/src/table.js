@@ -50,7 +50,7 @@ export class Table {
   draw(overview, tickS, slot) {
     this.#last = [overview, tickS, slot];
     const indicators = indicatorsOf(overview);
-    const { shown, matching } = visible(overview.peers, { ...this.#query, tickS, indicators });
+    const { shown, matching } = visible(overview.peers, { ...this.#query, indicators });
     const most = Math.max(...overview.peers.map((peer) => peer.weight / peer.baseline), 1);
     const wanted = new Set(shown.map((peer) => peer.id));
     for (const [id, row] of this.#rows) {
@@ -131,7 +131,7 @@ export class Table {
 
 function update(row, peer, { tickS, slot, most, indicators }) {
   const state = stateOf(peer);
-  const said = troubles(peer, tickS);
+  const said = troubles(peer);
   set(row.chip, "className", `chip ${slot === null ? "others" : `s${slot}`}`);
   text(row.address, peer.address);
   set(row.state, "className", `badge ${state.tone}`);

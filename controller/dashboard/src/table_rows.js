@@ -28,13 +28,13 @@ export function busiest(peer, indicators = {}) {
  *
  * `sort` is {by, down} or null for the upstream's order; null values come last either way.
  */
-export function visible(peers, { text = "", attention = false, sort = null, limit = FIRST, tickS = 1, indicators = {} } = {}) {
+export function visible(peers, { text = "", attention = false, sort = null, limit = FIRST, indicators = {} } = {}) {
   const wanted = text.trim().toLowerCase();
   let matching = peers;
   if (wanted) {
     matching = matching.filter((peer) => peer.id.toLowerCase().includes(wanted) || peer.address.includes(wanted) || peer.state === wanted);
   }
-  if (attention) matching = matching.filter((peer) => troubles(peer, tickS).length > 0);
+  if (attention) matching = matching.filter((peer) => troubles(peer).length > 0);
   if (sort !== null) matching = [...matching].sort(comparison((peer) => KEYS[sort.by](peer, indicators), sort.down));
   return { shown: matching.slice(0, limit), matching: matching.length };
 }

@@ -15,6 +15,7 @@ export function rungOf(balancer) {
   if (balancer === null || balancer === undefined) {
     return { tone: "bad", label: "Silent", text: "Has sent no traffic report." };
   }
+  if (balancer.silent) return { tone: "warn", label: "Silent", text: "Has ceased to send traffic reports." };
   return RUNGS[balancer.rung] ?? { tone: "plain", label: "Reports", text: "Does not say which table it follows." };
 }
 
@@ -95,12 +96,12 @@ export function roleOf(service) {
 }
 
 /** What is not as it should be with a server, in words; empty when all is well. */
-export function troubles(peer, tickS) {
+export function troubles(peer) {
   const said = [];
   if (peer.state !== "up" && peer.state !== "backup") said.push(stateOf(peer).label);
   if (peer.leaving) said.push("is being stopped");
   if (peer.sample_age_s === null) said.push("no sample yet");
-  else if (peer.sample_age_s > 3 * tickS + 1) said.push("its agent is silent");
+  else if (peer.silent) said.push("its agent is silent");
   if (peer.failed_per_tick > 0) said.push("requests fail");
   if (peer.pin !== null) said.push("pinned");
   return said;

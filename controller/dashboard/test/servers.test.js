@@ -6,7 +6,7 @@ import { totals } from "../src/totals.js";
 
 function peer(id, changes = {}) {
   return {
-    id, address: `10.0.0.1:80`, weight: 100, baseline: 100, state: "up", share: 0.1, pin: null, utilization: { cpu: 0.5, net: null }, sample_age_s: 0.5,
+    id, address: `10.0.0.1:80`, weight: 100, baseline: 100, state: "up", share: 0.1, pin: null, utilization: { cpu: 0.5, net: null }, sample_age_s: 0.5, silent: false,
     leaving: false, completed_per_tick: 10, failed_per_tick: 0, in_flight: 1, latency_ms: 5, ...changes,
   };
 }
@@ -70,7 +70,7 @@ test("at most the limit is shown, and all are counted", () => {
 
 test("only those that need a look", () => {
   const peers = [
-    peer("well"), peer("drained", { state: "drain" }), peer("silent", { sample_age_s: 20 }), peer("young", { sample_age_s: null }),
+    peer("well"), peer("drained", { state: "drain" }), peer("silent", { sample_age_s: 31, silent: true }), peer("slow", { sample_age_s: 12 }), peer("young", { sample_age_s: null, silent: true }),
     peer("failing", { failed_per_tick: 1 }), peer("pinned", { pin: 5 }), peer("leaving", { leaving: true }), peer("spare", { state: "backup" }),
   ];
   assert.deepEqual(ids(visible(peers, { attention: true })), ["drained", "silent", "young", "failing", "pinned", "leaving"]);

@@ -22,6 +22,7 @@ test("tries grow rarer, and no page waits longer than 10 s", () => {
 test("every rung, state and role has words, and so has one that is new", () => {
   assert.equal(rungOf({ rung: "drift" }).tone, "warn");
   assert.equal(rungOf(null).label, "Silent");
+  assert.equal(rungOf({ rung: "fresh", silent: true }).label, "Silent");
   assert.equal(rungOf({ rung: null }).tone, "plain");
   assert.equal(stateOf({ state: "resting" }).label, "resting");
   assert.equal(stateOf({ state: "down", pod: "unready" }).label, "not ready");

@@ -92,6 +92,9 @@ class PeerRow(BaseModel):
     score: Known = Field(examples=[0.38], description="weighted residual: 0 is busy, 1 is idle")
     utilization: Indicators | None = Field(description="of its last sample, or told in-band")
     sample_age_s: float | None = Field(examples=[0.8])
+    silent: bool = Field(
+        description="whether nothing came from its agent for three of its intervals, or of ticks if longer"
+    )
     leaving: bool = Field(description="whether its agent said that it is shutting down")
     completed_per_tick: Known = Field(examples=[812.0])
     failed_per_tick: Known = Field(examples=[0.0])
@@ -115,6 +118,7 @@ class LoadBalancer(BaseModel):
     """What a load balancer last reported."""
 
     report_age_s: float = Field(examples=[0.4])
+    silent: bool = Field(description="whether its reports are late, by the same rule as a server's samples")
     rung: str | None = Field(examples=["fresh"], description="where its weights come from")
     order: list[int] | None = Field(
         examples=[[3, 118]], description="(term, generation) of the weight table that it serves"

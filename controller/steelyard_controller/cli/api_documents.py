@@ -40,6 +40,7 @@ class Live(Document):
     score: float | None = None
     utilization: dict[str, float | None] | None = None
     sample_age_s: float | None = None
+    silent: bool = False
     leaving: bool = False
     completed_per_tick: float | None = None
     failed_per_tick: float | None = None
@@ -63,6 +64,7 @@ class LoadBalancer(Document):
     """What one nginx last reported."""
 
     report_age_s: float
+    silent: bool = False
     rung: Text | None = None
     order: tuple[int, int] | None = None
 

@@ -25,6 +25,9 @@ Message = TypeVar("Message", SampleRecord, TrafficReport)
 
 NO_KEYS = Keyring()
 
+# A sender that has missed so many of its own intervals, or of the controller's ticks, is silent.
+SILENT_INTERVALS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[Message]):
@@ -45,6 +48,13 @@ class Received(Generic[Message]):
     def window_end_s(self) -> float:
         """Return when its window ended, by the receiver's clock; when it was seen, where no more is known."""
         return self.arrived_s if self.reckoned_s is None else self.reckoned_s
+
+
+def is_silent(received: Received[Message] | None, *, now_s: float, tick_s: float) -> bool:
+    """Tell whether nothing came for `SILENT_INTERVALS` of the sender's intervals, or of ticks, or ever."""
+    if received is None:
+        return True
+    return now_s - received.arrived_s > SILENT_INTERVALS * max(received.message.interval_s, tick_s)
 
 
 @dataclass(frozen=True, slots=True)

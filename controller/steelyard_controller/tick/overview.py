@@ -8,6 +8,7 @@ from steelyard_protocol.weight_table import to_document
 
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.laws.explanation import teller
+from steelyard_controller.messages.inbox import is_silent
 from steelyard_controller.tick.outcome import Outcome, indicators, shares, utilization
 
 
@@ -66,6 +67,7 @@ def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None, why: s
         "score": _or_none(outcome.decision.score[row]),
         "utilization": None if used is None else {**dict.fromkeys(outcome.decision.indicators), **used},
         "sample_age_s": None if received is None else round(outcome.now_s - received.arrived_s, 3),
+        "silent": is_silent(received, now_s=outcome.now_s, tick_s=snapshot.tick_s),
         "leaving": bool(received and received.message.leaving),
         "completed_per_tick": _or_none(snapshot.completed[row]),
         "failed_per_tick": _or_none(snapshot.failed[row]),
@@ -82,6 +84,7 @@ def _load_balancer(outcome: Outcome, lb: str) -> dict[str, Any] | None:
         return None
     return {
         "report_age_s": round(outcome.now_s - received.arrived_s, 3),
+        "silent": is_silent(received, now_s=outcome.now_s, tick_s=outcome.snapshot.tick_s),
         "rung": received.message.rung,
         "order": received.message.order,
     }

@@ -28,14 +28,11 @@ from steelyard_protocol.traffic_report import TrafficReport
 
 from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.laws.snapshot import Floats, Snapshot
-from steelyard_controller.messages.inbox import Inbox, Received
+from steelyard_controller.messages.inbox import Inbox, Received, is_silent
 from steelyard_controller.tick.window_pairing import DueSample
 
 # A load balancer whose last report is older than this many ticks is left out of the sums.
 LATE_REPORT_TICKS = 3
-
-# An agent that has missed so many of its own intervals, or of the controller's ticks, is silent.
-SILENT_AGENT_INTERVALS = 3
 
 Row = tuple[float | None, ...]
 
@@ -85,7 +82,7 @@ def build_snapshot(
     told = [report for report in arrived if report.loads]
     for row, peer in enumerate(peers):
         received = inbox.samples.get(peer.id)
-        if told and (received is None or _silent(received, now_s=now_s, tick_s=tick_s)):
+        if told and is_silent(received, now_s=now_s, tick_s=tick_s):
             in_band = in_band_utilization(told, peer.id, names)
             used[row] = unknown if in_band is None else tuple(map(in_band.get, names))
         if received is None:
@@ -170,11 +167,6 @@ def _mean(figures: Sequence[tuple[int, float | UnsetType]]) -> float | None:
     known = [(weight, value) for weight, value in figures if value is not UNSET]
     weights = sum(weight for weight, _ in known)
     return sum(weight * value for weight, value in known) / weights if known else None
-
-
-def _silent(received: Received[SampleRecord], *, now_s: float, tick_s: float) -> bool:
-    patience_s = SILENT_AGENT_INTERVALS * max(received.message.interval_s, tick_s)
-    return now_s - received.arrived_s > patience_s
 
 
 def _table(rows: list[Row], width: int) -> Floats:

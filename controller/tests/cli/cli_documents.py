@@ -16,6 +16,7 @@ def live(name: str = "server-1", **changes: Any) -> dict[str, Any]:
         "score": 0.62,
         "utilization": {"cpu": 0.42, "net": 0.02, "io": 0.0, "mem": None},
         "sample_age_s": 0.8,
+        "silent": False,
         "leaving": False,
         "completed_per_tick": 812.0,
         "failed_per_tick": 0.0,
@@ -30,7 +31,7 @@ def live(name: str = "server-1", **changes: Any) -> dict[str, Any]:
 def unknown(name: str, **changes: Any) -> dict[str, Any]:
     """Return the row of a peer of which nothing has been heard."""
     nothing = dict.fromkeys(("score", "utilization", "sample_age_s", "completed_per_tick", "failed_per_tick"))
-    return live(name, **{**nothing, "latency_ms": None, "in_flight": 0.0, **changes})
+    return live(name, **{**nothing, "silent": True, "latency_ms": None, "in_flight": 0.0, **changes})
 
 
 def overview(*peers: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def overview(*peers: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "shadow_laws": ["paper"],
         "peers": rows,
         "load_balancers": {
-            "edge-1": {"report_age_s": 0.4, "rung": "fresh", "order": [3, 118]},
+            "edge-1": {"report_age_s": 0.4, "silent": False, "rung": "fresh", "order": [3, 118]},
             "edge-2": None,
         },
         "refused": {"now": {}, "count": {}},

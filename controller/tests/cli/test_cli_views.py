@@ -145,7 +145,7 @@ def test_what_somebody_wrote_cannot_steer_the_terminal() -> None:
 def test_high_load_and_what_is_wrong_are_said() -> None:
     document = of(
         overview(
-            live(score=0.2, sample_age_s=12.0, failed_per_tick=3.0),
+            live(score=0.2, sample_age_s=12.0, silent=True, failed_per_tick=3.0),
             alert=True,
             refused={"now": {"sample of server-2": "unsigned: no signature"}, "count": {"unsigned": 3}},
             degraded=["memcached 127.0.0.1:11211: connection refused"],

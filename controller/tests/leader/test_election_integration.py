@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testing.daemons import Daemon
-from testing.waiting import wait_until
+from conftest import Daemon, wait_until
 
 from ..controllers import Cluster, Controller, cluster, has_one_writer, learnt, moved
 from ..proxies import Write

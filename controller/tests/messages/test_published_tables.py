@@ -18,8 +18,7 @@ from steelyard_protocol.table_chunks import Manifest
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 from steelyard_protocol.wire import Refused
 
-from testing.daemons import Daemon
-from testing.waiting import PATIENCE_S
+from conftest import PATIENCE_S, Daemon
 
 pytestmark = pytest.mark.integration
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import redis
 
-from testing.daemons import Daemon, free_port
-from testing.waiting import PATIENCE_S
+from conftest import PATIENCE_S, Daemon, free_port
 
 # How long a node is away before it counts as down. Less, and a busy machine starts failovers by itself.
 DOWN_MS = 1000

@@ -17,9 +17,8 @@ from steelyard_controller.store.interface import LeaseLost
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 
-from testing.daemons import Daemon
+from conftest import PATIENCE_S, Daemon
 from testing.hostile_servers import dripping
-from testing.waiting import PATIENCE_S
 
 from ..examples import report, sample
 from ..session import Session, session

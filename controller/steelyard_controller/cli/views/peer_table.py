@@ -9,9 +9,6 @@ from steelyard_controller.cli.terminal.text_table import Column, Field, table
 
 BAR_WIDTH = 12
 
-# Samples come each second; the law does not learn from one that is older than this.
-STALE_S = 3.0
-
 FOUR = ("cpu", "net", "io", "mem")
 
 # As soon as memory's, the least of the four that leave a narrow window first, a further one's.
@@ -106,7 +103,7 @@ def _fields(
     overloaded: Style = (
         "bad" if high is not None and peer.score is not None and peer.score <= high else "plain"
     )
-    age: Style = "warn" if peer.sample_age_s is None or peer.sample_age_s > STALE_S else "plain"
+    age: Style = "warn" if peer.silent else "plain"
     return [
         Field(peer.id, "bold"),
         _why_state(peer),

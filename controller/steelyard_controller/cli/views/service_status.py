@@ -129,9 +129,7 @@ def _load_balancer(name: str, balancer: LoadBalancer | None) -> list[Field]:
         Field(name, "bold"),
         Field(rung, "plain" if balancer.rung is None else RUNG_STYLES.get(rung, "bad")),
         Field("-" if balancer.order is None else f"{balancer.order[0]}.{balancer.order[1]}"),
-        Field(
-            f"{balancer.report_age_s:.1f}", "warn" if balancer.report_age_s > peer_table.STALE_S else "plain"
-        ),
+        Field(f"{balancer.report_age_s:.1f}", "warn" if balancer.silent else "plain"),
     ]
 
 
