@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
-from steelyard_controller.laws.law import BoundLaw, Columns
+from steelyard_controller.laws.law import BoundLaw, Columns, Outcome
 from steelyard_controller.laws.memory import Column, Scalar, Schema
 from steelyard_controller.laws.pairing import OLDEST_TICKS, RING, paired
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
@@ -66,58 +65,61 @@ class Cswrr(BoundLaw):
     name: str = "cswrr"
     schema: Schema = SCHEMA
 
-    def decide(self, was: Columns, had: Columns, batch: Batch) -> tuple[Columns, Columns, list[Decision]]:
+    def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
         """Decide by the reports and samples of the last minutes."""
-        p, s = self.bound, batch
-        tick = had["tick"].astype(np.int64) + 1
-        baseline = baseline_weights(s, law_total(p.S, s.k))
-        busiest = _busiest(s)
-        report_age = s.report_age_ticks if s.report_age_ticks <= OLDEST_TICKS else 0
-        report = s.completed if s.report_age_ticks <= OLDEST_TICKS else np.full(s.completed.shape, np.nan)
-        failures = np.where(np.isnan(report), np.nan, known_or_zero(s.failed))
+        parameters = self.bound
+        tick = previous_scalars["tick"].astype(np.int64) + 1
+        baseline = baseline_weights(snapshots, law_total(parameters.S, snapshots.k))
+        busiest = _busiest(snapshots)
+        is_usable = snapshots.report_age_ticks <= OLDEST_TICKS
+        report_age = snapshots.report_age_ticks if is_usable else 0
+        completed = np.where(is_usable, snapshots.completed, np.nan)
+        failures = np.where(np.isnan(completed), np.nan, known_or_zero(snapshots.failed))
         done, failed = (
             paired(
                 tick=tick,
-                load_ring=was["load_ring"],
-                count_ring=was[ring],
+                load_ring=previous["load_ring"],
+                count_ring=previous[ring],
                 load=busiest,
-                sample_age_ticks=s.sample_age_ticks,
+                sample_age_ticks=snapshots.sample_age_ticks,
                 count=counts,
                 report_age_ticks=np.full(tick.shape, report_age),
             )
-            for ring, counts in (("count_ring", report), ("failed_ring", failures))
+            for ring, counts in (("count_ring", completed), ("failed_ring", failures))
         )
-        qps = (done.count + failed.count) / s.tick_s
-        useful = done.matched & (done.load > 0) & (qps > 0) & s.eligible
-        fresh = _weight(qps, failed.count / s.tick_s, done.load, useful, p.penalty)
-        weight = np.where(useful, fresh, was["weight"])
-        silent_s = np.where(useful, 0.0, was["silent_s"] + s.tick_s)
-        expired = silent_s >= p.expiration
+        qps = (done.count + failed.count) / snapshots.tick_s
+        useful = done.matched & (done.load > 0) & (qps > 0) & snapshots.eligible
+        fresh = _weight(qps, failed.count / snapshots.tick_s, done.load, useful, parameters.penalty)
+        weight = np.where(useful, fresh, previous["weight"])
+        silent_s = np.where(useful, 0.0, previous["silent_s"] + snapshots.tick_s)
+        expired = silent_s >= parameters.expiration
         # Time since reports began (A58's non_empty_since); an expired peer begins anew.
-        begun = (was["reporting_s"] > 0) & ~expired
-        reporting_s = np.where(begun | useful, was["reporting_s"] * begun + s.tick_s, 0.0)
+        begun = (previous["reporting_s"] > 0) & ~expired
+        reporting_s = np.where(begun | useful, previous["reporting_s"] * begun + snapshots.tick_s, 0.0)
         weight = np.where(expired, np.nan, weight)
         # The first report opens the blackout; it is over when `blackout` seconds have passed since.
-        in_blackout = (reporting_s > 0) & (reporting_s - s.tick_s < p.blackout)
+        in_blackout = (reporting_s > 0) & (reporting_s - snapshots.tick_s < parameters.blackout)
         usable = ~np.isnan(weight) & ~in_blackout & (reporting_s > 0)
-        raw, middle = _filled(weight, usable, usable & s.eligible & ~s.leaving, baseline)
+        raw, middle = _filled(weight, usable, usable & snapshots.eligible & ~snapshots.leaving, baseline)
         weights, decisions = build_decisions(
             law=self.name,
-            batch=s,
+            snapshots=snapshots,
             raw=raw,
             baseline=baseline,
             parameters=self.parameters,
             capacity_estimate=weight,
-            weight_before=was["W_last"],
+            weight_before=previous["W_last"],
             columns={
                 "load": np.where(done.matched, done.load, np.nan),
                 "qps": np.where(done.matched, qps, np.nan),
-                "eps": np.where(done.matched, failed.count / s.tick_s, np.nan),
+                "eps": np.where(done.matched, failed.count / snapshots.tick_s, np.nan),
                 "own_weight": usable.astype(float),
                 "median_weight": middle,
                 "blackout": in_blackout.astype(float),
-                "blackout_left_s": np.where(in_blackout, p.blackout - (reporting_s - s.tick_s), 0.0),
-                "expired": (expired & (was["reporting_s"] > 0)).astype(float),
+                "blackout_left_s": np.where(
+                    in_blackout, parameters.blackout - (reporting_s - snapshots.tick_s), 0.0
+                ),
+                "expired": (expired & (previous["reporting_s"] > 0)).astype(float),
                 "silent_s": silent_s,
             },
         )
@@ -130,13 +132,13 @@ class Cswrr(BoundLaw):
             "failed_ring": failed.count_ring,
             "W_last": weights,
         }
-        return columns, {"tick": tick.astype(float)}, decisions
+        return Outcome(columns=columns, scalars={"tick": tick.astype(float)}, decisions=decisions)
 
 
-def _busiest(s: Batch) -> Floats:
+def _busiest(snapshots: Batch) -> Floats:
     """Return the largest utilization of each peer, k; NaN without a usable sample."""
-    measured = ~np.isnan(s.utilization) & (s.sample_age_ticks <= OLDEST_TICKS)[..., None]
-    busiest = np.max(s.utilization, axis=-1, where=measured, initial=0.0)
+    measured = ~np.isnan(snapshots.utilization) & (snapshots.sample_age_ticks <= OLDEST_TICKS)[..., None]
+    busiest = np.max(snapshots.utilization, axis=-1, where=measured, initial=0.0)
     return np.where(measured.any(axis=-1), busiest, np.nan)
 
 

@@ -24,30 +24,32 @@ from steelyard_controller.laws.snapshot import Batch, Bools, Floats, Ints, unsta
 LEAVING_SHARE = 0.02
 
 
-def baseline_weights(batch: Batch, total: int, indicator_weights: Floats | None = None) -> Floats:
+def baseline_weights(snapshots: Batch, total: int, indicator_weights: Floats | None = None) -> Floats:
     """Return W_S, m x k, each upstream's summing to `total`: the operator's weights, or eq 5 without them.
 
-    `indicator_weights` are those of the batch's indicators, m x n; None: all of the hardware counts equally.
+    `indicator_weights` are those of the indicators, m x n; None: all of the hardware counts equally.
     Where some peers have an operator's weight and others not, the others get what their hardware
     is worth on the operator's scale.
     """
-    weights = EQUAL if indicator_weights is None else hardware_weights(indicator_weights, batch.indicators)
-    hardware = hardware_shares(weights, batch.capacity)
-    given = ~np.isnan(batch.baseline)
+    weights = (
+        EQUAL if indicator_weights is None else hardware_weights(indicator_weights, snapshots.indicators)
+    )
+    hardware = hardware_shares(weights, snapshots.capacity)
+    given = ~np.isnan(snapshots.baseline)
     weights = hardware
     if given.any():
-        scale = quotient(summed(batch.baseline, given), summed(hardware, given), 1.0)
-        weights = np.where(given, batch.baseline, hardware * scale)
+        scale = quotient(summed(snapshots.baseline, given), summed(hardware, given), 1.0)
+        weights = np.where(given, snapshots.baseline, hardware * scale)
     # A peer whose agent reports a capacity of 0 still gets a weight: 0 would be a drain.
     weights = np.maximum(weights, summed(weights) * 1e-9)
     sums = summed(weights)
-    return np.where(sums > 0, weights * quotient(total, sums, 1.0), total / max(batch.k, 1))
+    return np.where(sums > 0, weights * quotient(total, sums, 1.0), total / max(snapshots.k, 1))
 
 
 def build_decisions(
     *,
     law: str,
-    batch: Batch,
+    snapshots: Batch,
     raw: Floats,
     baseline: Floats,
     parameters: Mapping[str, float],
@@ -63,26 +65,26 @@ def build_decisions(
 
     Columns may be m x 1 where an upstream's peers share a figure.
     """
-    m, n = len(batch.ids), len(batch.indicators)
-    total = law_total(parameters["S"], batch.k)
-    weights = raw * (total / summed(raw)) if batch.k else raw
-    if batch.leaving.any():
-        left = np.where(batch.leaving, LEAVING_SHARE * baseline, weights)
+    m, n = len(snapshots.ids), len(snapshots.indicators)
+    total = law_total(parameters["S"], snapshots.k)
+    weights = raw * (total / summed(raw)) if snapshots.k else raw
+    if snapshots.leaving.any():
+        left = np.where(snapshots.leaving, LEAVING_SHARE * baseline, weights)
         left *= total / summed(left)
-        weights = np.where(anybody(batch.leaving), left, weights)
+        weights = np.where(anybody(snapshots.leaving), left, weights)
     published = quantize(weights, total)
-    pinned = ~np.isnan(batch.pinned)
+    pinned = ~np.isnan(snapshots.pinned)
     pin_scaled = np.zeros((m, 1), dtype=np.bool_)
     for row in np.flatnonzero(pinned.any(axis=-1)):
-        weights[row], pin_scaled[row] = _with_pins(weights[row], batch.pinned[row], pinned[row], total)
+        weights[row], pin_scaled[row] = _with_pins(weights[row], snapshots.pinned[row], pinned[row], total)
         published[row] = _with_pins_quantized(weights[row], pinned[row], total)
-    unknown = np.full((m, batch.k), np.nan)
+    unknown = np.full((m, snapshots.k), np.nan)
     explained = {
-        **_inputs(batch),
+        **_inputs(snapshots),
         "weight_before": unknown if weight_before is None else weight_before,
         **columns,
-        "leaving": batch.leaving.astype(float),
-        "pinned": batch.pinned,
+        "leaving": snapshots.leaving.astype(float),
+        "pinned": snapshots.pinned,
         "clamp_pin": (pinned & pin_scaled).astype(float),
         "clamp_one": (np.rint(weights) < 1.0).astype(float),
     }
@@ -90,8 +92,8 @@ def build_decisions(
         if each.shape != unknown.shape:
             explained[name] = np.full(unknown.shape, each)
     decided = {
-        "t_s": batch.t_s,
-        "ids": batch.ids,
+        "t_s": snapshots.t_s,
+        "ids": snapshots.ids,
         "weights": weights,
         "published": published,
         "baseline": baseline,
@@ -106,7 +108,7 @@ def build_decisions(
     shared: dict[str, Any] = {
         "law": law,
         "total": total,
-        "indicators": batch.indicators,
+        "indicators": snapshots.indicators,
         "parameters": parameters,
     }
     return weights, [Decision(**shared, **each) for each in unstacked(decided, m)]
@@ -138,15 +140,18 @@ def _with_pins(weights: Floats, pins: Floats, pinned: Bools, total: int) -> tupl
     return np.where(pinned, pins * scale, others), scaled
 
 
-def _inputs(batch: Batch) -> dict[str, Floats]:
+def _inputs(snapshots: Batch) -> dict[str, Floats]:
     """Return the snapshots' columns by name, as the explanation shows them."""
     return {
-        **{f"utilization_{each}": batch.utilization[..., i] for i, each in enumerate(batch.indicators)},
-        "sample_age_ticks": batch.sample_age_ticks.astype(float),
-        "report_age_ticks": np.array([[float(batch.report_age_ticks)]]),
-        "completed": batch.completed,
-        "failed": batch.failed,
-        "in_flight": batch.in_flight,
-        "latency_s": batch.latency_s,
-        "eligible": batch.eligible.astype(float),
+        **{
+            f"utilization_{each}": snapshots.utilization[..., i]
+            for i, each in enumerate(snapshots.indicators)
+        },
+        "sample_age_ticks": snapshots.sample_age_ticks.astype(float),
+        "report_age_ticks": np.array([[float(snapshots.report_age_ticks)]]),
+        "completed": snapshots.completed,
+        "failed": snapshots.failed,
+        "in_flight": snapshots.in_flight,
+        "latency_s": snapshots.latency_s,
+        "eligible": snapshots.eligible.astype(float),
     }

@@ -5,7 +5,7 @@ keeps it (in a process, in Redis, in a test).
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 from steelyard_controller.laws.decision import Decision
@@ -13,6 +13,15 @@ from steelyard_controller.laws.memory import Memory, Schema, aligned, batch_memo
 from steelyard_controller.laws.snapshot import Batch, Floats, Snapshot, batch_of
 
 Columns = Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a law decided for a batch, and what it remembers: columns, m x k, and scalars, m x 1."""
+
+    columns: Columns
+    scalars: Columns
+    decisions: list[Decision]
 
 
 class Law(Protocol):
@@ -72,17 +81,18 @@ class BoundLaw:
     ) -> list[tuple[Memory, Decision]]:
         """Decide for the snapshots of several upstreams, which are `alike`."""
         batch = batch_of(snapshots)
-        was, had = batch_memory(
+        previous, previous_scalars = batch_memory(
             [
                 aligned(memory, self.schema, ids, batch.indicators)
                 for memory, ids in zip(memories, batch.ids, strict=True)
             ]
         )
-        columns, scalars, decisions = self.decide(was, had, batch)
-        return list(zip(batch_memories(self.schema, batch, columns, scalars), decisions, strict=True))
+        outcome = self.decide(previous, previous_scalars, batch)
+        after = batch_memories(self.schema, batch, outcome.columns, outcome.scalars)
+        return list(zip(after, outcome.decisions, strict=True))
 
-    def decide(self, was: Columns, had: Columns, batch: Batch) -> tuple[Columns, Columns, list[Decision]]:
-        """Return what to remember, columns and scalars (m x 1), and the decisions; `was`, `had`: the last.
+    def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
+        """Return the decisions and what to remember; `previous` and `previous_scalars` are what was.
 
         Laws give their shapes as those of one upstream; all have the m upstreams as their first axis.
         """

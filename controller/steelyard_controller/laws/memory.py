@@ -115,17 +115,17 @@ def batch_memory(memories: Sequence[Memory]) -> tuple[dict[str, Floats], dict[st
 
 
 def batch_memories(
-    schema: Schema, batch: Batch, columns: Mapping[str, Floats], scalars: Mapping[str, Floats]
+    schema: Schema, snapshots: Batch, columns: Mapping[str, Floats], scalars: Mapping[str, Floats]
 ) -> list[Memory]:
     """Return the memory of each upstream of a batch."""
-    m = len(batch.ids)
+    m = len(snapshots.ids)
     remembered = {
-        "ids": batch.ids,
+        "ids": snapshots.ids,
         "columns": unstacked(columns, m),
         "scalars": unstacked({name: each[:, 0].tolist() for name, each in scalars.items()}, m),
     }
     return [
-        Memory(law=schema.law, version=schema.version, indicators=batch.indicators, **each)
+        Memory(law=schema.law, version=schema.version, indicators=snapshots.indicators, **each)
         for each in unstacked(remembered, m)
     ]
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
 from steelyard_controller.laws.equations import (
     Spread,
@@ -26,7 +25,7 @@ from steelyard_controller.laws.equations import (
     score_shares,
     spread,
 )
-from steelyard_controller.laws.law import BoundLaw, Columns, refuse_crossed_thresholds
+from steelyard_controller.laws.law import BoundLaw, Columns, Outcome, refuse_crossed_thresholds
 from steelyard_controller.laws.memory import Column, Schema
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
 from steelyard_controller.laws.small_arrays import anybody
@@ -73,41 +72,48 @@ class Paper(BoundLaw):
     def __post_init__(self) -> None:
         refuse_crossed_thresholds(self.bound.L, self.bound.H)
 
-    def decide(self, was: Columns, had: Columns, batch: Batch) -> tuple[Columns, Columns, list[Decision]]:
+    def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
         """Decide by eqs 1-8."""
-        p, s = self.bound, batch
-        sampled = measured_rows(s.utilization)
-        utilization = np.where(sampled[..., None], s.utilization, was["U"])
-        sampleless = np.where(sampled, 0.0, was["sampleless_ticks"] + 1.0)
-        judged = s.eligible & ~s.leaving & (sampleless <= SAMPLE_PATIENCE_TICKS) & measured_rows(utilization)
+        parameters = self.bound
+        sampled = measured_rows(snapshots.utilization)
+        utilization = np.where(sampled[..., None], snapshots.utilization, previous["U"])
+        sampleless = np.where(sampled, 0.0, previous["sampleless_ticks"] + 1.0)
+        judged = (
+            snapshots.eligible
+            & ~snapshots.leaving
+            & (sampleless <= SAMPLE_PATIENCE_TICKS)
+            & measured_rows(utilization)
+        )
         busy = np.where(judged[..., None], utilization, np.nan)
         apart = spread(busy)
         weights = entropy_weights(apart.entropy)
-        baseline = baseline_weights(s, law_total(p.S, s.k), weights)
+        baseline = baseline_weights(snapshots, law_total(parameters.S, snapshots.k), weights)
         score = residual_score(weights, 1.0 - np.minimum(busy, 1.0))
         shares = score_shares(score)
-        high, low = load_classes(score, p.H, p.L, judged)
+        high, low = load_classes(score, parameters.H, parameters.L, judged)
         alert = anybody(high)
-        printed = adjusted_weights(baseline, shares, high | low, s.k if p.scale_by_k >= 0.5 else 1.0)
-        before = np.where(np.isnan(was["W"]), baseline, was["W"])
-        printed = np.where(alert, printed, before + p.decay * (baseline - before))
+        printed = adjusted_weights(
+            baseline, shares, high | low, snapshots.k if parameters.scale_by_k >= 0.5 else 1.0
+        )
+        before = np.where(np.isnan(previous["W"]), baseline, previous["W"])
+        printed = np.where(alert, printed, before + parameters.decay * (baseline - before))
         # A score of 0 makes eq 8 answer 0, and a law never does: only a person drains.
         printed = np.maximum(printed, baseline * 1e-6)
         decided, decisions = build_decisions(
             law=self.name,
-            batch=s,
+            snapshots=snapshots,
             raw=printed,
             baseline=baseline,
             parameters=self.parameters,
             score=score,
             alert=alert,
             entropy_weights=weights,
-            weight_before=was["W_last"],
+            weight_before=previous["W_last"],
             by_indicator={"range": apart.range, "entropy": apart.entropy},
-            columns=_account(s.indicators, apart, shares, printed, high, low, sampleless),
+            columns=_account(snapshots.indicators, apart, shares, printed, high, low, sampleless),
         )
         columns = {"U": utilization, "sampleless_ticks": sampleless, "W": printed, "W_last": decided}
-        return columns, had, decisions
+        return Outcome(columns=columns, scalars=previous_scalars, decisions=decisions)
 
 
 def _account(

@@ -7,9 +7,8 @@ Pure. To compare other laws with, and to fall back to.
 
 from dataclasses import dataclass, field
 
-from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
-from steelyard_controller.laws.law import BoundLaw, Columns
+from steelyard_controller.laws.law import BoundLaw, Columns, Outcome
 from steelyard_controller.laws.memory import Column, Schema
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
 from steelyard_controller.laws.snapshot import Batch
@@ -32,16 +31,16 @@ class Static(BoundLaw):
     name: str = "static"
     schema: Schema = SCHEMA
 
-    def decide(self, was: Columns, had: Columns, batch: Batch) -> tuple[Columns, Columns, list[Decision]]:
+    def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
         """Decide for the baseline weights."""
-        baseline = baseline_weights(batch, law_total(self.bound.S, batch.k))
+        baseline = baseline_weights(snapshots, law_total(self.bound.S, snapshots.k))
         weights, decisions = build_decisions(
             law=self.name,
-            batch=batch,
+            snapshots=snapshots,
             raw=baseline,
             baseline=baseline,
             parameters=self.parameters,
             columns={},
-            weight_before=was["W"],
+            weight_before=previous["W"],
         )
-        return {"W": weights}, had, decisions
+        return Outcome(columns={"W": weights}, scalars=previous_scalars, decisions=decisions)

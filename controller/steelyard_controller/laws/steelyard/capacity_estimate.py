@@ -111,21 +111,23 @@ def rescaled(evidence: Evidence, ratio: Floats) -> Evidence:
     return replace(evidence, sums=sums, recent=recent, cost=cost)
 
 
-def capacity(evidence: Evidence, baseline: Floats, p: SteelyardParameters) -> Floats:
+def capacity(evidence: Evidence, baseline: Floats, parameters: SteelyardParameters) -> Floats:
     """Return c, k: requests per second, shrunk towards the baseline by a prior worth n0 requests.
 
     Without a request the load is somebody else's and tells nothing about the cost of one: c is then the
     baseline. So it is when the last request has faded away.
     """
-    return _capacity(*split(evidence.sums, evidence.cost, p.l0), evidence.requests, baseline, p)
+    return _capacity(
+        *split(evidence.sums, evidence.cost, parameters.l0), evidence.requests, baseline, parameters
+    )
 
 
 def _capacity(
-    cost: Floats, not_ours: Floats, requests: Floats, baseline: Floats, p: SteelyardParameters
+    cost: Floats, not_ours: Floats, requests: Floats, baseline: Floats, parameters: SteelyardParameters
 ) -> Floats:
     known = ~np.isnan(cost) & (requests > FADED)
     own = np.where(known, (1.0 - not_ours) / np.where(known, cost, 1.0), 1.0)
-    trust = np.where(known, requests / (requests + p.n0), 0.0)
+    trust = np.where(known, requests / (requests + parameters.n0), 0.0)
     per_weight = quotient(summed(trust * own), summed(trust * baseline), 1.0)
     blended = np.exp(trust * np.log(own) + (1.0 - trust) * np.log(per_weight * baseline))
     return np.where(anybody(known), blended, baseline)
@@ -143,7 +145,7 @@ def learn(
     baseline: Floats,
     tick: Ints,
     tick_s: float,
-    p: SteelyardParameters,
+    parameters: SteelyardParameters,
 ) -> Estimate:
     """Take in the matched windows, then test for change.
 
@@ -168,16 +170,16 @@ def learn(
 
     # What the evidence before this window expects of it.
     before = np.where(fresh[..., None], 0.0, evidence.sums)
-    e, w = split(before, cost, p.l0)
+    e, w = split(before, cost, parameters.l0)
     telling = seen & known & ~full & (count >= FEWEST_REQUESTS)
     half = _at_half(evidence.in_flight_at_half, telling, in_flight, count / tick_s * e / (1.0 - w))
     recent = np.concatenate((evidence.recent[..., 3:], window), axis=-1)
-    fade = exp(-tick_s / p.tau)
+    fade = exp(-tick_s / parameters.tau)
     tested = seen & known & (before[..., SECONDS] > 0)
     freed = tested & (load < FREE) & (before[..., FULL_SECONDS] > 0.5 * before[..., SECONDS])
-    z, begun = contradiction(recent, before, cost, freed, evidence.dispersion, tick, fade, p)
+    z, begun = contradiction(recent, before, cost, freed, evidence.dispersion, tick, fade, parameters)
     z = np.where(tested, z, 0.0)
-    threshold = np.where(hot, p.h_hot, p.h_cold) * (1.0 + evidence.jumps)
+    threshold = np.where(hot, parameters.h_hot, parameters.h_cold) * (1.0 + evidence.jumps)
     # Of a peer that was full of others' work, idleness alone is news: there may be no request to tell.
     rate_before = before[..., REQUESTS] / np.maximum(before[..., SECONDS], FADED)
     others = freed & (count < FEWEST_REQUESTS) & (rate_before * np.where(known, cost, 1.0) < 0.5)
@@ -190,7 +192,7 @@ def learn(
     left = freed & (explained_s < MOSTLY_OTHERS * best[..., BUSY])
     best[..., BUSY] = np.where(left, explained_s, best[..., BUSY])
     dispersion = dispersion_after(
-        evidence.dispersion, telling & tested & ~restarted, recent, e, w, min(1.0, p.beta * tick_s)
+        evidence.dispersion, telling & tested & ~restarted, recent, e, w, min(1.0, parameters.beta * tick_s)
     )
 
     full = full | blocked
@@ -201,7 +203,7 @@ def learn(
         sums[restarted, :FULL_SECONDS] = best[restarted]
         sums[restarted, FULL_SECONDS] = np.where(full, best[..., SECONDS], 0.0)[restarted]
     windows = evidence.windows + (seen & (count > 0))
-    cost = learnt_cost(cost, prior, sums, windows, known & seen, p, tick_s)
+    cost = learnt_cost(cost, prior, sums, windows, known & seen, parameters, tick_s)
     after = Evidence(
         sums=sums,
         recent=recent,
@@ -212,10 +214,10 @@ def learn(
         dispersion=dispersion,
         in_flight_at_half=half,
     )
-    e, not_ours = split(sums, cost, p.l0)
+    e, not_ours = split(sums, cost, parameters.l0)
     return Estimate(
         evidence=after,
-        capacity=_capacity(e, not_ours, after.requests, baseline, p),
+        capacity=_capacity(e, not_ours, after.requests, baseline, parameters),
         not_ours=not_ours,
         own_load=ours,
         z=z,

@@ -34,7 +34,7 @@ def contradiction(
     dispersion: Floats,
     tick: Ints,
     fade: float,
-    p: SteelyardParameters,
+    parameters: SteelyardParameters,
 ) -> tuple[Floats, Ints]:
     """Return the largest z over the windows, k, and how many of them to begin anew from, k.
 
@@ -67,11 +67,13 @@ def contradiction(
                 np.abs(counts[..., first - 1] - counts[..., end - 1]),
             )
     np.maximum(earlier, 0.0, out=earlier)
-    e, w = split(earlier, cost, p.l0)
+    e, w = split(earlier, cost, parameters.l0)
     n, busy_s, seconds = tested[..., REQUESTS], tested[..., BUSY], tested[..., SECONDS]
     expected = n * e + seconds * w
     of_earlier = n * n / np.maximum(earlier[..., REQUESTS], 1.0)
-    variance = (n + of_earlier) * dispersion * e * e + (p.eps * expected) ** 2 + (IDLE_LOAD * seconds) ** 2
+    variance = (
+        (n + of_earlier) * dispersion * e * e + (parameters.eps * expected) ** 2 + (IDLE_LOAD * seconds) ** 2
+    )
     is_loss = busy_s > expected
     told = np.where(AFTER == 1, ~is_loss, is_loss | (freed & (TICKS == 1))) & (tick >= TICKS)
     variance = np.where(is_loss, variance, variance + (PHASE_PART * apart * e) ** 2)

@@ -52,9 +52,9 @@ def err(ok: Floats, bad: Floats, judged: Bools) -> Floats:
     return factor
 
 
-def join(seen_s: Floats, p: SteelyardParameters) -> Floats:
+def join(seen_s: Floats, parameters: SteelyardParameters) -> Floats:
     """Return the slow-start factor, k: Envoy's form, an exponent on the part of the ramp that has passed."""
-    if p.ramp <= 0:
+    if parameters.ramp <= 0:
         return np.ones(seen_s.shape)
-    passed: Floats = clip(seen_s / p.ramp, 0.0, 1.0) ** (1.0 / p.aggression)
-    return clip(passed, p.join_min, 1.0)
+    passed: Floats = clip(seen_s / parameters.ramp, 0.0, 1.0) ** (1.0 / parameters.aggression)
+    return clip(passed, parameters.join_min, 1.0)

@@ -60,17 +60,17 @@ def learnt_cost(
     sums: Floats,
     windows: Floats,
     seen: Bools,
-    p: SteelyardParameters,
+    parameters: SteelyardParameters,
     tick_s: float,
 ) -> Floats:
     """Return the peers' cost after a window: at first what was seen, later slowly, sooner down than up."""
     seconds = np.maximum(sums[..., SECONDS], FADED)
     load, rate = sums[..., BUSY] / seconds, sums[..., REQUESTS] / seconds
     first = (load + IDLE_LOAD) / (rate + IDLE_LOAD / prior)
-    e, _ = split(sums, cost, p.l0)
+    e, _ = split(sums, cost, parameters.l0)
     x = rate * cost
     ratio = np.log(e / cost)
-    gain = np.where(ratio < 0, COST_DOWN_PER_S, COST_UP_PER_S * x * x / (x * x + p.l0**2)) * tick_s
+    gain = np.where(ratio < 0, COST_DOWN_PER_S, COST_UP_PER_S * x * x / (x * x + parameters.l0**2)) * tick_s
     # A full window's load was guessed from the queue; below the noise one would seem to work for nothing.
     mute = (sums[..., FULL_SECONDS] > 0.5 * seconds) | (x < IDLE_LOAD)
     gain = np.where(mute, 0.0, np.minimum(gain, 1.0))

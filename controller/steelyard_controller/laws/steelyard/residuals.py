@@ -37,10 +37,10 @@ class Scored:
     hot: Bools
 
 
-def knees(s: Batch, knee_mem: float) -> Floats:
+def knees(snapshots: Batch, knee_mem: float) -> Floats:
     """Return the load below which each indicator is not load, m x n: as declared, or else memory's, or 0."""
-    usual = np.array([knee_mem if each == "mem" else 0.0 for each in s.indicators])
-    return np.where(np.isnan(s.knees), usual, s.knees)
+    usual = np.array([knee_mem if each == "mem" else 0.0 for each in snapshots.indicators])
+    return np.where(np.isnan(snapshots.knees), usual, snapshots.knees)
 
 
 def residuals(utilization: Floats, knee: Floats) -> Floats:
@@ -71,23 +71,25 @@ def scored(
     weights_before: Floats,
     alert_before: Bools,
     tick_s: float,
-    p: SteelyardParameters,
+    parameters: SteelyardParameters,
 ) -> Scored:
     """Score every peer that is `known`; only `judged` ones are compared and can raise the alert."""
     compared = anybody(judged)
     busy = np.where(judged[..., None], 1.0 - rs, np.nan)
     apart = spread(busy)
     measured = (~np.isnan(busy)).sum(axis=-2)
-    credit = np.where(measured >= 2, np.minimum(1.0, apart.range / p.R0), 0.0)
-    mu = (1.0 - p.phi) * credit.max(axis=-1, keepdims=True)
+    credit = np.where(measured >= 2, np.minimum(1.0, apart.range / parameters.R0), 0.0)
+    mu = (1.0 - parameters.phi) * credit.max(axis=-1, keepdims=True)
     counts = np.array([each in INDICATORS for each in indicators]) | (measured > 0)
     equal = (1.0 - mu) * counts / np.maximum(summed(counts), 1)
     target = mu * entropy_weights(apart.entropy, credit) + equal
-    step = 1.0 - exp(-tick_s / p.tau_W) if p.tau_W > 0 else 1.0
+    step = 1.0 - exp(-tick_s / parameters.tau_W) if parameters.tau_W > 0 else 1.0
     weights = np.where(compared, weights_before + step * (target - weights_before), weights_before)
     shown = np.where(known[..., None], rs, np.nan)
-    score = (1.0 - p.gamma) * residual_score(weights, shown) + p.gamma * tightest(shown)
-    high, low = load_classes(score, p.H + np.where(alert_before, p.hyst, 0.0), p.L, judged)
+    score = (1.0 - parameters.gamma) * residual_score(weights, shown) + parameters.gamma * tightest(shown)
+    high, low = load_classes(
+        score, parameters.H + np.where(alert_before, parameters.hyst, 0.0), parameters.L, judged
+    )
     return Scored(
         score=score,
         entropy_weights=weights,

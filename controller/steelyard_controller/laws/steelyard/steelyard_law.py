@@ -12,9 +12,8 @@ from math import exp, log
 
 import numpy as np
 
-from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
-from steelyard_controller.laws.law import BoundLaw, Columns, refuse_crossed_thresholds
+from steelyard_controller.laws.law import BoundLaw, Columns, Outcome, refuse_crossed_thresholds
 from steelyard_controller.laws.memory import Schema
 from steelyard_controller.laws.pairing import OLDEST_TICKS, paired
 from steelyard_controller.laws.parameters import law_total
@@ -66,82 +65,84 @@ class Steelyard(BoundLaw):
     def __post_init__(self) -> None:
         refuse_crossed_thresholds(self.bound.L, self.bound.H)
 
-    def decide(self, was: Columns, had: Columns, batch: Batch) -> tuple[Columns, Columns, list[Decision]]:
+    def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
         """Decide by steps 0 to 9."""
-        p, s = self.bound, batch
-        names = s.indicators
-        total = law_total(p.S, s.k)
-        baseline = baseline_weights(s, total)
-        tick = had["tick"].astype(np.int64) + 1
+        parameters = self.bound
+        names = snapshots.indicators
+        total = law_total(parameters.S, snapshots.k)
+        baseline = baseline_weights(snapshots, total)
+        tick = previous_scalars["tick"].astype(np.int64) + 1
 
         # 1: how busy
-        usable = (s.sample_age_ticks <= OLDEST_TICKS)[..., None]
-        knee = knees(s, p.knee_mem)
-        residual = residuals(np.where(usable, s.utilization, np.nan), knee)
+        usable = (snapshots.sample_age_ticks <= OLDEST_TICKS)[..., None]
+        knee = knees(snapshots, parameters.knee_mem)
+        residual = residuals(np.where(usable, snapshots.utilization, np.nan), knee)
         load = 1.0 - tightest(residual)
         sampled = ~np.isnan(load)
         bound_by_cpu = indicator_column(residual, names, "cpu") <= 1.0 - load
-        sampleless = np.where(sampled, 0.0, was["sampleless_ticks"] + 1.0)
-        rs = smoothed(was["rs"], residual, p.alpha)
+        sampleless = np.where(sampled, 0.0, previous["sampleless_ticks"] + 1.0)
+        rs = smoothed(previous["rs"], residual, parameters.alpha)
         known = measured_rows(rs) & (sampleless <= SAMPLE_PATIENCE_TICKS)
-        yardsticks = s.eligible & ~s.leaving
+        yardsticks = snapshots.eligible & ~snapshots.leaving
         state = scored(
             indicators=names,
             rs=rs,
             known=known,
             judged=known & yardsticks,
-            weights_before=np.concatenate([had[f"W_{each}"] for each in names], axis=-1),
-            alert_before=had["alert"] > 0,
-            tick_s=s.tick_s,
-            p=p,
+            weights_before=np.concatenate([previous_scalars[f"W_{each}"] for each in names], axis=-1),
+            alert_before=previous_scalars["alert"] > 0,
+            tick_s=snapshots.tick_s,
+            parameters=parameters,
         )
 
         # 2: how much was done
         seen = traffic(
-            s,
-            in_flight=was["Q"],
-            latency_s=was["lat"],
-            total=had["X"],
-            reportless_ticks=had["reportless_ticks"],
-            weights_before=np.where(np.isnan(was["W"]), baseline, was["W"]),
+            snapshots,
+            in_flight=previous["Q"],
+            latency_s=previous["lat"],
+            total=previous_scalars["X"],
+            reportless_ticks=previous_scalars["reportless_ticks"],
+            weights_before=np.where(np.isnan(previous["W"]), baseline, previous["W"]),
         )
 
         # 0: what one window has of load, count and requests in flight
-        in_flight = np.minimum(seen.count * known_or_zero(seen.latency_s) / s.tick_s, MAX_FIGURE)
+        in_flight = np.minimum(seen.count * known_or_zero(seen.latency_s) / snapshots.tick_s, MAX_FIGURE)
         pair, waiting = (
             paired(
                 tick=tick,
-                load_ring=was["load_ring"],
-                count_ring=was[ring],
+                load_ring=previous["load_ring"],
+                count_ring=previous[ring],
                 load=load,
-                sample_age_ticks=s.sample_age_ticks,
+                sample_age_ticks=snapshots.sample_age_ticks,
                 count=figures,
                 report_age_ticks=seen.age_ticks,
             )
             for ring, figures in (("count_ring", seen.count), ("in_flight_ring", in_flight))
         )
-        matched = pair.matched & s.eligible
+        matched = pair.matched & snapshots.eligible
         load = np.where(matched, np.minimum(pair.load, 1.0), 0.0)
         count = np.where(matched, pair.count, 0.0)
 
         # 3-5: the capacity estimate; a backlog means busy, whatever the sample says
-        cores, ratio = _limits(np.where(sampled, s.capacity[..., 0], np.nan), was["cores"], bound_by_cpu)
+        cores, ratio = _limits(
+            np.where(sampled, snapshots.capacity[..., 0], np.nan), previous["cores"], bound_by_cpu
+        )
         evidence = rescaled(
             Evidence(
-                sums=was["sums"],
-                recent=was["recent"],
-                requests=was["requests"],
-                cost=was["cost"],
-                windows=was["windows"],
-                jumps=was["J"],
-                dispersion=had["disp"],
-                in_flight_at_half=had["in_flight_at_half"],
+                sums=previous["sums"],
+                recent=previous["recent"],
+                requests=previous["requests"],
+                cost=previous["cost"],
+                windows=previous["windows"],
+                jumps=previous["J"],
+                dispersion=previous_scalars["disp"],
+                in_flight_at_half=previous_scalars["in_flight_at_half"],
             ),
             ratio,
         )
-        known_capacity = capacity(evidence, baseline, p)
+        known_capacity = capacity(evidence, baseline, parameters)
         backlog_s, mean_backlog_s = factors.waiting_s(seen.in_flight, known_capacity, yardsticks)
-        waiting_load = clip((backlog_s - mean_backlog_s) / p.d_sat, 0.0, 1.0)
+        waiting_load = clip((backlog_s - mean_backlog_s) / parameters.d_sat, 0.0, 1.0)
         result = learn(
             evidence,
             matched=matched,
@@ -152,34 +153,38 @@ class Steelyard(BoundLaw):
             hot=state.hot,
             baseline=baseline,
             tick=tick,
-            tick_s=s.tick_s,
-            p=p,
+            tick_s=snapshots.tick_s,
+            parameters=parameters,
         )
         evidence, c = result.evidence, result.capacity
 
         # 6-9: the factors that reduce it
-        fade = exp(-s.tick_s / p.tau_e)
-        ok = np.where(seen.reported, was["ok"] * fade + known_or_zero(s.completed), was["ok"])
-        bad = np.where(seen.reported, was["bad"] * fade + known_or_zero(s.failed), was["bad"])
-        part = min(1.0, BUSY_SMOOTHING_PER_S * s.tick_s)
-        busy = np.where(matched, was["busy"] + part * (load - was["busy"]), was["busy"])
+        fade = exp(-snapshots.tick_s / parameters.tau_e)
+        ok = np.where(
+            seen.reported, previous["ok"] * fade + known_or_zero(snapshots.completed), previous["ok"]
+        )
+        bad = np.where(
+            seen.reported, previous["bad"] * fade + known_or_zero(snapshots.failed), previous["bad"]
+        )
+        part = min(1.0, BUSY_SMOOTHING_PER_S * snapshots.tick_s)
+        busy = np.where(matched, previous["busy"] + part * (load - previous["busy"]), previous["busy"])
         backlog_s, mean_backlog_s = (
             np.where(seen.live, each, np.nan) for each in factors.waiting_s(seen.in_flight, c, yardsticks)
         )
-        backlog = factors.backlog(backlog_s, mean_backlog_s, s.report_age_ticks, s.tick_s)
+        backlog = factors.backlog(backlog_s, mean_backlog_s, snapshots.report_age_ticks, snapshots.tick_s)
         backlog = np.where(seen.live, backlog, 1.0)
-        slow = factors.slow(seen.latency_s, np.maximum(busy, load), ok, yardsticks, p.kappa)
+        slow = factors.slow(seen.latency_s, np.maximum(busy, load), ok, yardsticks, parameters.kappa)
         slow = np.where(seen.live, slow, 1.0)
         error = factors.err(ok, bad, yardsticks)
-        seen_s, gone_s = _presence(s, sampled, was["seen_s"], was["gone_s"])
-        joining = factors.join(seen_s, p)
+        seen_s, gone_s = _presence(snapshots, sampled, previous["seen_s"], previous["gone_s"])
+        joining = factors.join(seen_s, parameters)
 
         raw = c * backlog * slow * error * joining
-        ratio = np.log(raw * (total / summed(raw)) / baseline) if s.k else raw
-        clipped = clip(ratio, log(p.m_min), p.z_max)
+        ratio = np.log(raw * (total / summed(raw)) / baseline) if snapshots.k else raw
+        clipped = clip(ratio, log(parameters.m_min), parameters.z_max)
         weights, decisions = build_decisions(
             law=self.name,
-            batch=s,
+            snapshots=snapshots,
             raw=baseline * np.exp(clipped),
             baseline=baseline,
             parameters=self.parameters,
@@ -187,7 +192,7 @@ class Steelyard(BoundLaw):
             alert=state.alert,
             entropy_weights=state.entropy_weights,
             capacity_estimate=c,
-            weight_before=was["W"],
+            weight_before=previous["W"],
             by_indicator={
                 "range": state.spread.range,
                 "entropy": state.spread.entropy,
@@ -208,10 +213,10 @@ class Steelyard(BoundLaw):
                 "evidence_busy_s": evidence.sums[..., BUSY],
                 "request_cost": evidence.cost,
                 "not_ours": result.not_ours,
-                "prior_share": p.n0 / (evidence.requests + p.n0),
+                "prior_share": parameters.n0 / (evidence.requests + parameters.n0),
                 "z": result.z,
                 "restarted": result.restarted.astype(float),
-                "restarts": was["restarts"] + result.restarted,
+                "restarts": previous["restarts"] + result.restarted,
                 "backlog_s": backlog_s,
                 "mean_backlog_s": mean_backlog_s,
                 "busy": busy,
@@ -219,7 +224,7 @@ class Steelyard(BoundLaw):
                 "slow": slow,
                 "err": error,
                 "join": joining,
-                "clamp_residual": (s.utilization > 1.0).any(axis=-1).astype(float),
+                "clamp_residual": (snapshots.utilization > 1.0).any(axis=-1).astype(float),
                 "clamp_backlog": (
                     (backlog >= 1.0 + BACKLOG_ADDED_MAX) | (backlog <= 1.0 - BACKLOG_TAKEN_MAX)
                 ).astype(float),
@@ -235,7 +240,7 @@ class Steelyard(BoundLaw):
             "windows": evidence.windows,
             "J": evidence.jumps,
             "cores": cores,
-            "restarts": was["restarts"] + result.restarted,
+            "restarts": previous["restarts"] + result.restarted,
             "W": weights,
             "Q": seen.in_flight,
             "ok": ok,
@@ -259,7 +264,7 @@ class Steelyard(BoundLaw):
             "reportless_ticks": seen.reportless_ticks,
             **{f"W_{each}": state.entropy_weights[:, i : i + 1] for i, each in enumerate(names)},
         }
-        return columns, scalars, decisions
+        return Outcome(columns=columns, scalars=scalars, decisions=decisions)
 
 
 def _limits(cores: Floats, before: Floats, bound_by_cpu: Bools) -> tuple[Floats, Floats]:
@@ -273,12 +278,12 @@ def _limits(cores: Floats, before: Floats, bound_by_cpu: Bools) -> tuple[Floats,
     return now, np.where(bound_by_cpu & ~np.isnan(ratio), ratio, 1.0)
 
 
-def _presence(s: Batch, sampled: Bools, seen_s: Floats, gone_s: Floats) -> tuple[Floats, Floats]:
+def _presence(snapshots: Batch, sampled: Bools, seen_s: Floats, gone_s: Floats) -> tuple[Floats, Floats]:
     """Return for how long each peer was seen and is gone, in seconds.
 
     A peer that is out of service, or silent while others are not, will start slowly when it is back.
     """
-    present = sampled | (known_or_zero(s.completed) > 0)
-    gone = np.where(present, 0.0, gone_s + s.tick_s * anybody(present))
-    back = s.eligible & (gone <= AWAY_S)
-    return np.where(back, seen_s + present * s.tick_s, 0.0), gone
+    present = sampled | (known_or_zero(snapshots.completed) > 0)
+    gone = np.where(present, 0.0, gone_s + snapshots.tick_s * anybody(present))
+    back = snapshots.eligible & (gone <= AWAY_S)
+    return np.where(back, seen_s + present * snapshots.tick_s, 0.0), gone

@@ -35,7 +35,7 @@ class Traffic:
 
 
 def traffic(
-    batch: Batch,
+    snapshots: Batch,
     *,
     in_flight: Floats,
     latency_s: Floats,
@@ -44,28 +44,28 @@ def traffic(
     weights_before: Floats,
 ) -> Traffic:
     """Read the reports of one tick; the keyword arguments are from the law's memory."""
-    reported = anybody(~np.isnan(batch.completed))
-    reported &= batch.report_age_ticks <= OLDEST_TICKS
+    reported = anybody(~np.isnan(snapshots.completed))
+    reported &= snapshots.report_age_ticks <= OLDEST_TICKS
     silent = np.where(reported, 0.0, reportless_ticks + 1)
     live = silent <= REPORT_PATIENCE_TICKS
-    guess = np.where(live, np.nan, total * _shares(batch, weights_before))
-    done = summed(known_or_zero(batch.completed))
+    guess = np.where(live, np.nan, total * _shares(snapshots, weights_before))
+    done = summed(known_or_zero(snapshots.completed))
     smoothed = np.where(total == 0, done, total + TOTAL_SMOOTHING * (done - total))
     return Traffic(
         reported=reported,
         live=live,
         reportless_ticks=silent,
-        age_ticks=np.where(reported, batch.report_age_ticks, 0),
-        count=np.where(reported, batch.completed, guess),
-        in_flight=np.where(reported, known_or_zero(batch.in_flight), in_flight),
-        latency_s=np.where(reported, batch.latency_s, latency_s),
+        age_ticks=np.where(reported, snapshots.report_age_ticks, 0),
+        count=np.where(reported, snapshots.completed, guess),
+        in_flight=np.where(reported, known_or_zero(snapshots.in_flight), in_flight),
+        latency_s=np.where(reported, snapshots.latency_s, latency_s),
         total=np.where(reported, smoothed, total),
     )
 
 
-def _shares(batch: Batch, weights_before: Floats) -> Floats:
+def _shares(snapshots: Batch, weights_before: Floats) -> Floats:
     """Return each peer's share of the requests if the load balancers follow the published weights."""
-    known = ~anybody(np.isnan(batch.published))
-    followed = np.where(batch.eligible, np.where(known, batch.published, weights_before), 0.0)
+    known = ~anybody(np.isnan(snapshots.published))
+    followed = np.where(snapshots.eligible, np.where(known, snapshots.published, weights_before), 0.0)
     sums = summed(followed)
     return np.divide(followed, sums, out=np.zeros(followed.shape), where=sums > 0)
