@@ -4,7 +4,8 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 
-from conftest import PATIENCE_S, free_port
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S
 
 
 class AnsweringServer(ABC):

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter
 
-from conftest import PATIENCE_S
+from testing.waiting import PATIENCE_S
 
 TIMEOUT_S = 15
 

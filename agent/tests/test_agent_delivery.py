@@ -15,7 +15,8 @@ from pymemcache.client.base import Client
 from steelyard_protocol import rendezvous, sample_reader, signature
 from steelyard_protocol.sample_record import SampleRecord
 
-from conftest import Daemon, free_port, wait_until
+from testing.daemons import Daemon, free_port
+from testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,8 @@ from pymemcache.client.base import Client
 from steelyard_protocol import sample_reader
 from steelyard_protocol.sample_record import SampleRecord
 
-from conftest import PATIENCE_S, Daemon, free_port, wait_until
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 

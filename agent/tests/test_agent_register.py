@@ -22,8 +22,9 @@ from steelyard_agent.http_exchange import Answer
 from steelyard_agent.registration import register_flags
 from steelyard_agent.registration.controller_client import ControllerClient, NoAnswer
 
-from conftest import PATIENCE_S, Daemon, free_port, wait_until
 from testing import hostile_servers
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 

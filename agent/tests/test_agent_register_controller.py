@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from conftest import PATIENCE_S, Daemon, free_port, wait_until
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 

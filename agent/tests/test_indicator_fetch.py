@@ -16,8 +16,9 @@ from steelyard_agent.indicators.declared import Source
 from steelyard_agent.indicators.fetch import MOST_BYTES, fetch
 from steelyard_agent.indicators.text_formats import SourceError
 
-from conftest import PATIENCE_S, free_port, wait_until
 from testing import hostile_servers
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 

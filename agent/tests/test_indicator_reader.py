@@ -8,7 +8,7 @@ from steelyard_agent.indicators.declared import Indicator, Source
 from steelyard_agent.indicators.indicator_reader import IndicatorReader
 from steelyard_agent.indicators.text_formats import SourceError
 
-from conftest import wait_until
+from testing.waiting import wait_until
 
 ONE = Source(kind="file", target="/one", every_s=1.0)
 TWO = Source(kind="file", target="/two", every_s=1.0)

@@ -23,7 +23,8 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import PATIENCE_S, free_port, wait_until
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 

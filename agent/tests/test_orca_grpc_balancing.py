@@ -14,7 +14,8 @@ from steelyard_agent.metrics import Status
 from steelyard_agent.orca_grpc_server import OrcaGrpcServer
 from steelyard_protocol.sample_record import SampleRecord
 
-from conftest import PATIENCE_S, Daemon, free_port
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,8 @@ from steelyard_agent.orca_grpc_server import OrcaGrpcServer
 from steelyard_agent.service import LoadedSettings, Service
 from steelyard_protocol.sample_record import SampleRecord
 
-from conftest import PATIENCE_S, free_port
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

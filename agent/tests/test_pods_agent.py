@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, Daemon, free_port
+from testing.daemons import Daemon, free_port
 from testing.pods_api_server import PodsApiServer, pod, pod_list, pods_api_server, refusal
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

@@ -19,7 +19,8 @@ from steelyard_protocol import weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import weights_key
 
-from conftest import Daemon, free_port, wait_until
+from testing.daemons import Daemon, free_port
+from testing.waiting import wait_until
 
 from .examples import report, sample
 from .proxies import Proxy, Recorder, Write, Writes

@@ -14,7 +14,8 @@ from pathlib import Path
 import httpx
 from steelyard_controller import generated_token
 
-from conftest import PATIENCE_S, free_port
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S
 
 # One for all that is asked again and again: a client of its own reads the system's certificates first, 30 ms
 # of CPU time that whoever is waited for needs itself. No connection is kept: none outlives its server.

@@ -18,7 +18,8 @@ from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.tick_loop import TickLoop
 from steelyard_protocol.memcached_pool import MemcachedPool
 
-from conftest import PATIENCE_S, Daemon
+from testing.daemons import Daemon
+from testing.waiting import PATIENCE_S
 
 
 @dataclass

@@ -17,7 +17,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from conftest import PATIENCE_S, Daemon, free_port, wait_until
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S, wait_until
 
 # What is special in a URL or in JSON is here, so that an encoded one is found as well.
 SECRETS: Mapping[str, str] = {

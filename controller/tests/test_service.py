@@ -26,7 +26,8 @@ from steelyard_controller.service import Conflict, NotLeading, NotStored, Servic
 from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_protocol import wire
 
-from conftest import PATIENCE_S, Daemon, free_port
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S
 
 from .proxies import Proxy, closing
 from .session import session

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, Daemon, free_port, wait_until
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S, wait_until
 
 from .controllers import CONFIG
 

@@ -13,8 +13,9 @@ import psutil
 import pytest
 from steelyard_loadtest.cluster.supervise import Supervisor, holder
 
-from conftest import free_port, wait_until
+from testing.daemons import free_port
 from testing.visitors import Visitors
+from testing.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 

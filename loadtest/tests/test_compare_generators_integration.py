@@ -19,8 +19,9 @@ from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.machine.programs import Found
 
-from conftest import PATIENCE_S, free_port
 from testing.answering_server import AnsweringServer
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

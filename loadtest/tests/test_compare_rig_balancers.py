@@ -27,7 +27,8 @@ from steelyard_loadtest.machine.programs import Found
 from steelyard_protocol import sample_record, wire
 from steelyard_protocol.sample_record import SampleRecord
 
-from conftest import PATIENCE_S, Daemon, free_port, wait_until
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,7 @@ from steelyard_loadtest.compare.rig.proxies import TEMPLATES, part, steelyard_bl
 from steelyard_loadtest.machine import find_programs
 from steelyard_loadtest.machine.programs import Found
 
-from conftest import free_port
+from testing.daemons import free_port
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ from steelyard_loadtest.machine import find_programs
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.programs import LUA, Found
 
-from conftest import Daemon, free_port
+from testing.daemons import Daemon, free_port
 
 pytestmark = pytest.mark.integration
 

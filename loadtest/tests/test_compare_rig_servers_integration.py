@@ -22,7 +22,8 @@ from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.machine.programs import Found
 
-from conftest import PATIENCE_S, free_port, wait_until
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 

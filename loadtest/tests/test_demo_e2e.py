@@ -16,7 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from conftest import PATIENCE_S, free_port
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 

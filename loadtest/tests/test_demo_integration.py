@@ -14,7 +14,7 @@ from steelyard_loadtest.demo import reach
 from steelyard_loadtest.demo.records import Cost
 from steelyard_loadtest.machine.errors import ProgramError
 
-from conftest import free_port
+from testing.daemons import free_port
 
 pytestmark = pytest.mark.integration
 

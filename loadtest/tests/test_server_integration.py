@@ -18,7 +18,8 @@ import psutil
 import pytest
 from steelyard_loadtest.server.work import MOST_LATE_S
 
-from conftest import PATIENCE_S, free_port, wait_until
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 

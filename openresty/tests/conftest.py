@@ -24,9 +24,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from conftest import PATIENCE_S, free_port, wait_until
 from testing import nginx_under_test
+from testing.daemons import free_port
 from testing.nginx_under_test import load_modules
+from testing.waiting import PATIENCE_S, wait_until
 
 OPENRESTY, LUA_PATH = nginx_under_test.OPENRESTY, nginx_under_test.LUA_PATH
 PIECE_S = 0.1  # between two bytes of a slow body

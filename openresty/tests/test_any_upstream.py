@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from conftest import free_port
 from openresty.tests.conftest import Answer, Edge, Rig
+from testing.daemons import free_port
 
 pytestmark = pytest.mark.integration
 

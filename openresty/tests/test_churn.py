@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, free_port, wait_until
 from openresty.tests.conftest import Edge, Rig, listens
+from testing.daemons import free_port
 from testing.nginx_under_test import load_modules
+from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import free_port
 from openresty.tests.conftest import LUA_PATH, OPENRESTY, Edge, Rig
+from testing.daemons import free_port
 from testing.nginx_under_test import for_this_nginx
 
 pytestmark = pytest.mark.integration

@@ -10,9 +10,10 @@ from typing import Any
 import grpc
 import pytest
 
-from conftest import PATIENCE_S, free_port
 from openresty.tests.conftest import Edge, Rig
 from openresty.tests.test_examples import started as started
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

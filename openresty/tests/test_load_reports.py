@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from conftest import PATIENCE_S, free_port
 from openresty.tests.conftest import Backend, Edge, Rig
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from conftest import PATIENCE_S
 from openresty.tests.conftest import Edge, Rig
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from conftest import PATIENCE_S
 from openresty.tests.conftest import Answer, Edge, Rig
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

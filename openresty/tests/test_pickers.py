@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from conftest import PATIENCE_S
 from openresty.tests.conftest import Backend, Edge, Rig
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S
 from openresty.tests.conftest import Backend, Edge, Rig
 from openresty.tests.test_examples import started as started
 from testing.certificates import Authority
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

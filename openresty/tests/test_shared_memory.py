@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S
 from openresty.tests.conftest import Rig, one_upstream
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

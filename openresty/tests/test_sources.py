@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conftest import free_port
+from testing.daemons import free_port
 
 if TYPE_CHECKING:
     from openresty.tests.conftest import Backend, Rig

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from conftest import PATIENCE_S
 from openresty.tests.conftest import Backend, Edge, Rig
 from openresty.tests.test_examples import completed
 from openresty.tests.test_examples import started as started
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 from steelyard_loadtest.machine.find_programs import modules
 
-from conftest import PATIENCE_S, free_port
 from openresty.tests.conftest import LUA_PATH, OPENRESTY, Edge, Rig
+from testing.daemons import free_port
 from testing.nginx_under_test import load_modules
+from testing.waiting import PATIENCE_S
 
 NGINX = shutil.which("nginx")
 MODULES = modules(NGINX, ("ngx_stream_module", "ngx_stream_lua_module")) if NGINX else None

@@ -11,7 +11,7 @@ from steelyard_protocol.dns_lookup import DnsLookup
 from steelyard_protocol.memcached_client import KEYS_AT_ONCE, MemcachedClient, Seen, Unavailable
 from steelyard_protocol.setting_values import Address
 
-from conftest import Daemon, free_port
+from testing.daemons import Daemon, free_port
 from testing.hostile_servers import answering, dripping, unreachable
 
 # Long enough for a loaded machine, where a server is to answer.

@@ -9,7 +9,7 @@ from steelyard_protocol import rendezvous
 from steelyard_protocol.memcached_client import Unavailable
 from steelyard_protocol.memcached_pool import Forbidden, MemcachedPool
 
-from conftest import Daemon, free_port
+from testing.daemons import Daemon, free_port
 from testing.hostile_servers import answering, dripping
 
 pytestmark = pytest.mark.integration

@@ -13,8 +13,9 @@ from steelyard_protocol import memcached_writer, rendezvous
 from steelyard_protocol.memcached_client import MemcachedClient
 from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
 
-from conftest import PATIENCE_S, Daemon
+from testing.daemons import Daemon
 from testing.hostile_servers import dripping
+from testing.waiting import PATIENCE_S
 
 SERVERS = ["10.0.0.5:11211", "10.0.0.6:11211", "10.0.0.7:11211"]
 KEYS = [f"steelyard:1:sample:web:server-{n}" for n in range(3000)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from conftest import PATIENCE_S
+from testing.waiting import PATIENCE_S
 
 Answer = Callable[[socket.socket, threading.Event], None]
 """What is done with a connection; the event is set when the test is over."""

@@ -13,7 +13,7 @@ from steelyard_reporter.newest_tables import Tables
 from steelyard_reporter.reporter import Reporter
 from steelyard_reporter.settings import Settings
 
-from conftest import PATIENCE_S
+from testing.waiting import PATIENCE_S
 
 from .rows import info, stat
 from .sockets import serving

@@ -19,7 +19,8 @@ from steelyard_protocol import signature, traffic_report, weight_table, wire
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.weight_table import State, TablePeer, WeightTable
 
-from conftest import PATIENCE_S, Daemon, free_port, wait_until
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from steelyard_protocol.deadline import Deadline
 from steelyard_reporter.haproxy.runtime_socket import RuntimeSocket
 from steelyard_reporter.haproxy.show_stat import HaproxyFault, Process
 
-from conftest import PATIENCE_S
+from testing.waiting import PATIENCE_S
 
 from .rows import info, stat
 from .sockets import Answer, saying, serving

@@ -9,7 +9,7 @@ from steelyard_loadtest.compare.generators.questions import CROSSED, GARBLED, Nu
 from steelyard_resilience.chaos.observer import Observer, rung_of
 from steelyard_resilience.stage.stage import Stage
 
-from conftest import PATIENCE_S
+from testing.waiting import PATIENCE_S
 
 
 def test_each_request_has_its_number() -> None:

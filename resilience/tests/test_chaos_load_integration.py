@@ -13,8 +13,8 @@ from steelyard_loadtest.compare.generators.pool import Connection
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_resilience.running_load import Load, StrictConnection
 
-from conftest import PATIENCE_S
 from testing.answering_server import AnsweringServer
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

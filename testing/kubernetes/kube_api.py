@@ -22,13 +22,13 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import conftest
-from conftest import Daemon, free_port
+from testing import waiting
+from testing.daemons import Daemon, free_port
 
 # The server takes some ten seconds of CPU time to start, which a busy machine stretches.
 PATIENCE_S = 240.0
 
-wait_until = partial(conftest.wait_until, patience_s=PATIENCE_S)
+wait_until = partial(waiting.wait_until, patience_s=PATIENCE_S)
 
 _RUN = Path(__file__).parents[2] / ".run"
 CLIENTS = _RUN / "kubernetes-clients"  # scripts/kubernetes-clients

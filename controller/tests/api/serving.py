@@ -21,7 +21,7 @@ from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_controller.tick.tick_loop import TickLoop
 from steelyard_protocol.memcached_pool import MemcachedPool
 
-from conftest import wait_until
+from testing.waiting import wait_until
 
 ADMIN = "admin-token-of-the-tests"
 AGENT = "agent-token-of-the-tests"

@@ -15,8 +15,8 @@ from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_protocol import signature, weight_table
 
-from conftest import wait_until
 from testing.hostile_servers import dripping
+from testing.waiting import wait_until
 
 from .serving import ADMIN, WEB, service_of, serving
 

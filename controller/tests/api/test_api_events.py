@@ -12,7 +12,7 @@ from steelyard_controller.api import routes_events
 from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.streams import MOST, Ended, Streams
 
-from conftest import PATIENCE_S, wait_until
+from testing.waiting import PATIENCE_S, wait_until
 
 from ..processes import LOCAL, Controller, Listener, controller, own_token
 from .serving import NO_MEMCACHED, WEB

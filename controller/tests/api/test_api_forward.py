@@ -14,7 +14,8 @@ from steelyard_controller.api.tokens import access
 from steelyard_controller.service import Service
 from steelyard_controller.store.lease import Lease
 
-from conftest import PATIENCE_S, Daemon, wait_until
+from testing.daemons import Daemon
+from testing.waiting import PATIENCE_S, wait_until
 
 from ..processes import LOCAL, Controller, Listener, controller, own_token
 from .serving import ADMIN, AGENT, WEB, bearer, service_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from steelyard_controller import laws
 
-from conftest import Daemon
+from testing.daemons import Daemon
 
 from ..processes import LOCAL, controller
 from .serving import ADMIN, READ, WEB, bearer, serving

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Daemon
+from testing.daemons import Daemon
 
 from ..processes import Controller, controller
 from .serving import ADMIN

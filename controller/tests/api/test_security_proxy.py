@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from conftest import Daemon, free_port
+from testing.daemons import Daemon, free_port
 
 from ..processes import controller, own_token
 from .serving import WEB

@@ -21,7 +21,8 @@ from pymemcache.client.base import Client
 from steelyard_controller.cli import main
 from steelyard_protocol import wire
 
-from conftest import PATIENCE_S, Daemon, free_port, memcached_in, wait_until
+from testing.daemons import Daemon, free_port, memcached_in
+from testing.waiting import PATIENCE_S, wait_until
 
 from ..examples import report, sample
 from ..processes import LOCAL, own_token

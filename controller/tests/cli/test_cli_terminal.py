@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from conftest import PATIENCE_S
+from testing.waiting import PATIENCE_S
 
 from .test_cli_integration import Controller, running_in
 

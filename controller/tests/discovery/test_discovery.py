@@ -16,7 +16,7 @@ from steelyard_controller.discovery.watch import Timing
 from steelyard_controller.store.interface import Store
 from steelyard_controller.store.memory_store import MemoryStore
 
-from conftest import PATIENCE_S, wait_until
+from testing.waiting import PATIENCE_S, wait_until
 
 from ..api.serving import service_of, serving
 from .recorded_api import RecordedApi, endpoint_slice, service

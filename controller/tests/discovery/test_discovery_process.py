@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE_S, wait_until
+from testing.waiting import PATIENCE_S, wait_until
 
 from ..processes import LOCAL, controller
 from .recorded_api import RecordedApi, endpoint_slice, service

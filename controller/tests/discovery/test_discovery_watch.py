@@ -14,8 +14,8 @@ from steelyard_controller.discovery.api_server import AccessError, ApiServer
 from steelyard_controller.discovery.objects import EndpointSlice
 from steelyard_controller.discovery.watch import ENDPOINT_SLICES, SERVICES, Timing, Watch
 
-from conftest import PATIENCE_S
 from testing.pods_api_server import TOKEN, PodsApiServer, pods_api_server
+from testing.waiting import PATIENCE_S
 
 from .recorded_api import RECORDED, RecordedApi, endpoint_slice, service
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Daemon, free_port
+from testing.daemons import Daemon, free_port
 
 DOCS = Path(__file__).parents[3] / "docs" / "haproxy.md"
 

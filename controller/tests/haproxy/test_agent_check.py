@@ -12,7 +12,8 @@ from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.haproxy.agent_check import LONGEST_LINE, AgentCheck
 from steelyard_controller.tick.cycle import Cycle
 
-from conftest import PATIENCE_S, free_port
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

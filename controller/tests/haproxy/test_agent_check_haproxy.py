@@ -15,7 +15,8 @@ from steelyard_controller.tick.cycle import Cycle
 from steelyard_protocol import wire
 from steelyard_protocol.haproxy_weights import haproxy_weights
 
-from conftest import PATIENCE_S, free_port
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S
 
 from ..examples import sample
 from .haproxy_process import Edge, Web, documented, haproxy, replaced, running

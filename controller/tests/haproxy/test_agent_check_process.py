@@ -15,7 +15,8 @@ import yaml
 from pymemcache.client.base import Client
 from steelyard_protocol import wire
 
-from conftest import PATIENCE_S, Daemon, free_port
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S
 
 from ..examples import sample
 from ..processes import own_token

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Daemon, wait_until
+from testing.daemons import Daemon
+from testing.waiting import wait_until
 
 from ..controllers import Cluster, Controller, cluster, has_one_writer, learnt, moved
 from ..proxies import Write

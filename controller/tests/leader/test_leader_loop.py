@@ -14,7 +14,7 @@ from steelyard_controller.leader.leader_loop import LeaderLoop
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.memory_store import MemoryStore
 
-from conftest import PATIENCE_S
+from testing.waiting import PATIENCE_S
 
 TICK_S, LEASE_S = 0.1, 0.5
 

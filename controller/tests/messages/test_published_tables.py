@@ -18,7 +18,8 @@ from steelyard_protocol.table_chunks import Manifest
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 from steelyard_protocol.wire import Refused
 
-from conftest import PATIENCE_S, Daemon
+from testing.daemons import Daemon
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 

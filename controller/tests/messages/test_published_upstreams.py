@@ -15,7 +15,7 @@ from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.upstream_list import UpstreamList
 from steelyard_protocol.wire import Refused
 
-from conftest import Daemon
+from testing.daemons import Daemon
 
 from ..session import session
 

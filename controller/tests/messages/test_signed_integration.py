@@ -23,7 +23,8 @@ from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_protocol import derived_keys, signature, weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 
-from conftest import Daemon, free_port, wait_until
+from testing.daemons import Daemon, free_port
+from testing.waiting import wait_until
 
 from ..examples import report, sample
 from ..session import Session, session

@@ -27,7 +27,7 @@ from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import shares
 from steelyard_protocol import wire
 
-from conftest import Daemon, free_port
+from testing.daemons import Daemon, free_port
 
 from .page_rig import Feeder, wait_for
 from .page_world import FIVE, World

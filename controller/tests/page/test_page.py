@@ -21,7 +21,7 @@ from pymemcache.client.base import Client
 from steelyard_controller import cli
 from steelyard_protocol import wire
 
-from conftest import Daemon, free_port, memcached_in
+from testing.daemons import Daemon, free_port, memcached_in
 
 from ..processes import LOCAL, own_token
 from .page_rig import Feeder, wait_for

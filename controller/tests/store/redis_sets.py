@@ -11,7 +11,8 @@ from typing import Any
 
 import redis
 
-from conftest import PATIENCE_S, Daemon, free_port
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S
 
 # How long a node is away before it counts as down. Less, and a busy machine starts failovers by itself.
 DOWN_MS = 1000

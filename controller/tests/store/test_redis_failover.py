@@ -10,7 +10,8 @@ import pytest
 from steelyard_controller.store.interface import Unavailable
 from steelyard_controller.store.redis_store import RedisStore
 
-from conftest import PATIENCE_S, Daemon, wait_until
+from testing.daemons import Daemon
+from testing.waiting import PATIENCE_S, wait_until
 
 from ..controllers import Controller, has_one_writer, learnt, moved
 from ..controllers import cluster as controllers

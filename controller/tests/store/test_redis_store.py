@@ -21,7 +21,8 @@ from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_controller.store.redis_store import RedisStore
 from steelyard_controller.store.saved_state import NewerVersion, SavedState
 
-from conftest import PATIENCE_S, Daemon, free_port
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S
 
 from ..proxies import Proxy, closing
 from .redis_sets import certificate

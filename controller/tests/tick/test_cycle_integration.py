@@ -17,8 +17,9 @@ from steelyard_controller.store.interface import LeaseLost
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 
-from conftest import PATIENCE_S, Daemon
+from testing.daemons import Daemon
 from testing.hostile_servers import dripping
+from testing.waiting import PATIENCE_S
 
 from ..examples import report, sample
 from ..session import Session, session

@@ -12,7 +12,8 @@ from pymemcache.client.base import Client
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 
-from conftest import Daemon, wait_until
+from testing.daemons import Daemon
+from testing.waiting import wait_until
 
 from ..examples import report, sample
 from ..processes import LOCAL, Controller, controller

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conftest import free_port
+from testing.daemons import free_port
 from testing.visitors import Visitors
 
 from .stack import Stack

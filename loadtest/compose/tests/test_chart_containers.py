@@ -11,9 +11,9 @@ import httpx
 import pytest
 import yaml
 
-from conftest import free_port
 from deploy.tests.pods_in_docker import PREFIX, Pods, remove_all
 from deploy.tests.rendered_chart import ROOT, Document, render
+from testing.daemons import free_port
 from testing.visitors import Visitors
 
 from .stack import run, until

@@ -20,7 +20,7 @@ from steelyard_agent.readers import cgroup_files
 from steelyard_protocol import sample_reader, wire
 from steelyard_protocol.sample_record import INDICATORS, SampleRecord
 
-from conftest import Daemon
+from testing.daemons import Daemon
 from testing.pods_api_server import PodsApiServer, pod, pod_list, pods_api_server
 
 from .stack import CHECKOUT, run, until

@@ -15,9 +15,10 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from conftest import PATIENCE_S, Daemon, free_port
 from release.bill_of_materials import IMAGES
 from release.installed.tests.clean_root import CleanRoot
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(900)
 

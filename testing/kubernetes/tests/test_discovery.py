@@ -24,9 +24,10 @@ import pytest
 import yaml
 from steelyard_controller.discovery.api_server import ACCOUNT
 
-from conftest import PATIENCE_S, free_port
 from openresty.tests.conftest import Rig
+from testing.daemons import free_port
 from testing.kubernetes.kube_api import KubeApi, wait_until
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 

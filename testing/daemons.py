@@ -1,0 +1,107 @@
+"""Real daemons for every distribution's integration tests: each on a free port, each ended after its test."""
+
+import os
+import random
+import shutil
+import socket
+import subprocess
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from testing.waiting import PATIENCE_S
+
+# Ports that free_port has returned of late: whoever asked for one may not listen on it yet.
+_given: deque[int] = deque(maxlen=1000)
+
+
+def free_port(count: int = 1) -> int:
+    """Return the first of `count` consecutive TCP ports of 127.0.0.1 that nothing used a moment ago.
+
+    They lie below the range that outgoing connections take theirs from, so none is taken meanwhile. Each of
+    pytest's workers has a part of its own: what one test stops and starts again is given to no other.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    part = 12_000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    for _ in range(1000):
+        first = 20_000 + worker * part + random.randrange(part - count)
+        ports = range(first, first + count)
+        if not set(ports).isdisjoint(_given):
+            continue
+        try:
+            for port in ports:
+                with socket.socket() as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        _given.extend(ports)
+        return first
+    raise RuntimeError(f"no {count} free ports in a row")
+
+
+@dataclass
+class Daemon:
+    """A daemon under test; it can be killed and started again on the same port."""
+
+    command: list[str]
+    port: int
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Return host:port."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it and wait until its port answers."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    self.kill()
+                    raise RuntimeError(f"{self.command[0]} did not start:\n{self.log.read_text()}") from None
+                time.sleep(0.02)
+
+    def kill(self) -> None:
+        """Kill it as the OOM killer would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+@contextmanager
+def _running(folder: Path, port: int, name: str, *arguments: str) -> Iterator[Daemon]:
+    if shutil.which(name) is None:
+        pytest.fail(f"{name} is not installed: run `make setup-tests`")
+    daemon = Daemon([name, *arguments], port, folder / f"{name}.log")
+    daemon.start()
+    try:
+        yield daemon
+    finally:
+        daemon.kill()
+
+
+def memcached_in(folder: Path) -> AbstractContextManager[Daemon]:
+    """Run a Memcached whose log is in a folder: for a fixture of another scope than `memcached`."""
+    port = free_port()
+    user = ["-u", "nobody"] if os.getuid() == 0 else []
+    return _running(folder, port, "memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", *user)
+
+
+def redis_in(folder: Path) -> AbstractContextManager[Daemon]:
+    """Run a Redis that keeps nothing, with its log in a folder."""
+    port, at = free_port(), ["--bind", "127.0.0.1", "--port"]
+    return _running(folder, port, "redis-server", *at, str(port), "--dir", str(folder), "--save", "")
