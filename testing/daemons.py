@@ -1,5 +1,6 @@
 """Real daemons for every distribution's integration tests: each on a free port, each ended after its test."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -43,6 +44,13 @@ def free_port(count: int = 1) -> int:
         _given.extend(ports)
         return first
     raise RuntimeError(f"no {count} free ports in a row")
+
+
+def listens(port: int) -> bool:
+    """Tell whether somebody accepts connections on a port of loopback."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 @dataclass

@@ -16,7 +16,8 @@ from openresty.tests.test_health import Behaviour, repeats, says, server_that
 from testing.certificates import Authority
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Edge, Rig
+    from openresty.tests.nginx_process import Edge
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

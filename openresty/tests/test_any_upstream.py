@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from openresty.tests.conftest import Answer, Edge, Rig
+from openresty.tests.nginx_process import Answer, Edge
+from openresty.tests.rig import Rig
 from testing.daemons import free_port
 
 pytestmark = pytest.mark.integration

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from deploy.tests.rendered_chart import SETS, of_set, render
-from openresty.tests.conftest import LUA_PATH, OPENRESTY, Edge, Rig
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
 from openresty.tests.test_any_upstream import LIST, listing
 from testing.certificates import Authority
 from testing.daemons import free_port
-from testing.nginx_under_test import load_modules
+from testing.nginx_under_test import LUA_PATH, OPENRESTY, load_modules
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,7 @@ from steelyard_protocol.weight_table import WeightTable
 from openresty.tests.test_heads import HEAD, KEYED, SECRET, TABLE, put, table
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Rig
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from openresty.tests.conftest import Edge, Rig, listens
-from testing.daemons import free_port
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
+from testing.daemons import free_port, listens
 from testing.nginx_under_test import load_modules
 from testing.waiting import PATIENCE_S, wait_until
 

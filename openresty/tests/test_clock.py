@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from openresty.tests.conftest import Edge, Rig
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

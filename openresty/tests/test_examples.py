@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from openresty.tests.conftest import LUA_PATH, OPENRESTY, Edge, Rig
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
 from testing.daemons import free_port
-from testing.nginx_under_test import for_this_nginx
+from testing.nginx_under_test import LUA_PATH, OPENRESTY, for_this_nginx
 
 pytestmark = pytest.mark.integration
 

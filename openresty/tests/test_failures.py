@@ -9,7 +9,7 @@ import pytest
 from testing.hostile_servers import serving
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Rig
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

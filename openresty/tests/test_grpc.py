@@ -10,7 +10,8 @@ from typing import Any
 import grpc
 import pytest
 
-from openresty.tests.conftest import Edge, Rig
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
 from openresty.tests.test_examples import started as started
 from testing.daemons import free_port
 from testing.waiting import PATIENCE_S

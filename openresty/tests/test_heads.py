@@ -11,7 +11,7 @@ from steelyard_protocol import signature, weight_table
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Rig
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

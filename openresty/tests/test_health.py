@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Backend, Edge, Rig
+    from openresty.tests.backend import Backend
+    from openresty.tests.nginx_process import Edge
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from openresty.tests.conftest import Edge, Rig, one_upstream
+from openresty.tests.nginx_process import Edge, one_upstream
+from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from openresty.tests.conftest import Backend, Edge, Rig
+from openresty.tests.backend import Backend
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
 from testing.daemons import free_port
 from testing.waiting import PATIENCE_S
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from openresty.tests.conftest import Edge, Rig
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
 from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration

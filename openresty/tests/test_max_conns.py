@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from openresty.tests.conftest import Answer, Edge, Rig
+from openresty.tests.nginx_process import Answer, Edge
+from openresty.tests.rig import Rig
 from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration

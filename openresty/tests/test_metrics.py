@@ -7,7 +7,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Answer, Edge, Rig
+    from openresty.tests.nginx_process import Answer, Edge
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

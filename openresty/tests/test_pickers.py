@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from openresty.tests.conftest import Backend, Edge, Rig
+from openresty.tests.backend import Backend
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
 from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from openresty.tests.conftest import Backend, Edge, Rig
+from openresty.tests.backend import Backend
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
 from openresty.tests.test_examples import started as started
 from testing.certificates import Authority
 from testing.waiting import PATIENCE_S

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Rig
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

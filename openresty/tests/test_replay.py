@@ -11,7 +11,7 @@ import pytest
 from openresty.tests.test_sources import NOW_MS, SECRET, TABLE, Controller, digest, options, signed, table
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Rig
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

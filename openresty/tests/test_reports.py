@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Edge, Rig
+    from openresty.tests.nginx_process import Edge
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from openresty.tests.conftest import Edge, Rig
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

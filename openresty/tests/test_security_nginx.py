@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from openresty.tests.conftest import Edge, Rig, config, one_upstream
+from openresty.tests.nginx_process import Edge, config, one_upstream
+from openresty.tests.rig import Rig
 from openresty.tests.test_sources import Controller, options, signed, table
 
 pytestmark = pytest.mark.integration

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from openresty.tests.conftest import Rig, one_upstream
+from openresty.tests.nginx_process import one_upstream
+from openresty.tests.rig import Rig
 from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration

@@ -20,7 +20,8 @@ import pytest
 from testing.daemons import free_port
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Backend, Rig
+    from openresty.tests.backend import Backend
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

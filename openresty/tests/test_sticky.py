@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from openresty.tests.conftest import Backend, Edge, Rig
+from openresty.tests.backend import Backend
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
 from openresty.tests.test_examples import completed
 from openresty.tests.test_examples import started as started
 from testing.waiting import PATIENCE_S

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 from steelyard_loadtest.machine.find_programs import modules
 
-from openresty.tests.conftest import LUA_PATH, OPENRESTY, Edge, Rig
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
 from testing.daemons import free_port
-from testing.nginx_under_test import load_modules
+from testing.nginx_under_test import LUA_PATH, OPENRESTY, load_modules
 from testing.waiting import PATIENCE_S
 
 NGINX = shutil.which("nginx")

@@ -11,7 +11,8 @@ import pytest
 from openresty.tests.test_health import edge_with, wait_health
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Backend, Rig
+    from openresty.tests.backend import Backend
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

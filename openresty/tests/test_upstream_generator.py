@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openresty.tests.conftest import config
+from openresty.tests.nginx_process import config
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from openresty.tests.conftest import Backend, Rig
+    from openresty.tests.backend import Backend
+    from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 

@@ -24,7 +24,7 @@ import pytest
 import yaml
 from steelyard_controller.discovery.api_server import ACCOUNT
 
-from openresty.tests.conftest import Rig
+from openresty.tests.rig import Rig
 from testing.daemons import free_port
 from testing.kubernetes.kube_api import KubeApi, wait_until
 from testing.waiting import PATIENCE_S

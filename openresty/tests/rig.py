@@ -1,0 +1,132 @@
+"""What a test of the data plane needs: a memcached with weight tables, nginx, and small servers behind it.
+
+Everything listens on free ports of loopback and is stopped with the rig, so the tests run beside each other
+and beside a cluster.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from openresty.tests.backend import Backend
+from openresty.tests.nginx_process import Edge, config, one_upstream
+from testing.daemons import free_port, listens
+from testing.waiting import PATIENCE_S, wait_until
+
+
+class Memcached:
+    """A memcached, with values of up to 16 MB; `get` and `set` speak its text protocol."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        command = ["memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-I", "16m"]
+        self._process = subprocess.Popen([*command, *(["-u", "nobody"] if os.geteuid() == 0 else [])])
+        wait_until(lambda: listens(self.port), "memcached listens")
+
+    def set(self, key: str, value: bytes | str) -> None:
+        """Store a value."""
+        data = value if isinstance(value, bytes) else value.encode()
+        answer = self._ask(b"set %s 0 0 %d\r\n%s\r\n" % (key.encode(), len(data), data), b"\r\n")
+        assert answer == b"STORED\r\n"
+
+    def get(self, key: str) -> bytes | None:
+        """Return a value."""
+        answer = self._ask(b"get %s\r\n" % key.encode(), b"END\r\n")
+        head, _, rest = answer.partition(b"\r\n")
+        return rest[: int(head.split()[3])] if head.startswith(b"VALUE") else None
+
+    def _ask(self, request: bytes, end: bytes) -> bytes:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as connection:
+            connection.sendall(request)
+            answer = b""
+            while not answer.endswith(end):
+                answer += connection.recv(65536)
+            return answer
+
+    def stop(self) -> None:
+        """Kill it; harmless when it is dead."""
+        self._process.kill()
+        self._process.wait()
+
+
+class Rig:
+    """Makes what a test needs, and stops all of it afterwards."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stop = contextlib.ExitStack()
+        self.memcached = Memcached()
+        self._stop.callback(self.memcached.stop)
+
+    def wait_until(self, holds: Callable[[], object], what: str) -> None:
+        """Ask again and again until it holds; fail with `what` when it does not in time."""
+        wait_until(holds, what)
+
+    def dead_address(self) -> str:
+        """Return an address where nobody listens, nor can while this rig is there."""
+        # Bound without SO_REUSEADDR and not listened on: connections are refused, and a test that runs beside
+        # this one cannot start a daemon there. The kernel chooses: a port that free_port gives may still have
+        # connections in TIME_WAIT, which only SO_REUSEADDR passes over.
+        held = self._stop.enter_context(contextlib.closing(socket.socket()))
+        held.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{held.getsockname()[1]}"
+
+    def backend(self, name: str, tls: ssl.SSLContext | None = None) -> Backend:
+        """Start a server, for https with `tls`."""
+        backend = Backend(name, tls)
+        self._stop.callback(backend.stop)
+        return backend
+
+    def edge(
+        self,
+        *,
+        workers: int = 1,
+        bootstrap: list[str] | None = None,
+        options: str = "",
+        servers: str = "}",
+        main: str = "",
+    ) -> Edge:
+        """Start an nginx; `options` go to init_worker, `servers` follow the first server's locations."""
+        listed = ", ".join(f'"{address}"' for address in bootstrap or [])
+        if "upstreams" not in options:
+            options += f"upstreams = {{ web = {{ bootstrap = {{{listed}}} }} }},"
+        return self.edge_of(one_upstream(self.memcached.port, options, servers), workers=workers, main=main)
+
+    def edge_of(self, http: str, *, workers: int = 1, main: str = "") -> Edge:
+        """Start an nginx on what stands in http {}, and before it."""
+        edge = Edge(self._folder / "nginx", config(http, workers, main), workers)
+        self._stop.callback(edge.stop)
+        return edge
+
+    def publish(
+        self,
+        peers: list[tuple[str, str, int, str]],
+        *,
+        generation: int,
+        term: int = 1,
+        upstream: str = "web",
+        picker: str = "vnswrr",
+        **members: Any,
+    ) -> None:
+        """Write a weight table as the controller does; a peer is (id, address, weight, state)."""
+        rows = [
+            {"id": peer, "address": address, "weight": weight, "baseline": 1, "state": state}
+            for peer, address, weight, state in peers
+        ]
+        document = {
+            "v": 1, "upstream": upstream, "term": term, "generation": generation,
+            "issued_at_ms": int(time.time() * 1000), "law": "steelyard", "picker": picker,
+            **members, "peers": rows,
+        }  # fmt: skip
+        self.memcached.set(f"steelyard:1:weights:{upstream}", json.dumps(document))
+
+    def stop(self) -> None:
+        """Stop everything, the last started first."""
+        self._stop.close()
