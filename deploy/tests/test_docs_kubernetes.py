@@ -8,6 +8,7 @@ import pytest
 import yaml
 from steelyard_agent import flags
 from steelyard_controller.declarations.upstream import Upstream
+from steelyard_loadtest.machine import picker_list
 
 from deploy.tests import chart_invariants, kubernetes_schemas
 from deploy.tests.rendered_chart import ROOT, Document, environment, helm, of_set, render
@@ -81,11 +82,10 @@ def test_the_sidecar_has_what_the_agent_reads_and_the_chart_offers() -> None:
 
 
 def test_what_the_table_offers_for_an_annotation_is_there() -> None:
-    pickers = (ROOT / "openresty/steelyard/lib/steelyard/core/pickers.lua").read_text(encoding="utf-8")
     sticky = (ROOT / "openresty/steelyard/lib/steelyard/core/sticky.lua").read_text(encoding="utf-8")
     named = set(re.findall(r"picker: (\w+)", TABLE)) | set(re.findall(r'picker = "(\w+)"', TABLE))
     assert named == {"vnswrr", "peak_ewma", "chash"}
-    assert all(re.search(rf"\b{name}\b", pickers) for name in named)
+    assert named <= {picker.name for picker in picker_list.listed()}
     keys = re.findall(r"`(?:hash_key: )?(address|uri|header:[\w-]+|cookie:\w+|argument:\w+)`", TABLE)
     keys += re.findall(r"hash_key: (uri|address)", TABLE)
     assert {key.partition(":")[0] for key in keys} >= {"uri", "address", "header", "cookie", "argument"}

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 
+from steelyard_loadtest.machine.errors import SetupError
+
 # Each package's `command` has add_parser(subparsers), whose parser sets `run`.
 SUBCOMMANDS = ("cluster", "demo", "dataplane", "compare")
 
@@ -37,11 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     known = [*SUBCOMMANDS, *(name for name in ELSEWHERE if name in installed)]
     # All of them take a second of CPU time: for --help and for a wrong word.
-    for name in [arguments[0]] if arguments and arguments[0] in known else known:
-        if name in SUBCOMMANDS:
-            import_module(f"steelyard_loadtest.{name}.command").add_parser(subparsers)
-        else:
-            installed[name].load()(subparsers)
+    try:
+        for name in [arguments[0]] if arguments and arguments[0] in known else known:
+            if name in SUBCOMMANDS:
+                import_module(f"steelyard_loadtest.{name}.command").add_parser(subparsers)
+            else:
+                installed[name].load()(subparsers)
+    except SetupError as error:  # no checkout: whatever compares reads from it which pickers there are
+        parser.error(str(error))
     options = parser.parse_args(arguments)
     status: int = options.run(options)
     return status

@@ -12,6 +12,8 @@ local root = arg[0]:match("^(.*)benchmarks/[^/]*$")
 package.path = root .. "lua-resty-vnswrr/lib/?.lua;" .. root .. "steelyard/lib/?.lua;" .. package.path
 
 local ffi = require "ffi"
+local peer_stats = require "steelyard.core.peer_stats"
+local pickers = require "steelyard.core.pickers"
 local vnswrr = require "resty.vnswrr"
 
 ffi.cdef [[
@@ -156,11 +158,6 @@ end
 
 
 local function bench_pickers(n)
-    local found, pickers = pcall(require, "steelyard.core.pickers")
-    local stats_found, peer_stats = pcall(require, "steelyard.core.peer_stats")
-    if not (found and stats_found) then
-        return say("no pickers to measure: %s", tostring(found and peer_stats or pickers))
-    end
     say("pickers at %d peers with 0 to 3 requests in flight, ns a pick():", n)
     local peers, clock = peers_of(n), 0
     local stats = peer_stats.new(peer_stats.local_memory(n), 1, n, 0)
@@ -175,15 +172,13 @@ local function bench_pickers(n)
         end
     end
     local context = { random = math.random, stats = stats, now = function() return clock end }
-    for _, name in ipairs({ "vnswrr", "vnswrr2", "least_conn", "peak_ewma", "hcl" }) do
-        local picker, used, err = pickers.make(name, context)
-        if used ~= name then
-            say("  %-12s %s", name, err)
-        else
+    for _, each in ipairs(pickers.all()) do
+        if not each.library then
+            local picker = each.new(context)
             picker:update(peers, function() end)
             repeat until picker:grow(GROW_SLOTS) == 0
-            say("  %-12s %9.1f", name, ns_a_pick(function() return picker:pick() end,
-                                                 name == "least_conn" and 20000 or nil))
+            say("  %-12s %9.1f", each.name, ns_a_pick(function() return picker:pick() end,
+                                                      each.name == "least_conn" and 20000 or nil))
         end
     end
 end

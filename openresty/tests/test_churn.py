@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from steelyard_loadtest.machine import picker_list
 
 from openresty.tests.nginx_process import Edge
 from openresty.tests.rig import Rig
@@ -22,6 +23,9 @@ from testing.waiting import PATIENCE_S, wait_until
 pytestmark = pytest.mark.integration
 
 SECONDS = int(os.environ.get("CHURN_SECONDS", "10"))
+PICKERS = picker_list.own()
+# How often it goes through all of them: each is there for three changes, or where there is no time for fewer.
+ROUNDS = max(1, SECONDS // (3 * len(PICKERS)))
 
 
 class Server:
@@ -73,7 +77,7 @@ class Churn:
         self.up.append(Server(self._folder, next(self._names)))
         self.changes["added"] += 1
 
-    def step(self) -> None:
+    def step(self, picker: str) -> None:
         """Kill who is out of every table, remove who drained, drain one, add one; publish."""
         self._wait_served()
         while self.gone:
@@ -84,7 +88,7 @@ class Churn:
         if len(self.up) > 4:
             self.draining.append(self.up.pop(self._random.randrange(len(self.up))))
             self.changes["drained"] += 1
-        self.publish()
+        self.publish(picker)
         self.changes["re-weighted"] += len(self.up)
 
     def _wait_served(self) -> None:
@@ -97,12 +101,11 @@ class Churn:
             "who drains has answered",
         )
 
-    def publish(self) -> int:
+    def publish(self, picker: str) -> int:
         """Publish the fleet with weights drawn anew; return the generation."""
         self._generation += 1
         rows = [(server.name, server.address, self._random.randint(1, 1000), "up") for server in self.up]
         rows += [(server.name, server.address, 100, "drain") for server in self.draining]
-        picker = ("vnswrr2", "vnswrr", "least_conn", "peak_ewma", "hcl")[self._generation // 3 % 5]
         self._rig.publish(rows, generation=self._generation, picker=picker)
         return self._generation
 
@@ -120,7 +123,7 @@ def test_no_request_fails_while_servers_come_and_go(rig: Rig, tmp_path: Path, wo
     try:
         for _ in range(4):
             churn.add()
-        first = churn.publish()
+        first = churn.publish(PICKERS[0])
         edge = churn.edge = rig.edge(workers=workers)
         edge.wait_for(first)
         wrk = subprocess.Popen(
@@ -136,15 +139,15 @@ def test_no_request_fails_while_servers_come_and_go(rig: Rig, tmp_path: Path, wo
             stdout=subprocess.PIPE,
             text=True,
         )
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            churn.step()
+        began = time.monotonic()
+        while (part := (time.monotonic() - began) / SECONDS) < 1:
+            churn.step(PICKERS[int(part * ROUNDS * len(PICKERS)) % len(PICKERS)])
             time.sleep(1)
         report = wrk.communicate()[0]
         print(f"{workers} workers, {SECONDS} s: {churn.changes}\n{report}")
-        found = re.search(r"(\d+) requests in", report)
-        assert found, report
-        assert int(found[1]) > 0, report
+        requests = re.search(r"(\d+) requests in", report)
+        assert requests, report
+        assert int(requests[1]) > 0, report
         assert "Non-2xx" not in report, report
         assert "Socket errors" not in report, report
         # Nothing was even retried: whoever drained finished its requests, and was asked for nothing after.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from steelyard_loadtest.machine import picker_list
 
 if TYPE_CHECKING:
     from openresty.tests.backend import Backend
@@ -20,7 +21,6 @@ pytestmark = pytest.mark.integration
 
 EJECT = "eject = { interval_s = 0.3, requests = 4, base_s = %g }"
 CHECK = 'check = { path = "/healthz", interval_s = 0.2, timeout_s = 30, rise = 2, fall = 2 }'
-PICKERS = ["vnswrr", "vnswrr2", "least_conn", "peak_ewma", "hcl"]
 
 
 def edge_with(rig: "Rig", settings: str, *, workers: int = 1) -> "Edge":
@@ -173,7 +173,7 @@ def test_a_reload_keeps_the_marks(rig: "Rig") -> None:
     assert edge.shares(20) == {"a": 20}
 
 
-@pytest.mark.parametrize("picker", PICKERS)
+@pytest.mark.parametrize("picker", picker_list.own())
 def test_a_server_that_fails_at_once_wins_nothing_by_it(rig: "Rig", picker: str) -> None:
     for one in backends(rig, "abc", picker=picker):
         if one.name == "b":

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Callable
 
 import pytest
+from steelyard_loadtest.machine import picker_list
 
 from openresty.tests.nginx_process import Edge
 from openresty.tests.rig import Rig
@@ -68,7 +69,7 @@ def upgraded(edge: Edge) -> str:
     return next(line.split(": ")[1] for line in head if line.startswith("X-Backend"))
 
 
-@pytest.mark.parametrize("picker", ["vnswrr2", "least_conn", "peak_ewma", "hcl"])
+@pytest.mark.parametrize("picker", [each.name for each in picker_list.listed() if each.by_in_flight])
 @pytest.mark.parametrize("ask", [answered_late, streamed, upgraded])
 def test_the_server_of_one_long_request_keeps_its_share(
     rig: Rig, ask: Callable[[Edge], str], picker: str

@@ -8,14 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from steelyard_loadtest.machine import picker_list
 
 from openresty.tests.nginx_process import Answer, Edge
 from openresty.tests.rig import Rig
 from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
-
-PICKERS = ("vnswrr", "vnswrr2", "least_conn", "peak_ewma", "hcl")
 
 
 class Gate:
@@ -106,7 +105,7 @@ def hold(
     return held
 
 
-@pytest.mark.parametrize("picker", PICKERS)
+@pytest.mark.parametrize("picker", picker_list.own())
 def test_no_server_has_more_than_its_limit_whatever_the_picker(
     rig: Rig, clients: ThreadPoolExecutor, picker: str
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from steelyard_loadtest.machine import picker_list
 
 from openresty.tests.backend import Backend
 from openresty.tests.nginx_process import Edge
@@ -16,7 +17,7 @@ from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-IN_FLIGHT = ("vnswrr2", "least_conn", "peak_ewma", "hcl")
+IN_FLIGHT = [each.name for each in picker_list.listed() if each.by_in_flight]
 
 
 def rows(*peers: tuple[Backend, int]) -> list[tuple[str, str, int, str]]:
@@ -40,7 +41,7 @@ def open_requests(edge: Edge, count: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-@pytest.mark.parametrize("picker", ["vnswrr", *IN_FLIGHT])
+@pytest.mark.parametrize("picker", picker_list.own())
 def test_every_picker_serves_the_weights_at_rest(rig: Rig, workers: int, picker: str) -> None:
     a, b = rig.backend("a"), rig.backend("b")
     rig.publish(rows((a, 3), (b, 1)), generation=1, picker=picker)
@@ -63,7 +64,7 @@ def test_a_new_picker_is_used_without_a_reload(rig: Rig) -> None:
     edge = rig.edge(workers=2)
     rig.wait_until(lambda: len(edge.worker_pids()) == 2, "both workers are there")
     pids = edge.worker_pids()
-    for generation, picker in enumerate(("vnswrr", "least_conn", "peak_ewma", "hcl", "vnswrr2"), start=1):
+    for generation, picker in enumerate(picker_list.own(), start=1):
         rig.publish(rows((a, 1), (b, 1)), generation=generation, picker=picker)
         edge.wait_for(generation)
         assert edge.upstream()["picker"] == picker
@@ -79,7 +80,7 @@ def test_the_configuration_may_name_the_picker(rig: Rig) -> None:
     assert edge.upstream()["picker"] == "least_conn"
 
 
-@pytest.mark.parametrize("picker", ["roundrobin", "swrr", "chash"])
+@pytest.mark.parametrize("picker", [each.name for each in picker_list.listed() if each.library])
 def test_a_picker_of_lua_resty_balancer_serves_or_names_its_package(rig: Rig, picker: str) -> None:
     a, b = rig.backend("a"), rig.backend("b")
     rig.publish(rows((a, 3), (b, 1)), generation=1, picker=picker)

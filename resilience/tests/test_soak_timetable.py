@@ -9,6 +9,7 @@ from steelyard_resilience.soak.timetable import CHURNED, Server, Step, churned_a
 SERVERS = [
     Server(id=f"server-{number}", address=f"10.0.0.{number}:80", baseline=1.0) for number in range(1, 6)
 ]
+PICKERS = ["vnswrr", "hcl"]
 ROUND = 21
 
 
@@ -58,21 +59,22 @@ class Declared:
 
 def test_every_step_is_one_that_a_declaration_allows_and_three_servers_always_serve() -> None:
     declared = Declared()
-    for step in islice(steps("web", SERVERS), 12 * ROUND):
+    for step in islice(steps("web", SERVERS, PICKERS), 12 * ROUND):
         declared.take(step)
         assert declared.up() >= 3, step.words
 
 
 def test_a_round_leaves_all_as_it_was() -> None:
     before, after = Declared(), Declared()
-    for step in islice(steps("web", SERVERS), ROUND):
+    for step in islice(steps("web", SERVERS, PICKERS), ROUND):
         after.take(step)
     assert set(after.upstreams) == {"web"}
     assert after.as_it_stands() == before.as_it_stands()
 
 
 def test_each_round_brings_a_server_that_was_never_there() -> None:
-    comes = [step for step in islice(steps("web", SERVERS), 300 * ROUND) if step.words == "a server comes"]
+    all_steps = islice(steps("web", SERVERS, PICKERS), 300 * ROUND)
+    comes = [step for step in all_steps if step.words == "a server comes"]
     assert len({step.path for step in comes}) == 300
     assert len({(step.document or {})["address"] for step in comes}) == 300
 

@@ -154,9 +154,7 @@ class Delays:
 class Balancing:
     """Who chooses: a control law (None: weights stay at the baseline, no control loop runs) and a picker.
 
-    picker   one of `pickers.NAMES`: the product's Lua (vnswrr, vnswrr2, least_conn, peak_ewma, hcl) or one
-             of the model's own to compare with (wrr, lr, random, ringhash, maglev, leastconn, leasttime,
-             peakewma, prequal)
+    picker   one of `pickers.NAMES`: the product's Lua, or one of the model's own to compare with
     true_weights   only without a law: the weights are what the servers can truly do, at every moment
     """
 

@@ -1,7 +1,7 @@
 """Everything that can be compared: a balancer, its method, and what it is told."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -9,11 +9,14 @@ from typing import Literal
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 
+from steelyard_loadtest.machine import picker_list
+
 Program = Literal["direct", "nginx", "steelyard", "haproxy", "envoy"]
 Weights = Literal["equal", "true", "reversed"]
 
 LAWS = ("steelyard", "paper", "cswrr", "static")
-PICKERS = ("vnswrr2", "vnswrr", "least_conn", "peak_ewma", "hcl", "roundrobin", "swrr", "chash")
+PICKERS = sorted((each.name for each in picker_list.listed()), key=lambda name: name != picker_list.DEFAULT)
+"""The default first: palette gives markers in this order."""
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -65,7 +68,7 @@ _ADAPTIVE = (
     "LEAST_REQUEST",
 )
 
-DEFAULT = "steelyard-steelyard-vnswrr2"
+DEFAULT = f"steelyard-steelyard-{picker_list.DEFAULT}"
 """The default law with the default picker."""
 
 _OURS = [
@@ -77,16 +80,19 @@ _OURS = [
 ]  # fmt: skip
 
 
-def read_algorithms(file: Path) -> tuple[Algorithm, ...]:
-    """Read algorithms from a TOML file, a table each. Raises ValueError where one is not as it must be."""
+def with_those_of(file: Path, ours: Sequence[Algorithm]) -> tuple[Algorithm, ...]:
+    """Return ours behind nginx's of a TOML file, and before the rest of it, which has a table for each.
+
+    Raises ValueError where one is not as it must be.
+    """
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
     known = [{"name": name} | fields for name, fields in tables.items()]
-    return TypeAdapter(tuple[Algorithm, ...]).validate_python(known)
+    others = TypeAdapter(tuple[Algorithm, ...]).validate_python(known)
+    before = [algorithm for algorithm in others if algorithm.program in ("direct", "nginx")]
+    return (*before, *ours, *others[len(before) :])
 
 
-_OTHERS = read_algorithms(Path(__file__).with_suffix(".toml"))
-_BEFORE_OURS = [algorithm for algorithm in _OTHERS if algorithm.program in ("direct", "nginx")]
-ALGORITHMS = (*_BEFORE_OURS, *_OURS, *_OTHERS[len(_BEFORE_OURS) :])
+ALGORITHMS = with_those_of(Path(__file__).with_suffix(".toml"), _OURS)
 BY_NAME = {algorithm.name: algorithm for algorithm in ALGORITHMS}
 
 

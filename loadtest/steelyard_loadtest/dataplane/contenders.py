@@ -11,8 +11,9 @@ from msgspec import structs
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_loadtest.cluster.parts import UPSTREAM
-from steelyard_loadtest.compare.algorithms import Algorithm, read_algorithms
+from steelyard_loadtest.compare.algorithms import Algorithm, with_those_of
 from steelyard_loadtest.compare.records import Cell
+from steelyard_loadtest.machine import picker_list
 
 COST, BEFORE, AFTER = "cost", "before", "after"
 """A cell's scenario: what a request costs, and the seconds before and after a change of all weights."""
@@ -20,7 +21,15 @@ COST, BEFORE, AFTER = "cost", "before", "after"
 BASE = "nginx-swrr"
 """Every ratio is against this one, in the same run."""
 
-CONTENDERS = read_algorithms(Path(__file__).with_suffix(".toml"))
+_OURS = [
+    Algorithm(
+        name=f"resty-{picker.name}" if picker.library else picker.name,
+        title=f"Steelyard {f'with {picker.library} ' if picker.library else ''}{picker.name}",
+        program="steelyard", weights="true", method=picker.name,
+    )
+    for picker in picker_list.listed()
+]  # fmt: skip
+CONTENDERS = with_those_of(Path(__file__).with_suffix(".toml"), _OURS)
 BY_NAME = {contender.name: contender for contender in CONTENDERS}
 
 HEAVIEST = 10

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from steelyard_loadtest.machine import picker_list
 from steelyard_loadtest.machine.errors import ProgramError
 
 from steelyard_resilience.soak.readings import Soaked
@@ -23,6 +24,8 @@ from steelyard_resilience.stage.stage import Stage
 
 PATIENCE_S = 3.0
 """The first event comes at once, a tick within a second."""
+
+PICKERS = [name for name in picker_list.own() if name != picker_list.DEFAULT]
 
 EVENTS = 2
 """Which role it has, and a tick."""
@@ -43,7 +46,7 @@ def churning(
 
     def churn() -> None:
         next_s = time.monotonic()
-        for step in steps(UPSTREAM, servers):
+        for step in steps(UPSTREAM, servers, PICKERS):
             next_s += every_s
             if stopped.wait(max(0.0, next_s - time.monotonic())):
                 return

@@ -28,7 +28,6 @@ PER_NETWORK = 250
 CHURNED = "10.214.0.0/16"
 CHURNED_NETWORKS = 256
 
-PICKERS = ("vnswrr", "least_conn", "peak_ewma", "hcl")
 LAWS = ("cswrr", "paper", "static")
 
 
@@ -88,10 +87,13 @@ class Step:
     """Listen to the events for a moment, and leave without a word, as a closed page does."""
 
 
-def steps(upstream: str, servers: Sequence[Server]) -> Iterator[Step]:
-    """Return steps without end: round after round, each with the next servers. There are three at least."""
+def steps(upstream: str, servers: Sequence[Server], pickers: Sequence[str]) -> Iterator[Step]:
+    """Return steps without end: round after round, each with the next servers and picker.
+
+    There are three servers at least, and the pickers are without the default.
+    """
     for number in count():
-        yield from _round(upstream, servers, number)
+        yield from _round(upstream, servers, pickers[number % len(pickers)], number)
 
 
 def churned_address(number: int, port: int) -> str:
@@ -100,13 +102,13 @@ def churned_address(number: int, port: int) -> str:
     return f"10.214.{network % CHURNED_NETWORKS}.{host + 1}:{port}"
 
 
-def _round(upstream: str, servers: Sequence[Server], number: int) -> Iterator[Step]:
+def _round(upstream: str, servers: Sequence[Server], picker: str, number: int) -> Iterator[Step]:
     # Three different servers, so that most of them always serve.
     drained, changed, removed = (servers[(number + apart) % len(servers)] for apart in range(3))
     port = int(servers[0].address.rpartition(":")[2])
     churned, path = f"churned-{number}", f"/v1/upstreams/{upstream}"
     at = churned_address(number, port)
-    picker, law = PICKERS[number % len(PICKERS)], LAWS[number % len(LAWS)]
+    law = LAWS[number % len(LAWS)]
 
     def peer(words: str, server: Server, **members: object) -> Step:
         return Step(words, "PATCH", f"{path}/peers/{server.id}", members)

@@ -8,14 +8,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from steelyard_loadtest.machine import picker_list
 from steelyard_loadtest.machine.errors import SetupError
 
 # simulator/steelyard_simulator/pickers/lua_pickers.py in a checkout.
 LUA_DIR = Path(__file__).parents[3] / "openresty"
 BRIDGE = Path(__file__).with_name("balancers.lua")
 
-NAMES = ("vnswrr", "vnswrr2", "least_conn", "peak_ewma", "hcl")
-"""Those of steelyard/core/pickers.lua that need no library beside them."""
+NAMES = picker_list.own()
+"""Those that need no library beside them."""
 
 # LuaJIT seeds with a double; 2^53 is the last whole number it can tell from the next.
 SEEDS = 2**53

@@ -16,7 +16,7 @@ from steelyard_loadtest.compare.rig.control import Control
 from steelyard_loadtest.compare.rig.place import Place
 from steelyard_loadtest.compare.rig.proxies import PROXIES, Proxy, steelyard_blocks
 from steelyard_loadtest.compare.scenario.definition import Scenario
-from steelyard_loadtest.machine import http_ask, network
+from steelyard_loadtest.machine import http_ask, network, picker_list
 from steelyard_loadtest.machine.child_process import wait_until
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.machine.programs import LUA, STREAM_LUA, Found
@@ -24,7 +24,7 @@ from steelyard_loadtest.machine.programs import LUA, STREAM_LUA, Found
 LUA_FOLDERS = (Path("/usr/local/share/lua/5.1"), Path("/usr/share/lua/5.1"))
 """Where LuaJIT itself looks for libraries, beside what is written into ngx_lua."""
 
-BORROWED = ("roundrobin", "swrr", "chash")
+BORROWED = tuple(picker.name for picker in picker_list.listed() if picker.library)
 """Our pickers that lua-resty-balancer does the work of."""
 
 

@@ -1,3 +1,4 @@
+local fixtures = require "openresty.steelyard.spec.support.picker_fixtures"
 local ladder = require "steelyard.core.ladder"
 local peer_stats = require "steelyard.core.peer_stats"
 local upstream = require "steelyard.core.upstream"
@@ -279,7 +280,7 @@ describe("a retry", function()
 end)
 
 
-for _, picker in ipairs({ "vnswrr", "vnswrr2", "least_conn", "peak_ewma", "hcl" }) do
+for _, picker in ipairs(fixtures.own()) do
     describe("with max_conns, picker " .. picker, function()
         local A, B, SPARE = peer("a", 900), peer("b", 1), peer("s", 1, "backup")
 

@@ -1,6 +1,21 @@
---- Peer stats that are written by hand, and a random that is a script.
+--- The names of the pickers, peer stats that are written by hand, and a random that is a script.
+
+local pickers = require "steelyard.core.pickers"
 
 local _M = {}
+
+
+--- The names of Steelyard's own pickers, which need no library.
+-- @param by_in_flight true: of those alone that go by what is in flight
+function _M.own(by_in_flight)
+    local names = {}
+    for _, each in ipairs(pickers.all()) do
+        if not each.library and (each.by_in_flight or not by_in_flight) then
+            names[#names + 1] = each.name
+        end
+    end
+    return names
+end
 
 
 --- Peer stats of rows: cell -> { in_flight =, latency =, peak =, failing = }; what is not there is 0.

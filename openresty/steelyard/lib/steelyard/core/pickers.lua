@@ -8,6 +8,12 @@
 --   grow(n)                 do up to n steps of work ahead of picks; returns what is left
 --   wants_key               true when pick uses a key (chash)
 --
+-- A picker's module has `new`, and says of itself what the lists of others would have to know (specs, tests,
+-- simulator and lab read them from here, the lab as text: steelyard_loadtest's machine/picker_list.py):
+--
+--   by_in_flight  true: it goes by what is in flight at each peer
+--   library       what must be installed for it
+--
 -- Pure, like the pickers themselves.
 
 local resty_balancer = require "steelyard.core.pickers.resty_balancer"
@@ -28,13 +34,25 @@ local PICKERS = {
 local _M = {}
 
 
-local function names()
-    local sorted = {}
-    for name in pairs(PICKERS) do
-        sorted[#sorted + 1] = name
+--- All of them, each with its name, new, by_in_flight and library; by name.
+function _M.all()
+    local all = {}
+    for name, picker in pairs(PICKERS) do
+        all[#all + 1] = {
+            name = name, new = picker.new, by_in_flight = picker.by_in_flight or false, library = picker.library,
+        }
     end
-    table.sort(sorted)
-    return table.concat(sorted, ", ")
+    table.sort(all, function(a, b) return a.name < b.name end)
+    return all
+end
+
+
+local function names()
+    local all = _M.all()
+    for i = 1, #all do
+        all[i] = all[i].name
+    end
+    return table.concat(all, ", ")
 end
 
 

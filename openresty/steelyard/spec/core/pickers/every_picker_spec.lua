@@ -4,9 +4,6 @@ local closed = require "openresty.steelyard.spec.support.closed_simulation"
 local fixtures = require "openresty.steelyard.spec.support.picker_fixtures"
 local pickers = require "steelyard.core.pickers"
 
-local NAMES = { "vnswrr", "vnswrr2", "least_conn", "peak_ewma", "hcl" }
-local IN_FLIGHT = { "vnswrr2", "least_conn", "peak_ewma", "hcl" }
-
 
 --- A picker at the front of its ring, at rest.
 local function picker_of(name, peers)
@@ -34,7 +31,7 @@ local function one(i)
 end
 
 
-for _, name in ipairs(NAMES) do
+for _, name in ipairs(fixtures.own()) do
     describe("picker " .. name, function()
         it("picks nothing before it has peers, and after it has lost them", function()
             local picker = picker_of(name)
@@ -156,11 +153,14 @@ end
 
 local function shares(name, rows, clients)
     math.randomseed(20260921)
-    return closed.run(require("steelyard.core.pickers." .. name).new, rows, { clients = clients, requests = 5000 })
+    local function make(context)
+        return (pickers.make(name, context))
+    end
+    return closed.run(make, rows, { clients = clients, requests = 5000 })
 end
 
 
-for _, name in ipairs(IN_FLIGHT) do
+for _, name in ipairs(fixtures.own(true)) do
     describe("a server that answers 500 in 1 ms does not win picker " .. name, function()
         for _, clients in ipairs({ 1, 8, 64 }) do
             it("among three alike, with " .. clients .. " clients", function()

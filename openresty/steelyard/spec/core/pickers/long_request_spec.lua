@@ -4,6 +4,7 @@
 -- takes 10 s. Requests arrive evenly; the clock is the simulation's.
 
 local closed = require "openresty.steelyard.spec.support.closed_simulation"
+local fixtures = require "openresty.steelyard.spec.support.picker_fixtures"
 local pickers = require "steelyard.core.pickers"
 
 local SERVERS, GAP_S, SHORT_S, LONG_S = 10, 0.02, 0.002, 10
@@ -55,7 +56,7 @@ local function picks_after(name, before, seconds)
 end
 
 
-for _, name in ipairs({ "vnswrr", "vnswrr2", "least_conn", "peak_ewma", "hcl" }) do
+for _, name in ipairs(fixtures.own()) do
     describe("after one request of 10 s, " .. name, function()
         it("gives its server the share that it had, in the first second", function()
             local own, each = picks_after(name, 500, 3)

@@ -174,9 +174,9 @@ end
 
 
 --- Make the module of a picker that chooses among candidates.
--- @param pick function(self): the next peer, nil when there is none; self has candidates, stats, now and random
-function _M.picker(pick)
-    local picker = { pick = pick }
+-- @param picker pick: function(self), the next peer, nil when there is none; self has candidates, stats, now and
+--               random. And what the picker says of itself (core/pickers)
+function _M.picker(picker)
     local picker_mt = { __index = picker }
 
     function picker.new(context)

@@ -128,7 +128,7 @@ local function better(self, now, best, state, load, latency, peer)
 end
 
 
-local hcl = candidates.picker(function(self)
+local function pick(self)
     local choice, now = self.candidates, self.now()
     local best, second = choice:pair()
     if not best then
@@ -151,8 +151,10 @@ local hcl = candidates.picker(function(self)
         end
     end
     return best
-end)
+end
 
+
+local hcl = candidates.picker{ pick = pick, by_in_flight = true }
 local new = hcl.new
 
 

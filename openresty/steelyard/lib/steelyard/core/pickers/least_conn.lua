@@ -73,11 +73,14 @@ local function least(self, first, now, avoid)
 end
 
 
-return candidates.picker(function(self)
+local function pick(self)
     local first = self.candidates:first()
     if not first then
         return nil
     end
     local now = self.now()
     return idle(self, first, now) or least(self, first, now, true) or least(self, first, now, false)
-end)
+end
+
+
+return candidates.picker{ pick = pick, by_in_flight = true }

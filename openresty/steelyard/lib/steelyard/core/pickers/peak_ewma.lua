@@ -40,7 +40,7 @@ local function cost(self, peer, now)
 end
 
 
-return candidates.picker(function(self)
+local function pick(self)
     local first, second = self.candidates:pair()
     if first == second then
         return first
@@ -51,4 +51,7 @@ return candidates.picker(function(self)
         return first_fails and second or first
     end
     return cost(self, second, now) < cost(self, first, now) and second or first
-end)
+end
+
+
+return candidates.picker{ pick = pick, by_in_flight = true }

@@ -78,8 +78,8 @@ end
 
 local function adapter(name, options)
     local function new(context)
-        local found, library = pcall(require, "resty." .. name)
-        if not found then
+        local is_there, library = pcall(require, "resty." .. name)
+        if not is_there then
             local err = "picker " .. name .. " needs lua-resty-balancer: opm get openresty/lua-resty-balancer"
                         .. " (or luarocks install lua-resty-balancer)"
             if not string.find(library, "not found", 1, true) then
@@ -93,7 +93,7 @@ local function adapter(name, options)
             random = context.random,
         }, mt)
     end
-    return { new = new }
+    return { new = new, library = "lua-resty-balancer" }
 end
 
 

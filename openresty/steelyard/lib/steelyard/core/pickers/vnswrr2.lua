@@ -36,7 +36,7 @@ local function is_idle(stats, peer, now)
 end
 
 
-return candidates.picker(function(self)
+local function pick(self)
     local choice, stats, now = self.candidates, self.stats, self.now()
     local best, second = choice:pair()
     if not best then
@@ -58,4 +58,7 @@ return candidates.picker(function(self)
         end
     end
     return best
-end)
+end
+
+
+return candidates.picker{ pick = pick, by_in_flight = true }
