@@ -104,7 +104,7 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(tmp_path: Pat
     arguments = ("two.toml", "--out", "found", "--only", "nginx-rr,steelyard")
     going = compare(tmp_path, *arguments, temporary=temporary)
     deadline = time.monotonic() + PATIENCE_S
-    while not list(tmp_path.glob("found/cells/two/*/*-1.json")):
+    while not list(tmp_path.glob("found/trials/two/*/*-1.json")):
         assert going.poll() is None, going.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -143,7 +143,7 @@ def test_what_is_not_there_is_named_once_each_by_level() -> None:
     assert str(lacking.value) == "`b`, `c` at 250 users, `b` at 10 users in `report`"
 
 
-def test_a_figure_that_a_cell_does_not_have_is_named() -> None:
+def test_a_figure_that_a_trial_does_not_have_is_named() -> None:
     found = at_level("within", metric="p99_ms", of="A", theirs="", at_most=1.0)
     with pytest.raises(LackingError) as lacking:
         found.judge(at_250(a=1.0))

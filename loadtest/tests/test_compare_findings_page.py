@@ -4,17 +4,17 @@ import csv
 from collections.abc import Sequence
 from io import StringIO
 
-from steelyard_loadtest.compare.figures.cell_figures import figures
-from steelyard_loadtest.compare.figures.summary import Summary, summarize
 from steelyard_loadtest.compare.findings.claims import SOURCES
 from steelyard_loadtest.compare.findings.measured_figures import DATAPLANE, Spot, gather
 from steelyard_loadtest.compare.findings.page import NOT_EXPLAINED, section
-from steelyard_loadtest.compare.records import (
-    Cell,
+from steelyard_loadtest.figures.summary import Summary, summarize
+from steelyard_loadtest.figures.trial_figures import figures
+from steelyard_loadtest.measurements.trials import (
     Measured,
     Observed,
     Outcome,
     Quantile,
+    Trial,
 )
 
 DATAPLANE_CSV = """\
@@ -32,7 +32,7 @@ def measured(
 ) -> Measured:
     seconds = 10.0
     return Measured(
-        cell=Cell(scenario=scenario, algorithm=algorithm, level=level, repeat=repeat),
+        trial=Trial(scenario=scenario, algorithm=algorithm, level=level, repeat=repeat),
         generator="locust",
         outcome=Outcome(
             seconds=seconds,
@@ -117,7 +117,7 @@ def test_what_did_not_reproduce_asks_for_its_reason() -> None:
     assert f"Why not:\n\n- 1.1: {NOT_EXPLAINED}\n" in page
 
 
-def test_every_line_of_a_table_has_as_many_cells() -> None:
+def test_every_line_of_a_table_has_as_many_fields() -> None:
     page = section(SOURCES, rates(90, 200), rows())
     for block in page.split("\n\n"):
         if block.startswith("|"):

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 import pytest
-from steelyard_loadtest.compare.algorithms import BY_NAME
 from steelyard_loadtest.compare.findings.claims import SOURCES, parse
 from steelyard_loadtest.compare.findings.finding import Ruling, Source, Verdict, rule
 from steelyard_loadtest.compare.findings.measured_figures import DATAPLANE, METRICS, Evidence
-from steelyard_loadtest.compare.scenario.find import find
+from steelyard_loadtest.scenario.algorithms import BY_NAME
+from steelyard_loadtest.scenario.find import find
 
 LOCUST_STUDY, ENTROPY_PAPER, NS3, VPROXY, TENGINE = SOURCES
 

@@ -6,17 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from steelyard_loadtest.compare.algorithms import ALGORITHMS, DEFAULT
-from steelyard_loadtest.compare.records import (
-    PARTS,
-    Cell,
-    Measured,
-    Missing,
-    Observed,
-    Outcome,
-    Quantile,
-    Results,
-)
 from steelyard_loadtest.compare.report import scenario_text, write
 from steelyard_loadtest.compare.report.document import Document, document, remarks
 from steelyard_loadtest.compare.report.palette import LOOKS
@@ -27,16 +16,27 @@ from steelyard_loadtest.compare.report.view import (
     shown_levels,
     views,
 )
-from steelyard_loadtest.compare.scenario.definition import Scenario
-from steelyard_loadtest.compare.scenario.find import NAMES, find
+from steelyard_loadtest.measurements.trials import (
+    PARTS,
+    Measured,
+    Missing,
+    Observed,
+    Outcome,
+    Quantile,
+    Results,
+    Trial,
+)
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.statistics import spread
 from steelyard_loadtest.reporting.tables import text_columns
+from steelyard_loadtest.scenario.algorithms import ALGORITHMS, DEFAULT
+from steelyard_loadtest.scenario.definition import Scenario
+from steelyard_loadtest.scenario.find import NAMES, find
 
 HTML_THAT_FETCHES = re.compile(r"""(src|href)="(?!data:|#)|url\(|@import""")
 
 
-def cell(
+def trial(
     scenario: Scenario, algorithm: str, level: float, repeat: int, p99_ms: float = 20.0, failures: int = 0
 ) -> Measured:
     """Half a minute or whatever the scenario lasts, at about 50 requests/s."""
@@ -48,7 +48,7 @@ def cell(
     )
     names = [server.name for server in scenario.servers]
     return Measured(
-        cell=Cell(scenario=scenario.name, algorithm=algorithm, level=level, repeat=repeat),
+        trial=Trial(scenario=scenario.name, algorithm=algorithm, level=level, repeat=repeat),
         generator=scenario.load.generator,
         outcome=Outcome(
             seconds=seconds,
@@ -92,9 +92,9 @@ def results(
 
 
 def everything(scenario: Scenario) -> list[Measured]:
-    """Every cell of a scenario, the algorithms of ever worse p99."""
+    """Every trial of a scenario, the algorithms of ever worse p99."""
     return [
-        cell(scenario, algorithm, level, repeat, p99_ms=20.0 + position)
+        trial(scenario, algorithm, level, repeat, p99_ms=20.0 + position)
         for position, algorithm in enumerate(scenario.algorithms)
         for level in scenario.load.levels
         for repeat in range(1, scenario.load.repeats + 1)
@@ -169,8 +169,8 @@ def test_no_two_algorithms_look_alike_and_the_default_is_the_boldest() -> None:
 def test_lines_are_ours_then_the_best_peer_then_what_everybody_knows() -> None:
     scenario = find("noisy-neighbour", quick=False)
     found = [
-        replace(entry, outcome=cell(scenario, "nginx-hash", 1, 1, p99_ms=1).outcome)
-        if entry.cell.algorithm == "nginx-hash"
+        replace(entry, outcome=trial(scenario, "nginx-hash", 1, 1, p99_ms=1).outcome)
+        if entry.trial.algorithm == "nginx-hash"
         else entry
         for entry in everything(scenario)
     ]
@@ -218,14 +218,14 @@ def test_workers_and_what_holds_them_are_said() -> None:
 
 def test_p99_before_while_and_after_a_neighbour_is_a_table_of_its_own() -> None:
     scenario = find("neighbour-near-capacity", quick=True)
-    one = cell(scenario, DEFAULT, 0.6975, 1)
-    phases = tuple(cell(scenario, DEFAULT, 0.6975, 1, p99_ms=ms).outcome for ms in (10, 300, 20))
+    one = trial(scenario, DEFAULT, 0.6975, 1)
+    phases = tuple(trial(scenario, DEFAULT, 0.6975, 1, p99_ms=ms).outcome for ms in (10, 300, 20))
     lengths = [replace(phase, seconds=seconds) for phase, seconds in zip(phases, (4, 7, 9), strict=True)]
     one = replace(one, outcome=replace(one.outcome, phases=tuple(lengths)))
     (section,) = composed(results(one, scenarios=(scenario,))).sections
     (table,) = [block for block in section.blocks if block.kind == "table" and "phase" in block.title]
     assert table.head == ("algorithm", "kind", "0-4 s", "4-11 s", "11-20 s")
-    assert table.lines[0].cells[2:] == ("10.0", "300", "20.0")
+    assert table.lines[0].fields[2:] == ("10.0", "300", "20.0")
     (balance,) = [block for block in section.blocks if block.kind == "table" and "Balance" in block.title]
     assert balance.head[-3:-1] == ("share error", "recovers s")
 
@@ -238,17 +238,17 @@ def test_a_running_mean_leaves_out_what_is_not_known() -> None:
 
 def test_the_headline_counts_and_the_table_names_the_rivals() -> None:
     found = results(
-        cell(REPORT, DEFAULT, 250, 1, p99_ms=30),
-        cell(REPORT, "nginx-rr", 250, 1, p99_ms=60),
-        cell(REPORT, "nginx-wrr", 250, 1, p99_ms=20),
-        cell(CHURN, DEFAULT, 0.5, 1, p99_ms=30),
-        cell(CHURN, "nginx-rr", 0.5, 1, p99_ms=15),
+        trial(REPORT, DEFAULT, 250, 1, p99_ms=30),
+        trial(REPORT, "nginx-rr", 250, 1, p99_ms=60),
+        trial(REPORT, "nginx-wrr", 250, 1, p99_ms=20),
+        trial(CHURN, DEFAULT, 0.5, 1, p99_ms=30),
+        trial(CHURN, "nginx-rr", 0.5, 1, p99_ms=15),
         scenarios=(REPORT, CHURN),
     )
     composed_report = composed(found)
     assert composed_report.headline == "The target is met at 1 of 2 levels of load and missed at 1."
     lines = [
-        dict(zip(composed_report.verdict.head, line.cells, strict=True))
+        dict(zip(composed_report.verdict.head, line.fields, strict=True))
         for line in composed_report.verdict.lines
     ]
     assert [(line["target"], line["ratio"], line["ratio to told"]) for line in lines] == [
@@ -259,27 +259,27 @@ def test_the_headline_counts_and_the_table_names_the_rivals() -> None:
 
 
 def test_the_locust_studys_tables_have_a_deviation_beside_each_mean() -> None:
-    repeats = [cell(REPORT, "nginx-rr", 250, repeat, p99_ms=ms) for repeat, ms in enumerate((20, 20, 26))]
+    repeats = [trial(REPORT, "nginx-rr", 250, repeat, p99_ms=ms) for repeat, ms in enumerate((20, 20, 26))]
     (section,) = composed(results(*repeats, scenarios=(REPORT,))).sections
     tables = {block.title: block for block in section.blocks if block.kind == "table"}
     counts = tables["Total requests, RPS and failures per second"]
     assert counts.head == ("users", "algorithm", "total requests", "σ", "RPS", "σ", "failures/s", "σ")
-    assert counts.lines[0].cells == ("250", "nginx round robin", "400", "0", "50.00", "0.00", "0.00", "0.00")
+    assert counts.lines[0].fields == ("250", "nginx round robin", "400", "0", "50.00", "0.00", "0.00", "0.00")
     latencies = tables["Median, mean, minimal and maximal latency"]
-    assert latencies.lines[0].cells[4:6] == ("11.0", "1.7")  # 10, 10, 13
+    assert latencies.lines[0].fields[4:6] == ("11.0", "1.7")  # 10, 10, 13
 
 
 def test_the_best_tail_stands_first_and_those_that_failed_requests_last() -> None:
     found = [
-        cell(REPORT, "nginx-rr", 250, 1, p99_ms=30),
-        cell(REPORT, "nginx-hash", 250, 1, p99_ms=5, failures=40),
-        cell(REPORT, "nginx-wrr", 250, 1, p99_ms=10),
+        trial(REPORT, "nginx-rr", 250, 1, p99_ms=30),
+        trial(REPORT, "nginx-hash", 250, 1, p99_ms=5, failures=40),
+        trial(REPORT, "nginx-wrr", 250, 1, p99_ms=10),
     ]
     (section,) = composed(results(*found, scenarios=(REPORT,))).sections
     (table,) = [
         block for block in section.blocks if block.kind == "table" and block.title.startswith("Latency")
     ]
-    assert [line.cells[0] for line in table.lines] == [
+    assert [line.fields[0] for line in table.lines] == [
         "nginx weighted round robin",
         "nginx round robin",
         "nginx hash consistent",
@@ -287,15 +287,15 @@ def test_the_best_tail_stands_first_and_those_that_failed_requests_last() -> Non
     (failures,) = [
         block for block in section.blocks if block.kind == "table" and block.title.startswith("Failures")
     ]
-    assert failures.lines[0].cells == ("nginx hash consistent", "10.00 %", "40", "502: 40")
+    assert failures.lines[0].fields == ("nginx hash consistent", "10.00 %", "40", "502: 40")
 
 
 def test_a_reader_is_warned() -> None:
-    busy = cell(REPORT, "nginx-rr", 250, 1, failures=4)
+    busy = trial(REPORT, "nginx-rr", 250, 1, failures=4)
     busy = replace(busy, outcome=replace(busy.outcome, generator_cpu_utilization=0.93))
     (view,) = views(results(busy, scenarios=(REPORT,)))
     warnings = " ".join(remarks(view))
-    assert "1 of 11 cells" in warnings
+    assert "1 of 11 trials" in warnings
     assert "One repeat" in warnings
     assert "generator used over 0.8 of a core with nginx round robin" in warnings
     assert "failed with nginx round robin (1.0 %)" in warnings
@@ -322,7 +322,7 @@ def test_the_markdown_says_how_to_do_it_again_and_defines_its_figures() -> None:
         assert "---" in line  # no row of bars that is not a table's rule
 
 
-def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head() -> None:
+def test_every_row_of_a_markdown_table_has_as_many_fields_as_its_head() -> None:
     text = write.markdown(composed(results(*everything(REPORT), scenarios=(REPORT,))))
     for table in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
         counts = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}

@@ -5,26 +5,26 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from steelyard_loadtest.compare.algorithms import DEFAULT
-from steelyard_loadtest.compare.records import (
-    Cell,
+from steelyard_loadtest.compare.report.write import write as write_report
+from steelyard_loadtest.measurements.trials import (
     Measured,
     Observed,
     Outcome,
     Results,
+    Trial,
     quantiles,
 )
-from steelyard_loadtest.compare.report.write import write as write_report
-from steelyard_loadtest.compare.scenario.definition import Scenario
-from steelyard_loadtest.compare.scenario.find import find
+from steelyard_loadtest.scenario.algorithms import DEFAULT
+from steelyard_loadtest.scenario.definition import Scenario
+from steelyard_loadtest.scenario.find import find
 
 
-def cell(
+def trial(
     scenario: Scenario, algorithm: str, level: float, succeeded: int = 400, failures: int = 0
 ) -> Measured:
     latencies = [1.0 + number for number in range(succeeded)]
     return Measured(
-        cell=Cell(scenario=scenario.name, algorithm=algorithm, level=level, repeat=1),
+        trial=Trial(scenario=scenario.name, algorithm=algorithm, level=level, repeat=1),
         generator=scenario.load.generator,
         outcome=Outcome(
             seconds=scenario.load.seconds,
@@ -91,24 +91,26 @@ TEXTS = ["report.html", "report.md"]
         ),
     ],
 )
-def test_two_cells_are_enough_for_a_report(tmp_path: Path, name: str, level: float, plots: list[str]) -> None:
+def test_two_trials_are_enough_for_a_report(
+    tmp_path: Path, name: str, level: float, plots: list[str]
+) -> None:
     scenario = find(name, quick=True)
-    cells = [cell(scenario, algorithm, level) for algorithm in (DEFAULT, "nginx-rr")]
-    assert write(tmp_path, scenario, *cells) == [*TEXTS, *plots]
+    trials = [trial(scenario, algorithm, level) for algorithm in (DEFAULT, "nginx-rr")]
+    assert write(tmp_path, scenario, *trials) == [*TEXTS, *plots]
 
 
 def test_a_scenario_of_several_levels_has_its_figures_over_the_level(tmp_path: Path) -> None:
     scenario = find("proxy-cost", quick=True)
-    cells = [
-        cell(scenario, name, level) for name in (DEFAULT, "direct") for level in scenario.load.levels[:2]
+    trials = [
+        trial(scenario, name, level) for name in (DEFAULT, "direct") for level in scenario.load.levels[:2]
     ]
-    assert "plots/proxy-cost-load.png" in write(tmp_path, scenario, *cells)
+    assert "plots/proxy-cost-load.png" in write(tmp_path, scenario, *trials)
 
 
 def test_an_algorithm_that_was_ended_between_its_levels_leaves_a_gap(tmp_path: Path) -> None:
     scenario = find("paper", quick=True)
-    cells = [cell(scenario, DEFAULT, 200), cell(scenario, DEFAULT, 800), cell(scenario, "nginx-wrr", 200)]
-    assert "plots/paper-load.png" in write(tmp_path, scenario, *cells, interrupted=True)
+    trials = [trial(scenario, DEFAULT, 200), trial(scenario, DEFAULT, 800), trial(scenario, "nginx-wrr", 200)]
+    assert "plots/paper-load.png" in write(tmp_path, scenario, *trials, interrupted=True)
     assert "**Interrupted**" in (tmp_path / "report.md").read_text()
 
 
@@ -118,7 +120,7 @@ def test_next_to_nothing_is_a_report_without_plots_of_it(
     tmp_path: Path, name: str, succeeded: int, failures: int
 ) -> None:
     scenario = find(name, quick=True)
-    only = cell(scenario, DEFAULT, scenario.load.levels[0], succeeded, failures)
+    only = trial(scenario, DEFAULT, scenario.load.levels[0], succeeded, failures)
     written = write(tmp_path, scenario, only)
     assert written[:2] == TEXTS
     assert f"plots/{name}-p99.png" not in written  # too few for a p99
@@ -129,9 +131,9 @@ def test_nothing_at_all_is_a_report_that_says_so(tmp_path: Path) -> None:
     assert "Nothing was measured." in (tmp_path / "report.md").read_text()
 
 
-def test_cells_without_observations_have_no_plot_over_time(tmp_path: Path) -> None:
+def test_trials_without_observations_have_no_plot_over_time(tmp_path: Path) -> None:
     scenario = find("churn", quick=True)
-    written = write(tmp_path, scenario, replace(cell(scenario, DEFAULT, 0.5), observed=()))
+    written = write(tmp_path, scenario, replace(trial(scenario, DEFAULT, 0.5), observed=()))
     assert "plots/churn-time.png" not in written
     assert "plots/churn-distribution.png" in written
 
@@ -140,7 +142,7 @@ def test_servers_with_a_pool_of_workers_have_a_third_row_over_time(tmp_path: Pat
     heights = []
     for name, level in (("churn", 0.5), ("worker-pool", 120)):
         scenario = find(name, quick=True)
-        assert f"plots/{name}-time.png" in write(tmp_path, scenario, cell(scenario, DEFAULT, level))
+        assert f"plots/{name}-time.png" in write(tmp_path, scenario, trial(scenario, DEFAULT, level))
         with Image.open(tmp_path / f"plots/{name}-time.png") as picture:
             heights.append(picture.size[1])
     assert heights[1] > heights[0]
@@ -148,6 +150,6 @@ def test_servers_with_a_pool_of_workers_have_a_third_row_over_time(tmp_path: Pat
 
 def test_writing_twice_changes_nothing(tmp_path: Path) -> None:
     scenario = find("churn", quick=True)
-    cells = [cell(scenario, algorithm, 0.5) for algorithm in (DEFAULT, "nginx-rr")]
-    first = {name: (tmp_path / name).read_bytes() for name in write(tmp_path, scenario, *cells)}
-    assert {name: (tmp_path / name).read_bytes() for name in write(tmp_path, scenario, *cells)} == first
+    trials = [trial(scenario, algorithm, 0.5) for algorithm in (DEFAULT, "nginx-rr")]
+    first = {name: (tmp_path / name).read_bytes() for name in write(tmp_path, scenario, *trials)}
+    assert {name: (tmp_path / name).read_bytes() for name in write(tmp_path, scenario, *trials)} == first

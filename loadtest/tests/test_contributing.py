@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from steelyard_controller import laws
-from steelyard_loadtest.compare import algorithms
 from steelyard_loadtest.compare.report import palette
+from steelyard_loadtest.scenario import algorithms
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

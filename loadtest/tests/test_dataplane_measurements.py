@@ -4,11 +4,11 @@ import csv
 from io import StringIO
 
 import pytest
-from steelyard_loadtest.compare.generators.wrk_output import parse_wrk
-from steelyard_loadtest.compare.records import Cell, Measured, Outcome, Quantile
 from steelyard_loadtest.dataplane.contenders import COST
 from steelyard_loadtest.dataplane.medians import CORES, CPU, answered, metrics, rounds_csv
+from steelyard_loadtest.generators.wrk_output import parse_wrk
 from steelyard_loadtest.machine.errors import UnreadableError
+from steelyard_loadtest.measurements.trials import Measured, Outcome, Quantile, Trial
 
 WRK = """Running 2s test @ http://127.0.0.1:20001/
   1 threads and 64 connections
@@ -31,9 +31,9 @@ LOAD = ("requests", "seconds", "requests_per_s", "p50_ms", "p99_ms", "p999_ms", 
 
 
 def measured(outcome: Outcome, *, cpu_s: float | None = None, resident_bytes: int | None = None) -> Measured:
-    cell = Cell(scenario=COST, algorithm="vnswrr", level=3, repeat=1)
+    trial = Trial(scenario=COST, algorithm="vnswrr", level=3, repeat=1)
     return Measured(
-        cell=cell,
+        trial=trial,
         generator="wrk",
         outcome=outcome,
         balancer_cpu_s=cpu_s,

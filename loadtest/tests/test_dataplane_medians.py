@@ -5,8 +5,6 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from steelyard_loadtest.compare.generators.wrk_output import STATUS
-from steelyard_loadtest.compare.records import Cell, Measured, Outcome, Quantile
 from steelyard_loadtest.dataplane import table
 from steelyard_loadtest.dataplane.contenders import AFTER, BEFORE, COST
 from steelyard_loadtest.dataplane.medians import (
@@ -24,6 +22,8 @@ from steelyard_loadtest.dataplane.medians import (
     verdicts,
 )
 from steelyard_loadtest.dataplane.plot import line_styles, plot
+from steelyard_loadtest.generators.wrk_output import STATUS
+from steelyard_loadtest.measurements.trials import Measured, Outcome, Quantile, Trial
 from steelyard_loadtest.reporting.markdown import filled
 from steelyard_loadtest.reporting.statistics import spread
 
@@ -46,7 +46,7 @@ def load(p99_ms: float = 2.5, non_2xx: int = 0) -> Outcome:
 def measured(contender: str, peers: int, *cpu_us: float | None, non_2xx: int = 0) -> list[Measured]:
     return [
         Measured(
-            cell=Cell(scenario=COST, algorithm=contender, level=peers, repeat=number),
+            trial=Trial(scenario=COST, algorithm=contender, level=peers, repeat=number),
             generator="wrk",
             outcome=load(non_2xx=non_2xx),
             balancer_cpu_s=None if us is None else us * 20_000 / 1e6,
@@ -66,7 +66,7 @@ MEASURED = [
 ]
 REWEIGHED = [
     Measured(
-        cell=Cell(scenario=when, algorithm="vnswrr", level=2000, repeat=number),
+        trial=Trial(scenario=when, algorithm="vnswrr", level=2000, repeat=number),
         generator="wrk",
         outcome=load(p99_ms),
     )
@@ -83,7 +83,7 @@ def test_a_spread_is_the_median_and_the_extremes() -> None:
 
 def test_rows_go_by_servers_and_then_in_the_usual_order() -> None:
     found = rows(MEASURED)
-    assert [(row.level, row.algorithm, len(row.cells)) for row in found] == [
+    assert [(row.level, row.algorithm, len(row.trials)) for row in found] == [
         (3, "direct", 1),
         (3, "nginx-swrr", 3),
         (3, "vnswrr", 2),

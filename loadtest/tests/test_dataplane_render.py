@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 from steelyard_loadtest.cluster import nginx
-from steelyard_loadtest.compare.generators.wrk_output import script
-from steelyard_loadtest.compare.rig import render
-from steelyard_loadtest.compare.rig.place import Place
-from steelyard_loadtest.compare.rig.render import Scene
 from steelyard_loadtest.dataplane import command
 from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS, peers
 from steelyard_loadtest.dataplane.rig import TUNING
+from steelyard_loadtest.generators.wrk_output import script
 from steelyard_loadtest.machine.programs import FAIR, LUA, VNSWRR, Found
+from steelyard_loadtest.rig import render
+from steelyard_loadtest.rig.place import Place
+from steelyard_loadtest.rig.render import Scene
 from steelyard_loadtest.templates import read_folder, render_named
 
 TEMPLATES = read_folder(nginx.TEMPLATES)

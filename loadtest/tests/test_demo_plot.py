@@ -9,10 +9,10 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
-from steelyard_loadtest.compare.generators.tally import Request
 from steelyard_loadtest.demo.demo_report import csv_of, summary, thirds
 from steelyard_loadtest.demo.plot import BURNED, observations, plot, server_styles
 from steelyard_loadtest.demo.records import Observed, Phase
+from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.plot_style import gaps
 from steelyard_loadtest.reporting.result_files import write_json
 

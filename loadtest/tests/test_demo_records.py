@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from steelyard_loadtest.compare.generators.recording import REQUESTS, Recording
-from steelyard_loadtest.compare.generators.tally import Request, of_status
 from steelyard_loadtest.demo.demo_report import requests_csv
 from steelyard_loadtest.demo.records import Observed, parse_weights, sent_within
+from steelyard_loadtest.generators.recording import REQUESTS, Recording
+from steelyard_loadtest.generators.tally import Request, of_status
 
 
 def request(due_s: float, latency_ms: float = 1.0, server: str = "server-1", failure: str = "") -> Request:

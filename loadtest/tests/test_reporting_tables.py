@@ -1,4 +1,4 @@
-"""Tables that are declared once: Markdown and text of the same cells."""
+"""Tables that are declared once: Markdown and text of the same fields."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ COLUMNS = (
 )
 
 
-def test_markdown_aligns_figures_to_the_right_and_escapes_what_would_end_a_cell_or_begin_a_tag() -> None:
+def test_markdown_aligns_figures_to_the_right_and_escapes_what_would_end_a_trial_or_begin_a_tag() -> None:
     assert markdown(table(ROWS, COLUMNS)) == (
         "| picker | p99 ms |\n| --- | ---: |\n| a \\| b &lt;x> | 12.3 |\n| c | – |"
     )
@@ -45,13 +45,13 @@ def test_text_has_columns_of_equal_width_and_no_blanks_at_the_end() -> None:
     )
 
 
-def test_a_pivot_has_a_line_a_row_and_asks_for_each_cell() -> None:
-    cells = {(100, 1): "x", (1000, 2): "y"}
+def test_a_pivot_has_a_line_a_row_and_asks_for_each_field() -> None:
+    fields = {(100, 1): "x", (1000, 2): "y"}
     made = pivot(
         "servers",
         [100, 1000],
         [1, 2],
-        lambda row, column: cells.get((row, column), ""),
+        lambda row, column: fields.get((row, column), ""),
         row_text="{:,}".format,
     )
     assert markdown(made).splitlines()[0] == "| servers | 1 | 2 |"
@@ -61,4 +61,4 @@ def test_a_pivot_has_a_line_a_row_and_asks_for_each_cell() -> None:
 def test_columns_without_any_figure_are_left_out() -> None:
     found = without_empty_columns(text_columns(["a", "b", "c"], [["x", "–", "1"], ["y", "", "2"]]))
     assert found.head == ("a", "c")
-    assert [line.cells for line in found.lines] == [("x", "1"), ("y", "2")]
+    assert [line.fields for line in found.lines] == [("x", "1"), ("y", "2")]

@@ -16,12 +16,12 @@ import struct
 import time
 from pathlib import Path
 
-from steelyard_loadtest.compare.generators import open_loop
-from steelyard_loadtest.compare.generators.job import Task
-from steelyard_loadtest.compare.generators.load import Recorded
-from steelyard_loadtest.compare.generators.pool import Connection, Owner
-from steelyard_loadtest.compare.generators.questions import Numbered, Pacer
-from steelyard_loadtest.compare.generators.tally import Request
+from steelyard_loadtest.generators import open_loop
+from steelyard_loadtest.generators.job import Task
+from steelyard_loadtest.generators.load import Recorded
+from steelyard_loadtest.generators.pool import Connection, Owner
+from steelyard_loadtest.generators.questions import Numbered, Pacer
+from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.machine.errors import ProgramError
 
 TIMEOUT_S = 10.0

@@ -5,7 +5,7 @@ import time
 from typing import cast
 
 import pytest
-from steelyard_loadtest.compare.generators.questions import CROSSED, GARBLED, Numbered, Same
+from steelyard_loadtest.generators.questions import CROSSED, GARBLED, Numbered, Same
 from steelyard_resilience.chaos.observer import Observer, rung_of
 from steelyard_resilience.stage.stage import Stage
 

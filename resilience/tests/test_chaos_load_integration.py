@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from steelyard_loadtest.compare.generators.pool import Connection
+from steelyard_loadtest.generators.pool import Connection
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_resilience.running_load import Load, StrictConnection
 

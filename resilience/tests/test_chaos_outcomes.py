@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from steelyard_loadtest.compare.generators.tally import Request
+from steelyard_loadtest.generators.tally import Request
 from steelyard_resilience.chaos.fault import Bound, Gathered, Look, Trial
 from steelyard_resilience.chaos.outcomes import lost_between, outcome, strays, well_since
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from steelyard_loadtest.compare.generators.tally import Request
+from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.publish import fill_page, write_report
 from steelyard_resilience.chaos import run_files

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from steelyard_loadtest.compare.generators.tally import Request
+from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Trial

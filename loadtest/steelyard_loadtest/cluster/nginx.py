@@ -6,7 +6,7 @@
     answering.conf     servers that answer at once
     controller.yaml    what a controller is told of the servers
 
-native.conf, haproxy.cfg and envoy.yaml are what `compare.rig.render` writes for a comparison.
+native.conf, haproxy.cfg and envoy.yaml are what `rig.render` writes for a trial.
 `templates` is always the folder's texts by name (`templates.read_folder(nginx.TEMPLATES)`).
 """
 

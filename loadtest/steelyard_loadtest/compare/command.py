@@ -9,21 +9,20 @@ from importlib.metadata import version
 from pathlib import Path
 
 from steelyard_loadtest.compare import session
-from steelyard_loadtest.compare.algorithms import ALGORITHMS, named
-from steelyard_loadtest.compare.records import Results
-from steelyard_loadtest.compare.scenario.definition import Scenario
-from steelyard_loadtest.compare.scenario.file import ScenarioError
-from steelyard_loadtest.compare.scenario.find import MORE, NAMES, ORDER, find
-from steelyard_loadtest.compare.schedule import START_S, cell_s
-from steelyard_loadtest.compare.session import Gathered
+from steelyard_loadtest.compare.schedule import START_S, trial_s
 from steelyard_loadtest.compare.store import Store
 from steelyard_loadtest.machine import find_programs, network
 from steelyard_loadtest.machine.errors import SetupError
+from steelyard_loadtest.measurements.trials import Gathered, Results
 from steelyard_loadtest.reporting.conditions import conditions, kept
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED
 from steelyard_loadtest.reporting.flags import Subparsers
 from steelyard_loadtest.reporting.publish import check_page
 from steelyard_loadtest.reporting.wording import duration
+from steelyard_loadtest.scenario.algorithms import ALGORITHMS, named
+from steelyard_loadtest.scenario.definition import Scenario
+from steelyard_loadtest.scenario.file import ScenarioError
+from steelyard_loadtest.scenario.find import MORE, NAMES, ORDER, find
 
 MARKS = "measured"
 """Between which a page has the report."""
@@ -36,7 +35,7 @@ Scenarios: {scenarios}, and `all` for these;
 {more}, which `all` leaves out; or a TOML file of your own (docs/load-lab.md).
 
 Servers, agents, controller and balancers are started here, each algorithm in its turn, in a private network
-where this is root. DIR gets results.csv (one row a cell), servers.csv (each server second by second),
+where this is root. DIR gets results.csv (one row a trial), servers.csv (each server second by second),
 report.md, report.html and plots/. A run that was ended goes on where it was when it is started again with the
 same --out.
 """
@@ -122,9 +121,9 @@ def _scenarios(options: argparse.Namespace) -> tuple[Scenario, ...]:
 
 def _as_measured(scenario: Scenario, gathered: Gathered) -> Scenario:
     """Add the algorithms and levels that an earlier run into the same folder has measured."""
-    cells = [entry.cell for entry in gathered.measured if entry.cell.scenario == scenario.name]
-    wanted = set(scenario.algorithms) | {cell.algorithm for cell in cells}
-    levels = sorted({*scenario.load.levels, *(cell.level for cell in cells)})
+    trials = [entry.trial for entry in gathered.measured if entry.trial.scenario == scenario.name]
+    wanted = set(scenario.algorithms) | {trial.algorithm for trial in trials}
+    levels = sorted({*scenario.load.levels, *(trial.level for trial in trials)})
     return replace(
         scenario,
         algorithms=tuple(algorithm.name for algorithm in ALGORITHMS if algorithm.name in wanted),
@@ -144,7 +143,7 @@ def _list() -> int:
 
 def _lasts(scenario: Scenario) -> str:
     load = scenario.load
-    visit_s = START_S + len(load.levels) * cell_s(load)
+    visit_s = START_S + len(load.levels) * trial_s(load)
     return duration(len(scenario.algorithms) * load.repeats * visit_s)
 
 

@@ -1,7 +1,7 @@
-"""Keeps what was measured: one JSON file a cell, so that a run that was ended goes on where it was.
+"""Keeps what was measured: one JSON file a trial, so that a run that was ended goes on where it was.
 
-DIR/cells/<scenario>/<algorithm>/<level>-<repeat>.json
-DIR/cells/<scenario>/settings.json         what the cells were measured with
+DIR/trials/<scenario>/<algorithm>/<level>-<repeat>.json
+DIR/trials/<scenario>/settings.json         what the trials were measured with
 """
 
 import json
@@ -10,25 +10,25 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from steelyard_loadtest.compare.records import Cell, Measured
-from steelyard_loadtest.compare.scenario.definition import Scenario
 from steelyard_loadtest.machine.errors import SetupError
+from steelyard_loadtest.measurements.trials import Measured, Trial
 from steelyard_loadtest.reporting.result_files import write_text
+from steelyard_loadtest.scenario.definition import Scenario
 
 _MEASURED = TypeAdapter(Measured)
 _SCENARIO = TypeAdapter(Scenario)
 
 
 class Store:
-    """The cells below one folder."""
+    """The trials below one folder."""
 
     def __init__(self, out: Path) -> None:
-        self._cells = out / "cells"
+        self._trials = out / "trials"
 
     def begin(self, scenario: Scenario) -> None:
         """Note with which settings a scenario is measured.
 
-        Raises SetupError when the folder has cells that were measured with others.
+        Raises SetupError when the folder has trials that were measured with others.
         """
         file = self._settings(scenario)
         if self._differs(scenario):
@@ -39,24 +39,24 @@ class Store:
         write_text(file, json.dumps(_settings(scenario)))
 
     def forget(self, scenario: Scenario) -> None:
-        """Remove the cells of the scenario's algorithms, and all that were measured with other settings."""
-        folder = self._cells / scenario.name
+        """Remove the trials of the scenario's algorithms, and all that were measured with other settings."""
+        folder = self._trials / scenario.name
         for algorithm in scenario.algorithms:
             shutil.rmtree(folder / algorithm, ignore_errors=True)
         if self._differs(scenario):
             shutil.rmtree(folder, ignore_errors=True)
 
     def save(self, measured: Measured) -> None:
-        """Keep a finished cell."""
-        write_text(self._file(measured.cell), _MEASURED.dump_json(measured).decode())
+        """Keep a finished trial."""
+        write_text(self._file(measured.trial), _MEASURED.dump_json(measured).decode())
 
-    def load(self, cell: Cell) -> Measured | None:
-        """Return a finished cell; None when it is still to be measured (or its file was damaged)."""
-        return _read(self._file(cell))
+    def load(self, trial: Trial) -> Measured | None:
+        """Return a finished trial; None when it is still to be measured (or its file was damaged)."""
+        return _read(self._file(trial))
 
     def all(self, scenario: str) -> list[Measured]:
-        """Return every finished cell of a scenario, also of algorithms that are not asked for now."""
-        files = sorted((self._cells / scenario).glob("*/*.json"))
+        """Return every finished trial of a scenario, also of algorithms that are not asked for now."""
+        files = sorted((self._trials / scenario).glob("*/*.json"))
         found = [_read(file) for file in files]
         return [entry for entry in found if entry is not None]
 
@@ -70,14 +70,14 @@ class Store:
         return bool(known != _settings(scenario))
 
     def _settings(self, scenario: Scenario) -> Path:
-        return self._cells / scenario.name / "settings.json"
+        return self._trials / scenario.name / "settings.json"
 
-    def _file(self, cell: Cell) -> Path:
-        return self._cells / cell.scenario / cell.algorithm / f"{cell.level:g}-{cell.repeat}.json"
+    def _file(self, trial: Trial) -> Path:
+        return self._trials / trial.scenario / trial.algorithm / f"{trial.level:g}-{trial.repeat}.json"
 
 
 def _settings(scenario: Scenario) -> object:
-    # Another list of algorithms, more levels or more repeats only add cells; words change nothing.
+    # Another list of algorithms, more levels or more repeats only add trials; words change nothing.
     words = dict.fromkeys(("title", "what", "source", "algorithms"), True)
     return _SCENARIO.dump_python(
         scenario, mode="json", exclude={**words, "load": {"levels": True, "repeats": True}}

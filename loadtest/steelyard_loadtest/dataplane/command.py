@@ -7,18 +7,18 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from steelyard_loadtest.compare.algorithms import Algorithm
-from steelyard_loadtest.compare.scenario import find as scenarios
-from steelyard_loadtest.compare.session import Gathered
 from steelyard_loadtest.dataplane import medians, session, table
 from steelyard_loadtest.dataplane.contenders import CONTENDERS, chosen
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
+from steelyard_loadtest.measurements.trials import Gathered
 from steelyard_loadtest.reporting.conditions import conditions
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.flags import Subparsers, add_output, ascending, whole
 from steelyard_loadtest.reporting.publish import Report, check_page, fill_page, write_report
+from steelyard_loadtest.scenario import find as scenarios
+from steelyard_loadtest.scenario.algorithms import Algorithm
 
 MARKS = "measured"
 """Between which a page has the report."""

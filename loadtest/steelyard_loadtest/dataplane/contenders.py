@@ -11,12 +11,12 @@ from msgspec import structs
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_loadtest.cluster.parts import UPSTREAM
-from steelyard_loadtest.compare.algorithms import Algorithm, with_those_of
-from steelyard_loadtest.compare.records import Cell
 from steelyard_loadtest.machine import picker_list
+from steelyard_loadtest.measurements.trials import Trial
+from steelyard_loadtest.scenario.algorithms import Algorithm, with_those_of
 
 COST, BEFORE, AFTER = "cost", "before", "after"
-"""A cell's scenario: what a request costs, and the seconds before and after a change of all weights."""
+"""A trial's scenario: what a request costs, and the seconds before and after a change of all weights."""
 
 BASE = "nginx-swrr"
 """Every ratio is against this one, in the same run."""
@@ -53,8 +53,8 @@ def chosen(names: list[str]) -> tuple[Algorithm, ...]:
 
 def steps(
     contenders: Sequence[Algorithm], peer_counts: Sequence[int], rounds: int, scenario: str = COST
-) -> Iterator[Cell]:
-    """Go through all contenders, at each number of servers (the cells' level), in each round (their repeat).
+) -> Iterator[Trial]:
+    """Go through all contenders, at each number of servers (the trials' level), in each round (their repeat).
 
     Each round begins with another contender, and every other one goes backwards:
     nobody always runs first, last, or after the same one.
@@ -64,7 +64,7 @@ def steps(
         order = [*contenders[first:], *contenders[:first]]
         for count in peer_counts:
             for contender in order if number % 2 else reversed(order):
-                yield Cell(scenario=scenario, algorithm=contender.name, level=count, repeat=number)
+                yield Trial(scenario=scenario, algorithm=contender.name, level=count, repeat=number)
 
 
 def peers(count: int, port: int) -> tuple[TablePeer, ...]:

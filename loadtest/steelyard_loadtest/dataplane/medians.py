@@ -1,6 +1,6 @@
-"""From rounds, which are compare's cells, to CSV, medians, spreads, ratios and targets. Pure.
+"""From rounds, which are compare's trials, to CSV, medians, spreads, ratios and targets. Pure.
 
-A cell's level is a number of servers, its repeat a round.
+A trial's level is a number of servers, its repeat a round.
 
 Rounds of all contenders alternate, so that a noisy minute hits all of them;
 what is compared is the median of one with the median of another of the same run.
@@ -11,13 +11,13 @@ on a fast one.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from steelyard_loadtest.compare.figures.cell_figures import figures
-from steelyard_loadtest.compare.figures.summary import Summary, summarize
-from steelyard_loadtest.compare.generators.tally import REFUSED, RESET
-from steelyard_loadtest.compare.generators.wrk_output import STATUS
-from steelyard_loadtest.compare.records import Measured, Outcome
 from steelyard_loadtest.dataplane.contenders import AFTER, BASE, BEFORE, BY_NAME, COST
+from steelyard_loadtest.figures.summary import Summary, summarize
+from steelyard_loadtest.figures.trial_figures import figures
+from steelyard_loadtest.generators.tally import REFUSED, RESET
+from steelyard_loadtest.generators.wrk_output import STATUS
 from steelyard_loadtest.machine.errors import UnreadableError
+from steelyard_loadtest.measurements.trials import Measured, Outcome
 from steelyard_loadtest.reporting.csv_text import csv_text
 from steelyard_loadtest.reporting.statistics import Spread, grouped, spread, spread_of
 
@@ -60,20 +60,20 @@ def answered(outcome: Outcome) -> Outcome:
 
 
 def metrics(entry: Measured) -> dict[str, float]:
-    """Return compare's figures of one cell, those that are known."""
+    """Return compare's figures of one trial, those that are known."""
     (alone,) = summarize([figures(entry, ())])
     return {name: figure.median for name, figure in alone.metrics.items()}
 
 
 def rounds_csv(measured: Sequence[Measured]) -> str:
     """Return one line for each contender, number of servers and round; an unknown value is empty."""
-    lines = [_line(entry) for entry in measured if entry.cell.scenario == COST]
+    lines = [_line(entry) for entry in measured if entry.trial.scenario == COST]
     return csv_text(lines, ["round", "peers", "contender", *LOAD, *PROXY])
 
 
 def changes_csv(measured: Sequence[Measured]) -> str:
     """Return two lines for each change of weights: the load before it and after it."""
-    lines = [_line(entry) for entry in measured if entry.cell.scenario != COST]
+    lines = [_line(entry) for entry in measured if entry.trial.scenario != COST]
     return csv_text(lines, ["round", "peers", "contender", "when", *LOAD])
 
 
@@ -83,8 +83,8 @@ def rows(measured: Sequence[Measured]) -> list[Summary]:
     Among its metrics are FAILED, of all rounds; of a proxy RESIDENT, and RATIO: its CPU per request over
     that of nginx's SWRR at as many servers in the same run.
     """
-    costs = [entry for entry in measured if entry.cell.scenario == COST]
-    rounds = grouped(costs, lambda entry: (entry.cell.level, entry.cell.algorithm))
+    costs = [entry for entry in measured if entry.trial.scenario == COST]
+    rounds = grouped(costs, lambda entry: (entry.trial.level, entry.trial.algorithm))
     found = summarize(figures(entry, ()) for entry in costs)
     found.sort(key=lambda row: (row.level, ORDER.index(row.algorithm)))
     ended = []
@@ -107,7 +107,7 @@ def changes(measured: Sequence[Measured]) -> list[Summary]:
     It is of the seconds after the changes. Among its metrics are P99_BEFORE; RATIO, of p99 after to before
     in each round; RATIO_OF_MEDIANS; and FAILED, before and after.
     """
-    around = grouped(measured, lambda entry: (entry.cell.algorithm, entry.cell.scenario))
+    around = grouped(measured, lambda entry: (entry.trial.algorithm, entry.trial.scenario))
     ended = []
     for name in ORDER:
         before, after = around.get((name, BEFORE), []), around.get((name, AFTER), [])
@@ -154,13 +154,13 @@ def verdicts(rows: Sequence[Summary], changes: Sequence[Summary]) -> list[Verdic
 
 
 def _line(entry: Measured) -> dict[str, object]:
-    cell, outcome, found = entry.cell, entry.outcome, metrics(entry)
+    trial, outcome, found = entry.trial, entry.outcome, metrics(entry)
     failed_status = outcome.kinds.get(STATUS, 0)
     return {name: found.get(name) for name in LOAD} | {
-        "round": cell.repeat,
-        "peers": cell.level,
-        "contender": cell.algorithm,
-        "when": cell.scenario,
+        "round": trial.repeat,
+        "peers": trial.level,
+        "contender": trial.algorithm,
+        "when": trial.scenario,
         "seconds": outcome.seconds,
         "non_2xx": failed_status,
         "socket_errors": outcome.failures - failed_status,

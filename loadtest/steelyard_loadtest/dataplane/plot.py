@@ -5,9 +5,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from steelyard_loadtest.compare.figures.summary import Summary
 from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME
 from steelyard_loadtest.dataplane.medians import CPU, RATIO
+from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.reporting.plot_style import BLACK, DASHES, INK, MARKERS, PROGRAMS
 from steelyard_loadtest.reporting.plots import Mark, Panel, RowName, RowPanel, Rule, Series, draw
 from steelyard_loadtest.reporting.statistics import grouped

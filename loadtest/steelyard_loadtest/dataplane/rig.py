@@ -11,18 +11,18 @@ from steelyard_protocol.memcached_client import MemcachedClient, Unavailable
 from steelyard_protocol.weight_table import TablePeer
 
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
-from steelyard_loadtest.compare.cell import Visit, measure
-from steelyard_loadtest.compare.records import Cell, Measured
-from steelyard_loadtest.compare.rig.balancers import Balancer
-from steelyard_loadtest.compare.rig.place import Place
-from steelyard_loadtest.compare.rig.proxies import steelyard_status
-from steelyard_loadtest.compare.rig.render import KEPT
-from steelyard_loadtest.compare.rig.servers import Servers
-from steelyard_loadtest.compare.scenario.definition import Load, Scenario, Server
 from steelyard_loadtest.dataplane.contenders import BY_NAME, cycle, peers, reweighed, table
 from steelyard_loadtest.dataplane.medians import answered
 from steelyard_loadtest.machine.child_process import wait_until
 from steelyard_loadtest.machine.errors import ProgramError, UnreadableError
+from steelyard_loadtest.measurements.trials import Measured, Trial
+from steelyard_loadtest.rig.balancers import Balancer
+from steelyard_loadtest.rig.place import Place
+from steelyard_loadtest.rig.proxies import steelyard_status
+from steelyard_loadtest.rig.render import KEPT
+from steelyard_loadtest.rig.servers import Servers
+from steelyard_loadtest.scenario.definition import Load, Scenario, Server
+from steelyard_loadtest.trial import Visit, measure
 
 WARM_CYCLES = 1.5
 """One cycle opens a connection to every server; half of one more fills the pools and the code cache."""
@@ -96,7 +96,7 @@ class Publisher:
 class Contender(Balancer):
     """A contender before so many servers; ours follows a table that is published anew every second."""
 
-    def __init__(self, step: Cell, scenario: Scenario, servers: Servers, place: Place) -> None:
+    def __init__(self, step: Trial, scenario: Scenario, servers: Servers, place: Place) -> None:
         algorithm, found = BY_NAME[step.algorithm], peers(int(step.level), *place.server_ports)
         self._servers, self._cycle = servers, cycle(found)
         self._publisher: Publisher | None = None
@@ -107,7 +107,7 @@ class Contender(Balancer):
         clients = round(scenario.load.levels[0])
         super().__init__(algorithm, scenario, addresses, place, clients=clients, **TUNING)
 
-    def load(self, cell: Cell, load: Load, think_ms: float = 0.0) -> Measured:
+    def load(self, trial: Trial, load: Load, think_ms: float = 0.0) -> Measured:
         """Load it by wrk, over kept connections from one thread. Raises ProgramError.
 
         think_ms: how long users wait on average between two requests.
@@ -117,20 +117,20 @@ class Contender(Balancer):
             place=self._place,
             servers=self._servers,
             balancer=self,
-            rates={cell.level: load.levels[0]},
+            rates={trial.level: load.levels[0]},
             load={"timeout_s": REQUEST_TIMEOUT_S, "think_ms": think_ms},
         )
-        entry = measure(visit, cell, first=False)
+        entry = measure(visit, trial, first=False)
         try:
             return replace(entry, outcome=answered(entry.outcome))
         except UnreadableError as error:
             raise ProgramError(f"wrk: {error}") from None
 
-    def warm_up(self, cell: Cell) -> None:
+    def warm_up(self, trial: Trial) -> None:
         """Load it until the connections to all servers are open. Raises ProgramError."""
         left = WARM_CYCLES * self._cycle
         for _ in range(MOST_WARM_UPS):
-            left -= self.load(cell, replace(self._scenario.load, seconds=1)).outcome.requests
+            left -= self.load(trial, replace(self._scenario.load, seconds=1)).outcome.requests
             if left <= 0:
                 return
 

@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from steelyard_loadtest.compare.records import Cell, Measured, Missing
-from steelyard_loadtest.compare.rig.place import Place
-from steelyard_loadtest.compare.rig.servers import Servers
-from steelyard_loadtest.compare.scenario.definition import Load, Scenario
-from steelyard_loadtest.compare.session import Gathered, place_for
 from steelyard_loadtest.dataplane.contenders import AFTER, BASE, BEFORE, BY_NAME, COST, steps
 from steelyard_loadtest.dataplane.medians import CPU, MANY, P99, metrics
 from steelyard_loadtest.dataplane.rig import Contender
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.measurements.trials import Gathered, Measured, Missing, Trial
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.wording import number
+from steelyard_loadtest.rig.place import Place
+from steelyard_loadtest.rig.servers import Servers
+from steelyard_loadtest.scenario.definition import Load, Scenario
+from steelyard_loadtest.trial import place_for
 
 WINDOW_S = 5
 """Before and after a change of weights, each."""
@@ -76,7 +76,7 @@ def run(
     return gathered
 
 
-def _measure(step: Cell, scenario: Scenario, servers: Servers, place: Place) -> list[Measured]:
+def _measure(step: Trial, scenario: Scenario, servers: Servers, place: Place) -> list[Measured]:
     load = scenario.load
     with Contender(step, scenario, servers, place) as contender:
         contender.warm_up(step)
@@ -86,7 +86,7 @@ def _measure(step: Cell, scenario: Scenario, servers: Servers, place: Place) -> 
         return [replace(entry, balancer_resident_bytes=front.process.resident_bytes() if front else None)]
 
 
-def _changes(contender: Contender, step: Cell, load: Load) -> list[Measured]:
+def _changes(contender: Contender, step: Trial, load: Load) -> list[Measured]:
     """Change all weights under load, there and back; nginx's own are left alone."""
     entries = []
     for repeat in range(CHANGES * (step.repeat - 1) + 1, CHANGES * step.repeat + 1):
@@ -101,7 +101,7 @@ def _changes(contender: Contender, step: Cell, load: Load) -> list[Measured]:
 def _told(entries: Sequence[Measured]) -> str:
     """Write what was measured for the progress line."""
     found = [metrics(entry) for entry in entries]
-    if entries[0].cell.scenario == COST:
+    if entries[0].trial.scenario == COST:
         failures = entries[0].outcome.failures
         said = f"{number(found[0].get(CPU), 1)} µs CPU, {found[0]['requests_per_s']:,.0f} requests/s"
         return said + (f", {failures} FAILED" if failures else "")

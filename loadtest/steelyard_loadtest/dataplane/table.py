@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from steelyard_loadtest.compare.figures.summary import Summary
 from steelyard_loadtest.dataplane import medians
 from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME
+from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.reporting.markdown import bullets, document, image
 from steelyard_loadtest.reporting.tables import Column, markdown, pivot, table
 from steelyard_loadtest.reporting.wording import MB, number, percent, value_range
@@ -77,11 +77,11 @@ def _value(row: Summary, metric: str, of: str = "median") -> float | None:
 
 
 def _figure(heading: str, metric: str, digits: int, unit: int = 1) -> Column[Summary]:
-    def cell(row: Summary) -> str:
+    def field(row: Summary) -> str:
         value = _value(row, metric)
         return number(None if value is None else value / unit, digits)
 
-    return Column(heading, cell)
+    return Column(heading, field)
 
 
 def _range(heading: str, metric: str, digits: int) -> Column[Summary]:
@@ -110,7 +110,7 @@ DETAILS = (
     _figure("resident MB", medians.RESIDENT, 0, MB),
     Column[Summary]("core used", lambda row: percent(_value(row, medians.CORES))),
     _figure("failed", medians.FAILED, 0),
-    Column[Summary]("rounds", lambda row: str(len(row.cells))),
+    Column[Summary]("rounds", lambda row: str(len(row.trials))),
 )
 CHANGES = (
     Column[Summary]("", _changed, "left"),

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from steelyard_loadtest.compare.generators.tally import Request
 from steelyard_loadtest.demo.records import Observed, Phase, Plan
+from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting import tables
 from steelyard_loadtest.reporting.csv_text import rows_text
 from steelyard_loadtest.reporting.statistics import grouped, nearest_rank
@@ -115,7 +115,7 @@ def finding(rows: Thirds, burned: str) -> str:
 
 
 def csv_of(phases: Sequence[Phase], servers: Sequence[str]) -> str:
-    """Return the tidy rows of all phases; an unknown value is an empty cell."""
+    """Return the tidy rows of all phases; an unknown value is an empty field."""
     return rows_text(COLUMNS, (row for phase in phases for row in _tidy(phase, servers)))
 
 

@@ -5,12 +5,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard_loadtest.compare.generators import LOCUST_USERS
-from steelyard_loadtest.compare.generators.job import FINISH_S, Task
-from steelyard_loadtest.compare.generators.load import Recorded
 from steelyard_loadtest.demo import reach
 from steelyard_loadtest.demo.demo_report import describe, requests_csv
 from steelyard_loadtest.demo.records import Observed, Phase, Plan, parse_weights, sent_within
+from steelyard_loadtest.generators import LOCUST_USERS
+from steelyard_loadtest.generators.job import FINISH_S, Task
+from steelyard_loadtest.generators.load import Recorded
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.result_files import write_text

@@ -136,7 +136,7 @@ class Process:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             if isinstance(ended, KeyboardInterrupt):
-                raise  # or a run that was to end would begin its next cell
+                raise  # or a run that was to end would begin its next trial
 
     def _reaped_s(self) -> float:
         times = psutil.Process(self._process.pid).cpu_times()

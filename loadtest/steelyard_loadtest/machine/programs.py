@@ -33,7 +33,7 @@ class Found:
     def why_missing(self, program: str, method: str) -> str | None:
         """Say why a balancer cannot be measured here and what would help; None when it can.
 
-        program and method: as compare.algorithms.Algorithm has them.
+        program and method: as scenario.algorithms.Algorithm has them.
         """
         if method == LUA_ALONE or program == "steelyard":
             if self.modules[LUA] is None:

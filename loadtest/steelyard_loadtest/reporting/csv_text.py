@@ -1,4 +1,4 @@
-"""Rows of objects as CSV text. Pure. Lines end with \\n; what is unknown (None, NaN) is an empty cell."""
+"""Rows of objects as CSV text. Pure. Lines end with \\n; what is unknown (None, NaN) is an empty field."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ def rows_text(head: Sequence[str], rows: Iterable[Sequence[object]], *, digits: 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
-    writer.writerows([cell(value, digits) for value in row] for row in rows)
+    writer.writerows([field_text(value, digits) for value in row] for row in rows)
     return text.getvalue()
 
 
@@ -36,7 +36,7 @@ def names_of(dataclass: type[Any], *, without: Sequence[str] = ()) -> list[str]:
     return [field.name for field in fields(dataclass) if field.name not in without]
 
 
-def cell(value: object, digits: int | None = None) -> object:
+def field_text(value: object, digits: int | None = None) -> object:
     """Return what the CSV writer is given for a value."""
     if isinstance(value, float):
         if math.isnan(value):

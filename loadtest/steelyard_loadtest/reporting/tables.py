@@ -27,10 +27,10 @@ Align = Literal["left", "right"]
 # Without slots: in Python 3.11 `Column[Row](...)` of a frozen class with slots fails.
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """A column of a table of T: its heading, and the text of a cell; None is written as a dash."""
+    """A column of a table of T: its heading, and the text of a field; None is written as a dash."""
 
     heading: str
-    cell: Callable[[T], str | None]
+    field: Callable[[T], str | None]
     align: Align = "right"
 
 
@@ -38,13 +38,13 @@ class Column(Generic[T]):
 class Line:
     """One row. mark: a CSS class in HTML; `default` and `group`, a heading between rows, are bold."""
 
-    cells: tuple[str, ...]
+    fields: tuple[str, ...]
     mark: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """head, align and the cells of each line have the same length. folded: closed until a reader opens it."""
+    """head, align and each line's fields have the same length. folded: closed until a reader opens it."""
 
     head: tuple[str, ...]
     align: tuple[Align, ...]
@@ -70,9 +70,9 @@ def table(
     for item in items:
         if (name := group(item)) != last:
             last = name
-            lines.append(Line(cells=(name, *[""] * (len(columns) - 1)), mark="group"))
-        cells = tuple(ABSENT if (text := column.cell(item)) is None else text for column in columns)
-        lines.append(Line(cells=cells, mark=mark(item)))
+            lines.append(Line(fields=(name, *[""] * (len(columns) - 1)), mark="group"))
+        fields = tuple(ABSENT if (text := column.field(item)) is None else text for column in columns)
+        lines.append(Line(fields=fields, mark=mark(item)))
     return Table(
         head=tuple(column.heading for column in columns),
         align=tuple(column.align for column in columns),
@@ -89,7 +89,7 @@ def text_columns(
     return Table(
         head=tuple(head),
         align=tuple("left" if place < left else "right" for place in range(len(head))),
-        lines=tuple(Line(cells=tuple(line)) for line in lines),
+        lines=tuple(Line(fields=tuple(line)) for line in lines),
         title=title,
         note=note,
     )
@@ -99,28 +99,28 @@ def pivot(
     corner: str,
     rows: Sequence[R],
     columns: Sequence[C],
-    cell: Callable[[R, C], str | None],
+    field: Callable[[R, C], str | None],
     *,
     row_text: Callable[[R], str] = str,
     column_text: Callable[[C], str] = str,
 ) -> Table:
     """Return a table of every row against every column; `corner` is the heading of the rows' names."""
     made = [Column[R](corner, row_text, "left")]
-    made += [Column[R](column_text(column), lambda row, of=column: cell(row, of)) for column in columns]  # type: ignore[misc]
+    made += [Column[R](column_text(column), lambda row, of=column: field(row, of)) for column in columns]  # type: ignore[misc]
     return table(rows, made)
 
 
 def without_empty_columns(found: Table) -> Table:
     """Leave out the columns in which no line has a figure."""
     kept = [
-        any(cell not in ("", ABSENT) for cell in column)
-        for column in zip(*(line.cells for line in found.lines), strict=True)
+        any(field not in ("", ABSENT) for field in column)
+        for column in zip(*(line.fields for line in found.lines), strict=True)
     ]
     return replace(
         found,
         head=tuple(compress(found.head, kept)),
         align=tuple(compress(found.align, kept)),
-        lines=tuple(replace(line, cells=tuple(compress(line.cells, kept))) for line in found.lines),
+        lines=tuple(replace(line, fields=tuple(compress(line.fields, kept))) for line in found.lines),
     )
 
 
@@ -130,18 +130,18 @@ def markdown(found: Table) -> str:
     rows = [[escaped(name) for name in found.head], separators]
     for line in found.lines:
         bold = "**" if line.mark in ("default", "group") else ""
-        rows.append([f"{bold}{escaped(cell)}{bold}" if cell else "" for cell in line.cells])
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+        rows.append([f"{bold}{escaped(field)}{bold}" if field else "" for field in line.fields])
+    return "\n".join(f"| {' | '.join(fields)} |" for fields in rows)
 
 
 def text(found: Table) -> str:
     """Write the grid for a terminal: columns of equal width, no bars."""
-    rows = [found.head, *(line.cells for line in found.lines)]
+    rows = [found.head, *(line.fields for line in found.lines)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(found.head))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if align == "left" else cell.rjust(width)
-            for cell, width, align in zip(row, widths, found.align, strict=True)
+            field.ljust(width) if align == "left" else field.rjust(width)
+            for field, width, align in zip(row, widths, found.align, strict=True)
         ).rstrip()
         for row in rows
     )
@@ -153,7 +153,7 @@ def plain(written: str) -> str:
 
 
 def escaped(written: str) -> str:
-    """Escape text for a cell of a Markdown table, which a bar or a newline would end."""
+    """Escape text for a field of a Markdown table, which a bar or a newline would end."""
     return plain(written).replace("|", "\\|").replace("\n", " ")
 
 

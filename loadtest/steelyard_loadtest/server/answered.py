@@ -49,15 +49,15 @@ class Count:
 
     def __init__(self, file: Path | None) -> None:
         """Begin at 0; raise OSError when the file cannot be written."""
-        self._cell = memoryview(_mapped(file) if file else mmap.mmap(-1, COUNT_BYTES)).cast("Q")
+        self._number = memoryview(_mapped(file) if file else mmap.mmap(-1, COUNT_BYTES)).cast("Q")
 
     def add(self) -> None:
         """Count one more."""
-        self._cell[0] += 1
+        self._number[0] += 1
 
     def value(self) -> int:
         """Return the number."""
-        return self._cell[0]
+        return self._number[0]
 
 
 class LoadReport:

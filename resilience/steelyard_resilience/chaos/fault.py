@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from steelyard_loadtest.compare.generators.tally import Request
+from steelyard_loadtest.generators.tally import Request
 
 if TYPE_CHECKING:
     from steelyard_resilience.stage.stage import Stage

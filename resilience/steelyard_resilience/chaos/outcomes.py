@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
-from steelyard_loadtest.compare.generators.tally import Request
+from steelyard_loadtest.generators.tally import Request
 
 from steelyard_resilience.chaos.fault import RUNGS, Gathered, Look, Outcome, Stray, Trial
 

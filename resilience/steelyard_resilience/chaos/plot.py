@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
-from steelyard_loadtest.compare.generators.tally import Request
+from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.plot_style import (
     BLUE,
     FAINT,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from steelyard_loadtest.compare.generators.tally import Request
+from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.csv_text import Field, csv_text
 from steelyard_loadtest.reporting.publish import Report
 from steelyard_loadtest.reporting.result_files import json_text

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from steelyard_loadtest.compare.figures.summary import Summary
+from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.reporting.statistics import grouped
 
 Figures = Mapping[str, float]
@@ -123,7 +123,7 @@ def with_derived(figures: Figures) -> Figures:
 def _figures(summary: Summary) -> Figures:
     """A summary's means, and what follows from them."""
     found = {name: spread.mean for name, spread in summary.metrics.items()}
-    answered = [cell.shares for cell in summary.cells if cell.shares]
+    answered = [trial.shares for trial in summary.trials if trial.shares]
     if answered:
         found["largest_share"] = statistics.fmean(max(shares.values()) for shares in answered)
     slow = [shares[SLOW_SERVER] for shares in answered if SLOW_SERVER in shares]

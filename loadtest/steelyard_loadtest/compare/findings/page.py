@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-from steelyard_loadtest.compare.figures.summary import Summary
 from steelyard_loadtest.compare.findings import grades
 from steelyard_loadtest.compare.findings.finding import Grade, Ruling, Source, Verdict, rule
 from steelyard_loadtest.compare.findings.measured_figures import gather
+from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.templates import render_file
 
 MARKS: Mapping[Grade, str] = {"reproduced": "✓", "partly": "≈", "not reproduced": "✗"}

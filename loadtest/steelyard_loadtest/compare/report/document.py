@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from steelyard_loadtest.compare.figures.columns import DEFINITIONS
-from steelyard_loadtest.compare.figures.summary import Summary
-from steelyard_loadtest.compare.figures.verdict import FAILURES_AT_MOST
-from steelyard_loadtest.compare.records import Missing, Results
 from steelyard_loadtest.compare.report import scenario_tables, scenario_text, verdict_table
 from steelyard_loadtest.compare.report.view import View, main_level
+from steelyard_loadtest.figures.columns import DEFINITIONS
+from steelyard_loadtest.figures.summary import Summary
+from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST
+from steelyard_loadtest.measurements.trials import Missing, Results
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.tables import Column, Table, table, text_columns
 
@@ -89,7 +89,7 @@ def _section(view: View, figures: Sequence[Figure]) -> Section:
             "Source": scenario.source,
             "Servers": scenario_text.servers_text(scenario),
             "Load": scenario_text.load_text(scenario.load),
-            "In each cell": scenario_text.events_text(scenario.events),
+            "In each trial": scenario_text.events_text(scenario.events),
             "Again": f"`{scenario_text.command(scenario)}`",
         },
         warnings=tuple(remarks(view)),
@@ -112,13 +112,13 @@ def remarks(view: View) -> list[str]:
 
 def _unfinished(view: View) -> Iterator[str]:
     load = view.scenario.load
-    there = {(entry.cell.algorithm, entry.cell.level, entry.cell.repeat) for entry in view.measured}
+    there = {(entry.trial.algorithm, entry.trial.level, entry.trial.repeat) for entry in view.measured}
     missing = {entry.algorithm for entry in view.missing}
     wanted = [name for name in view.scenario.algorithms if name not in missing]
     planned = len(wanted) * len(load.levels) * load.repeats
     measured = sum(name not in missing for name, _, _ in there)
     if measured < planned:
-        yield f"Unfinished: {measured} of {planned} cells are measured."
+        yield f"Unfinished: {measured} of {planned} trials are measured."
 
 
 def _single(view: View) -> Iterator[str]:

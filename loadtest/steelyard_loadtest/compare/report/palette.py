@@ -9,9 +9,9 @@ to know.
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard_loadtest.compare.algorithms import ALGORITHMS, DEFAULT, LAWS, PICKERS, Algorithm
 from steelyard_loadtest.reporting.plot_style import MARKERS
 from steelyard_loadtest.reporting.statistics import grouped
+from steelyard_loadtest.scenario.algorithms import ALGORITHMS, DEFAULT, LAWS, PICKERS, Algorithm
 
 Dash = str | tuple[int, tuple[float, ...]]
 

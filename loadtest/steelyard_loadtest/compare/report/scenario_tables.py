@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from steelyard_loadtest.compare.algorithms import BY_NAME, DEFAULT
-from steelyard_loadtest.compare.figures.summary import Summary
-from steelyard_loadtest.compare.figures.verdict import FAILURES_AT_MOST
 from steelyard_loadtest.compare.report import scenario_text
 from steelyard_loadtest.compare.report.view import View
+from steelyard_loadtest.figures.summary import Summary
+from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.tables import Column, Table, table, without_empty_columns
+from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
 
 SHARES_OF = 5
 """With more servers the shares are in servers.csv and in the plots."""
@@ -87,7 +87,7 @@ def by_level(view: View, level: float, *, folded: bool) -> list[Table]:
         title=f"Balance and cost at {where}",
         note="Medians over the repeats, shares of all together; max/mean and Jain are of CPU utilization.",
     )
-    phases = next((list(one.cells[0].phases_p99_ms) for one in found), [])
+    phases = next((list(one.trials[0].phases_p99_ms) for one in found), [])
     by_phase = _table(
         found,
         [NAME, KIND, *(Column[Summary](f"{name} s", partial(_phase_p99, name)) for name in phases)],
@@ -131,7 +131,7 @@ def _p99(summary: Summary) -> str:
 
 
 def _phase_p99(phase: str, summary: Summary) -> str:
-    known = [cell.phases_p99_ms.get(phase) for cell in summary.cells]
+    known = [trial.phases_p99_ms.get(phase) for trial in summary.trials]
     measured = [ms for ms in known if ms is not None]
     return wording.number(statistics.median(measured) if measured else None)
 
@@ -145,16 +145,16 @@ def _p99_at(view: View, level: float, algorithm: str) -> str | None:
 
 def _kinds(summary: Summary) -> str | None:
     kinds: Counter[str] = Counter()
-    for cell in summary.cells:
-        kinds.update(cell.measured.outcome.kinds)
+    for trial in summary.trials:
+        kinds.update(trial.measured.outcome.kinds)
     return ", ".join(f"{kind}: {count:,}" for kind, count in kinds.most_common()) or None
 
 
 def _share_text(server: str, summary: Summary) -> str:
     served = [
-        (cell.shares[server], cell.measured.outcome.requests)
-        for cell in summary.cells
-        if server in cell.shares
+        (trial.shares[server], trial.measured.outcome.requests)
+        for trial in summary.trials
+        if server in trial.shares
     ]
     requests = sum(count for _, count in served)
     share = sum(share * count for share, count in served) / requests if requests else None

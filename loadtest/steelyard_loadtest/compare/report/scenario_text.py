@@ -6,10 +6,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from steelyard_loadtest.compare.algorithms import BY_NAME, DEFAULT
-from steelyard_loadtest.compare.scenario.definition import Event, Load, Scenario, Server
 from steelyard_loadtest.reporting.statistics import Spread
 from steelyard_loadtest.reporting.wording import number, plus_minus
+from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
+from steelyard_loadtest.scenario.definition import Event, Load, Scenario, Server
 
 LAYOUT: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("layout.toml").read_text(encoding="utf-8"))
 GENERATORS: Mapping[str, Any] = LAYOUT["generators"]
@@ -86,7 +86,7 @@ def event_text(event: Event) -> str:
 
 
 def events_text(events: Sequence[Event]) -> str:
-    """Say what happens in each cell."""
+    """Say what happens in each trial."""
     return "; ".join(event_text(event) for event in events) or "none"
 
 

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from steelyard_loadtest.compare.algorithms import DEFAULT
-from steelyard_loadtest.compare.figures.cell_figures import figures
-from steelyard_loadtest.compare.figures.summary import Summary, summarize
-from steelyard_loadtest.compare.figures.verdict import Verdict, verdicts
-from steelyard_loadtest.compare.records import Measured, Missing, Results
 from steelyard_loadtest.compare.report import scenario_text
-from steelyard_loadtest.compare.scenario.definition import Scenario
+from steelyard_loadtest.figures.summary import Summary, summarize
+from steelyard_loadtest.figures.trial_figures import figures
+from steelyard_loadtest.figures.verdict import Verdict, verdicts
+from steelyard_loadtest.measurements.trials import Measured, Missing, Results
 from steelyard_loadtest.reporting.statistics import Spread
+from steelyard_loadtest.scenario.algorithms import DEFAULT
+from steelyard_loadtest.scenario.definition import Scenario
 
 MOST_LINES = 9
 """More lines in one plot cannot be told apart."""
@@ -41,8 +41,8 @@ class View:
 
     @property
     def repeats(self) -> int:
-        """Return how many repeats the cell with the fewest has; 0 when there is none."""
-        return min((len(summary.cells) for summary in self.summaries), default=0)
+        """Return how many repeats the trial with the fewest has; 0 when there is none."""
+        return min((len(summary.trials) for summary in self.summaries), default=0)
 
     def at(self, level: float) -> list[Summary]:
         """Return the summaries of a level."""
@@ -58,13 +58,13 @@ class View:
         return found.metrics.get(metric) if found else None
 
     def repeats_of(self, algorithm: str, level: float) -> list[Measured]:
-        """Return the cells of an algorithm at a level, in the order in which they were repeated."""
+        """Return the trials of an algorithm at a level, in the order in which they were repeated."""
         own = [
             entry
             for entry in self.measured
-            if entry.cell.algorithm == algorithm and entry.cell.level == level
+            if entry.trial.algorithm == algorithm and entry.trial.level == level
         ]
-        return sorted(own, key=lambda entry: entry.cell.repeat)
+        return sorted(own, key=lambda entry: entry.trial.repeat)
 
 
 def views(results: Results) -> list[View]:
@@ -73,9 +73,9 @@ def views(results: Results) -> list[View]:
 
 
 def _view(scenario: Scenario, results: Results) -> View:
-    measured = [entry for entry in results.measured if entry.cell.scenario == scenario.name]
+    measured = [entry for entry in results.measured if entry.trial.scenario == scenario.name]
     order = {name: position for position, name in enumerate(scenario.algorithms)}
-    measured.sort(key=lambda entry: (entry.cell.level, order.get(entry.cell.algorithm, len(order))))
+    measured.sort(key=lambda entry: (entry.trial.level, order.get(entry.trial.algorithm, len(order))))
     summaries = summarize(figures(entry, scenario.events, scenario.servers) for entry in measured)
     return View(
         scenario=scenario,

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from jinja2 import FileSystemLoader
 
-from steelyard_loadtest.compare.figures.cell_figures import CellFigures, figures
-from steelyard_loadtest.compare.figures.columns import results_csv, servers_csv
-from steelyard_loadtest.compare.figures.summary import summarize
 from steelyard_loadtest.compare.findings.claims import SOURCES
 from steelyard_loadtest.compare.findings.page import section
-from steelyard_loadtest.compare.records import Results
 from steelyard_loadtest.compare.report.document import Document, document
 from steelyard_loadtest.compare.report.plots.draw import FOLDER, draw_scenario, draw_verdict
 from steelyard_loadtest.compare.report.view import views
+from steelyard_loadtest.figures.columns import results_csv, servers_csv
+from steelyard_loadtest.figures.summary import summarize
+from steelyard_loadtest.figures.trial_figures import TrialFigures, figures
+from steelyard_loadtest.measurements.trials import Results
 from steelyard_loadtest.reporting import tables
 from steelyard_loadtest.reporting.markdown import as_section, filled
 from steelyard_loadtest.reporting.result_files import read_csv, write_text
@@ -42,7 +42,7 @@ def write(out: Path, results: Results) -> list[Path]:
 
 
 def write_csv(out: Path, results: Results) -> list[Path]:
-    """Write a line a cell, and a line a server and second; return the files. Raises OSError."""
+    """Write a line a trial, and a line a server and second; return the files. Raises OSError."""
     return [
         write_text(out / "results.csv", results_csv(_figures(results))),
         write_text(out / "servers.csv", servers_csv(results.measured)),
@@ -81,9 +81,9 @@ def html(report: Document, pictures: Mapping[str, str]) -> str:
     return made.get_template("report.html").render(document=report, pictures=pictures)
 
 
-def _figures(results: Results) -> list[CellFigures]:
+def _figures(results: Results) -> list[TrialFigures]:
     known = {scenario.name: (scenario.events, scenario.servers) for scenario in results.scenarios}
-    return [figures(entry, *known[entry.cell.scenario]) for entry in results.measured]
+    return [figures(entry, *known[entry.trial.scenario]) for entry in results.measured]
 
 
 def _data_uri(file: Path) -> str:

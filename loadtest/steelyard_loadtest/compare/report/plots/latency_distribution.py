@@ -9,11 +9,11 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from steelyard_loadtest.compare.figures.cell_figures import distribution
-from steelyard_loadtest.compare.records import Quantile
 from steelyard_loadtest.compare.report import scenario_text
 from steelyard_loadtest.compare.report.palette import LOOKS
 from steelyard_loadtest.compare.report.view import View, shown_algorithms, shown_levels
+from steelyard_loadtest.figures.trial_figures import distribution
+from steelyard_loadtest.measurements.trials import Quantile
 from steelyard_loadtest.reporting.plots import Panel, Series, draw
 
 TICKS = {"0": 0.0, "50": 0.5, "90": 0.9, "99": 0.99, "99.9": 0.999, "99.99": 0.9999}

@@ -1,4 +1,4 @@
-"""Shares and utilizations of the servers over a cell, an algorithm a column, events marked (PNG files)."""
+"""Shares and utilizations of the servers over a trial, an algorithm a column, events marked (PNG files)."""
 
 import math
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from steelyard_loadtest.compare.algorithms import BY_NAME, LAWS
-from steelyard_loadtest.compare.figures.fair_share import fair_shares
-from steelyard_loadtest.compare.records import Measured
 from steelyard_loadtest.compare.report import scenario_text
 from steelyard_loadtest.compare.report.view import View, main_level, shown_algorithms, unlike
-from steelyard_loadtest.compare.scenario.definition import Event
+from steelyard_loadtest.figures.fair_share import fair_shares
+from steelyard_loadtest.measurements.trials import Measured
 from steelyard_loadtest.reporting.plot_style import COLORS, DASHES, SHORT_DASH
 from steelyard_loadtest.reporting.plots import Panel, Rule, Series, Span, draw
+from steelyard_loadtest.scenario.algorithms import BY_NAME, LAWS
+from steelyard_loadtest.scenario.definition import Event
 
 COLUMNS = 5
 SMOOTHED = 3
@@ -39,12 +39,12 @@ def draw_over_time(file: Path, view: View) -> bool:
     level = main_level(view)
     # An algorithm that was told the weights has nothing to find out, which is what this shows.
     names = [name for name in shown_algorithms(view) if not BY_NAME[name].told]
-    cells = [_first(view, name, level) for name in names] if level is not None else []
-    shown = [cell for cell in cells if cell is not None][:COLUMNS]
+    trials = [_first(view, name, level) for name in names] if level is not None else []
+    shown = [trial for trial in trials if trial is not None][:COLUMNS]
     if not shown:
         return False
     # A law that is there twice, with and without an indicator, is to be compared with itself.
-    shown.sort(key=lambda cell: (*LAWS, "").index(BY_NAME[cell.cell.algorithm].law))
+    shown.sort(key=lambda trial: (*LAWS, "").index(BY_NAME[trial.trial.algorithm].law))
     pools = any(server.workers for server in view.scenario.servers)
     rows = [name for name in ROWS if pools or name != "pool_utilization"]
     grid = [_row(view, shown, name, last=name == rows[-1]) for name in rows]
@@ -53,9 +53,9 @@ def draw_over_time(file: Path, view: View) -> bool:
     return True
 
 
-def _row(view: View, cells: Sequence[Measured], name: str, *, last: bool) -> list[Panel]:
-    """Return a panel a cell, all as high as the highest line: else they are as high as the first one's."""
-    panels = [_panel(view, cell, name, left=cell is cells[0], last=last) for cell in cells]
+def _row(view: View, trials: Sequence[Measured], name: str, *, last: bool) -> list[Panel]:
+    """Return a panel a trial, all as high as the highest line: else they are as high as the first one's."""
+    panels = [_panel(view, trial, name, left=trial is trials[0], last=last) for trial in trials]
     known = [value for panel in panels for series in panel.series for value in series.y if value]
     top = max((value for value in known if not math.isnan(value)), default=1.0)
     room = HEADROOM if name == "share" and view.scenario.events else MARGIN
@@ -99,18 +99,18 @@ def running_mean(values: Sequence[float | None]) -> list[float]:
     return [sum(near) / len(near) if near else float("nan") for near in known]
 
 
-def _panel(view: View, cell: Measured, name: str, *, left: bool, last: bool) -> Panel:
+def _panel(view: View, trial: Measured, name: str, *, left: bool, last: bool) -> Panel:
     shares = name == "share"
     events = view.scenario.events
-    title = scenario_text.title(cell.cell.algorithm).replace(", ", ",\n", 1)
+    title = scenario_text.title(trial.trial.algorithm).replace(", ", ",\n", 1)
     styles = server_styles(view)
-    fair = [_fair(view, cell, server, styles[server]) for server in styles if shares and shows_fair(view)]
+    fair = [_fair(view, trial, server, styles[server]) for server in styles if shares and shows_fair(view)]
     return Panel(
-        series=[*(_series(cell, server, style, name) for server, style in styles.items()), *fair],
+        series=[*(_series(trial, server, style, name) for server, style in styles.items()), *fair],
         title=title if shares else "",
         x_label="time (s)" if last else "",
         y_label=ROWS[name] if left else "",
-        x_limits=(0, max(cell.outcome.seconds, 1)),
+        x_limits=(0, max(trial.outcome.seconds, 1)),
         y_limits=(0, None),
         y_percent=True,
         spans=[
@@ -124,17 +124,17 @@ def _panel(view: View, cell: Measured, name: str, *, left: bool, last: bool) -> 
     )
 
 
-def _series(cell: Measured, server: str, style: dict[str, Any], name: str) -> Series:
-    own = [entry for entry in cell.observed if entry.server == server]
+def _series(trial: Measured, server: str, style: dict[str, Any], name: str) -> Series:
+    own = [entry for entry in trial.observed if entry.server == server]
     values = [getattr(entry, name) for entry in own]
     label = style["label"]
     rest = {key: value for key, value in style.items() if key != "label"}
     return Series(x=[entry.t_s for entry in own], y=running_mean(values), label=label, style=rest)
 
 
-def _fair(view: View, cell: Measured, server: str, style: dict[str, Any]) -> Series:
+def _fair(view: View, trial: Measured, server: str, style: dict[str, Any]) -> Series:
     scenario = view.scenario
-    moments_s = [count / 10 for count in range(int(cell.outcome.seconds * 10))]  # a burn's steps stay steep
+    moments_s = [count / 10 for count in range(int(trial.outcome.seconds * 10))]  # a burn's steps stay steep
     fair = [fair_shares(scenario.servers, scenario.events, t_s)[server] for t_s in moments_s]
     dotted = {"color": style["color"], "linestyle": ":", "linewidth": 1.2, "zorder": 4}
     return Series(x=moments_s, y=fair, label="", style=dotted)

@@ -7,15 +7,15 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from steelyard_loadtest.compare.algorithms import BY_NAME, DEFAULT
-from steelyard_loadtest.compare.figures.summary import Summary
-from steelyard_loadtest.compare.figures.verdict import FAILURES_AT_MOST, Rival, Verdict
 from steelyard_loadtest.compare.report import scenario_text
 from steelyard_loadtest.compare.report.palette import LOOKS, PROGRAM_COLORS, TOLD_COLORS
 from steelyard_loadtest.compare.report.view import View, shown_levels
+from steelyard_loadtest.figures.summary import Summary
+from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST, Rival, Verdict
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.plot_style import FAINT, INK, spans_decades
 from steelyard_loadtest.reporting.plots import Mark, RowName, RowPanel, Rule, draw
+from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
 
 ROW_IN = 0.24
 PANEL_IN = {1: 5.2, 2: 3.8, 3: 3.2, 4: 2.9}

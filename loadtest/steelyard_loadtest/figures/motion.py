@@ -1,0 +1,159 @@
+"""How shares move between a trial's events: how soon they settle, and how much they swing after that. Pure.
+
+A share of n requests is known to sqrt(p (1 - p) / n) only, so neither figure
+counts a movement that the drawing of so few requests explains.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from steelyard_loadtest.measurements.trials import Observed
+from steelyard_loadtest.scenario.definition import Event
+
+SMOOTH_S = 2.0
+"""Twice the period in which weights change."""
+SMOOTH_REQUESTS = 100
+"""Two seconds at 10 requests/s are 20 requests, of which a share of a third is known to .1 only."""
+NEAR = 0.2
+"""Settled is within this part of the final share: what an operator would call the same."""
+NEAR_FLOOR = 0.02
+"""A share of .01 may be .03 without anybody's harm."""
+NOISE_SIGMAS = 4.0
+"""A minute of several servers leaves it by chance in two trials of a hundred, of three in thirty."""
+SHORTEST_S = 3.0
+"""A shorter stretch has no last third worth the name."""
+
+Moment = tuple[float, Counter[str]]
+"""When an interval ended, and what each server answered in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A time in which nothing is done to the servers; seconds since the counted part began."""
+
+    began_s: float
+    ended_s: float
+
+    @property
+    def steady_s(self) -> float:
+        """Return where its last third begins: by then shares should have settled."""
+        return self.began_s + (self.ended_s - self.began_s) * 2 / 3
+
+
+def moments_s(events: Sequence[Event]) -> list[float]:
+    """Return when something changes, ascending: the end of what lasts is a change like its begin."""
+    begins = {event.at_s for event in events}
+    return sorted(begins | {event.at_s + event.for_s for event in events if event.lasts})
+
+
+def stretches(events: Sequence[Event], ended_s: float) -> list[Stretch]:
+    """Cut a trial of `ended_s` seconds at its events; the first stretch begins with the load."""
+    cuts = [0.0, *(moment for moment in moments_s(events) if 0 < moment < ended_s), ended_s]
+    return [Stretch(began_s=begin, ended_s=end) for begin, end in pairwise(cuts) if end > begin]
+
+
+def takes_part(events: Sequence[Event], server: str, at_s: float) -> bool:
+    """Say whether the balancer is meant to use a server at a moment.
+
+    A server whose first event is that it joins was not there before.
+    """
+    own = sorted(
+        (event for event in events if event.server == server and not event.lasts),
+        key=lambda event: event.at_s,
+    )
+    before = [event for event in own if event.at_s < at_s]
+    if before:
+        return before[-1].do == "join"
+    return not own or own[0].do == "leave"
+
+
+def settle_s(observed: Sequence[Observed], stretch: Stretch) -> float | None:
+    """Return how long after its begin every share stays near its mean over the last third, in s.
+
+    The share is smoothed over the last 2 s, or over more until it rests on 100 requests.
+    Near is within 20 % of that mean, .02, or four deviations of the difference of two
+    shares of so many requests, whichever is most. Infinite: some share was away in the last third.
+    None: nothing was answered, or the stretch is under 3 s.
+    """
+    rounds = moments(observed, stretch)
+    final = sum((served for t_s, served in rounds if t_s > stretch.steady_s), Counter[str]())
+    if not final.total() or stretch.ended_s - stretch.began_s < SHORTEST_S:
+        return None
+    settled_s = stretch.began_s
+    away = False
+    for position, (t_s, _) in enumerate(rounds, 1):
+        if away:
+            settled_s = t_s
+        away = _away(window(rounds[:position]), final)
+        if away and t_s > stretch.steady_s:
+            return math.inf
+    return settled_s - stretch.began_s
+
+
+def oscillation(observed: Sequence[Observed], cut: Sequence[Stretch]) -> float | None:
+    """Return the part of the requests that changes servers from one observation to the next (a second).
+
+    Over the last third of each stretch, the mean of
+
+        1/2 sum_j |s_j(t) - s_j(t-1)| - 1/2 sum_j sqrt(2/pi) sqrt(p_j (1 - p_j) (1/n(t) + 1/n(t-1)))
+
+    and at least 0. s_j: server j's share of the n requests of an observation; p_j: of
+    both. What is taken off is the mean absolute difference of two such shares that
+    are drawn alike (normal approximation). None: no two to compare.
+    """
+    moved = [
+        _moved(before, after)
+        for stretch in cut
+        for (before_s, before), (_, after) in pairwise(moments(observed, stretch))
+        if before_s > stretch.steady_s and before.total() and after.total()
+    ]
+    return max(0.0, sum(moved) / len(moved)) if moved else None
+
+
+def _moved(before: Counter[str], after: Counter[str]) -> float:
+    both: Counter[str] = before + after
+    spread = 2 / math.pi * (1 / before.total() + 1 / after.total())
+    total = 0.0
+    for server, served in both.items():
+        part: float = served / both.total()
+        change = abs(after[server] / after.total() - before[server] / before.total())
+        total += change - math.sqrt(spread * part * (1 - part))
+    return total / 2
+
+
+def moments(observed: Sequence[Observed], stretch: Stretch) -> list[Moment]:
+    """Return the observations that ended in a stretch.
+
+    Servers are read one after the other: a round ends where a server comes again.
+    """
+    rounds: list[Moment] = []
+    for entry in sorted(observed, key=lambda entry: entry.t_s):
+        served = rounds.pop()[1] if rounds and entry.server not in rounds[-1][1] else Counter()
+        served[entry.server] = entry.served
+        rounds.append((entry.t_s, served))
+    return [moment for moment in rounds if stretch.began_s < moment[0] <= stretch.ended_s]
+
+
+def window(recent: Sequence[Moment]) -> Counter[str]:
+    """Return what was answered in the last SMOOTH_S of these, or in more until it is SMOOTH_REQUESTS."""
+    total: Counter[str] = Counter()
+    for t_s, served in reversed(recent):
+        if recent[-1][0] - t_s >= SMOOTH_S and total.total() >= SMOOTH_REQUESTS:
+            break
+        total.update(served)
+    return total
+
+
+def _away(window: Counter[str], final: Counter[str]) -> bool:
+    requests, last = window.total(), final.total()
+    if not requests:
+        return False
+    for server in window | final:
+        part = final[server] / last
+        noise = math.sqrt(part * (1 - part) * (1 / requests + 1 / last))
+        if abs(window[server] / requests - part) > max(NEAR * part, NEAR_FLOOR, NOISE_SIGMAS * noise):
+            return True
+    return False

@@ -1,0 +1,156 @@
+"""The figures of one trial: its latencies, and how evenly the servers were used. Pure."""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from steelyard_loadtest.figures import fair_share, motion
+from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Quantile
+from steelyard_loadtest.reporting.statistics import grouped
+from steelyard_loadtest.scenario.definition import Event, Server
+
+PERCENTILES = {"p50_ms": 0.5, "p75_ms": 0.75, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFigures:
+    """One line of results.csv; `columns.DEFINITIONS` says what each figure is.
+
+    metrics: those that can be averaged, by column. None: cannot be known here. Infinite: shares did not
+    settle. phases_p99_ms: by phase, `FROM-TO` in seconds; none where there is but one.
+    """
+
+    measured: Measured
+    metrics: Mapping[str, float | None]
+    shares: Mapping[str, float]
+    utilizations: Mapping[str, float]
+    phases_p99_ms: Mapping[str, float | None]
+
+
+def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Server] = ()) -> TrialFigures:
+    """Work out the figures of a trial; `events` and `servers` are its scenario's."""
+    outcome = measured.outcome
+    seconds = outcome.seconds
+    succeeded = outcome.requests - outcome.failures
+    per_second = 1 / seconds if seconds > 0 else 0.0
+    cut = motion.stretches(events, seconds)
+    # The last reading is taken when the load has gone.
+    seen = [entry for entry in measured.observed if entry.t_s - entry.interval_s / 2 <= seconds]
+    settled = [motion.settle_s(seen, stretch) for stretch in cut]
+    after = [found for found in settled[1:] if found is not None]
+    used = utilizations(seen, events)
+    cpu_s = measured.balancer_cpu_s
+    metrics = {
+        "requests": outcome.requests,
+        "failures": outcome.failures,
+        "failures_part": outcome.failures / outcome.requests if outcome.requests else 0.0,
+        "requests_per_s": outcome.requests * per_second,
+        "succeeded_per_s": succeeded * per_second,
+        "failures_per_s": outcome.failures * per_second,
+        **{name: latency_at(outcome.quantiles, part, succeeded) for name, part in PERCENTILES.items()},
+        "mean_ms": outcome.mean_ms,
+        "min_ms": outcome.min_ms,
+        "max_ms": outcome.max_ms,
+        "concurrency": _concurrency(measured),
+        "generator_cpu_utilization": outcome.generator_cpu_utilization,
+        "balancer_cpu_us_per_request": cpu_s * 1e6 / outcome.requests if cpu_s and outcome.requests else None,
+        "balancer_cpu_cores": cpu_s * per_second if cpu_s and seconds > 0 else None,
+        "max_over_mean_utilization": max_over_mean(list(used.values())),
+        "jain_utilization": jain(list(used.values())),
+        "settle_s": settled[0] if settled else None,
+        "settle_after_event_s": max(after) if after else None,
+        "oscillation": motion.oscillation(seen, cut),
+        "share_error": fair_share.share_error(seen, servers, events) if servers else None,
+        "recovery_s": fair_share.recovery_s(seen, servers, events, seconds) if servers else None,
+    }
+    return TrialFigures(
+        measured=measured,
+        metrics=metrics,
+        shares=shares(seen),
+        utilizations=used,
+        phases_p99_ms=dict(_phases_p99_ms(outcome)),
+    )
+
+
+def latency_at(quantiles: Sequence[Quantile], part: float, succeeded: int) -> float | None:
+    """Return what `part` (0..1) of the requests took at most, in ms; None when it is not known.
+
+    It is known when the generator gave that very point and when at least one request
+    lies beyond it: p99.9 of 500 requests would be their maximum under another name.
+    """
+    # The part is a decimal fraction: 1 / (1 - 0.99) is a little over 100.
+    if part < 1 and succeeded < round(1 / (1 - part), 6):
+        return None
+    return next((point.ms for point in quantiles if math.isclose(point.part, part, abs_tol=1e-9)), None)
+
+
+def _phases_p99_ms(outcome: Outcome) -> Iterator[tuple[str, float | None]]:
+    began_s = 0.0
+    for phase in outcome.phases:
+        ended_s = began_s + phase.seconds
+        succeeded = phase.requests - phase.failures
+        yield f"{began_s:g}-{ended_s:g}", latency_at(phase.quantiles, 0.99, succeeded)
+        began_s = ended_s
+
+
+def distribution(repeats: Sequence[Measured]) -> list[Quantile]:
+    """Return the median over a trial's repeats at every part that each of them knows, ascending."""
+    known = [
+        {
+            point.part: point.ms
+            for point in entry.outcome.quantiles
+            if latency_at([point], point.part, entry.outcome.requests - entry.outcome.failures) is not None
+        }
+        for entry in repeats
+    ]
+    parts = set.intersection(*(set(points) for points in known)) if known else set()
+    return [
+        Quantile(part=part, ms=statistics.median(points[part] for points in known)) for part in sorted(parts)
+    ]
+
+
+def jain(values: Sequence[float]) -> float | None:
+    """Return Jain's fairness index, 1/n (one has all) to 1 (all alike); None when all are 0.
+
+    (sum x)^2 / (n sum x^2): Jain, Chiu, Hawe, DEC-TR-301, 1984.
+    """
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares > 0 else None
+
+
+def max_over_mean(values: Sequence[float]) -> float | None:
+    """Return the largest over the mean, 1 (all alike) to n (one has all); None when all are 0."""
+    total = sum(values)
+    return max(values) * len(values) / total if total > 0 else None
+
+
+def utilizations(observed: Sequence[Observed], events: Sequence[Event]) -> dict[str, float]:
+    """Return the mean CPU utilization of each server over the time in which it took part."""
+    there = [
+        entry
+        for entry in observed
+        if motion.takes_part(events, entry.server, entry.t_s - entry.interval_s / 2)
+    ]
+    return {
+        server: sum(entry.cpu_utilization * entry.interval_s for entry in own) / seconds
+        for server, own in grouped(there, lambda entry: entry.server).items()
+        if (seconds := sum(entry.interval_s for entry in own)) > 0
+    }
+
+
+def shares(observed: Sequence[Observed]) -> dict[str, float]:
+    """Return each server's part of all that was answered; empty when nothing was."""
+    served: Counter[str] = Counter()
+    for entry in observed:
+        served[entry.server] += entry.served
+    return {server: count / served.total() for server, count in served.items()} if served.total() else {}
+
+
+def _concurrency(measured: Measured) -> float:
+    """What the generator says, or else Little's law: requests in flight = rate x time in the system."""
+    outcome = measured.outcome
+    if outcome.concurrency > 0 or not outcome.mean_ms or outcome.seconds <= 0:
+        return outcome.concurrency
+    return (outcome.requests - outcome.failures) / outcome.seconds * outcome.mean_ms / 1000

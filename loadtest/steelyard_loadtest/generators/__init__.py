@@ -1,0 +1,42 @@
+"""What makes the load: locust, siege, wrk, and requests at a constant rate."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from steelyard_loadtest.generators import siege, wrk
+from steelyard_loadtest.generators.job import Job
+from steelyard_loadtest.generators.load import Recorded, Running
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.scenario.definition import Generator
+
+__all__ = ["LOCUST_USERS", "OPEN_LOOP", "Job", "Running", "start", "why_missing"]
+
+LOCUST_USERS = Path(__file__).with_name("locust_users.py")
+OPEN_LOOP = Path(__file__).with_name("open_loop.py")
+
+STARTS: dict[Generator, Callable[[Job], Running]] = {
+    "locust": lambda job: Recorded(job, LOCUST_USERS, "the generator locust", job.cuts_s),
+    "open": lambda job: Recorded(job, OPEN_LOOP, "the generator open", job.cuts_s),
+    "siege": siege.start,
+    "wrk": wrk.start,
+}
+
+
+def why_missing(generator: Generator, found: Found) -> str | None:
+    """Say why a generator cannot run here and what would help; None when it can.
+
+    Locust and the open loop come with this package.
+    """
+    if generator in ("siege", "wrk") and not getattr(found, generator):
+        return f"{generator} is not installed (apt-get install {generator})"
+    return None
+
+
+def start(job: Job) -> Running:
+    """Start a load. Its files go to the job's folder, over those of the load before. Raises ProgramError."""
+    missing = why_missing(job.generator, job.found)
+    if missing is not None:
+        raise ProgramError(missing)
+    job.folder.mkdir(parents=True, exist_ok=True)
+    return STARTS[job.generator](job)

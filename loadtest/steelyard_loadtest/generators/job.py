@@ -1,0 +1,58 @@
+"""What a generator is asked to do. Pure."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.scenario.definition import Generator
+
+TIMEOUT_S = 30.0
+"""How long any generator waits for an answer: siege's own default, and it was the paper's."""
+
+FINISH_S = 15.0
+"""How long requests under way at the end are waited for: to leave the slowest out would flatter the tail."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One load: the whole URL, its level (users, connections or requests/s), and a folder for its files.
+
+    `seconds` are counted, after `warm_up_s` of which nothing is. finish_s: so long the last answers are
+    waited for. user_rate_per_s: what each of locust's users sends; None: the next with each answer.
+    A generator's own process is told this much.
+    """
+
+    url: str
+    level: float
+    think_ms: float = 0.0
+    """wrk: how long users wait on average between two requests."""
+    seconds: float
+    warm_up_s: float
+    timeout_s: float = TIMEOUT_S
+    finish_s: float = FINISH_S
+    user_rate_per_s: float | None = None
+    folder: Path
+
+    def arguments(self) -> list[str]:
+        """Return it as command line arguments."""
+        return [json.dumps({field.name: getattr(self, field.name) for field in fields(Task)}, default=str)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Task):
+    """A load, the generator that makes it, and what is installed.
+
+    cuts_s: moments of the counted part at which it is cut into phases, if its requests are recorded.
+    """
+
+    generator: Generator
+    found: Found
+    cuts_s: Sequence[float] = ()
+
+
+def parse_task(arguments: Sequence[str]) -> Task:
+    """Return the task of `Task.arguments`. Raises ValueError."""
+    task = json.loads(*arguments)
+    return Task(**task | {"folder": Path(task["folder"])})

@@ -1,0 +1,175 @@
+"""Loads as processes: one that records its requests itself, or a program that knows no warm-up, run twice.
+
+The first of the two runs is short and nobody reads it; the second one counts. `poll` has to be called a few
+times a second: it moves a load on.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from steelyard_loadtest.generators.job import Job, Task
+from steelyard_loadtest.generators.recording import Recording
+from steelyard_loadtest.generators.tally import Request, tally
+from steelyard_loadtest.machine.child_process import Child
+from steelyard_loadtest.machine.errors import ProgramError, UnreadableError
+from steelyard_loadtest.measurements.trials import Outcome
+
+MORE_S = 60
+"""The run before is asked for so much more than its time, and is killed when that is over."""
+
+
+class Recorded:
+    """A load of one process that tells when its counted part begins, and ends by itself.
+
+    name: what messages call it. cuts_s: where its outcome is cut into phases.
+    """
+
+    def __init__(self, task: Task, program: Path, name: str, cuts_s: Sequence[float] = ()) -> None:
+        self._task, self._cuts_s = task, cuts_s
+        task.folder.mkdir(parents=True, exist_ok=True)
+        self._recording = Recording(task.folder)
+        self._recording.clear()
+        self._began_s: float | None = None
+        self.child = Child(
+            name,
+            # By its path: the package around it would be imported before locust replaces the sockets.
+            # -P: what lies beside it is not to be taken for other modules.
+            [sys.executable, "-P", str(program), *task.arguments()],
+            output=task.folder / f"{program.stem}.out",
+            errors=task.folder / f"{program.stem}.log",
+        )
+
+    @property
+    def began_s(self) -> float | None:
+        """Return when the counted part began, on time.monotonic's clock; None before."""
+        if self._began_s is None:
+            self._began_s = self._recording.began_s()
+        return self._began_s
+
+    def wait(self, patience_s: float) -> float:
+        """Wait until the counted part begins; return when it did. Raises ProgramError: it is stopped then."""
+        deadline_s = time.monotonic() + patience_s
+        while (began_s := self.began_s) is None:
+            if self.poll() or time.monotonic() > deadline_s:
+                last_words = self.child.last_words()
+                self.stop()
+                raise ProgramError(f"{self.child.name} did not begin: {last_words}")
+            time.sleep(0.01)
+        return began_s
+
+    def poll(self) -> bool:
+        """Say whether all requests are answered or given up."""
+        return self.child.ended()
+
+    def stop(self, patience_s: float = 0.0) -> None:
+        """End it; there is no outcome then. Harmless when it has ended.
+
+        patience_s: how long locust may wait for the requests under way; nobody else is asked to end.
+        """
+        self.child.stop(patience_s)
+
+    def requests(self) -> list[Request]:
+        """Return the requests that ended since the last call, as far as is written. Raises ProgramError."""
+        try:
+            return self._recording.read()
+        except UnreadableError as error:
+            raise ProgramError(f"{self.child.name}: {error}") from None
+
+    def outcome(self) -> Outcome:
+        """Count its requests. Raises ProgramError."""
+        self.child.check()
+        began_s = self.began_s
+        if began_s is None:
+            raise ProgramError(f"{self.child.name} never began: {self.child.last_words()}")
+        requests, cpu_s = self.requests(), self._recording.cpu_s()
+        if cpu_s is None:
+            raise ProgramError(f"{self.child.name} left no record of its requests")
+        return tally(requests, began_s=began_s, seconds=self._task.seconds, cpu_s=cpu_s, cuts_s=self._cuts_s)
+
+
+class TwoRuns:
+    """One program, or several of it at a time, run twice.
+
+    run: starts it for so many seconds. read: takes its figures. It may take end_s longer than its
+    time. may_hang: when it is killed then, what it has written is of use all the same.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        run: Callable[[float], Sequence[Child]],
+        read: Callable[[Sequence[Child]], Outcome],
+        end_s: float,
+        may_hang: bool = False,
+    ) -> None:
+        self._job, self._run, self._read = job, run, read
+        self._end_s, self._may_hang = end_s, may_hang
+        self._began_s: float | None = None
+        self._killed = False
+        self._children: Sequence[Child] = ()
+        if job.warm_up_s > 0:
+            self._children = run(job.warm_up_s + MORE_S)
+        else:
+            self._count()
+
+    @property
+    def began_s(self) -> float | None:
+        """Return when the run that counts began; None before."""
+        return self._began_s
+
+    def poll(self) -> bool:
+        """Say whether the second run has ended; begin it when it is time. Raises ProgramError."""
+        ended = [child.ended() for child in self._children]  # each is asked, or its CPU time stays unknown
+        over = all(ended)
+        last = self._children[-1]
+        running_s = time.monotonic() - last.began_s
+        if self._began_s is None and not self._killed:
+            self._check()
+            if running_s >= self._job.warm_up_s:
+                self._stop()
+                self._count()
+            return False
+        if not over and running_s > math.ceil(self._job.seconds) + self._end_s:
+            self._kill()
+            if not self._may_hang:
+                raise ProgramError(f"{last.name} did not end {self._end_s:.0f} s after its time")
+            over = True
+        return over
+
+    def stop(self) -> None:
+        """End it at once."""
+        self._may_hang = False
+        self._kill()
+
+    def outcome(self) -> Outcome:
+        """Read the figures of the run that counts. Raises ProgramError."""
+        if not (self._killed and self._may_hang):
+            self._check()
+        try:
+            return self._read(self._children)
+        except (OSError, UnreadableError) as error:
+            raise ProgramError(f"{self._children[0].name}: {error}") from None
+
+    def _kill(self) -> None:
+        self._killed = True
+        self._stop()
+
+    def _stop(self) -> None:
+        for child in self._children:
+            child.stop()
+
+    def _check(self) -> None:
+        for child in self._children:
+            child.check()
+
+    def _count(self) -> None:
+        self._children = self._run(self._job.seconds)
+        self._began_s = self._children[-1].began_s
+
+
+Running = Recorded | TwoRuns
+"""A load that was started."""

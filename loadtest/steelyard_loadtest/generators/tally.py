@@ -1,0 +1,140 @@
+"""Single requests, the kinds in which failed ones are counted, and the outcome of a load. Pure.
+
+A request counts when it was due (open loop) or sent (closed loop) in the counted
+part, however long its answer took: one that ends after it is part of it, one that
+was on its way when it began is not.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import fmean
+
+from steelyard_loadtest.machine.errors import UnreadableError
+from steelyard_loadtest.measurements.trials import Outcome, quantiles
+
+TIMEOUT = "timeout"
+REFUSED = "refused"
+RESET = "reset"
+UNANSWERED = "unanswered"
+"""Under way when the load had ended, and still so after the time that such requests are given."""
+
+FAILED_FROM = 400
+
+MOST = 60
+"""So many characters of an error that has no kind of its own: a column of a table, not a log."""
+
+
+def of_status(status: int) -> str:
+    """Return the kind of an HTTP status: itself, or "" for an answer as wanted."""
+    return str(status) if status >= FAILED_FROM else ""
+
+
+def of_error(error: BaseException) -> str:
+    """Return the kind of what went wrong instead of an answer."""
+    if isinstance(error, TimeoutError):
+        return TIMEOUT
+    if isinstance(error, ConnectionRefusedError):
+        return REFUSED
+    # What geventhttpclient raises when a server closes without an answer has no base but its own.
+    if isinstance(error, ConnectionError) or type(error).__name__ == "HTTPConnectionClosed":
+        return RESET
+    return other(f"{type(error).__name__} {error}")
+
+
+def other(text: str) -> str:
+    """Return a kind for an error that has none: its text, in one line."""
+    return "other: " + " ".join(text.split())[:MOST].strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request: the monotonic second in which it was due or sent, and its latency.
+
+    failure: "" or the kind of failure. server: who says that it answered; "": nobody, or nobody asked.
+    """
+
+    due_s: float
+    latency_ms: float
+    failure: str
+    server: str = ""
+
+
+def line_of(request: Request) -> str:
+    """Return the line that `read_requests` reads."""
+    return f"{request.due_s!r},{request.latency_ms:.3f},{request.server},{request.failure}\n"
+
+
+def read_requests(lines: Iterable[str]) -> list[Request]:
+    """Return the requests of these lines. Raises UnreadableError."""
+    try:
+        fields = (line.rstrip("\n").split(",", 3) for line in lines)
+        return [
+            Request(due_s=float(due), latency_ms=float(ms), failure=why, server=server)
+            for due, ms, server, why in fields
+        ]
+    except ValueError as error:
+        raise UnreadableError(f"a request's line is not as it was written: {error}") from None
+
+
+def tally(
+    requests: Sequence[Request],
+    *,
+    began_s: float,
+    seconds: float,
+    cpu_s: float | None,
+    cuts_s: Sequence[float] = (),
+) -> Outcome:
+    """Return the outcome of the requests of a part of a load; cpu_s: the generator's CPU time in it.
+
+    cuts_s: moments of that part, ascending, between which each phase has an outcome of its own.
+
+    concurrency is the time that requests spent in flight within that part, by its
+    length; requests from before are in it, being part of the load.
+    """
+    until_s = began_s + seconds
+    counted = [one for one in requests if began_s <= one.due_s < until_s]
+    in_flight_s = sum(
+        max(min(one.due_s + one.latency_ms / 1000, until_s) - max(one.due_s, began_s), 0.0)
+        for one in requests
+    )
+    outcome = outcome_of(
+        [one.latency_ms for one in counted if not one.failure],
+        Counter(one.failure for one in counted if one.failure),
+        requests=len(counted),
+        seconds=seconds,
+        concurrency=in_flight_s / seconds,
+        cpu_s=cpu_s,
+    )
+    inner = [cut for cut in cuts_s if 0 < cut < seconds]
+    phases = pairwise([0.0, *inner, seconds]) if inner else ()
+    told = [
+        tally(requests, began_s=began_s + begin, seconds=end - begin, cpu_s=None) for begin, end in phases
+    ]
+    return replace(outcome, phases=tuple(told))
+
+
+def outcome_of(
+    latencies_ms: Sequence[float],
+    kinds: Counter[str],
+    *,
+    requests: int,
+    seconds: float,
+    concurrency: float,
+    cpu_s: float | None,
+) -> Outcome:
+    """Return the outcome of so many requests: the latencies of those that succeeded, failures by kind."""
+    ordered = sorted(latencies_ms)
+    return Outcome(
+        seconds=seconds,
+        requests=requests,
+        failures=kinds.total(),
+        kinds=dict(sorted(kinds.items())),
+        mean_ms=fmean(ordered) if ordered else None,
+        min_ms=ordered[0] if ordered else None,
+        max_ms=ordered[-1] if ordered else None,
+        quantiles=quantiles(ordered),
+        concurrency=concurrency,
+        generator_cpu_utilization=None if cpu_s is None else cpu_s / seconds,
+    )

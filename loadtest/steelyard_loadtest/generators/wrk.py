@@ -1,0 +1,36 @@
+"""wrk: kept connections, each always with one request, from one thread. See wrk_output for its figures."""
+
+import math
+from collections.abc import Sequence
+
+from steelyard_loadtest.generators.job import Job
+from steelyard_loadtest.generators.load import TwoRuns
+from steelyard_loadtest.generators.wrk_output import parse_wrk, script
+from steelyard_loadtest.machine.child_process import Child
+from steelyard_loadtest.measurements.trials import Outcome
+
+END_S = 15.0
+"""It counts through every microsecond up to the longest latency, once for each quantile."""
+
+
+def start(job: Job) -> TwoRuns:
+    """Start wrk with `level` connections."""
+    connections = round(job.level)
+    file = job.folder / "figures.lua"
+    file.write_text(script(job.think_ms))
+
+    def run(seconds: float) -> list[Child]:
+        flags = [
+            f"--connections={connections}",
+            f"--duration={math.ceil(seconds)}s",
+            f"--timeout={job.timeout_s:.0f}s",
+        ]
+        command = [job.found.wrk or "wrk", "--threads=1", *flags, f"--script={file}", job.url]
+        return [Child("wrk", command, output=job.folder / "wrk.out", errors=job.folder / "wrk.err")]
+
+    def read(children: Sequence[Child]) -> Outcome:
+        (child,) = children
+        said = child.output.read_text(errors="replace")
+        return parse_wrk(said, connections=connections, cpu_s=child.used_cpu_s)
+
+    return TwoRuns(job, run=run, read=read, end_s=END_S)

@@ -1,0 +1,87 @@
+"""Our controller for one trial: a process that begins from nothing (I/O)."""
+
+import secrets
+from collections.abc import Sequence
+
+from steelyard_loadtest.cluster import nginx, parts
+from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
+from steelyard_loadtest.machine import http_ask
+from steelyard_loadtest.machine.child_process import Process, wait_until
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.rig import render
+from steelyard_loadtest.rig.render import Scene
+from steelyard_loadtest.templates import read_folder
+
+WEIGHTS = f"/v1/upstreams/{UPSTREAM}/weights"
+PEERS = f"/v1/upstreams/{UPSTREAM}/peers"
+
+
+class Control:
+    """A controller; made, it has been started and need not answer yet. All raise ProgramError."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene, self._place = scene, scene.place
+        place = scene.place
+        self._members = set(scene.addresses)
+        self._drained: set[str] = set()
+        # What an earlier trial left: tables, reports and samples (the agents' are back within a second),
+        # the declaration, the law's memory, and the lease, which a new controller would wait for.
+        _order(place.memcached_port, "flush_all", "OK")
+        _order(place.redis_port, "FLUSHALL", "+OK")
+        config = scene.folder / "controller.yaml"
+        config.write_text(render.controller(scene, read_folder(nginx.TEMPLATES)))
+        self._token = secrets.token_hex(32)
+        token_file = scene.folder / "admin_token"
+        token_file.touch(mode=0o600)
+        token_file.write_text(self._token)
+        part = parts.controller(
+            place.api_port,
+            config,
+            memcached=f"{HOST}:{place.memcached_port}",
+            state_url=f"redis://{HOST}:{place.redis_port}/0",
+            admin_token_file=token_file,
+            log_level="warning",
+            agent_check_port=place.agent_check_port if scene.asks_controller else None,
+        )
+        log = scene.folder / "controller.log"
+        log.write_text("")  # what the last one said is not this one's
+        self.process = Process(part.command, log)
+
+    def wait(self) -> None:
+        """Wait until it has decided on weights."""
+        wait_until(self._why_not_yet, [self.process])
+
+    def set_members(self, names: Sequence[str]) -> None:
+        """Declare and forget servers, so that these are left."""
+        wanted = set(names)
+        for name in sorted(wanted - self._members):
+            self._change("PUT", name, render.peer(self._scene, name))
+        for name in sorted(self._members - wanted):
+            self._change("DELETE", name)
+        self._members = wanted
+
+    def drain(self, names: Sequence[str]) -> None:
+        """Let these servers, and no others, have no new requests: HAProxy's agent-check tells it so."""
+        wanted = set(names)
+        for name in sorted(wanted ^ self._drained):
+            self._change("PATCH", name, {"state": "drain" if name in wanted else "up"})
+        self._drained = wanted
+
+    def _why_not_yet(self) -> str | None:
+        why = http_ask.why_not_ok(HOST, self._place.api_port, WEIGHTS)
+        return why and f"the controller has no weights: {why}"
+
+    def _change(self, method: str, name: str, document: object = None) -> None:
+        path = f"{PEERS}/{name}"
+        status, body = http_ask.ask(
+            HOST, self._place.api_port, path, method=method, document=document, token=self._token
+        )
+        if status not in (200, 201, 204):
+            raise ProgramError(f"the controller answers {status} to {method} {path}: {body[:300]!r}")
+
+
+def _order(port: int, words: str, wanted: str) -> None:
+    """Say one line to Memcached or Redis, which must answer with the line that is wanted."""
+    said = http_ask.ask_line(HOST, port, words)
+    if said != wanted:
+        raise ProgramError(f"port {port} answers {words} with {said!r}, not {wanted!r}")

@@ -1,0 +1,58 @@
+"""A server's counters, read without asking it: a server that used up its quota cannot answer."""
+
+import contextlib
+import mmap
+import re
+import time
+
+import psutil
+
+from steelyard_loadtest.measurements.trials import Reading
+from steelyard_loadtest.rig.place import Files
+from steelyard_loadtest.server.answered import COUNT_BYTES
+from steelyard_loadtest.server.throttle import children_of, cpu_seconds
+
+POOL = re.compile(r"\bnamed_metrics\.workers=([0-9.]+)")
+"""The indicator of a server's pool of workers, in its agent's load report (ORCA)."""
+
+
+class Counters:
+    """The requests that a demo server answered, the CPU time of itself and its burners, its pool."""
+
+    def __init__(self, files: Files) -> None:
+        """Begin with a server that runs. Raises OSError."""
+        self.name, self._orca = files.name, files.orca
+        self._pid = int(files.pid.read_text())
+        with files.count.open("rb") as stream:
+            mapped = mmap.mmap(stream.fileno(), COUNT_BYTES, prot=mmap.PROT_READ)
+        self._answered = memoryview(mapped).cast("Q")
+        self._cpu_s = 0.0
+
+    def read(self) -> Reading:
+        """Read them; of a server that has ended, what was read last."""
+        at_s = time.monotonic()
+        # A burner that ends between the two is missed until the next reading, and never counted twice.
+        ended_s = self._ended_s()
+        running_s = [cpu_seconds(pid) or 0.0 for pid in (self._pid, *children_of(self._pid))]
+        # Those that ended are counted in ticks, rounded down: a sum may seem to fall by that.
+        self._cpu_s = max(self._cpu_s, ended_s + sum(running_s))
+        return Reading(
+            at_s=at_s,
+            server=self.name,
+            served=self._answered[0],
+            cpu_s=self._cpu_s,
+            pool_utilization=self._pool_utilization(),
+        )
+
+    def _pool_utilization(self) -> float | None:
+        with contextlib.suppress(OSError):
+            if found := POOL.search(self._orca.read_text()):
+                return float(found[1])
+        return None
+
+    def _ended_s(self) -> float:
+        try:
+            times = psutil.Process(self._pid).cpu_times()
+        except psutil.Error:  # it has ended
+            return 0.0
+        return float(times.children_user + times.children_system)

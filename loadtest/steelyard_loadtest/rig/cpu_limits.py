@@ -1,0 +1,56 @@
+"""How the servers' CPU limits are held, by their own words, and what servers can do together. Pure.
+
+    capacity = s * sum_j limit_j / cost_j,    s = min(1, cores / sum_j limit_j)
+
+limit_j is a server's cores (one, where it has no limit: it works in one thread),
+cost_j its CPU seconds per request. s: together they have no more than the
+machine. On `/io` a server does no more than its disk.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from steelyard_loadtest.scenario.definition import Server
+
+UNLIMITED = "no limits"
+
+_GROUP = re.compile(r" cores by cgroup (?P<group>\S+) \(v(?P<version>[12])\)$", re.MULTILINE)
+_SIGNALS = re.compile(r" cores by (?P<why>\(no cgroup: .+\) )?stop and continue signals$", re.MULTILINE)
+
+
+def capacity_per_s(servers: Sequence[Server], costs_s: Mapping[str, float], path: str, cores: float) -> float:
+    """Return the capacity, from the CPU seconds per request of each server by name, on `path`."""
+    limits = {server.name: _limit(server) for server in servers}
+    scale = min(1.0, cores / sum(limits.values()))
+    total = 0.0
+    for server in servers:
+        of_cpu = scale * limits[server.name] / costs_s[server.name]
+        slow = server.disk_ops_per_s if _is_io(path) else None
+        total += of_cpu if slow is None else min(of_cpu, slow)
+    return total
+
+
+def group(log: str) -> Path | None:
+    """Return the control group that a server made for itself, from its log."""
+    found = _GROUP.search(log)
+    return Path(found["group"]) if found else None
+
+
+def means(logs: Iterable[str]) -> str:
+    """Say by what the limits of all servers are held, from their logs."""
+    found: dict[str, None] = {}
+    for log in logs:
+        if said := _GROUP.search(log):
+            found[f"cgroup v{said['version']} quotas"] = None
+        elif said := _SIGNALS.search(log):
+            found[f"stop and continue signals {said['why'] or ''}".strip()] = None
+    return " and ".join(found) or UNLIMITED
+
+
+def _limit(server: Server) -> float:
+    return 1.0 if server.cpu_cores is None else server.cpu_cores
+
+
+def _is_io(path: str) -> bool:
+    return path.partition("?")[0] == "/io"

@@ -1,0 +1,243 @@
+"""The balancers under test as processes: nginx alone and with Steelyard, HAProxy, Envoy (I/O)."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from steelyard_loadtest.cluster import nginx, parts
+from steelyard_loadtest.cluster.parts import UPSTREAM, Part
+from steelyard_loadtest.machine import http_ask
+from steelyard_loadtest.machine.child_process import Process, wait_until
+from steelyard_loadtest.machine.errors import ProgramError, UnreadableError
+from steelyard_loadtest.machine.network import raise_files
+from steelyard_loadtest.reporting.result_files import write_text
+from steelyard_loadtest.rig import haproxy_stat, render
+from steelyard_loadtest.rig.control import Control
+from steelyard_loadtest.rig.place import Place
+from steelyard_loadtest.rig.render import Scene
+from steelyard_loadtest.templates import read_folder, render_named
+
+TEMPLATES = read_folder(nginx.TEMPLATES)
+
+ANSWERED = "L7OK"
+"""What `show stat` has as agent_status after a good answer."""
+
+REPORT = f"steelyard:1:traffic:{UPSTREAM}:edge-1"
+"""Where HAProxy's reporter leaves its reports."""
+
+ANSWERING = "Servers that answer at once: a listener on each port for every address of 127/8."
+
+SOCKET_S = 10.0
+"""HAProxy is on this machine; when it is busy it answers late."""
+
+
+class Proxy:
+    """A proxy; made, it has been started and need not answer yet. All raise ProgramError."""
+
+    def __init__(self, scene: Scene, control: Control | None, cpus: Collection[int] | None) -> None:
+        self._scene, self._control = scene, control
+        self._before_start()
+        self._write(tuple(scene.addresses))
+        scene.log.write_text("")  # what the last one said is not this one's
+        self.process = Process(part(scene).command, scene.log, cpus)
+        self.beside: Process | None = None
+        """What runs beside it for as long; made by `wait`."""
+
+    def wait(self) -> None:
+        """Wait until it serves as it will go on to; by itself, until it takes connections."""
+        self.process.wait_listening(self._scene.place.balancer_port)
+
+    def set_members(self, names: Sequence[str]) -> None:
+        """Let these servers take part from now on: each program has its own way."""
+        raise NotImplementedError
+
+    def _before_start(self) -> None:
+        self._scene.nginx.temporary.mkdir(exist_ok=True)
+
+    def _write(self, members: Sequence[str]) -> None:
+        self._scene.config.write_text(render.configuration(self._scene, members, TEMPLATES))
+
+
+class Nginx(Proxy):
+    """nginx with a method of its own; its servers change by a reload."""
+
+    def set_members(self, names: Sequence[str]) -> None:
+        """Reload; requests under way end in the worker that goes."""
+        old = set(self.process.workers())
+        self._write(names)
+        self.process.reload()
+        wait_until(
+            lambda: None if set(self.process.workers()) - old else "nginx did not reload", [self.process]
+        )
+
+
+class Steelyard(Proxy):
+    """nginx with our Lua; it follows a controller, or whoever publishes tables where there is none."""
+
+    def wait(self) -> None:
+        """Wait until it serves a table in which every server takes part."""
+        super().wait()
+        if self._scene.algorithm.mode == "tcp":
+            return  # its port passes bytes on and has no status; it begins with the list of servers
+        wait_until(self._why_not_yet, [self.process, *([self._control.process] if self._control else [])])
+
+    def set_members(self, names: Sequence[str]) -> None:
+        """Tell the controller; nginx serves its next table, about a second later."""
+        if self._control is None:
+            raise ValueError("Steelyard needs a controller")
+        self._control.set_members(names)
+
+    def _why_not_yet(self) -> str | None:
+        upstream = steelyard_status(self._scene.place.balancer_port)
+        if upstream["rung"] != "fresh":
+            said = f"; {self._control.process.last_words()}" if self._control else ""
+            return f"no weight table ({upstream['last_fetch']}{said})"
+        if upstream["picker_error"] is not None:
+            raise ProgramError(upstream["picker_error"])
+        there = {peer["id"] for peer in upstream["peers"] if peer["eligible"]}
+        away = [name for name in self._scene.addresses if name not in there]
+        return f"{', '.join(away)} take no part" if away else None
+
+
+class HAProxy(Proxy):
+    """HAProxy; its servers change by its command socket, or by what a controller answers."""
+
+    def wait(self) -> None:
+        """Wait until it takes connections and, where it follows our controller, that has told it weights."""
+        super().wait()
+        if self._control is None:
+            return
+        if self._scene.has_reporter and self._scene.socket is not None:
+            memcached = f"{parts.HOST}:{self._scene.place.memcached_port}"
+            command = parts.reporter(self._scene.socket, memcached=memcached).command
+            self.beside = Process(command, self._scene.folder / "reporter.log")
+            wait_until(self._why_no_report, [self.process, self._control.process, self.beside])
+        else:
+            wait_until(self._why_not_yet, [self.process, self._control.process])
+
+    def set_members(self, names: Sequence[str]) -> None:
+        """Take servers out and in; requests under way end where they are."""
+        out = [name for name in self._scene.addresses if name not in names]
+        if self._control and self._scene.has_reporter:
+            self._control.set_members(names)
+            return
+        if self._control:
+            # A state set here would last until the agent's next answer.
+            self._control.drain(out)
+            return
+        for name in self._scene.addresses:
+            state = "maint" if name in out else "ready"
+            said = self._ask(f"set server {UPSTREAM}/{name} state {state}")
+            if said:
+                raise ProgramError(f"HAProxy does not set {name} to {state}: {said}")
+
+    def rows(self) -> Mapping[str, haproxy_stat.Row]:
+        """Return its servers as it sees them. Raises ProgramError."""
+        try:
+            return haproxy_stat.servers(self._ask("show stat"), UPSTREAM)
+        except UnreadableError as error:
+            raise ProgramError(str(error)) from None
+
+    def _before_start(self) -> None:
+        if self._control:
+            self._control.wait()  # or HAProxy's first question is in vain, and the next one a second later
+
+    def _why_not_yet(self) -> str | None:
+        silent = [name for name, row in self.rows().items() if row.agent_status != ANSWERED]
+        return f"the controller has told HAProxy nothing of {', '.join(silent)}" if silent else None
+
+    def _why_no_report(self) -> str | None:
+        said = http_ask.ask_line(parts.HOST, self._scene.place.memcached_port, f"get {REPORT}")
+        return None if said.startswith("VALUE") else "HAProxy's traffic is not reported"
+
+    def _ask(self, words: str) -> str:
+        path = str(self._scene.socket)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(SOCKET_S)
+            try:
+                connection.connect(path)
+                connection.sendall(f"{words}\n".encode())
+                said = connection.makefile("rb").read()
+            except OSError as error:
+                raise ProgramError(f"{path} does not take {words!r}: {error}") from None
+        return said.decode(errors="replace").strip()
+
+
+class Envoy(Proxy):
+    """Envoy; its servers change by a file that takes another one's place."""
+
+    def set_members(self, names: Sequence[str]) -> None:
+        """Put another file in the place of the one that it watches."""
+        write_text(self._scene.endpoints, render.endpoints(self._scene, names))
+
+    def _before_start(self) -> None:
+        self.set_members(tuple(self._scene.addresses))
+
+
+PROXIES = {"nginx": Nginx, "steelyard": Steelyard, "haproxy": HAProxy, "envoy": Envoy}
+"""By program."""
+
+
+def part(scene: Scene) -> Part:
+    """Return the balancer as a part of a cluster; its configuration need not be there yet."""
+    found, port = scene.place.found, scene.place.balancer_port
+    if scene.algorithm.program == "haproxy":
+        return parts.haproxy(port, scene.config, program=found.haproxy or "haproxy")
+    if scene.algorithm.program == "envoy":
+        return parts.envoy(port, scene.config, program=found.envoy or "envoy")
+    return parts.nginx(port, scene.folder, log=scene.log, program=found.nginx_for(scene.algorithm.method))
+
+
+def start_answering(place: Place, cpus: Collection[int]) -> Process:
+    """Start an nginx that answers at once on each port, at every address of 127/8; it need not answer yet."""
+    folder = place.folder / "static-servers"
+    told = nginx.Nginx(
+        folder=folder,
+        log=folder / "nginx.log",
+        log_level="warn",
+        workers=max(1, len(cpus) // 2),
+        files=raise_files(),
+        # As root its workers would become a user who may not read the folder.
+        user="root" if os.geteuid() == 0 else None,
+        # The balancer is to be the side that closes an idle connection.
+        directives=("keepalive_requests 1000000000", "keepalive_timeout 3700s"),
+    )
+    told.temporary.mkdir(parents=True)
+    listen = [f"0.0.0.0:{port} reuseport backlog=4096" for port in place.server_ports]
+    text = render_named(TEMPLATES, "answering.conf", {"nginx": told, "listen": listen, "title": ANSWERING})
+    (folder / "nginx.conf").write_text(text, encoding="utf-8")
+    command = parts.nginx(0, folder, log=told.log, program=place.found.backend_nginx).command
+    return Process(command, told.log, cpus)
+
+
+def steelyard_status(port: int) -> dict[str, Any]:
+    """Return the upstream's part of the status page of an nginx with Steelyard. Raises ProgramError."""
+    status, body = http_ask.ask(parts.HOST, port, "/steelyard/status")
+    if status != 200:
+        raise ProgramError(f"its status page answers {status}: {body[:300]!r}")
+    upstream: dict[str, Any] = json.loads(body)["upstreams"][UPSTREAM]
+    return upstream
+
+
+def steelyard_blocks(checkout: Path, nginx: str, *, servers: int, clients: int) -> str:
+    """Return the upstream blocks that our generator prints for so many servers, with connections that last.
+
+    Raises ProgramError. nginx would close each connection after 1000 requests, and those of its own methods,
+    HAProxy's and Envoy's are kept here.
+    """
+    generator = checkout / "openresty" / "bin" / "steelyard-upstream"
+    command = [str(generator), UPSTREAM, "--servers", str(servers)]
+    command += ["--nginx", nginx, "--concurrency", str(clients)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ProgramError(f"needs a checkout of Steelyard: {error}") from None
+    if done.returncode != 0:
+        raise ProgramError(done.stderr.strip())
+    kept = "".join(f"\n    {directive};" for directive in render.KEPT)
+    return re.sub(r"^    keepalive \d+;.*$", lambda pool: pool[0] + kept, done.stdout, flags=re.MULTILINE)

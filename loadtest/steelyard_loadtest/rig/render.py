@@ -1,0 +1,242 @@
+"""The files of a balancer and its controller: a `Scene` and the cluster's templates in, text out. Pure."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard_protocol.sample_record import INDICATORS
+
+from steelyard_loadtest.cluster import nginx
+from steelyard_loadtest.cluster.nginx import Nginx, Steelyard, Texts
+from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
+from steelyard_loadtest.machine.programs import STREAM_LUA
+from steelyard_loadtest.rig.place import Place
+from steelyard_loadtest.scenario.algorithms import Algorithm
+from steelyard_loadtest.scenario.definition import Scenario
+from steelyard_loadtest.templates import render_named
+
+FILES = {"haproxy": "haproxy.cfg", "envoy": "envoy.yaml"}
+"""A program's configuration; all others have nginx.conf."""
+
+TEMPLATES = {"nginx": "native.conf", **FILES}
+"""What a program's configuration is made of; Steelyard's has options of its own."""
+
+CLIENTS = 2000
+"""The most that a scenario has at a time: siege's last step."""
+
+CONNECTIONS = 16_384
+"""nginx's worker_connections where none are asked for: both sides of every client, several times over."""
+
+KEPT = ("keepalive_requests 1000000000", "keepalive_timeout 3600s")
+"""Connections last as long as the measurement."""
+
+AGENT_WEIGHT = 100
+"""HAProxy cuts a percentage of its weight off to a whole number (docs/haproxy.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """One server behind a proxy."""
+
+    name: str
+    address: str
+    weight: int
+
+    @property
+    def endpoint(self) -> dict[str, object]:
+        """Return it as Envoy's LbEndpoint."""
+        host, port = self.address.rsplit(":", 1)
+        return {
+            "endpoint": {"address": {"socket_address": {"address": host, "port_value": int(port)}}},
+            "load_balancing_weight": self.weight,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Where a balancer stands, the servers in their order, and what it has room and time for.
+
+    socket: HAProxy's command socket. upstream: our upstream block, as
+    `steelyard-upstream` prints it. clients: connections at a time. directives: of every nginx. fair_memory:
+    of nginx fair; after a reload old and new workers share it, and its default of 32 kB may not hold both
+    lists. memory: of Steelyard's dictionary.
+    """
+
+    algorithm: Algorithm
+    place: Place
+    addresses: Mapping[str, str]
+    weights: Mapping[str, int]
+    files: int
+    root: bool
+    socket: Path | None = None
+    upstream: str = ""
+    clients: int = CLIENTS
+    log_level: str = "error"
+    # A server whose backlog is full drops SYNs, which come again after 1 s and 3 s; and one with
+    # a long queue is slow, not broken.
+    directives: tuple[str, ...] = (*KEPT, "proxy_connect_timeout 5s", "proxy_read_timeout 60s")
+    fair_memory: str = "1m"
+    memory: str = "10m"
+    server_timeout: str = "60s"
+    route_timeout: str = "60s"
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of its configuration and log."""
+        return self.place.folder / "balancer"
+
+    @property
+    def config(self) -> Path:
+        """Return the balancer's configuration file."""
+        return self.folder / FILES.get(self.algorithm.program, "nginx.conf")
+
+    @property
+    def endpoints(self) -> Path:
+        """Return the file in which Envoy finds its servers."""
+        return self.folder / "endpoints.json"
+
+    @property
+    def log(self) -> Path:
+        """Return the balancer's log."""
+        return self.folder / f"{self.algorithm.program}.log"
+
+    @property
+    def asks_controller(self) -> bool:
+        """Say whether HAProxy's agent-check asks our controller for weights."""
+        return self.algorithm.fed_by == "agent-check"
+
+    @property
+    def has_reporter(self) -> bool:
+        """Say whether our reporter stands beside HAProxy, and sets its weights."""
+        return self.algorithm.fed_by == "reporter"
+
+    @property
+    def nginx(self) -> Nginx:
+        """Return what an nginx here is told outside of its servers."""
+        algorithm, found = self.algorithm, self.place.found
+        if algorithm.ours and algorithm.mode == "tcp":
+            modules = found.modules.get(STREAM_LUA)
+        else:
+            modules = found.needs(algorithm.program, algorithm.method)
+        fair = f"upstream_fair_shm_size {self.fair_memory}"
+        return Nginx(
+            folder=self.folder,
+            log=self.log,
+            listen=f"{HOST}:{self.place.balancer_port} backlog=4096",
+            log_level=self.log_level,
+            connections=algorithm.connections or CONNECTIONS,
+            files=self.files,
+            # As root its workers would become a user who may not read the checkout.
+            user="root" if self.root else None,
+            modules=modules or (),
+            directives=(*self.directives, *([fair] if algorithm.method == "fair;" else [])),
+        )
+
+    def backends(self, members: Sequence[str]) -> list[Backend]:
+        """Return these servers, in the order in which they stand in the configuration."""
+        ruled = self.asks_controller or self.has_reporter
+        weights = dict.fromkeys(self.weights, AGENT_WEIGHT) if ruled else self.weights
+        found = [
+            Backend(name=name, address=address, weight=weights[name])
+            for name, address in self.addresses.items()
+            if name in set(members)
+        ]
+        return found[::-1] if self.algorithm.backwards else found
+
+
+def weights(algorithm: Algorithm, scenario: Scenario) -> dict[str, int]:
+    """Return the weight that the configuration gives each server."""
+    known = scenario.weights
+    if algorithm.weights == "true":
+        return known
+    if algorithm.weights == "reversed":
+        return dict(zip(known, reversed(known.values()), strict=True))
+    return dict.fromkeys(known, 1)
+
+
+def configuration(scene: Scene, members: Sequence[str], templates: Texts) -> str:
+    """Return the balancer's configuration with these servers."""
+    servers = scene.backends(members)
+    if template := TEMPLATES.get(scene.algorithm.program):
+        title = "nginx with a method of its own."
+        values = {
+            "scene": scene,
+            "nginx": scene.nginx,
+            "servers": servers,
+            "upstream": UPSTREAM,
+            "title": title,
+        }
+        return render_named(templates, template, values)
+    place = scene.place
+    if scene.algorithm.mode == "tcp":
+        return nginx.steelyard_stream(
+            templates,
+            scene.nginx,
+            place.checkout / "openresty",
+            {
+                "memcached": [f"{HOST}:{place.memcached_port}"],
+                "lb": "edge-1",
+                "upstreams": {UPSTREAM: {"bootstrap": [server.address for server in servers]}},
+            },
+        )
+    count = shards(scene.upstream)
+    bootstrap = [server.address for server in servers] if place.api_port else []
+    # All options have their defaults: max_fails 3, fail_timeout_s 10, ejection by error rate, 2 retries.
+    options = {
+        "memcached": [f"{HOST}:{place.memcached_port}"],
+        "controller": [f"http://{HOST}:{place.api_port}"] if place.api_port else None,
+        "lb": "edge-1",
+        "upstreams": {UPSTREAM: {"bootstrap": bootstrap, "shards": count or None}},
+    }
+    ours = Steelyard(
+        lua_dir=place.checkout / "openresty",
+        options={name: value for name, value in options.items() if value is not None},
+        blocks=scene.upstream,
+        shards=bool(count),
+        all_pages=False,
+        memory=scene.memory,
+    )
+    title = "The same nginx with Steelyard, as openresty/README.md has it."
+    return nginx.steelyard(templates, scene.nginx, ours, title=title)
+
+
+def endpoints(scene: Scene, members: Sequence[str]) -> str:
+    """Return the file in which Envoy finds these servers."""
+    assignment = {
+        "@type": "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+        "cluster_name": UPSTREAM,
+        "endpoints": [{"lb_endpoints": [server.endpoint for server in scene.backends(members)]}],
+    }
+    return json.dumps({"resources": [assignment]}, indent=1) + "\n"
+
+
+def shards(upstream: str) -> int:
+    """Return how many blocks of a sharded pool there are; 0 when one block holds it whole."""
+    return len(re.findall(rf"^upstream {UPSTREAM}_\d+ {{$", upstream, re.MULTILINE))
+
+
+def controller(scene: Scene, templates: Texts) -> str:
+    """Return the controller's YAML file; who is neither ours nor beside our reporter sends it no reports."""
+    reports = scene.algorithm.ours or scene.has_reporter
+    further = scene.algorithm.indicators
+    return nginx.controller(
+        templates,
+        [{"id": name} | peer(scene, name) for name in scene.addresses],
+        law=scene.algorithm.law,
+        # HAProxy picks for itself; the table must name one all the same.
+        picker=scene.algorithm.method if scene.algorithm.ours else "vnswrr2",
+        load_balancers=("edge-1",) if reports else (),
+        indicators={**{name: {} for name in INDICATORS}, **further} if further else None,
+    )
+
+
+def peer(scene: Scene, name: str) -> dict[str, object]:
+    """Return what the controller is told of a server.
+
+    The paper's law begins with its equation 5, from the capacities that the agents
+    report; a baseline would stand in its place.
+    """
+    address: dict[str, object] = {"address": scene.addresses[name]}
+    return address if scene.algorithm.law == "paper" else address | {"baseline": scene.weights[name]}

@@ -1,0 +1,315 @@
+"""The servers of a scenario while it is measured: demo servers with an agent each, or one nginx for all."""
+
+import contextlib
+import http.client
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from steelyard_protocol import wire
+from steelyard_protocol.memcached_client import MemcachedClient, Unavailable
+
+from steelyard_loadtest.cluster import parts
+from steelyard_loadtest.cluster.parts import HOST, UPSTREAM, Part
+from steelyard_loadtest.machine import http_ask
+from steelyard_loadtest.machine.child_process import Process
+from steelyard_loadtest.machine.errors import ProgramError, SetupError
+from steelyard_loadtest.machine.network import divide_cpus
+from steelyard_loadtest.measurements.trials import Reading
+from steelyard_loadtest.rig import cpu_limits
+from steelyard_loadtest.rig.counters import Counters
+from steelyard_loadtest.rig.place import Files, Place, agent_config, agent_part, server_part
+from steelyard_loadtest.rig.proxies import start_answering
+from steelyard_loadtest.scenario.definition import Scenario
+from steelyard_loadtest.server.cpu_limit import write_quota
+
+ANSWER_S = 2.0
+"""Memcached answers within a millisecond, on a busy machine within some."""
+
+TIMEOUT_S = 30.0
+"""A server with a small quota and a queue before it answers late, and is not dead."""
+
+START_S = 90.0
+"""Ten servers and their agents are twenty Pythons; two cores start them in about ten seconds."""
+
+REST_S = 30.0
+"""A queue of 500 requests before a tenth of a core is worked off in 10 s."""
+
+IDLE_UTILIZATION = 0.1
+"""Of the limit (or of a core). A server at rest takes some hundredths, for health checks and its clock."""
+
+IDLE_OVER_S = 0.5
+CALIBRATION_REQUESTS = 100
+"""0.1 s of CPU: enough for 5 %. A third more are sent before, because the first cost more."""
+
+CONNECTIONS = 4
+"""To each server while the cost is measured: some requests wait then, as they do under load, and waking up
+for a single one costs more."""
+
+CALIBRATION_S = 4.0
+"""Where requests are slow without being busy, fewer have to do."""
+
+
+class Servers:
+    """Memcached, Redis, the servers and their agents; a context manager.
+
+    A store for which the place has no port is not started. means: how the servers' limits are held.
+    addresses: `127.0.0.1:port` by name, in the scenario's order.
+    """
+
+    def __init__(self, scenario: Scenario, place: Place) -> None:
+        self._scenario, self._place = scenario, place
+        self._names = [server.name for server in scenario.servers]
+        self._files = {name: Files(name, place.folder) for name in self._names}
+        ports = zip(self._names, place.server_ports, strict=True)
+        self.addresses: Mapping[str, str] = {name: f"{HOST}:{port}" for name, port in ports}
+        # Where servers are static the proxy is what is measured, and has the other CPU.
+        self._cpus = divide_cpus()[1] if scenario.static else None
+        self.means = cpu_limits.UNLIMITED
+        self._running: dict[str, Process] = {}
+        self._counters: list[Counters] = []
+        self._under_way: list[tuple[str, Future[int], int]] = []  # an event's request, and its status if good
+        holding = sum(event.workers for event in scenario.events if event.do == "hold")
+        self._pool = ThreadPoolExecutor(max(len(self._names), 1) * CONNECTIONS + holding, "ask")
+
+    def __enter__(self) -> Self:
+        """Start everything, and wait until each server answers and has a sample. Raises SetupError."""
+        try:
+            self._start_stores()
+            if self._cpus:
+                self._running["static servers"] = start_answering(self._place, self._cpus)
+            else:
+                self._start_servers()
+            for name, port in (("memcached", self._place.memcached_port), ("redis", self._place.redis_port)):
+                if port:
+                    self._running[name].wait_listening(port)
+            self._wait(self._without_answer, "answers")
+            if not self._scenario.static:
+                self._wait(self._without_sample, "has a sample of its agent in Memcached")
+                logs = [files.server_log.read_text() for files in self._files.values()]
+                self.means = cpu_limits.means(logs)
+                self._counters = [Counters(files) for files in self._files.values()]
+                self.drift(0.0)
+        except (ProgramError, OSError) as error:
+            self._stop()
+            raise SetupError(str(error)) from error
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End everything."""
+        self._stop()
+
+    def read(self) -> tuple[Reading, ...]:
+        """Return each server's counters, in the scenario's order; () where the servers are static."""
+        return tuple(counters.read() for counters in self._counters)
+
+    def burn(self, server: str, seconds: float, workers: int) -> None:
+        """Let a neighbour take the CPU of a server's limit; does not wait. A failure is `check`'s to tell."""
+        # A server under load is slow to answer this too.
+        path = f"/burn?seconds={math.ceil(seconds)}&workers={workers}"
+        asked = self._pool.submit(_status, self.addresses[server], path, "POST")
+        self._under_way.append((server, asked, 202))
+
+    def hold(self, server: str, seconds: float, workers: int) -> None:
+        """Let requests from elsewhere hold workers of a server's pool; waits as little as `burn` does."""
+        path = f"/sleep?ms={round(seconds * 1000)}"
+        for _ in range(workers):
+            asked = self._pool.submit(_status, self.addresses[server], path, "GET", seconds + TIMEOUT_S)
+            self._under_way.append((server, asked, 200))
+
+    def drift(self, t_s: float) -> None:
+        """Set the limits that drift to what they are t_s seconds after the counted part began.
+
+        Raises SetupError where no control group holds them: nothing else can be told another limit.
+        """
+        for server in self._scenario.servers:
+            cores = server.cores_at(t_s)
+            if server.drift is None or cores is None:
+                continue
+            group = cpu_limits.group(self._files[server.name].server_log.read_text())
+            if group is None:
+                raise SetupError(
+                    f"{server.name}'s CPU limit drifts, and only a control group's quota can: run it as root"
+                    f" (limits are held by {self.means})"
+                )
+            write_quota(group, 2 if (group / "cpu.max").exists() else 1, cores)
+
+    def rest(self) -> None:
+        """End all burning, and wait until the servers are idle and nothing is held, REST_S at the most.
+
+        Raises SetupError.
+        """
+        self.check()
+        if self._scenario.static:
+            return
+        stopping = [
+            (name, self._pool.submit(_status, address, "/burn", "DELETE"))
+            for name, address in self.addresses.items()
+        ]
+        for name, stopped in stopping:
+            _expect(name, stopped, 200)
+        deadline_s = time.monotonic() + REST_S
+        before = self.read()
+        while time.monotonic() < deadline_s:
+            time.sleep(IDLE_OVER_S)
+            now = self.read()
+            if all(map(self._is_idle, before, now)) and all(asked.done() for _, asked, _ in self._under_way):
+                return
+            before = now
+
+    def capacity_per_s(self, path: str) -> float:
+        """Return how many requests for `path` all can do in a second, measured now. Raises SetupError."""
+        if self._scenario.static:
+            raise SetupError(
+                f"{self._scenario.name}: static servers have no capacity: give levels, not parts"
+            )
+        self._load_each(path, CALIBRATION_REQUESTS // 3)
+        before = self.read()
+        self._load_each(path, CALIBRATION_REQUESTS)
+        costs_s = {}
+        for was, now in zip(before, self.read(), strict=True):
+            if now.served <= was.served or now.cpu_s <= was.cpu_s:
+                raise SetupError(
+                    f"{now.server} counts no request for {path}: is that one of the demo server's?"
+                )
+            costs_s[now.server] = (now.cpu_s - was.cpu_s) / (now.served - was.served)
+        cores = len(os.sched_getaffinity(0))
+        return cpu_limits.capacity_per_s(self._scenario.servers, costs_s, path, cores)
+
+    def check(self) -> None:
+        """Raise SetupError when something has ended by itself, or an event did not happen."""
+        for name, process in self._running.items():
+            try:
+                process.check()
+            except ProgramError as error:
+                raise SetupError(f"{name}: {error}") from None
+        over = [item for item in self._under_way if item[1].done()]
+        self._under_way = [item for item in self._under_way if item not in over]
+        for name, asked, status in over:
+            _expect(name, asked, status)
+
+    def _start(self, part: Part, log: Path) -> None:
+        self._running[part.name] = Process(part.command, log, self._cpus)
+
+    def _start_stores(self) -> None:
+        place, redis = self._place, shutil.which("redis-server")
+        if place.memcached_port:
+            if place.found.memcached is None:
+                raise SetupError("memcached is not installed (apt-get install memcached)")
+            user = "nobody" if os.geteuid() == 0 else None
+            memcached = parts.memcached(place.memcached_port, program=place.found.memcached, user=user)
+            self._start(memcached, place.folder / "memcached.log")
+        if place.redis_port:
+            if redis is None:
+                raise SetupError("redis-server is not installed (apt-get install redis-server)")
+            self._start(
+                parts.redis(place.redis_port, place.folder, program=redis), place.folder / "redis.log"
+            )
+
+    def _start_servers(self) -> None:
+        # All at once: most of a start is Python's own, and a server waits for nobody.
+        for server, port in zip(self._scenario.servers, self._place.server_ports, strict=True):
+            files = self._files[server.name]
+            self._start(server_part(server, port, files), files.server_log)
+        for server, port in zip(self._scenario.servers, self._place.server_ports, strict=True):
+            files = self._files[server.name]
+            if server.workers:
+                files.agent_config.write_text(agent_config(port))
+            part = agent_part(server, self._place.memcached_port, files)
+            self._start(replace(part, name=f"{server.name}'s agent"), files.agent_log)
+
+    def _wait(self, missing: Callable[[], list[str]], what: str) -> None:
+        deadline_s = time.monotonic() + START_S
+        while names := missing():
+            self.check()
+            if time.monotonic() > deadline_s:
+                raise SetupError(f"after {START_S:.0f} s none of these {what}: {', '.join(names)}")
+            time.sleep(0.1)
+
+    def _without_answer(self) -> list[str]:
+        path = "/" if self._scenario.static else "/healthz"
+        return [
+            name
+            for name, address in self.addresses.items()
+            if http_ask.why_not_ok(*_split(address), path, timeout_s=TIMEOUT_S)
+        ]
+
+    def _without_sample(self) -> list[str]:
+        keys = {wire.sample_key(UPSTREAM, name): name for name in self._names}
+        client = MemcachedClient((HOST, self._place.memcached_port), timeout_s=ANSWER_S)
+        try:
+            there = client.get_many(list(keys))
+        except Unavailable:
+            return self._names
+        finally:
+            client.close()
+        return [name for key, name in keys.items() if key not in there]
+
+    def _is_idle(self, was: Reading, now: Reading) -> bool:
+        limit = {server.name: server.cpu_cores for server in self._scenario.servers}[now.server] or 1.0
+        busy = (now.cpu_s - was.cpu_s) / ((now.at_s - was.at_s) * limit)
+        return busy < IDLE_UTILIZATION and now.served == was.served
+
+    def _load_each(self, path: str, requests: int) -> None:
+        loading = [
+            (name, self._pool.submit(_load, address, path, requests // CONNECTIONS))
+            for name, address in self.addresses.items()
+            for _ in range(CONNECTIONS)
+        ]
+        for name, loaded in loading:
+            _expect(name, loaded, 200)
+
+    def _stop(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        processes = list(self._running.values())
+        with ThreadPoolExecutor(max(len(processes), 1), "stop") as pool:
+            list(pool.map(Process.stop, processes))
+        self._running, self._counters = {}, []
+        for files in self._files.values():
+            # A server that had to be killed left its group behind.
+            with contextlib.suppress(OSError):
+                if group := cpu_limits.group(files.server_log.read_text()):
+                    group.rmdir()
+                    group.parent.rmdir()
+
+
+def _expect(server: str, answer: Future[int], status: int) -> None:
+    try:
+        got = answer.result()
+    except (OSError, http.client.HTTPException, ProgramError) as error:
+        raise SetupError(f"{server} does not answer: {error}") from None
+    if got != status:
+        raise SetupError(f"{server} answers {got}, not {status}")
+
+
+def _status(address: str, path: str, method: str, timeout_s: float = TIMEOUT_S) -> int:
+    status, _ = http_ask.ask(*_split(address), path, method=method, timeout_s=timeout_s)
+    return status
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.partition(":")
+    return host, int(port)
+
+
+def _load(address: str, path: str, requests: int) -> int:
+    """Send requests one after the other; return the first status that is not 200, or 200."""
+    deadline_s = time.monotonic() + CALIBRATION_S
+    connection = http.client.HTTPConnection(address, timeout=TIMEOUT_S)  # kept alive, as a balancer's are
+    with contextlib.closing(connection):
+        for _ in range(requests):
+            connection.request("GET", path)
+            with connection.getresponse() as response:
+                response.read()
+            if response.status != 200 or time.monotonic() > deadline_s:
+                return response.status
+    return 200

@@ -1,0 +1,121 @@
+"""What a scenario is: servers, load, events, and what is compared; bounds are for its file. Pure."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, with_config
+
+STRICT = ConfigDict(extra="forbid")
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Seconds = Annotated[float, Field(ge=0, le=3600)]
+Generator = Literal["locust", "open", "siege", "wrk"]
+LOWEST_CORES = 0.05
+"""A control group's quota of 1 ms in 20 ms, the least that a kernel takes."""
+Happening = Literal["burn", "hold", "leave", "join"]
+LONGEST_HOLD_S = 60.0
+"""The longest that a demo server sleeps for a request."""
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """How a server's CPU limit swings about its cpu_cores: by this part of it, up first, once in period_s.
+
+    phase: the part of a period (0..1) that is over when the counted part begins; before, the limit stands.
+    """
+
+    by: Annotated[float, Field(gt=0, le=0.9)]
+    period_s: Annotated[float, Field(ge=2, le=3600)]
+    phase: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server. cpu_cores None: no limit. weight: what an operator would write down for it.
+
+    delay_ms: it answers so much later, without being busy. disk_ops_per_s: its disk
+    does so many operations (None: as many as the machine's). workers: of its pool, which its
+    agent reads as the indicator `workers` (None: no bound, and no such indicator).
+    """
+
+    name: Name
+    cpu_cores: Annotated[float, Field(ge=LOWEST_CORES, le=64)] | None = None
+    weight: Annotated[int, Field(ge=1, le=1000)] = 1
+    delay_ms: Annotated[float, Field(ge=0, le=60_000)] = 0.0
+    disk_ops_per_s: Annotated[float, Field(ge=1, le=100_000)] | None = None
+    workers: Annotated[int, Field(ge=1, le=1000)] | None = None
+    drift: Drift | None = None
+
+    def cores_at(self, t_s: float) -> float | None:
+        """Return its CPU limit t_s seconds after the counted part began; None: it has none."""
+        if self.cpu_cores is None or self.drift is None:
+            return self.cpu_cores
+        turns = max(t_s, 0.0) / self.drift.period_s + self.drift.phase
+        return self.cpu_cores * (1 + self.drift.by * math.sin(2 * math.pi * turns))
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How it is loaded.
+
+    levels: locust: users; siege: users; wrk: connections; open: requests per second, or
+    with `of_capacity` the part (0..1) of what the servers together can do, which is
+    measured first. Of each trial the first warm_up_s are not counted; cool_down_s is
+    between two trials.
+    """
+
+    generator: Generator
+    levels: Annotated[tuple[Annotated[float, Field(gt=0, le=100_000)], ...], Field(min_length=1)]
+    of_capacity: bool = False
+    seconds: Annotated[float, Field(ge=1, le=3600)]
+    repeats: Annotated[int, Field(ge=1, le=100)] = 1
+    warm_up_s: Seconds = 3.0
+    cool_down_s: Seconds = 1.0
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happens at_s after the counted part of each trial has begun.
+
+    burn: a neighbour takes the CPU of the server's limit for for_s, with so many
+    processes; hold: requests from elsewhere hold so many workers of the server's pool for
+    for_s, and no CPU; leave: the balancer is told that the server goes; join: that it is back.
+    """
+
+    at_s: Seconds
+    do: Happening
+    server: Name
+    for_s: Seconds = 0.0
+    workers: Annotated[int, Field(ge=1, le=8)] = 2
+
+    @property
+    def lasts(self) -> bool:
+        """Say whether it is over after for_s; what does not last is the balancer's to know."""
+        return self.do in ("burn", "hold")
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A scenario, full or quick. static: the servers are one nginx that answers at once (proxy-cost)."""
+
+    name: str
+    title: str
+    what: str
+    source: str
+    path: Annotated[str, Field(pattern=r"^/")] = "/"
+    static: bool = False
+    servers: Annotated[tuple[Server, ...], Field(min_length=1)]
+    load: Load
+    events: tuple[Event, ...] = ()
+    algorithms: Annotated[tuple[str, ...], Field(min_length=1)]
+    quick: bool
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Return what an operator would have written down."""
+        return {server.name: server.weight for server in self.servers}

@@ -1,0 +1,96 @@
+"""A scenario's TOML file: what may stand in it, and what it means. Pure.
+
+The quick form is the full one with the keys of [quick] in the place of its own.
+"""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from steelyard_loadtest.scenario import algorithms
+from steelyard_loadtest.scenario.definition import LONGEST_HOLD_S, LOWEST_CORES, Scenario
+
+
+class ScenarioError(ValueError):
+    """The file does not say what a scenario must; the text names the place and the remedy."""
+
+
+_SCENARIO = TypeAdapter(Scenario)
+
+
+def parse(name: str, text: str, *, quick: bool) -> Scenario:
+    """Read a scenario. Raises ScenarioError."""
+    try:
+        document = tomllib.loads(text)
+        changes = document.pop("quick", {})
+        if quick:
+            document = _merged(document, changes)
+        file = _SCENARIO.validate_python({"name": name, "quick": quick} | document)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"{name}: not TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ScenarioError(f"{name}: {place}: {first['msg']} (docs/load-lab.md)") from None
+    scenario = replace(
+        file,
+        name=name,
+        quick=quick,
+        what=" ".join(file.what.split()),
+        events=tuple(sorted(file.events, key=lambda event: event.at_s)),
+        algorithms=tuple(_algorithm(name, algorithm) for algorithm in file.algorithms),
+    )
+    for fault in _faults(scenario):
+        raise ScenarioError(f"{scenario.name}: {fault}")
+    return scenario
+
+
+def _merged(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _merged(document[key], changes[key])
+        if isinstance(document.get(key), dict) and isinstance(changes.get(key), dict)
+        else changes.get(key, document.get(key))
+        for key in document | changes
+    }
+
+
+def _algorithm(scenario: str, name: str) -> str:
+    try:
+        return algorithms.named(name).name
+    except ValueError as error:
+        raise ScenarioError(f"{scenario}: algorithms: {error}") from None
+
+
+def _faults(scenario: Scenario) -> Iterator[str]:
+    """Each value is within its bounds; this is how they do not fit together."""
+    load, names = scenario.load, [server.name for server in scenario.servers]
+    pools = {server.name: server.workers for server in scenario.servers}
+    for key, listed in (("servers", names), ("algorithms", scenario.algorithms)):
+        yield from (f"{key}: {name} stands there twice" for name in sorted(listed) if listed.count(name) > 1)
+    for server in scenario.servers:
+        if server.drift and (server.cpu_cores or 0.0) * (1 - server.drift.by) < LOWEST_CORES:
+            yield f"servers: {server.name} drifts to under {LOWEST_CORES:g} cores, or has no cpu_cores"
+    for event in scenario.events:
+        if event.server not in names:
+            yield f"events: no server {event.server!r}; {', '.join(names)}"
+        if event.at_s + event.for_s > load.seconds:
+            yield f"events: {event.do} at {event.at_s:g} s ends after the load's {load.seconds:g} s"
+        if event.do == "burn" and not event.for_s:
+            yield "events: burn needs for_s"
+        if event.do == "hold" and not 0 < event.for_s <= LONGEST_HOLD_S:
+            yield f"events: hold needs for_s, up to {LONGEST_HOLD_S:g}"
+        if event.do == "hold" and event.workers > (pools.get(event.server) or 0):
+            yield f"events: hold takes {event.workers} workers, and {event.server} has fewer"
+    if load.of_capacity and load.generator != "open":
+        yield "load.of_capacity is for the generator `open`"
+    if load.of_capacity and max(load.levels) > 1:
+        yield "load.levels: with of_capacity a part, from 0 to 1"
+    if load.of_capacity and any(pools.values()):
+        yield "load.of_capacity: what servers with workers can do is not measured; give levels, not parts"
+    if scenario.static and (scenario.events or load.of_capacity):
+        yield "static servers have no events and no capacity"
+    if scenario.static and any(server.drift for server in scenario.servers):
+        yield "static servers have no limit that drifts"

@@ -1,0 +1,29 @@
+"""Finds a scenario's file: one of ours by its name, or anybody's by its path."""
+
+from pathlib import Path
+
+from steelyard_loadtest.scenario.definition import Scenario
+from steelyard_loadtest.scenario.file import ScenarioError, parse
+
+FILES = Path(__file__).with_name("files")
+
+ORDER = ("report", "paper", "slow-one", "noisy-neighbour", "io-bound", "churn", "proxy-cost")
+"""The order in which `all` runs them: the sources' first."""
+
+MORE = ("neighbour-near-capacity", "drift", "burnt-haproxy", "worker-pool")
+"""Those that `all` leaves out: with them `make report` would take over twenty minutes."""
+
+NAMES = (*ORDER, *MORE)
+
+
+def find(name: str, *, quick: bool) -> Scenario:
+    """Read the scenario of this name, or in this file. Raises ScenarioError."""
+    path = Path(name) if name.endswith(".toml") else FILES / f"{name}.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        if name.endswith(".toml"):
+            raise ScenarioError(f"{name} cannot be read: {error}") from None
+        known = ", ".join(NAMES)
+        raise ScenarioError(f"there is no scenario {name!r}; there are {known}, or a FILE.toml") from None
+    return parse(path.stem, text, quick=quick)

@@ -1,0 +1,146 @@
+"""Measures one trial: load, readings twice a second, events at their times (I/O)."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from steelyard_loadtest import generators
+from steelyard_loadtest.figures import motion
+from steelyard_loadtest.generators import Job, Running
+from steelyard_loadtest.machine import network
+from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.measurements.server_intervals import observed
+from steelyard_loadtest.measurements.trials import Measured, Reading, Trial
+from steelyard_loadtest.rig.balancers import Balancer
+from steelyard_loadtest.rig.place import Place
+from steelyard_loadtest.rig.servers import Servers
+from steelyard_loadtest.scenario.definition import Event, Scenario
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+DAEMON_PORTS = 5
+
+READ_S = 0.5
+"""Twice as often as the agents sample; a reading costs a millisecond."""
+
+LOOK_S = 0.05
+"""How late an event may be."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Visit:
+    """An algorithm in front of the servers, about to be measured."""
+
+    scenario: Scenario
+    place: Place
+    servers: Servers
+    balancer: Balancer
+    rates: dict[float, float]
+    """By level, what the generator is told; differs from the level where that is a part of the capacity, or
+    a number of servers."""
+    load: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the generator's job that are to differ from their defaults."""
+
+
+def place_for(scenario: Scenario, folder: Path, found: Found) -> Place:
+    """Return the folder with a free port for each daemon and server."""
+    ports = network.free_ports(DAEMON_PORTS + len(scenario.servers))
+    memcached, redis, balancer, api, agent_check, *servers = ports
+    return Place(
+        folder=folder,
+        checkout=CHECKOUT,
+        found=found,
+        memcached_port=memcached,
+        redis_port=redis,
+        balancer_port=balancer,
+        api_port=api,
+        agent_check_port=agent_check,
+        server_ports=tuple(servers),
+    )
+
+
+WARM_ALWAYS = ("locust", "open")
+"""Their warm-up runs into the counted part. Others are ended after theirs, and leave the servers a request
+of each user that nobody waits for: at 2000 users those would be most of what is then measured."""
+
+
+def measure(visit: Visit, trial: Trial, *, first: bool) -> Measured:
+    """Load it for the scenario's time; `first`: the balancer was just started.
+
+    Raises ProgramError (this one), SetupError (all).
+    """
+    scenario, load = visit.scenario, visit.scenario.load
+    job = Job(
+        generator=load.generator,
+        url=visit.balancer.url + scenario.path,
+        level=visit.rates.get(trial.level, trial.level),
+        seconds=load.seconds,
+        cuts_s=tuple(motion.moments_s(scenario.events)),
+        warm_up_s=load.warm_up_s if first or load.generator in WARM_ALWAYS else 0.0,
+        folder=visit.place.folder,
+        found=visit.place.found,
+        **visit.load,
+    )
+    readings: list[tuple[Reading, ...]] = []
+    running = generators.start(job)
+    try:
+        balancer_cpu_s = _watch(visit, running, readings)
+        outcome = running.outcome()
+    finally:
+        running.stop()
+        if scenario.events:
+            visit.balancer.set_members(list(visit.servers.addresses))
+        visit.servers.rest()
+    return Measured(
+        trial=trial,
+        generator=load.generator,
+        outcome=outcome,
+        observed=observed(readings, running.began_s or 0.0, scenario.servers),
+        balancer_cpu_s=balancer_cpu_s,
+    )
+
+
+def _watch(visit: Visit, running: Running, readings: list[tuple[Reading, ...]]) -> float | None:
+    """Follow a load to its end; return the balancer's CPU time in the counted part."""
+    members, due = list(visit.servers.addresses), list(visit.scenario.events)
+    cpu_s: list[float | None] = []  # at the begin and at the end of the counted part
+    next_s = time.monotonic()
+    while not running.poll():
+        now_s = time.monotonic()
+        if now_s >= next_s:
+            readings.append(visit.servers.read())
+            next_s = now_s + READ_S
+            visit.servers.check()
+            visit.balancer.check()
+            visit.servers.drift(0.0 if running.began_s is None else now_s - running.began_s)
+        if running.began_s is not None:
+            if not cpu_s:
+                cpu_s.append(visit.balancer.cpu_s())
+            # Then, and not when the last answer is there: what a balancer does meanwhile is for no request.
+            if len(cpu_s) == 1 and now_s - running.began_s >= visit.scenario.load.seconds:
+                cpu_s.append(visit.balancer.cpu_s())
+            while due and now_s - running.began_s >= due[0].at_s:
+                members = _happen(visit, due.pop(0), members)
+        time.sleep(LOOK_S)
+    readings.append(visit.servers.read())
+    if len(cpu_s) == 1:  # siege may end before its time
+        cpu_s.append(visit.balancer.cpu_s())
+    before_s, after_s = cpu_s or (None, None)
+    return None if before_s is None or after_s is None else max(after_s - before_s, 0.0)
+
+
+def _happen(visit: Visit, event: Event, members: Sequence[str]) -> list[str]:
+    if event.do == "burn":
+        visit.servers.burn(event.server, event.for_s, event.workers)
+        return list(members)
+    if event.do == "hold":
+        visit.servers.hold(event.server, event.for_s, event.workers)
+        return list(members)
+    gone = {event.server} if event.do == "leave" else set()
+    back = {event.server} if event.do == "join" else set()
+    # In the scenario's order, which some methods depend on.
+    wanted = [name for name in visit.servers.addresses if name in (set(members) | back) - gone]
+    visit.balancer.set_members(wanted)
+    return wanted

@@ -1,0 +1,249 @@
+"""Every generator against a small server that answers, fails, stalls, closes, or never answers."""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from steelyard_loadtest.generators import LOCUST_USERS, OPEN_LOOP, Job, Running, start
+from steelyard_loadtest.generators.load import Recorded, TwoRuns
+from steelyard_loadtest.generators.tally import tally
+from steelyard_loadtest.machine.child_process import Child
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.find_programs import find
+from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.measurements.trials import Outcome
+from steelyard_loadtest.scenario.definition import Generator
+
+from testing.answering_server import AnsweringServer
+from testing.daemons import free_port
+from testing.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.integration
+
+GENERATORS: tuple[Generator, ...] = ("locust", "open", "siege", "wrk")
+STALL_AFTER_S, STALL_S = 1.0, 1.0
+
+
+class Server(AnsweringServer):
+    """Answers as the path says.
+
+    /fine: at once; /tenth: 503 every tenth time; /stall: after a pause, once; /hang: no more after a
+    second; /close: never, but closes; /once: once on each connection, and closes at the second.
+    """
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self._first_s: float | None = None
+        super().__init__()
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: int) -> bool:
+        head = await reader.readuntil(b"\r\n\r\n")
+        path = head.split(b" ", 2)[1]
+        if path == b"/close" or (path == b"/once" and answers):
+            return False
+        since_s = self._since_first_s()
+        if path == b"/hang" and since_s >= STALL_AFTER_S:
+            await self.over.wait()
+        if path == b"/stall" and STALL_AFTER_S <= since_s < STALL_AFTER_S + STALL_S:
+            await asyncio.sleep(STALL_AFTER_S + STALL_S - since_s)
+        self.answered += 1
+        bad = path == b"/tenth" and self.answered % 10 == 0
+        writer.write(b"HTTP/1.1 %s\r\nContent-Length: 3\r\n\r\nok\n" % (b"503 Busy" if bad else b"200 OK"))
+        return b"connection: close" not in head.lower()
+
+    def _since_first_s(self) -> float:
+        now_s = time.monotonic()
+        if self._first_s is None:
+            self._first_s = now_s
+        return now_s - self._first_s
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    one = Server()
+    yield one
+    one.stop()
+
+
+@pytest.fixture(scope="module")
+def found() -> Found:
+    return find(None)
+
+
+def finish(running: Running) -> Outcome:
+    deadline_s = time.monotonic() + 3 * PATIENCE_S
+    while not running.poll():
+        assert time.monotonic() < deadline_s, "the generator did not end"
+        time.sleep(0.02)
+    return running.outcome()
+
+
+def job(generator: Generator, url: str, found: Found, folder: Path, **changed: Any) -> Job:
+    level = {"open": 50.0}.get(generator, 2.0)
+    times: dict[str, Any] = {"level": level, "seconds": 2.0, "warm_up_s": 0.3} | changed
+    return Job(generator=generator, url=url, found=found, folder=folder, **times)
+
+
+def at(outcome: Outcome, part: float) -> float:
+    return next(quantile.ms for quantile in outcome.quantiles if quantile.part == part)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_a_tenth_that_fails_is_counted_and_the_rest_measured(
+    generator: Generator, server: Server, found: Found, tmp_path: Path
+) -> None:
+    running = start(job(generator, server.url("/tenth"), found, tmp_path))
+    assert running.began_s is None
+    before_s = time.monotonic()
+    outcome = finish(running)
+    assert running.began_s is not None
+    assert before_s <= running.began_s < time.monotonic()
+    assert outcome.requests <= server.answered
+    assert outcome.failures == sum(outcome.kinds.values())
+    assert 0 < outcome.failures < outcome.requests / 2
+    assert outcome.kinds.keys() <= {"503", "status 400 and above", "other: siege does not say which"}
+    assert len(outcome.quantiles) == 62
+    assert (outcome.min_ms, outcome.max_ms) == (at(outcome, 0.0), at(outcome, 1.0))
+    assert outcome.generator_cpu_utilization is not None
+    assert outcome.generator_cpu_utilization > 0
+
+
+def test_what_is_sent_in_the_warm_up_is_not_counted(server: Server, found: Found, tmp_path: Path) -> None:
+    outcome = finish(start(job("open", server.url("/fine"), found, tmp_path, warm_up_s=1.0)))
+    assert (outcome.requests, outcome.failures) == (100, 0)
+    assert server.answered == 150
+
+
+def test_the_open_loop_sees_a_stall_and_the_closed_loop_does_not(found: Found, tmp_path: Path) -> None:
+    tails = {}
+    for generator in ("open", "locust"):
+        server = Server()
+        level = 50.0 if generator == "open" else 1.0
+        what = job(generator, server.url("/stall"), found, tmp_path, level=level, seconds=3.0)
+        try:
+            outcome = finish(start(what))
+        finally:
+            server.stop()
+        assert outcome.failures == 0
+        # Both had requests in the stall; who was held back by it sent no others meanwhile.
+        assert outcome.max_ms is not None
+        assert outcome.max_ms > 0.5 * STALL_S * 1000
+        tails[generator] = at(outcome, 0.99)
+    assert tails["open"] > 0.5 * STALL_S * 1000 > tails["locust"]
+
+
+@pytest.mark.parametrize("generator", ["locust", "open", "siege"])
+def test_a_port_where_nobody_listens_is_refused(generator: Generator, found: Found, tmp_path: Path) -> None:
+    outcome = finish(start(job(generator, f"http://127.0.0.1:{free_port()}/", found, tmp_path)))
+    assert outcome.requests == outcome.failures > 0
+    assert outcome.kinds == {"refused": outcome.failures}
+    assert (outcome.mean_ms, outcome.quantiles) == (None, ())
+
+
+def test_wrk_without_a_server_is_an_error_with_its_words(found: Found, tmp_path: Path) -> None:
+    running = start(job("wrk", f"http://127.0.0.1:{free_port()}/", found, tmp_path))
+    with pytest.raises(ProgramError, match=r"wrk ended with 1: unable to connect to 127\.0\.0\.1:\d+"):
+        finish(running)
+
+
+@pytest.mark.parametrize("generator", ["locust", "open"])
+def test_a_server_that_closes_without_an_answer_is_a_reset(
+    generator: Generator, server: Server, found: Found, tmp_path: Path
+) -> None:
+    outcome = finish(start(job(generator, server.url("/close"), found, tmp_path)))
+    assert outcome.requests == outcome.failures > 0
+    assert outcome.kinds == {"reset": outcome.failures}
+
+
+def test_a_kept_connection_that_the_server_closed_meanwhile_is_no_failure(
+    server: Server, found: Found, tmp_path: Path
+) -> None:
+    outcome = finish(start(job("open", server.url("/once"), found, tmp_path)))
+    assert (outcome.requests, outcome.failures) == (100, 0)
+
+
+@pytest.mark.parametrize("program", [LOCUST_USERS, OPEN_LOOP], ids=["locust", "open"])
+def test_what_is_under_way_at_the_end_and_stays_so_is_unanswered(
+    program: Path, server: Server, found: Found, tmp_path: Path
+) -> None:
+    closed = program == LOCUST_USERS
+    what = job("locust" if closed else "open", server.url("/hang"), found, tmp_path)
+    outcome = finish(Recorded(replace(what, finish_s=0.2), program, "the generator"))
+    assert outcome.kinds == {"unanswered": outcome.failures}
+    # Each of two users is held back by one; a constant rate goes on.
+    assert outcome.failures == 2 if closed else outcome.failures > 20
+    assert outcome.requests > outcome.failures
+    assert outcome.quantiles
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_a_load_that_is_stopped_leaves_no_process(
+    generator: Generator, server: Server, found: Found, tmp_path: Path
+) -> None:
+    running = start(job(generator, server.url("/fine"), found, tmp_path, seconds=60.0, warm_up_s=0.0))
+    assert not running.poll()
+    running.stop()
+    running.stop()
+    assert running.poll()
+    assert not _processes_with(str(tmp_path))
+    with pytest.raises(ProgramError):
+        running.outcome()
+
+
+def _processes_with(text: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if text.encode() in words:
+                found.append(entry.name)
+    return found
+
+
+def hanging(folder: Path) -> Child:
+    return Child(
+        "a program",
+        ["sh", "-c", f"echo {folder}; exec sleep 601.5"],
+        output=folder / "out",
+        errors=folder / "err",
+    )
+
+
+@pytest.mark.parametrize("may_hang", [True, False])
+def test_a_program_that_hangs_at_its_end_is_killed(may_hang: bool, found: Found, tmp_path: Path) -> None:
+    read: list[str] = []
+
+    def note(children: Sequence[Child]) -> Outcome:
+        (child,) = children
+        read.append(child.output.read_text())
+        return tally([], began_s=0.0, seconds=1.0, cpu_s=0.0)
+
+    what = job("siege", "http://127.0.0.1:1/", found, tmp_path, seconds=0.2)
+    running = TwoRuns(what, run=lambda _: [hanging(tmp_path)], read=note, end_s=0.1, may_hang=may_hang)
+    if may_hang:
+        finish(running)
+        assert read == [f"{tmp_path}\n"]
+    else:
+        with pytest.raises(ProgramError, match="a program did not end 0 s after its time"):
+            finish(running)
+    assert not _processes_with("sleep\x00601.5")
+
+
+def test_a_generator_that_breaks_tells_its_last_words(found: Found, tmp_path: Path) -> None:
+    program = tmp_path / "broken.py"
+    program.write_text("raise SystemExit('no more sockets')")
+    what = job("open", "http://127.0.0.1:1/", found, tmp_path)
+    running = Recorded(what, program, "the generator open")
+    with pytest.raises(ProgramError, match="the generator open ended with 1: no more sockets"):
+        finish(running)

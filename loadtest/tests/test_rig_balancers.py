@@ -1,0 +1,338 @@
+"""Every balancer of a comparison, by its real program, in front of servers that count."""
+
+import contextlib
+import http.client
+import json
+import os
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import psutil
+import pytest
+from pymemcache.client.base import Client
+from steelyard_loadtest.machine import find_programs, http_ask
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.rig.balancers import Balancer
+from steelyard_loadtest.rig.place import Place
+from steelyard_loadtest.rig.proxies import HAProxy
+from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
+from steelyard_loadtest.scenario.definition import Load, Scenario, Server
+from steelyard_protocol import sample_record, wire
+from steelyard_protocol.sample_record import SampleRecord
+
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.integration
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+NAMES = ("server-1", "server-2", "server-3")
+FAMILIES = (
+    "nginx-rr",
+    DEFAULT,
+    "haproxy-roundrobin",
+    "haproxy-leastconn-agent",
+    "haproxy-steelyard",
+    "haproxy-tcp",
+    "envoy-round_robin",
+)
+SCENARIO = Scenario(
+    name="three",
+    title="",
+    what="",
+    source="",
+    path="/",
+    static=False,
+    servers=tuple(Server(name=name, cpu_cores=None, weight=1) for name in NAMES),
+    load=Load(
+        generator="wrk", levels=(1,), of_capacity=False, seconds=1, repeats=1, warm_up_s=0, cool_down_s=0
+    ),
+    events=(),
+    algorithms=(),
+    quick=True,
+)
+
+
+class Web(ThreadingHTTPServer):
+    """A server that answers with its name, and reports what it is told to."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.report = ""
+        self.answered_s: deque[float] = deque()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+    def answered_lately(self) -> int:
+        """Count an answer; return how many there were in the last second."""
+        now_s = time.monotonic()
+        self.answered_s.append(now_s)
+        while self.answered_s[0] < now_s - 1:
+            self.answered_s.popleft()
+        return len(self.answered_s)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Web
+
+    def do_GET(self) -> None:
+        body, lately = self.server.name.encode(), self.server.answered_lately()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        if self.server.report:
+            self.send_header("endpoint-load-metrics", f"TEXT {self.server.report},rps_fractional={lately}")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def webs() -> Iterator[Mapping[str, Web]]:
+    """Three servers."""
+    with contextlib.ExitStack() as stack:
+        running = {name: stack.enter_context(Web(name)) for name in NAMES}
+        for web in running.values():
+            threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+            stack.callback(web.shutdown)
+        yield running
+
+
+@cache
+def found() -> Found:
+    """Return what is on this machine."""
+    return find_programs.find(None)
+
+
+def at(folder: Path, memcached: int = 1, redis: int = 1) -> Place:
+    return Place(
+        folder=folder,
+        checkout=CHECKOUT,
+        found=found(),
+        memcached_port=memcached,
+        redis_port=redis,
+        balancer_port=free_port(),
+        api_port=free_port(),
+        agent_check_port=free_port(),
+        server_ports=(),
+    )
+
+
+@pytest.fixture
+def place(tmp_path: Path, memcached: Daemon, redis_server: Daemon) -> Place:
+    """A place with a Memcached and a Redis."""
+    return at(tmp_path, memcached.port, redis_server.port)
+
+
+def before(webs: Mapping[str, Web], algorithm: str, place: Place, scenario: Scenario = SCENARIO) -> Balancer:
+    addresses = {server.name: webs[server.name].address for server in scenario.servers}
+    return Balancer(BY_NAME[algorithm], scenario, addresses, place)
+
+
+def get(url: str) -> str:
+    """Return who answered a request on a connection of its own."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE_S)
+    try:
+        connection.request("GET", "/", headers={"Connection": "close"})
+        response = connection.getresponse()
+        body = response.read().decode()
+        assert response.status == 200, body
+        return body
+    finally:
+        connection.close()
+
+
+def answers(url: str, count: int) -> Counter[str]:
+    return Counter(get(url) for _ in range(count))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_it_answers_loses_no_request_when_servers_leave_and_join_and_is_gone_afterwards(
+    name: str, webs: Mapping[str, Web], place: Place
+) -> None:
+    children = set(psutil.Process().children(recursive=True))
+    lost: list[object] = []
+    over = threading.Event()
+
+    def visit(url: str) -> None:
+        while not over.wait(0.005):
+            try:
+                get(url)
+            except (OSError, http.client.HTTPException, AssertionError) as error:
+                lost.append(error)
+
+    with before(webs, name, place) as balancer:
+        balancer.check()
+        assert set(answers(balancer.url, 30)) == set(NAMES)
+        visitor = threading.Thread(target=visit, args=(balancer.url,))
+        visitor.start()
+        try:
+            balancer.set_members(["server-2"])
+            wait_until(lambda: set(answers(balancer.url, 20)) == {"server-2"})
+            balancer.set_members(NAMES)
+            wait_until(lambda: set(answers(balancer.url, 20)) == set(NAMES))
+        finally:
+            over.set()
+            visitor.join()
+        assert lost == []
+        assert (balancer.cpu_s() or 0) > 0
+    assert set(psutil.Process().children(recursive=True)) <= children
+
+
+def test_without_a_balancer_the_first_server_answers(webs: Mapping[str, Web], tmp_path: Path) -> None:
+    with before(webs, "direct", at(tmp_path)) as balancer:
+        assert answers(balancer.url, 3) == {"server-1": 3}
+        assert balancer.cpu_s() is None
+        balancer.check()
+
+
+def test_somebody_must_take_part(webs: Mapping[str, Web], tmp_path: Path) -> None:
+    balancer = before(webs, "direct", at(tmp_path))
+    for wrong in ([], ["server-9"]):
+        with pytest.raises(ValueError, match="some of server-1, server-2, server-3 must take part"):
+            balancer.set_members(wrong)
+
+
+def test_nginx_s_cpu_time_outlives_the_workers_that_a_reload_ends(
+    webs: Mapping[str, Web], tmp_path: Path
+) -> None:
+    with before(webs, "nginx-rr", at(tmp_path)) as balancer:
+        answers(balancer.url, 1500)
+        earlier = balancer.cpu_s() or 0
+        (old,) = workers(balancer)
+        balancer.set_members(["server-1"])
+        wait_until(lambda: old not in workers(balancer))
+        # The kernel keeps user and system time of what has ended in hundredths.
+        assert (balancer.cpu_s() or 0) > earlier - 0.02
+        assert earlier > 0.04
+
+
+def workers(balancer: Balancer) -> list[int]:
+    assert balancer.front is not None
+    return balancer.front.process.workers()
+
+
+def shares(place: Place) -> dict[str, float]:
+    """Return what our controller publishes."""
+    _, body = http_ask.ask("127.0.0.1", place.api_port, "/v1/upstreams/web/weights")
+    weights = {peer["id"]: peer["weight"] for peer in json.loads(body)["peers"] if peer["state"] == "up"}
+    return {name: weights.get(name, 0) / sum(weights.values()) for name in NAMES}
+
+
+def test_our_controller_begins_from_nothing_and_forgets_who_leaves(
+    webs: Mapping[str, Web], place: Place
+) -> None:
+    for _ in range(2):  # the second one finds nothing of the first
+        with before(webs, DEFAULT, place) as balancer:
+            assert shares(place) == pytest.approx(dict.fromkeys(NAMES, 1 / 3), abs=0.01)
+            balancer.set_members(["server-1", "server-3"])
+            wait_until(lambda: shares(place)["server-2"] == 0.0)
+
+
+def test_a_controller_that_died_is_told_with_its_last_words(webs: Mapping[str, Web], place: Place) -> None:
+    with before(webs, DEFAULT, place) as balancer:
+        (controller,) = (
+            child
+            for child in psutil.Process().children()
+            if "steelyard_controller" in " ".join(child.cmdline())
+        )
+        controller.kill()
+        controller.wait(PATIENCE_S)
+
+        def told() -> bool:
+            with contextlib.suppress(ProgramError):
+                balancer.check()
+                return False
+            return True
+
+        wait_until(told)
+
+
+@contextlib.contextmanager
+def agents(port: int, cpu: Mapping[str, float]) -> Iterator[None]:
+    """Write samples of servers that use so much of everything, several times a second."""
+    over = threading.Event()
+
+    def write() -> None:
+        client = Client(("127.0.0.1", port))
+        seq = 0
+        while not over.wait(0.3):
+            seq += 1
+            for name, part in cpu.items():
+                sample = SampleRecord(
+                    upstream="web", peer=name, boot="b", seq=seq, taken_at_ms=0, interval_s=0.3,
+                    utilization=(part, part, part, part), capacity=(1.0, 1.0, 1.0, 1.0), scope="process",
+                )  # fmt: skip
+                client.set(wire.sample_key("web", name), sample_record.encode(sample), expire=3)
+        client.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writer.join()
+
+
+def test_haproxy_s_weights_follow_our_agents(webs: Mapping[str, Web], place: Place) -> None:
+    cpu = {"server-1": 0.95, "server-2": 0.1, "server-3": 0.1}
+    with agents(place.memcached_port, cpu), before(webs, "haproxy-leastconn-agent", place) as balancer:
+        haproxy = balancer.front
+        assert isinstance(haproxy, HAProxy)
+
+        def weights() -> tuple[int, ...]:
+            return tuple(row.weight for row in haproxy.rows().values())
+
+        wait_until(lambda: weights()[0] < 50 < 100 < weights()[1])
+
+
+@pytest.mark.parametrize(
+    ("quiet", "busy"),
+    [
+        ("cpu_utilization=0.2,named_metrics.io=0", "cpu_utilization=0.8,named_metrics.io=0"),
+        ("cpu_utilization=0.2,named_metrics.io=0.1", "cpu_utilization=0.2,named_metrics.io=0.8"),
+    ],
+)
+def test_envoy_weighs_servers_by_what_they_report_and_keeps_it_from_clients(
+    quiet: str, busy: str, webs: Mapping[str, Web], tmp_path: Path
+) -> None:
+    webs["server-1"].report = busy
+    webs["server-2"].report = webs["server-3"].report = quiet
+    with before(webs, "envoy-cswrr", at(tmp_path)) as balancer:
+        # At the same rate each, 1 : 4 : 4; and less for the busy one as soon as it has less.
+        wait_until(lambda: answers(balancer.url, 100)["server-1"] < 100 / 9 + 5)
+        connection = http.client.HTTPConnection(balancer.url.removeprefix("http://"), timeout=PATIENCE_S)
+        connection.request("GET", "/")
+        response = connection.getresponse()
+        response.read()
+        connection.close()
+        assert response.headers["endpoint-load-metrics"] is None
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one CPU")
+def test_before_static_servers_the_proxy_has_a_cpu_of_its_own(
+    webs: Mapping[str, Web], tmp_path: Path
+) -> None:
+    mine = os.sched_getaffinity(0)
+    with before(webs, "nginx-rr", at(tmp_path), replace(SCENARIO, static=True)) as balancer:
+        (worker,) = workers(balancer)
+        assert os.sched_getaffinity(worker) == {max(mine)}
+        assert os.sched_getaffinity(0) == mine - {max(mine)}
+    assert os.sched_getaffinity(0) == mine

