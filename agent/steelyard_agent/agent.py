@@ -10,9 +10,10 @@ from typing import Protocol
 
 from steelyard_protocol.sample_record import SampleRecord
 
-from steelyard_agent import orca_report, sample
+from steelyard_agent import sample
 from steelyard_agent.evidence import Evidence
-from steelyard_agent.metrics import Status, StatusOutput
+from steelyard_agent.outputs import orca_report
+from steelyard_agent.outputs.metrics import Status, StatusOutput
 from steelyard_agent.record_stream import RecordStream
 from steelyard_agent.sample import Indicators, Sample
 from steelyard_agent.scopes.cgroup import CgroupReading

@@ -20,13 +20,13 @@ from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
 from steelyard_protocol.secret_file import SecretFileError
 from steelyard_protocol.setting_values import Address
 
-from steelyard_agent import http_response
 from steelyard_agent.agent import Agent, Sampler
-from steelyard_agent.http_server import HttpServer, Respond
 from steelyard_agent.indicators.fetch import fetch
 from steelyard_agent.indicators.indicator_reader import IndicatorReader
-from steelyard_agent.orca_application import ApplicationReport
-from steelyard_agent.orca_file import OrcaFile
+from steelyard_agent.outputs import http_response
+from steelyard_agent.outputs.http_server import HttpServer, Respond
+from steelyard_agent.outputs.orca_application import ApplicationReport
+from steelyard_agent.outputs.orca_file import OrcaFile
 from steelyard_agent.pods import wiring
 from steelyard_agent.pods.node_agent import NodeAgent
 from steelyard_agent.pods.pod_list import LABEL
@@ -40,7 +40,7 @@ from steelyard_agent.registration.register_request import Registration
 from steelyard_agent.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
-    from steelyard_agent.orca_grpc_server import OrcaGrpcServer
+    from steelyard_agent.outputs.orca_grpc_server import OrcaGrpcServer
 
 log = logging.getLogger("steelyard_agent")
 
@@ -301,7 +301,7 @@ def _orca_grpc_server(settings: Settings, old: _Parts | None) -> "OrcaGrpcServer
         return old.orca_grpc_server
     try:
         # grpcio takes more memory than all else here: only who wants it pays.
-        from steelyard_agent.orca_grpc_server import OrcaGrpcServer
+        from steelyard_agent.outputs.orca_grpc_server import OrcaGrpcServer
     except ImportError as error:
         raise SettingsError(
             f"--orca-grpc needs grpcio and protobuf (pip install 'steelyard-agent[grpc]'): {error}"

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 from steelyard_agent.agent import Agent, Sampler
-from steelyard_agent.metrics import Status
+from steelyard_agent.outputs.metrics import Status
 from steelyard_agent.sample import NOTHING
 from steelyard_agent.scopes.host import HostReading
 from steelyard_agent.scopes.process import ProcessCounters, ProcessReading

@@ -1,7 +1,7 @@
 """The names that kubelets give to control groups."""
 
 import pytest
-from steelyard_agent.pods import kubelet_groups
+from steelyard_agent import kubelet_groups
 
 UID = "0a1b2c3d-1111-4222-8333-444455556666"
 SLICE = UID.replace("-", "_")

@@ -1,7 +1,7 @@
 """What several readers share for a moment."""
 
 import pytest
-from steelyard_agent.readers.moment import MOMENT_S, Moment
+from steelyard_agent.moment import MOMENT_S, Moment
 
 
 def test_what_is_read_at_one_moment_is_read_once_and_at_the_next_again() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
-from steelyard_agent import orca_report
+from steelyard_agent.outputs import orca_report
 from steelyard_loadtest.server.answered import (
     COUNT_BYTES,
     FIELDS,

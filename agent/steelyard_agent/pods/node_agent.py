@@ -12,7 +12,7 @@ from steelyard_protocol.sample_record import SampleRecord
 
 from steelyard_agent.agent import Sampler
 from steelyard_agent.evidence import Evidence
-from steelyard_agent.pods.node_metrics import NodeStatus
+from steelyard_agent.outputs.node_metrics import NodeStatus
 from steelyard_agent.pods.pod_list import Pod
 from steelyard_agent.record_stream import RecordStream
 

@@ -10,6 +10,7 @@ from steelyard_protocol import memcached_writer
 
 from steelyard_agent.agent import Sampler
 from steelyard_agent.cgroup_text import Cgroup
+from steelyard_agent.moment import Moment
 from steelyard_agent.pods.api_client import ApiClient
 from steelyard_agent.pods.node_agent import NodeAgent, NodeOutput, RecordsPool
 from steelyard_agent.pods.pod_list import Pod
@@ -18,7 +19,6 @@ from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.readers.cgroup import CgroupReader
 from steelyard_agent.readers.files import ColumnReader
 from steelyard_agent.readers.hardware import Hardware, devices_below
-from steelyard_agent.readers.moment import Moment
 from steelyard_agent.readers.pod_groups import PodGroups
 from steelyard_agent.readers.pod_network import PodNetwork
 from steelyard_agent.record_stream import RecordStream

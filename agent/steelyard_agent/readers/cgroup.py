@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from steelyard_agent.cgroup_text import Cgroup
+from steelyard_agent.moment import Moment
 from steelyard_agent.readers import cgroup_files
 from steelyard_agent.readers.files import ColumnReader
 from steelyard_agent.readers.hardware import Hardware, devices_below
-from steelyard_agent.readers.moment import Moment
 from steelyard_agent.scopes.cgroup import CgroupReading, CpuLevel, MemoryLevel, tightest
 from steelyard_agent.scopes.hardware import NicCounters
 from steelyard_agent.scopes.reading import Absent

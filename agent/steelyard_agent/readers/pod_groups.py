@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from steelyard_agent import kubelet_groups
 from steelyard_agent.cgroup_text import Cgroup, Mount
-from steelyard_agent.pods import kubelet_groups
 from steelyard_agent.readers import cgroup_files
 from steelyard_agent.readers.files import below, exists, names
 

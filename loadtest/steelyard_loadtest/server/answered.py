@@ -28,7 +28,7 @@ COUNT_BYTES = 8
 HEADER = "endpoint-load-metrics"
 
 FIELDS = ("cpu_utilization", "mem_utilization")
-"""Beside named metrics; those of `steelyard_agent.orca_report`, which is not there (a test compares)."""
+"""Beside named metrics; as `steelyard_agent.outputs.orca_report` has them, not there (a test compares)."""
 
 _PART = rf"(?:{'|'.join(FIELDS)}|named_metrics\.[a-z][a-z0-9_]{{0,31}})=\d{{1,9}}(?:\.\d{{1,9}})?"
 _VALUE = re.compile(rf"TEXT {_PART}(?:,{_PART})*")

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 
-from steelyard_agent import http_response, log_text
-from steelyard_agent.metrics import Status
+from steelyard_agent import log_text
+from steelyard_agent.outputs import http_response
+from steelyard_agent.outputs.metrics import Status
 from steelyard_agent.registration import register_request
 from steelyard_controller.api import auth, request_body, tokens
 from steelyard_controller.api.auth import RequestParts

@@ -8,10 +8,9 @@ Every answer ends its connection.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from steelyard_agent import metrics, orca_report
-from steelyard_agent.metrics import Status
-from steelyard_agent.pods import node_metrics
-from steelyard_agent.pods.node_metrics import NodeStatus
+from steelyard_agent.outputs import metrics, node_metrics, orca_report
+from steelyard_agent.outputs.metrics import Status
+from steelyard_agent.outputs.node_metrics import NodeStatus
 
 LONGEST_REQUEST = 8192
 """Bytes; a scraper's has some hundred."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_agent import http_response, metrics, orca_report
-from steelyard_agent.metrics import Status
-from steelyard_agent.orca_file import OrcaFile
+from steelyard_agent.outputs import http_response, metrics, orca_report
+from steelyard_agent.outputs.metrics import Status
+from steelyard_agent.outputs.orca_file import OrcaFile
 from steelyard_protocol.sample_record import SampleRecord
 
 RECORD = SampleRecord(

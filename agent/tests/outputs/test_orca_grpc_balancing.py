@@ -10,8 +10,8 @@ from pathlib import Path
 
 import grpc
 import pytest
-from steelyard_agent.metrics import Status
-from steelyard_agent.orca_grpc_server import OrcaGrpcServer
+from steelyard_agent.outputs.metrics import Status
+from steelyard_agent.outputs.orca_grpc_server import OrcaGrpcServer
 from steelyard_protocol.sample_record import SampleRecord
 
 from testing.daemons import Daemon, free_port
@@ -19,7 +19,7 @@ from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-PAGE = (Path(__file__).parents[2] / "docs/agent.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/agent.md").read_text(encoding="utf-8")
 
 
 def fenced(language: str, holding: str) -> str:

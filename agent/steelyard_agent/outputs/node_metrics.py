@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from steelyard_protocol.sample_record import CAPACITIES, INDICATORS, SampleRecord
 
-from steelyard_agent.metrics import Labels, common_families, family, measured
+from steelyard_agent.outputs.metrics import Labels, common_families, family, measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from steelyard_protocol.sample_record import CAPACITIES, INDICATORS, SampleRecord
 
-from steelyard_agent import orca_report
+from steelyard_agent.outputs import orca_report
 
 PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import grpc
 import pytest
-from steelyard_agent import orca_grpc_server, orca_messages, settings
-from steelyard_agent.metrics import Status
-from steelyard_agent.orca_grpc_server import OrcaGrpcServer
+from steelyard_agent import settings
+from steelyard_agent.outputs import orca_grpc_server, orca_messages
+from steelyard_agent.outputs.metrics import Status
+from steelyard_agent.outputs.orca_grpc_server import OrcaGrpcServer
 from steelyard_agent.service import LoadedSettings, Service
 from steelyard_protocol.sample_record import SampleRecord
 

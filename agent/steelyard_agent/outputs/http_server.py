@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from steelyard_protocol.setting_values import Address
 
-from steelyard_agent import http_response
+from steelyard_agent.outputs import http_response
 
 S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)

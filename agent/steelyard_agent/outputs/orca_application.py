@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from steelyard_agent import orca_report
-from steelyard_agent.orca_report import Report
+from steelyard_agent.outputs import orca_report
+from steelyard_agent.outputs.orca_report import Report
 from steelyard_agent.readers.files import read_regular
 
 log = logging.getLogger(__name__)

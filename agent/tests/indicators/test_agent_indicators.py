@@ -21,7 +21,7 @@ from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 
-WRITTEN = Path(__file__).parent / "fixtures" / "indicators"
+WRITTEN = Path(__file__).parents[1] / "fixtures" / "indicators"
 
 
 @contextmanager

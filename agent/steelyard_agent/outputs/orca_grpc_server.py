@@ -23,8 +23,8 @@ from google.protobuf.message import Message
 from steelyard_protocol import setting_values
 from steelyard_protocol.setting_values import Address
 
-from steelyard_agent import metrics, orca_messages, orca_report
-from steelyard_agent.metrics import Status
+from steelyard_agent.outputs import metrics, orca_messages, orca_report
+from steelyard_agent.outputs.metrics import Status
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from steelyard_reporter.haproxy import show_stat
 from steelyard_reporter.haproxy.show_stat import Process
 from steelyard_reporter.haproxy.windows import Figures, Window, Windows
 
-from .rows import stat
+from ..rows import stat
 
 
 def _process(

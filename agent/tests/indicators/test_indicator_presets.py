@@ -9,7 +9,7 @@ from steelyard_agent.evidence import Evidence, Quantity
 from steelyard_agent.indicators import declared, measure
 from steelyard_agent.indicators.presets import PRESETS
 
-WRITTEN = Path(__file__).parent / "fixtures" / "indicators"
+WRITTEN = Path(__file__).parents[1] / "fixtures" / "indicators"
 
 # The gauges that docs.vllm.ai and docs.sglang.io document; both engines write them with prometheus_client.
 DOCUMENTED = {

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 import pytest
-from steelyard_agent import http_response
 from steelyard_agent.agent import Sampler
+from steelyard_agent.outputs import http_response
+from steelyard_agent.outputs.node_metrics import NodeStatus
 from steelyard_agent.pods.node_agent import NodeAgent
-from steelyard_agent.pods.node_metrics import NodeStatus
 from steelyard_agent.pods.pod_list import Pod
 from steelyard_agent.record_stream import RecordStream
 from steelyard_agent.sample import NOTHING

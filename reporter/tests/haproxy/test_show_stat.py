@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from steelyard_reporter.haproxy import show_stat
 from steelyard_reporter.haproxy.show_stat import HaproxyFault, ServerRow
 
-from .rows import info, stat
+from ..rows import info, stat
 
 
 def _one(text: str) -> ServerRow:

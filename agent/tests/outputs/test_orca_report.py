@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from steelyard_agent import orca_messages, orca_report
-from steelyard_agent.orca_application import STALE_S, ApplicationReport
+from steelyard_agent.outputs import orca_messages, orca_report
+from steelyard_agent.outputs.orca_application import STALE_S, ApplicationReport
 from steelyard_protocol.sample_record import SampleRecord
 
-EXAMPLES = json.loads((Path(__file__).parents[2] / "docs/contract/orca.json").read_text(encoding="utf-8"))
+EXAMPLES = json.loads((Path(__file__).parents[3] / "docs/contract/orca.json").read_text(encoding="utf-8"))
 
 RECORD = SampleRecord(
     upstream="web",

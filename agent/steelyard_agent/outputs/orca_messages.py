@@ -11,7 +11,7 @@ generated code is bound to a version of protobuf.
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory
 from google.protobuf.message import DecodeError, Message
 
-from steelyard_agent.orca_report import NAMED, Report
+from steelyard_agent.outputs.orca_report import NAMED, Report
 
 SERVICE = "xds.service.orca.v3.OpenRcaService"
 METHOD = "StreamCoreMetrics"

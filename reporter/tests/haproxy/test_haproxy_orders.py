@@ -11,7 +11,7 @@ from steelyard_reporter.haproxy import orders, show_stat
 from steelyard_reporter.haproxy.orders import Orders
 from steelyard_reporter.haproxy.show_stat import Servers
 
-from .rows import stat
+from ..rows import stat
 
 
 def _table(**states: State) -> WeightTable:

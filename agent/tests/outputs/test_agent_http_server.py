@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from steelyard_agent.http_response import respond
-from steelyard_agent.http_server import MOST_CLIENTS, HttpServer
-from steelyard_agent.metrics import Status
+from steelyard_agent.outputs.http_response import respond
+from steelyard_agent.outputs.http_server import MOST_CLIENTS, HttpServer
+from steelyard_agent.outputs.metrics import Status
 from steelyard_protocol.sample_record import SampleRecord
 
 pytestmark = pytest.mark.integration

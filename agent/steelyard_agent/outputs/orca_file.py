@@ -9,8 +9,8 @@ import logging
 import os
 from pathlib import Path
 
-from steelyard_agent import orca_report
-from steelyard_agent.metrics import Status
+from steelyard_agent.outputs import orca_report
+from steelyard_agent.outputs.metrics import Status
 
 log = logging.getLogger(__name__)
 

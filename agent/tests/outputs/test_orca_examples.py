@@ -28,7 +28,7 @@ from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 HALF_BUSY = """
 import time
 while True:

@@ -14,8 +14,8 @@ from steelyard_reporter.haproxy.show_stat import HaproxyFault, Process
 
 from testing.waiting import PATIENCE_S
 
-from .rows import info, stat
-from .sockets import Answer, saying, serving
+from ..rows import info, stat
+from ..sockets import Answer, saying, serving
 
 NOBODY = 65534
 
