@@ -27,8 +27,8 @@ CERTIFICATE = "/run/secrets/tls/tls"
 
 def rendered(values: dict[str, Any] | str) -> str:
     """Return the nginx.conf of values, or of a set of them."""
-    found = of_set(values) if isinstance(values, str) else render(values)
-    return str(found.named("ConfigMap", "steelyard-dataplane")["data"]["nginx.conf"])
+    chart = of_set(values) if isinstance(values, str) else render(values)
+    return str(chart.named("ConfigMap", "steelyard-dataplane")["data"]["nginx.conf"])
 
 
 def at_home(config: str, status_port: int) -> str:

@@ -50,9 +50,9 @@ def bytes_read(rig: "Rig") -> int:
         answer = b""
         while not answer.endswith(b"END\r\n"):
             answer += client.recv(65536)
-    found = re.search(rb"STAT bytes_written (\d+)", answer)
-    assert found is not None
-    return int(found[1])
+    written = re.search(rb"STAT bytes_written (\d+)", answer)
+    assert written is not None
+    return int(written[1])
 
 
 def test_weights_alone_are_read_from_the_head_and_servers_from_the_table(rig: "Rig") -> None:

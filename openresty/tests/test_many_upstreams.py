@@ -140,10 +140,9 @@ class FakeMemcached:
                     if words[0] == "get":
                         stand_in.asked_for.append(len(words) - 1)
                         time.sleep(late_s)
-                        found = [(key, stand_in.values[key]) for key in words[1:] if key in stand_in.values]
+                        held = [(key, stand_in.values[key]) for key in words[1:] if key in stand_in.values]
                         rows = [
-                            b"VALUE %s 0 %d\r\n%s\r\n" % (key.encode(), len(text), text)
-                            for key, text in found
+                            b"VALUE %s 0 %d\r\n%s\r\n" % (key.encode(), len(text), text) for key, text in held
                         ]
                         self.wfile.write(b"".join(rows) + b"END\r\n")
                     else:

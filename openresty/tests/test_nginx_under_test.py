@@ -12,9 +12,9 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(autouse=True)
 def _same_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = shutil.which("nginx")
-    assert found is not None, "nginx is not installed: run `make setup-tests`"
-    monkeypatch.setenv("PATH", f"{Path(found).parent}:/usr/bin:/bin")
+    nginx = shutil.which("nginx")
+    assert nginx is not None, "nginx is not installed: run `make setup-tests`"
+    monkeypatch.setenv("PATH", f"{Path(nginx).parent}:/usr/bin:/bin")
 
 
 def program(path: Path, text: str) -> Path:

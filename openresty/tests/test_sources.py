@@ -343,7 +343,8 @@ def test_a_token_that_does_not_do_is_told_and_the_next_controller_asked(
             given["controller_token"] = f'"{token}"'
         edge = rig.edge(options=options(rig.dead_address(), **given))
         edge.wait_for(1)
-        assert edge.status()["last_controller_error"] == f"{strict.url}: {reason}"
+        # Behind it may stand when it is asked again: an answer that took 0.1 s makes it wait for its turn.
+        assert edge.status()["last_controller_error"].startswith(f"{strict.url}: {reason}")
         assert edge.logged(reason) == 1
         assert token in (None, "agent") or edge.logged(token) == 0
     finally:
@@ -409,8 +410,8 @@ def test_a_load_balancer_with_a_key_of_its_own_reads_tables_and_is_read(
 
     def overview() -> dict[str, Any]:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/upstreams/web", timeout=10) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            document: dict[str, Any] = json.load(answer)
+            return document
 
     try:
         key = printed.stdout.strip() if own else SECRET

@@ -134,12 +134,12 @@ local function unevenness(kind, weights)
     for i = 1, #weights do
         seen[i], widest[i], narrowest[i] = 0, 0, 1 / 0
     end
-    local found = { error = 0, widest = 0, spread = 0 }
+    local result = { error = 0, widest = 0, spread = 0 }
     for slot = 1, 2 * total do
         local peer = order:next()
         local share = weights[peer] / total
         -- A peer is furthest from its due just before and just after a pick.
-        found.error = math.max(found.error, math.abs(seen[peer] - (slot - 1) * share),
+        result.error = math.max(result.error, math.abs(seen[peer] - (slot - 1) * share),
                                math.abs(seen[peer] + 1 - slot * share))
         seen[peer] = seen[peer] + 1
         if last[peer] then
@@ -149,10 +149,10 @@ local function unevenness(kind, weights)
         last[peer] = slot
     end
     for i = 1, #weights do
-        found.widest = math.max(found.widest, widest[i])
-        found.spread = found.spread + (widest[i] - narrowest[i]) / #weights
+        result.widest = math.max(result.widest, widest[i])
+        result.spread = result.spread + (widest[i] - narrowest[i]) / #weights
     end
-    return found
+    return result
 end
 
 
@@ -192,8 +192,8 @@ assert.is_true(ours.error < 1.1, "error " .. ours.error)
         for _ = 1, 100 do
             local width = 2 * math.random()
             local weights = weights_by(math.random(2, 40), function() return 10 * math.exp(width * normal()) end)
-            local found = unevenness(split, weights)
-            assert.is_true(found.error < 2, table.concat(weights, " "))
+            local ours = unevenness(split, weights)
+            assert.is_true(ours.error < 2, table.concat(weights, " "))
         end
     end)
 end)

@@ -30,14 +30,14 @@ local function shares(begin, picks)
 end
 
 
-local function assert_due(found)
+local function assert_due(parts)
     for id, weight in pairs(WEIGHTS) do
-        assert.is_true(math.abs(found[id] - weight / 210) < 0.01, id .. " has " .. found[id])
+        assert.is_true(math.abs(parts[id] - weight / 210) < 0.01, id .. " has " .. parts[id])
     end
 end
 
 
-describe("shares right after an update", function()
+describe("parts right after an update", function()
     for _, picks in ipairs({ 1, 3, 10 }) do
         it("are within 1 % of all, with " .. picks .. " picks each", function()
             local ring = vnswrr:new({}, { random = math.random, max_init = picks })

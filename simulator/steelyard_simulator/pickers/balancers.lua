@@ -39,29 +39,29 @@ local function balancer(name, servers)
     if err then
         error(err)
     end
-    -- What requests found in flight, by cell and time; two of one moment found nearly the same.
-    local found = {}
+    -- What was in flight when requests came, by cell and time; two of one moment met nearly the same.
+    local met = {}
     if stats.by_level then
         for cell = 0, servers - 1 do
-            found[cell] = {}
+            met[cell] = {}
         end
     end
     local function pick(at)
         now = START_S + at
         local cell = picker:pick().cell
-        if found[cell] then
-            found[cell][at] = stats:in_flight(cell)
+        if met[cell] then
+            met[cell][at] = stats:in_flight(cell)
         end
         stats:raise(cell)
         return cell
     end
     local function answered(cell, sent, at, ok)
         stats:lower(cell)
-        local its_found
-        if found[cell] then
-            its_found, found[cell][sent] = found[cell][sent], nil
+        local in_flight
+        if met[cell] then
+            in_flight, met[cell][sent] = met[cell][sent], nil
         end
-        stats:observe(cell, milliseconds(at) - milliseconds(sent), ok, START_S + at, its_found)
+        stats:observe(cell, milliseconds(at) - milliseconds(sent), ok, START_S + at, in_flight)
     end
     local function update(peers)
         picker:update(peers)

@@ -20,8 +20,8 @@ describe("a latency histogram", function()
         for exponent = 0, 14 do
             local low = 2 ^ exponent
             for _, latency_ms in ipairs({ low, 2 * low - 1 }) do
-                local found = median(0, 0, latency_ms, latency_ms, latency_ms, 1e7, 3600000)
-                assert.is_true(found >= low and found <= 2 * low, latency_ms .. ": " .. found)
+                local median_ms = median(0, 0, latency_ms, latency_ms, latency_ms, 1e7, 3600000)
+                assert.is_true(median_ms >= low and median_ms <= 2 * low, latency_ms .. ": " .. median_ms)
             end
         end
     end)

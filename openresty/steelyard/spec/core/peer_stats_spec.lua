@@ -7,9 +7,9 @@ local T = 1e9
 
 
 --- Record two successful tries of one latency: from the second on it is believed.
-local function observe_twice(stats, cell, latency_ms, at, found)
-    stats:observe(cell, latency_ms, true, at, found)
-    stats:observe(cell, latency_ms, true, at, found)
+local function observe_twice(stats, cell, latency_ms, at, in_flight)
+    stats:observe(cell, latency_ms, true, at, in_flight)
+    stats:observe(cell, latency_ms, true, at, in_flight)
 end
 
 
@@ -46,7 +46,7 @@ describe("peer stats", function()
         second:keep_levels()
         first:observe(1, 30, true, T, 3)
         second:observe(1, 20, true, T, 2)
-        second:observe(1, 20, true, T) -- nobody looked what it found
+        second:observe(1, 20, true, T) -- nobody looked what was in flight
         second:observe(1, 20, false, T, 3)
         assert.equal(20, first:latency_at(1, 3, T))
         first:forget_latency(1)

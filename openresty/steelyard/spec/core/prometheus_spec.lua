@@ -41,14 +41,14 @@ end
 local function samples(upstreams, family)
     local pieces = {}
     prometheus.write(document(upstreams), function(piece) pieces[#pieces + 1] = piece end, no_pause)
-    local found = {}
+    local lines = {}
     for line in string.gmatch(table.concat(pieces), "[^\n]+") do
         local rest = string.match(line, "^steelyard_" .. family .. "(.*)$")
         if rest then
-            found[#found + 1] = rest
+            lines[#lines + 1] = rest
         end
     end
-    return found, pieces
+    return lines, pieces
 end
 
 

@@ -12,11 +12,11 @@ describe("the reader of chunks", function()
         asked = {}
         return chunk_reader.read(OPTIONS, "web", names, function(keys)
             asked[#asked + 1] = keys
-            local found = {}
+            local values = {}
             for _, key in ipairs(keys) do
-                found[key] = held[key]
+                values[key] = held[key]
             end
-            return found
+            return values
         end, no_pause)
     end
 

@@ -59,9 +59,9 @@ function _M.run(make, rows, options)
         end
         lanes[lane] = math.max(now, lanes[lane]) + row.service_s()
         picked[peer.id] = picked[peer.id] + 1
-        local found = stats:in_flight(peer.cell)
+        local in_flight = stats:in_flight(peer.cell)
         stats:raise(peer.cell)
-        return { found = found, at = lanes[lane], since = now, peer = peer, ok = not row.fails }
+        return { in_flight = in_flight, at = lanes[lane], since = now, peer = peer, ok = not row.fails }
     end
 
     for client = 1, options.clients do
@@ -76,7 +76,7 @@ function _M.run(make, rows, options)
         now = event.at
         if event.peer then
             stats:lower(event.peer.cell)
-            stats:observe(event.peer.cell, (now - event.since) * 1000, event.ok, now, event.found)
+            stats:observe(event.peer.cell, (now - event.since) * 1000, event.ok, now, event.in_flight)
             times[#times + 1] = now - event.since
         end
         if event.peer and options.think_s then

@@ -89,8 +89,8 @@ end
 local release = _M.release
 
 
---- The entry of an open request: its tries [1..n], what each `found` in flight at its
--- server (nil where the peer stats keep no levels), the first of the running pass `from`, the
+--- The entry of an open request: its tries [1..n], what was `in_flight` at its server when
+-- each came (nil where the peer stats keep no levels), the first of the running pass `from`, the
 -- peer `reserved` for the next pass and whether the request `waited` for it, `why` there was no peer and the
 -- status that it `ended_as`. Opens one if need be.
 -- @param started any value that two requests of one key do not share
@@ -134,8 +134,8 @@ function _M:picked(entry, peer)
     local at = cell * LINE + IN_FLIGHT
     counts[at] = counts[at] + 1
     if stats.by_level then
-        entry.found = entry.found or {}
-        entry.found[entry.n] = stats:in_flight(cell)
+        entry.in_flight = entry.in_flight or {}
+        entry.in_flight[entry.n] = stats:in_flight(cell)
     end
     stats:raise(cell)
     entry.held = cell
@@ -172,11 +172,11 @@ end
 
 
 --- Count what became of one try at a peer, in the peer stats too.
--- @param found what it found in flight there, nil where nobody looked
-function _M:tried(peer, verdict, latency_ms, now, found)
+-- @param in_flight what was in flight there when it came, nil where nobody looked
+function _M:tried(peer, verdict, latency_ms, now, in_flight)
     local counted = self:count(peer.cell, peer.address, verdict, latency_ms)
     if counted and verdict ~= "aborted" then
-        self.stats:observe(peer.cell, latency_ms, verdict == "completed", now, found)
+        self.stats:observe(peer.cell, latency_ms, verdict == "completed", now, in_flight)
     end
 end
 
@@ -191,8 +191,8 @@ function _M:close(key)
     release(self, entry)
     for i = 1, entry.n do
         entry[i] = nil
-        if entry.found then
-            entry.found[i] = nil
+        if entry.in_flight then
+            entry.in_flight[i] = nil
         end
     end
     entry.n, entry.from, entry.why, entry.ended_as, entry.upstream = 0, 1, nil, nil, nil

@@ -24,15 +24,15 @@ local _M = {}
 
 
 local function pairs_of_text(text)
-    local found = {}
+    local fields = {}
     for entry in string.gmatch(text, "[^,]+") do
         local name, value = string.match(entry, "^%s*([%w._-]+)%s*[=:]%s*([%d.eE+-]+)%s*$")
-        if not name or found[name] then
+        if not name or fields[name] then
             return nil
         end
-        found[name] = tonumber(value) or value
+        fields[name] = tonumber(value) or value
     end
-    return found
+    return fields
 end
 
 
@@ -43,18 +43,18 @@ local function pairs_of_json(text)
     if not document then
         return nil
     end
-    local found = {}
+    local fields = {}
     for key, value in pairs(document) do
         local name = string.gsub(key, "%u", function(letter) return "_" .. string.lower(letter) end)
         if type(value) == "table" then
             for inner, each in pairs(value) do
-                found[name .. "." .. tostring(inner)] = each
+                fields[name .. "." .. tostring(inner)] = each
             end
         elseif value ~= json.null then
-            found[name] = value
+            fields[name] = value
         end
     end
-    return found
+    return fields
 end
 
 
@@ -67,9 +67,9 @@ end
 
 
 --- The first MAX_NAMED of the metrics that an operator named, by name; nil when there is none.
-local function named(found)
+local function named(fields)
     local names, values = {}, {}
-    for key, value in pairs(found) do
+    for key, value in pairs(fields) do
         local map, name = string.match(key, "^([%l_]+)%.(.+)$")
         local prefix = MAPS[map]
         name = prefix and prefix .. name
@@ -93,21 +93,21 @@ end
 function _M.load(text)
     local kind, rest = string.match(text, "^(%a+)%s+(.*)$")
     local read = kind and #text <= MAX_BYTES and READERS[string.upper(kind)]
-    local found = read and read(rest)
-    if not found then
+    local fields = read and read(rest)
+    if not fields then
         return nil, true
     end
     for _, name in ipairs({ "application_utilization", "cpu_utilization", "mem_utilization" }) do
-        if found[name] ~= nil and not within(found[name], 0, MAX_UTILIZATION) then
+        if fields[name] ~= nil and not within(fields[name], 0, MAX_UTILIZATION) then
             return nil, true
         end
     end
     -- gRPC's order: what the application says of itself; 0 is how a protobuf says nothing.
-    local application = found.application_utilization
+    local application = fields.application_utilization
     local load = {
-        utilization = application and application > 0 and application or found.cpu_utilization,
-        mem_utilization = found.mem_utilization,
-        named_metrics = named(found),
+        utilization = application and application > 0 and application or fields.cpu_utilization,
+        mem_utilization = fields.mem_utilization,
+        named_metrics = named(fields),
     }
     return next(load) and load or nil, false
 end

@@ -29,7 +29,7 @@ for i = 1, #ALPHABET do
     SEXTETS[byte(ALPHABET, i)] = i - 1
 end
 
-local cell = ffi.new("double[1]")
+local eight_octets = ffi.new("double[1]")
 
 local _M = {}
 
@@ -105,8 +105,8 @@ end
 
 
 local function double(octets)
-    ffi.copy(cell, octets, 8) -- little endian, as every machine that has LuaJIT and nginx in practice is
-    return cell[0]
+    ffi.copy(eight_octets, octets, 8) -- little endian, as every machine that has LuaJIT and nginx in practice is
+    return eight_octets[0]
 end
 
 
@@ -117,10 +117,10 @@ function _M.pairs_of(text)
     if not message then
         return nil
     end
-    local found = {}
+    local fields = {}
     local whole = each_field(message, function(number, kind, value)
         if DOUBLES[number] and kind == 1 then
-            found[DOUBLES[number]] = double(value)
+            fields[DOUBLES[number]] = double(value)
         elseif MAPS[number] and kind == 2 then
             local name, inner = "", 0
             local read = each_field(value, function(field, inner_kind, octets)
@@ -130,11 +130,11 @@ function _M.pairs_of(text)
                     inner = double(octets)
                 end
             end)
-            found[MAPS[number] .. name] = inner
+            fields[MAPS[number] .. name] = inner
             return read
         end
     end)
-    return whole and found or nil
+    return whole and fields or nil
 end
 
 

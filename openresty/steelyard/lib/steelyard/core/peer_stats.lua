@@ -131,8 +131,8 @@ end
 
 --- Record how a try ended.
 -- @param latency_ms nil when it says nothing of how fast the server is
--- @param found      what was in flight there when it came; nil where nobody looked
-function _M:observe(cell, latency_ms, ok, now, found)
+-- @param in_flight  what was in flight there when it came; nil where nobody looked
+function _M:observe(cell, latency_ms, ok, now, in_flight)
     local doubles, floats, i = self.doubles, self.floats, cell * self.stride
     local f = fading(doubles, i, now)
     doubles[i + STAMP] = now
@@ -142,8 +142,8 @@ function _M:observe(cell, latency_ms, ok, now, found)
     local last = floats[A_DOUBLE * i + LAST]
     local latency, peak = doubles[i + LATENCY], doubles[i + PEAK]
     if ok and latency_ms then
-        if found and self.by_level then
-            self.by_level:observe(cell, found, latency_ms, now)
+        if in_flight and self.by_level then
+            self.by_level:observe(cell, in_flight, latency_ms, now)
         end
         latency_ms = max(LEAST_MS, latency_ms)
         floats[A_DOUBLE * i + LAST] = latency_ms

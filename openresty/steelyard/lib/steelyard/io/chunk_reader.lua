@@ -23,20 +23,21 @@ function _M.read(options, upstream, names, read, breathe)
             asked[#asked + 1] = keys[i]
         end
     end
-    local found, err = {}, nil
+    local arrived, err = {}, nil
     if #asked > 0 then -- a later table may have none but those that are known
-        found, err = read(asked)
+        arrived, err = read(asked)
     end
     local values, missing = {}, 0
     for i = 1, #keys do
-        values[keys[i]] = known[keys[i]] or found and found[keys[i]]
+        values[keys[i]] = known[keys[i]] or arrived and arrived[keys[i]]
         missing = values[keys[i]] and missing or missing + 1
     end
     incomplete[upstream] = missing > 0 and values or nil
     if missing > 0 then
         return nil, {
             reason = "absent",
-            detail = string.format("%d of its %d chunks are not there%s", missing, #keys, found and "" or ": " .. err),
+            detail = string.format("%d of its %d chunks are not there%s", missing, #keys,
+                                   arrived and "" or ": " .. err),
         }
     end
     for i = 1, #keys do

@@ -32,13 +32,13 @@ local function read(options, key_of, names, breathe)
     for i, upstream in ipairs(names) do
         keys[i] = key_of(upstream)
     end
-    local found, server, asked = memcached_client.get_all(options.memcached, keys, breathe)
-    if not found then
+    local by_key, server, asked = memcached_client.get_all(options.memcached, keys, breathe)
+    if not by_key then
         return nil, server
     end
     local values = {}
     for i, upstream in ipairs(names) do
-        values[upstream] = found[keys[i]]
+        values[upstream] = by_key[keys[i]]
     end
     return values, server, asked
 end

@@ -60,11 +60,11 @@ end
 
 --- Read the list; what is new is published.
 function _M.run(options, store, breathe)
-    local found, server = memcached_client.get_all(options.memcached, { wire.UPSTREAMS_KEY }, breathe)
-    if not found then
+    local by_key, server = memcached_client.get_all(options.memcached, { wire.UPSTREAMS_KEY }, breathe)
+    if not by_key then
         return -- the fetch of tables says so
     end
-    local value = found[wire.UPSTREAMS_KEY]
+    local value = by_key[wire.UPSTREAMS_KEY]
     if not value then
         if store:outcome_changed(NAME, "absent") then
             ngx.log(ngx.NOTICE, "steelyard: no list of upstreams in Memcached; what is known of them stays")

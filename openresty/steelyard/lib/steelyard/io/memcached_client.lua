@@ -93,7 +93,7 @@ end
 -- @param breathe called now and then; may yield
 function _M.get_all(servers, keys, breathe)
     local asked
-    local found, server = with_any(servers, function(client)
+    local texts_by_key, server = with_any(servers, function(client)
         local texts, began = {}, clock.monotonic()
         asked = 0
         repeat
@@ -110,7 +110,7 @@ function _M.get_all(servers, keys, breathe)
         until asked == #keys or clock.monotonic() - began > READ_FOR_S
         return texts
     end)
-    return found, server, asked
+    return texts_by_key, server, asked
 end
 
 

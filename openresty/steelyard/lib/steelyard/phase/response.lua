@@ -22,7 +22,7 @@ local now, get_phase = ngx.now, ngx.get_phase
 local key_of_request, open_entry, outcomes_of = request.key, request.open_entry, request.outcomes
 local latency_of = try_outcomes.latency_ms
 
--- What the tries found in flight, where nobody wants to know.
+-- What was in flight when the tries came, where nobody wants to know.
 local NOT_LOOKED = {}
 
 local _M = {}
@@ -144,12 +144,12 @@ end
 
 
 local function count(requests, entry)
-    local var, found = ngx.var, entry.found or NOT_LOOKED
+    local var, in_flight = ngx.var, entry.in_flight or NOT_LOOKED
     local status = entry.n == 1 and tonumber(var.upstream_status)
     if status and status < 500 then
         -- One try, one number: nothing else is in nginx's lists.
         local verdict = grpc_verdict(var, entry) or "completed"
-        requests:tried(entry[1], verdict, latency_of(status, var.upstream_header_time), now(), found[1])
+        requests:tried(entry[1], verdict, latency_of(status, var.upstream_header_time), now(), in_flight[1])
         return note_load(var, entry, entry[1].address)
     end
     local addresses, outcomes = try_outcomes.split(var.upstream_addr), outcomes_of(entry)
@@ -160,7 +160,7 @@ local function count(requests, entry)
     end
     for i = 1, entry.n do
         local outcome = outcomes[i]
-        requests:tried(entry[i], outcome.verdict, outcome.latency_ms, now(), found[i])
+        requests:tried(entry[i], outcome.verdict, outcome.latency_ms, now(), in_flight[i])
         if outcome.verdict == "failed" and not outcome.answered then
             worker.unanswered(entry.upstream, entry[i])
         end

@@ -21,7 +21,7 @@ local NO_LIVE_UPSTREAMS = -3
 
 local KNOWN_OF_UPSTREAM = "bootstrap, picker, hash_key, retries, max_fails, fail_timeout_s, eject, check"
 
--- What the tries found in flight, where nobody wants to know.
+-- What was in flight when the tries came, where nobody wants to know.
 local NOT_LOOKED = {}
 
 local _M = {}
@@ -100,13 +100,13 @@ function _M.log()
     if not entry then
         return
     end
-    local found, connect_times = entry.found or NOT_LOOKED, try_outcomes.split(ngx.var.upstream_connect_time)
+    local in_flight, connect_times = entry.in_flight or NOT_LOOKED, try_outcomes.split(ngx.var.upstream_connect_time)
     for i = 1, entry.n do
         local connect_s = tonumber(connect_times[i])
         if connect_s then
-            requests:tried(entry[i], "completed", connect_s * 1000, ngx.now(), found[i])
+            requests:tried(entry[i], "completed", connect_s * 1000, ngx.now(), in_flight[i])
         elseif i < entry.n or ngx.var.status == "502" then
-            requests:tried(entry[i], "failed", nil, ngx.now(), found[i])
+            requests:tried(entry[i], "failed", nil, ngx.now(), in_flight[i])
             worker.unanswered(entry.upstream, entry[i])
         end -- else the client, or nginx, went away before the server was reached
     end

@@ -25,11 +25,11 @@ local function picks_after(name, before, seconds)
 
     local function short()
         local peer = picker:pick()
-        local found = stats:in_flight(peer.cell)
+        local in_flight = stats:in_flight(peer.cell)
         stats:raise(peer.cell)
         now = now + SHORT_S
         stats:lower(peer.cell)
-        stats:observe(peer.cell, SHORT_S * 1000, true, now, found)
+        stats:observe(peer.cell, SHORT_S * 1000, true, now, in_flight)
         now = now + GAP_S - SHORT_S
         return peer.id
     end

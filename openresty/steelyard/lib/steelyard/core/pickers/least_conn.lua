@@ -28,19 +28,19 @@ end
 --- A peer that has nothing in flight, if it takes few draws to find one.
 local function idle(self, first, now)
     local stats, choice = self.stats, self.candidates
-    local found, left = first, math.min(DRAWS, #choice.peers)
-    while not is_idle(stats, found, now) do
+    local peer, left = first, math.min(DRAWS, #choice.peers)
+    while not is_idle(stats, peer, now) do
         if left == 0 then
             return nil
         end
         left = left - 1
-        found = choice:another()
+        peer = choice:another()
     end
     local rival = choice:another()
-    if rival ~= found and late(stats, found, rival, now) and not failing(stats, rival, now) then
+    if rival ~= peer and late(stats, peer, rival, now) and not failing(stats, rival, now) then
         return rival
     end
-    return found
+    return peer
 end
 
 
