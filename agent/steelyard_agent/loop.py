@@ -1,26 +1,18 @@
-"""The loop: tick, wait, tick, until a signal; and when ticks are due.
+"""The loop: tick, wait, tick, until a signal.
 
-Pure: the clocks and the waiting come in as arguments.
-
-    tick n + 1 is due one interval after tick n was, or so many as it took longer, as
-    `clock_phase` aims it: at whole multiples of the interval on the wall clock
-
-whatever the ticks before it took: the schedule does not drift. All agents and
-nginx aim at the same instant, so that a sample and the traffic report of its
-window are there together, and the controller, which ticks just after, need not
-wait for either; the few milliseconds of each agent's own keep a thousand of
-them from writing in the same one.
+Pure: the clocks and the waiting come in as arguments. Ticks are due at whole multiples
+of the interval on the wall clock, as `clock_phase` paces them. All agents and nginx aim
+at the same instant, so that a sample and the traffic report of its window are there
+together, and the controller, which ticks just after, need not wait for either; the few
+milliseconds of each agent's own keep a thousand of them from writing in the same one.
 """
 
 from collections.abc import Callable
 from enum import Enum
-from math import ceil
 from typing import Protocol, TypeVar
 
 from steelyard_protocol import clock_phase
-
-# In intervals. A sample over less would be noise: a tick that is nearer is left out.
-SHORTEST = 0.5
+from steelyard_protocol.clock_phase import Pace
 
 
 class Wake(Enum):
@@ -82,24 +74,12 @@ def _until_replaced(
     wait: Callable[[float], Wake],
     reload: Callable[[T], T],
 ) -> T | None:
-    interval_s = agent.interval_s
-    instant_s = clock_phase.spread_s(agent.name, interval_s)
+    instant_s = clock_phase.spread_s(agent.name, agent.interval_s)
     agent.tick()
-    last_s, pull = clock(), clock_phase.ANYWHERE
-    due_s: float | None = None
+    pace = Pace(clock(), interval_s=agent.interval_s, instant_s=instant_s)
+    pace.next(clock(), wall_clock())
     while True:
-        if due_s is None:
-            now_s = clock()
-            due_s = last_s = clock_phase.aimed(
-                last_s + next_tick(0, (now_s - last_s) / interval_s) * interval_s,
-                now_s=now_s,
-                wall_s=wall_clock(),
-                interval_s=interval_s,
-                instant_s=instant_s,
-                pull=pull,
-            )
-            pull = clock_phase.PULL
-        match wait(max(0.0, due_s - clock())):
+        match wait(max(0.0, pace.due_s - clock())):
             case Wake.STOP:
                 return None
             case Wake.RELOAD:
@@ -108,9 +88,4 @@ def _until_replaced(
                     return successor
             case Wake.DUE:
                 agent.tick()
-                due_s = None
-
-
-def next_tick(tick: int, elapsed: float) -> int:
-    """Return the number of the tick after `tick`, `elapsed` intervals after tick 0 was due."""
-    return max(tick, ceil(elapsed - SHORTEST)) + 1
+                pace.next(clock(), wall_clock())

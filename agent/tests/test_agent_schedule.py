@@ -1,41 +1,14 @@
-"""When the next tick is due, and a loop that keeps to it."""
+"""A loop that keeps to its pace, whatever ticks take and the clock does."""
 
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from steelyard_agent.agent import Agent, Sampler
-from steelyard_agent.loop import Wake, next_tick, run
+from steelyard_agent.loop import Wake, run
 from steelyard_agent.sample import NOTHING
 from steelyard_agent.scopes.host import HostReading
 from steelyard_protocol import clock_phase, sample_reader
 from steelyard_protocol.sample_record import SampleRecord
-
-
-def test_ticks_come_in_order() -> None:
-    assert next_tick(0, 0.2) == 1
-    assert next_tick(1, 1.3) == 2
-
-
-def test_missed_ticks_are_skipped() -> None:
-    assert next_tick(3, 5.2) == 6
-
-
-def test_a_tick_that_is_nearer_than_half_an_interval_is_skipped() -> None:
-    assert next_tick(3, 3.5) == 4
-    assert next_tick(3, 3.6) == 5
-
-
-def test_a_wait_that_ended_early_does_not_repeat_a_tick() -> None:
-    assert next_tick(3, 2.9999) == 4
-
-
-@given(st.integers(0, 10**6), st.floats(0, 10**6))
-def test_the_next_tick_is_a_later_one_and_half_an_interval_off(tick: int, elapsed: float) -> None:
-    found = next_tick(tick, elapsed)
-    assert found > tick
-    assert found >= elapsed + 0.5 - 1e-6
 
 
 class Clock:

@@ -25,8 +25,8 @@ from steelyard_controller.tick.cycle import Cycle
 Cycle.observe = lambda *_, **__: time.sleep(3600)
 """
 BREAKS = """
-from steelyard_controller.tick import tick_schedule
-tick_schedule.next_tick = lambda *_: 1 / 0
+from steelyard_protocol.clock_phase import Pace
+Pace.next = lambda *_: 1 / 0
 """
 START = """
 import sys

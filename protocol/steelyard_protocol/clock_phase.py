@@ -9,25 +9,36 @@ each later by up to `SPREAD_S`, by its name, so that ten thousand do not meet in
 one instant. Lua's half is openresty/steelyard/lib/steelyard/core/clock_phase.lua.
 
 The phase is only an aim. Durations are the monotonic clock's, and each is at
-least 1 - PULL of the period: a clock that is stepped or wrong moves the phase
+least 1 - MAX_SHIFT of the period: a clock that is stepped or wrong moves the phase
 slowly, and stops or bunches nothing.
 
-    due' = due + n T - clip(e, -PULL T, PULL T)     e: by how much due + n T misses its instant, within +-T/2
+    due' = due + n T - clip(e, -S T, S T)
+
+    n   periods from due to due': 1, or more where those between were missed
+    S   MAX_SHIFT; START_SHIFT the first time
+    e   by how much due + n T misses its instant, within +-T/2
 """
 
 from hashlib import blake2b
+from math import ceil
 
-PULL = 0.05
-"""Of the period, and so by how much one differs from the others: half a period is made up in ten of them."""
+MAX_SHIFT = 0.05
+"""The most by which one period differs from the interval, as a share of it.
 
-ANYWHERE = 0.5
-"""In place of `PULL` at a start, where no period has begun: the instant itself, wherever it is."""
+A phase that is off by half an interval is reached in ten periods.
+"""
+
+START_SHIFT = 0.5
+"""In place of `MAX_SHIFT` at a start, where no period has begun: the instant itself, wherever it is."""
 
 CONTROLLER_S = 0.10
 """Of the controller's ticks: samples and reports of this instant have come, over a slow network too."""
 
 # 10,000 agents: one each 5 us, which Memcached can take; and half of the time that the controller waits.
 SPREAD_S = 0.05
+
+SHORTEST = 0.5
+"""The shortest period, in intervals, of senders that measure: a window over less would be noise."""
 
 
 def spread_s(name: str, interval_s: float) -> float:
@@ -37,12 +48,52 @@ def spread_s(name: str, interval_s: float) -> float:
 
 
 def aimed(
-    due_s: float, *, now_s: float, wall_s: float, interval_s: float, instant_s: float, pull: float = PULL
+    due_s: float,
+    *,
+    now_s: float,
+    wall_s: float,
+    interval_s: float,
+    instant_s: float,
+    shift: float = MAX_SHIFT,
 ) -> float:
     """Return when to act in place of `due_s`, on the monotonic clock: nearer to the common instant.
 
     `now_s` and `wall_s` are the monotonic and the wall clock of one moment; `instant_s` is the instant
-    within the period; `pull` is the share of the period by which it may differ from `due_s`.
+    within the period; `shift` is the share of the period by which it may differ from `due_s`.
     """
     missed_s = (wall_s + due_s - now_s - instant_s + interval_s / 2) % interval_s - interval_s / 2
-    return due_s - max(-pull * interval_s, min(pull * interval_s, missed_s))
+    return due_s - max(-shift * interval_s, min(shift * interval_s, missed_s))
+
+
+class Pace:
+    """When one sender acts: `due_s`, on the monotonic clock, at first `start_s`.
+
+    The next instant is one interval after the last one was due, whatever was done between: it does not
+    drift. One that is nearer than `shortest` intervals when `next` is called is left out.
+    """
+
+    def __init__(
+        self, start_s: float, *, interval_s: float, instant_s: float, shortest: float = SHORTEST
+    ) -> None:
+        self.due_s = start_s
+        self._interval_s = interval_s
+        self._instant_s = instant_s
+        self._shortest = shortest
+        self._shift = START_SHIFT
+
+    def next(self, now_s: float, wall_s: float) -> int:
+        """Go on to the next instant; return how many were left out.
+
+        `now_s` and `wall_s` are the monotonic and the wall clock of this moment.
+        """
+        periods = max(1, ceil((now_s - self.due_s) / self._interval_s + self._shortest))
+        self.due_s = aimed(
+            self.due_s + periods * self._interval_s,
+            now_s=now_s,
+            wall_s=wall_s,
+            interval_s=self._interval_s,
+            instant_s=self._instant_s,
+            shift=self._shift,
+        )
+        self._shift = MAX_SHIFT
+        return periods - 1

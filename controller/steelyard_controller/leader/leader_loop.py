@@ -15,6 +15,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
+from steelyard_protocol import clock_phase
+from steelyard_protocol.clock_phase import Pace
 from steelyard_protocol.memcached_pool import Forbidden
 
 from steelyard_controller.faults import Faults
@@ -23,7 +25,6 @@ from steelyard_controller.leader.takeover import Takeover
 from steelyard_controller.store.interface import LeaseLost, Unavailable
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.saved_state import NewerVersion
-from steelyard_controller.tick import tick_schedule
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.tick_loop import TickLoop
 
@@ -182,20 +183,17 @@ class LeaderLoop:
     async def _tick_for_ever(self) -> None:
         while not self._stopping.is_set():
             await self._begun.wait()
-            due_s, first = time.monotonic(), True
+            pace = Pace(
+                time.monotonic(), interval_s=self._tick_s, instant_s=clock_phase.CONTROLLER_S, shortest=0.0
+            )
             while self.led is not None and not self._stopping.is_set():
                 self._progressed()
                 await self._tick_guarded()
                 self._progressed_s = None
-                now_s = time.monotonic()
-                due_s, missed = tick_schedule.next_tick(due_s, now_s, self._tick_s)
+                missed = pace.next(time.monotonic(), time.time())
                 if missed:
                     self._count_overruns(missed)
-                due_s = tick_schedule.in_phase(
-                    due_s, now_s=now_s, wall_s=time.time(), tick_s=self._tick_s, first=first
-                )
-                first = False
-                await self._pause(due_s - time.monotonic())
+                await self._pause(pace.due_s - time.monotonic())
 
     def _progressed(self) -> None:
         self._progressed_s = time.monotonic()

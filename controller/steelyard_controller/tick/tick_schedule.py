@@ -1,8 +1,4 @@
-"""The tick clock and the save schedule: when ticks are due, and in which of them an upstream is saved. Pure.
-
-Ticks lie on a grid: one that takes too long does not move the next ones. One
-that is not over when the next is due makes that one fall out. The grid itself is
-pulled towards the common phase (`clock_phase`): just after samples and reports came.
+"""The tick schedule: in which ticks an upstream is saved and shown. Pure.
 
 With a few servers, memories, history and events are written at every tick.
 With thousands that would be most of a tick's work and megabytes a second, for
@@ -11,8 +7,6 @@ so many ticks.
 """
 
 from collections.abc import Iterable
-
-from steelyard_protocol import clock_phase
 
 # Servers in all, for each tick more between two turns: at 10,000 a turn is every 11th tick.
 PEERS_A_TICK = 1000
@@ -50,21 +44,3 @@ def event_period(peers: int) -> int:
 def is_turn(tick: int, position: int, period: int) -> bool:
     """Tell whether the upstream at `position` has its turn at this tick."""
     return (tick + position) % period == 0
-
-
-def next_tick(due_s: float, now_s: float, tick_s: float) -> tuple[float, int]:
-    """Return when the tick after that of `due_s` is due, and how many ticks are skipped."""
-    missed = max(0, int((now_s - due_s) / tick_s))
-    return due_s + (missed + 1) * tick_s, missed
-
-
-def in_phase(due_s: float, *, now_s: float, wall_s: float, tick_s: float, first: bool) -> float:
-    """Return when the tick of `due_s` is due by the common phase; `first`: no tick but one went before it."""
-    return clock_phase.aimed(
-        due_s,
-        now_s=now_s,
-        wall_s=wall_s,
-        interval_s=tick_s,
-        instant_s=clock_phase.CONTROLLER_S,
-        pull=clock_phase.ANYWHERE if first else clock_phase.PULL,
-    )
