@@ -1,7 +1,7 @@
 """Finds the control groups of pods, by their uid, in the tree of the node that they run on. I/O only.
 
 Where the node's /sys/fs/cgroup is mounted at /host/sys/fs/cgroup, as in a container that sees only its own
-group elsewhere, that one is searched. How a kubelet names the groups is in `pods.kubelet_groups`.
+group elsewhere, that one is searched. How a kubelet names the groups is in `kubelet_groups`.
 """
 
 import os

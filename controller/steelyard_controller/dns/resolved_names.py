@@ -30,7 +30,7 @@ class Addressed(Protocol):
 
     @property
     def address(self) -> str:
-        """Return what `address.parse` takes."""
+        """Return what `peer_address.parse` takes."""
         ...
 
 

@@ -29,7 +29,8 @@ UPSTREAM = "web"
 # Milliseconds since 1970 have 13 digits until the year 2286.
 TAKEN_AT_MS = 1_790_000_000_000
 
-# A term is milliseconds since 1970 (docs/decisions/0001); a generation of a day of ticks has 5 digits.
+# A term is milliseconds since 1970 (docs/decisions/0001-a-fresh-term-is-the-time.md); a generation of a day
+# of ticks has 5 digits.
 TERM, GENERATION = TAKEN_AT_MS, 86_400
 
 
