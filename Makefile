@@ -69,14 +69,14 @@ lock:  ## pin the dependencies again (requirements/*.txt)
 COMPOSE = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 
 compose-up:  ## the cluster in containers: http://localhost:8080 (docs/operations.md)
-	@scripts/compose-secrets
+	@deploy/compose/secrets
 	@$(COMPOSE) up --detach --build
 
 compose-down:  ## stop it; what Redis and nginx have kept stays (docker compose down --volumes: not)
 	@$(COMPOSE) --profile loadtest --profile monitoring down
 
 compose-test: setup-tests  ## the same on a real engine: load, a burner, one part after the other killed, nothing left
-	@scripts/compose-test
+	@deploy/compose/test
 
 kubernetes-test: setup-tests  ## against a real Kubernetes API, which the first run builds
 	@scripts/kubernetes-clients

@@ -138,7 +138,7 @@ def test_secrets_are_made_at_random_and_for_their_group_alone(tmp_path: Path) ->
         "STEELYARD_ENV_FILE": str(tmp_path / "env"),
     }
     for _ in range(2):  # the second time it leaves all as it is
-        subprocess.run([ROOT / "scripts/compose-secrets"], env=environment, check=True, capture_output=True)
+        subprocess.run([ROOT / "deploy/compose/secrets"], env=environment, check=True, capture_output=True)
     made = {path.name: path.read_text() for path in folder.iterdir()}
     assert made.keys() == COMPOSE["secrets"].keys()
     assert len(set(made.values())) == len(made)

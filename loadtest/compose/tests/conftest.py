@@ -16,7 +16,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The cluster, up and working."""
     engine = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
     if engine.returncode != 0:
-        pytest.fail(f"no Docker engine answers; scripts/compose-test starts one: {engine.stderr.strip()}")
+        pytest.fail(f"no Docker engine answers; deploy/compose/test starts one: {engine.stderr.strip()}")
     found = Stack(tmp_path_factory.mktemp("compose"), [free_port() for _ in range(6)])
     found.up()
     yield found

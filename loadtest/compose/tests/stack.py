@@ -50,7 +50,7 @@ def compose_command() -> list[str]:
         return ["docker", "compose"]
     if shutil.which("docker-compose"):
         return ["docker-compose"]
-    pytest.fail("neither `docker compose` nor docker-compose is here: run scripts/compose-engine")
+    pytest.fail("neither `docker compose` nor docker-compose is here: run deploy/compose/engine")
 
 
 def until(holds: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S) -> Any:
@@ -98,13 +98,13 @@ class Stack:
         return run(command, check=check, timeout_s=timeout_s, environment=self._environment)
 
     def redis_script(self, verb: str, file: Path) -> None:
-        """Run scripts/compose-redis on this project."""
+        """Run deploy/compose/redis on this project."""
         environment = {**self._environment, "STEELYARD_COMPOSE": " ".join(self._ours)}
-        run(["scripts/compose-redis", verb, str(file)], timeout_s=300, environment=environment)
+        run(["deploy/compose/redis", verb, str(file)], timeout_s=300, environment=environment)
 
     def up(self) -> None:
         """Bring up the cluster from nothing."""
-        run(["scripts/compose-secrets"], environment=self._environment)
+        run(["deploy/compose/secrets"], environment=self._environment)
         self.down()
         # One service of each image, side by side: most of a build is waiting for packages.
         each = ("nginx", "controller-1", "server-1", "siege")

@@ -98,7 +98,7 @@ def image() -> str:
     """The agent's own image."""
     engine = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
     if engine.returncode != 0:
-        pytest.fail(f"no Docker engine answers; scripts/compose-test starts one: {engine.stderr.strip()}")
+        pytest.fail(f"no Docker engine answers; deploy/compose/test starts one: {engine.stderr.strip()}")
     run(
         [
             "docker",

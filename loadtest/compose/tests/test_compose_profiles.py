@@ -86,7 +86,7 @@ def _rules() -> int:
 @pytest.mark.parametrize(
     ("settings", "service", "says"),
     [
-        ("", "memcached", "run scripts/compose-secrets"),
+        ("", "memcached", "run deploy/compose/secrets"),
         ("STEELYARD_SECRETS_GID=10880\n", "redis", "redis_password"),
     ],
     ids=["nothing is set up", "the file is missing"],
