@@ -262,7 +262,7 @@ describe("the keys of version 1", function()
 end)
 
 
-describe("a load report in docs/contract", function()
+describe("an ORCA load report in docs/contract", function()
     local examples = contract("orca.json")
 
     for _, example in ipairs(examples.reports) do

@@ -36,7 +36,7 @@ local function pairs_of_text(text)
 end
 
 
---- The members of a JSON report, those of its maps as TEXT writes them. Protobuf's
+--- The members of a JSON load report, those of its maps as TEXT writes them. Protobuf's
 -- own JSON has lowerCamelCase names, other writers the names of the .proto file.
 local function pairs_of_json(text)
     local document = string.find(text, "^%s*{") and json.decode(text)

@@ -110,7 +110,7 @@ local function double(octets)
 end
 
 
---- Read a report.
+--- Read a load report.
 -- @return { field = number }, those of maps as named_metrics.NAME and utilization.NAME; nil where it is none
 function _M.pairs_of(text)
     local message = base64_decoded(text)

@@ -167,7 +167,7 @@ function _M:since_last(key, peers, fields, breathe)
     if #text ~= BYTES * n * rows then
         return now, nil -- a worker was killed between the two
     end
-    local doubles, still = ffi.cast("const double *", text), {}
+    local doubles, served = ffi.cast("const double *", text), {}
     for i = 1, #peers do
         local address = peers[i].address
         local place = places[address]
@@ -175,9 +175,9 @@ function _M:since_last(key, peers, fields, breathe)
         for f = 0, n - 1 do
             before[n * (i - 1) + f] = from[f]
         end
-        still[address] = true
+        served[address] = true
     end
-    for address in pairs(still) do
+    for address in pairs(served) do
         places[address] = nil
     end
     return now, before, places

@@ -6,8 +6,8 @@
 -- what a peer did half a minute ago would be taken for what it does now.
 
 local clock = require "steelyard.io.clock"
-local load_reports = require "steelyard.io.load_reports"
 local memcached_client = require "steelyard.io.memcached_client"
+local orca_load_reports = require "steelyard.io.orca_load_reports"
 local shared_stats = require "steelyard.io.shared_stats"
 local signature = require "steelyard.io.signature"
 local traffic_report = require "steelyard.core.traffic_report"
@@ -135,7 +135,7 @@ function _M.run(worker, now, breathe)
     local _, in_flight = worker.counters:workers()
     local seen = {
         in_flight = in_flight, median = medians_of(worker.histograms),
-        load = load_reports.taker(worker.dict, function() worker.dict:incr("loads_malformed", 1, 0) end),
+        load = orca_load_reports.taker(worker.dict, function() worker.dict:incr("loads_malformed", 1, 0) end),
     }
     for _, name in ipairs(options.names) do
         local ok, err = pcall(function()

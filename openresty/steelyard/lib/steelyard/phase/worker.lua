@@ -13,10 +13,10 @@ local fetch = require "steelyard.io.fetch"
 local health_checker = require "steelyard.io.health_checker"
 local job_lock = require "steelyard.io.job_lock"
 local list_fetch = require "steelyard.io.list_fetch"
-local load_reports = require "steelyard.io.load_reports"
 local no_pause = require("resty.vnswrr").no_pause
 local open_requests = require "steelyard.core.open_requests"
 local options_of = require "steelyard.core.options"
+local orca_load_reports = require "steelyard.io.orca_load_reports"
 local peer_health = require "steelyard.io.peer_health"
 local peer_stats = require "steelyard.core.peer_stats"
 local platform = require "steelyard.io.platform"
@@ -249,7 +249,7 @@ local function start(options)
     _M.requests = open_requests.new(_M.stats, {
         memory = shared_stats.map(open_requests.bytes(_M.stats.cells)), histograms = _M.histograms, cells = _M.cells,
     })
-    _M.loads = load_reports.new(dict)
+    _M.loads = orca_load_reports.new(dict)
     _M.counters:enter()
     _M.context = {
         random = math.random, stats = _M.stats, now = ngx.now, digest = signature.digest,

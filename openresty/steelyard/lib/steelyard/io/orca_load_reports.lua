@@ -1,4 +1,4 @@
---- The load that servers report in-band: kept as it came, until the next traffic report reads it.
+--- ORCA load reports, which servers send in their answers: kept as they came, until the next traffic report reads them.
 --
 -- A request only notes the header's text, if there is one: the newest of each
 -- server, in this worker. Twice or more in a report's interval the workers lay it
