@@ -12,6 +12,7 @@ from pathlib import Path
 
 from steelyard_protocol import memcached_writer, sample_record, secret_file
 from steelyard_protocol.memcached_writer import MemcachedWriter
+from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
 from steelyard_protocol.signals import SignalWaiter
 
@@ -28,7 +29,7 @@ from steelyard_agent.pods.pod_list import LABEL
 from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.registration import controller_client, register_flags
 from steelyard_agent.service import LoadedSettings, Service
-from steelyard_agent.settings import Settings, SettingsError
+from steelyard_agent.settings import Settings
 
 STOP = (signal.SIGTERM, signal.SIGINT)
 RELOAD = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()  # Windows has none

@@ -1,8 +1,6 @@
-"""The command line. Pure: what each flag means is in `setting_values`, what is chosen in `settings`."""
+"""The agent's flags. Pure data: what each means is in `setting_values`, what is chosen in `settings`."""
 
-import argparse
-from collections.abc import Sequence
-from typing import NoReturn
+from steelyard_protocol.program_settings import Flags
 
 ABOUT = (
     "Sample how busy this server is and push it to Memcached. Each flag is also STEELYARD_AGENT_<FLAG> in "
@@ -69,31 +67,11 @@ TARGETS = ("pid", "pid-file", "listen-port", "unit")
 REGISTERING = ("address", "baseline", "deregister")
 """The flags that need --register. Not --token-file: its variable may be set for the controller."""
 
-
-class FlagError(Exception):
-    """The command line is wrong; the message is one line."""
-
-
-def parse(arguments: Sequence[str]) -> dict[str, str | None]:
-    """Return the text of every flag by its name, None where it was not given; raise `FlagError`."""
-    given = vars(_parser().parse_args(arguments))
-    return {flag.replace("_", "-"): text for flag, text in given.items()}
+FLAGS = Flags(
+    program="steelyard-agent", about=ABOUT, settings=(CONFIG, *SETTINGS), switches=(*SWITCHES, *COMMANDS)
+)
 
 
 def names() -> list[str]:
     """Return the names of all settings."""
     return [setting[0] for setting in (*SETTINGS, *SWITCHES)]
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise FlagError(f"{message} (steelyard-agent --help lists the flags)")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="steelyard-agent", description=ABOUT, allow_abbrev=False)
-    for flag, value, about in (CONFIG, *SETTINGS):
-        parser.add_argument(f"--{flag}", metavar=value, help=about)
-    for flag, about in (*SWITCHES, *COMMANDS):
-        parser.add_argument(f"--{flag}", action="store_const", const="yes", help=about)
-    return parser

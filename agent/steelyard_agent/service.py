@@ -17,6 +17,7 @@ import psutil
 from steelyard_protocol import memcached_writer, secret_file, setting_values
 from steelyard_protocol.memcached_client import MemcachedClient
 from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
+from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
 from steelyard_protocol.setting_values import Address
 
@@ -37,7 +38,7 @@ from steelyard_agent.readers.scope import ScopeReader, make_reader
 from steelyard_agent.registration.controller_client import ControllerClient
 from steelyard_agent.registration.register_loop import RegisterLoop
 from steelyard_agent.registration.register_request import Registration
-from steelyard_agent.settings import Settings, SettingsError
+from steelyard_agent.settings import Settings
 
 if TYPE_CHECKING:
     from steelyard_agent.outputs.orca_grpc_server import OrcaGrpcServer

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 from steelyard_agent import settings
+from steelyard_agent.flags import FLAGS
 from steelyard_agent.registration import register_flags
 from steelyard_agent.registration.register_flags import RegisterSettings, Url
 from steelyard_agent.sample import NOTHING, Indicators
-from steelyard_agent.settings import Settings, SettingsError
+from steelyard_agent.settings import Settings
+from steelyard_protocol.program_settings import SettingsError
 
-TOKEN = settings.TOKEN_VARIABLE
+TOKEN = FLAGS.variable("token")
 
 
 def file_of(text: str) -> Callable[[Path], bytes]:

@@ -1,1 +1,1 @@
-"""What agent, controller and nginx say to each other: keys, messages, signatures, and a Memcached client."""
+"""What agent, controller and nginx say to each other, a Memcached client, and what programs do alike."""

@@ -13,6 +13,9 @@ Address = tuple[str, int]
 
 MEMCACHED_PORT = 11211
 
+LOCAL_MEMCACHED: tuple[Address, ...] = (("127.0.0.1", MEMCACHED_PORT),)
+"""Where Memcached is unless it is said."""
+
 
 def name(text: str) -> str:
     """Return the name of an upstream or a peer."""

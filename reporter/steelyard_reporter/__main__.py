@@ -13,6 +13,7 @@ import time
 from steelyard_protocol import derived_keys, memcached_writer, secret_file, setting_values, traffic_report
 from steelyard_protocol.memcached_client import MemcachedClient
 from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
+from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
 from steelyard_protocol.signals import SignalWaiter
 
@@ -20,7 +21,7 @@ from steelyard_reporter import settings
 from steelyard_reporter.loop import run
 from steelyard_reporter.newest_tables import Tables
 from steelyard_reporter.reporter import Reporter
-from steelyard_reporter.settings import Settings, SettingsError
+from steelyard_reporter.settings import Settings
 
 log = logging.getLogger("steelyard_reporter")
 

@@ -3,20 +3,14 @@
 Pure: the command line and the environment come in as arguments; `__main__` passes the settings down.
 """
 
-import argparse
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn, TypeVar
 
-from steelyard_protocol import setting_values, signature, wire
+from steelyard_protocol import program_settings, setting_values, signature, wire
+from steelyard_protocol.program_settings import Flags, SettingsError, Text
 from steelyard_protocol.setting_values import Address
-
-T = TypeVar("T")
-
-# Not a flag: every user of the machine can read a command line.
-KEY_VARIABLE = "STEELYARD_REPORTER_KEY"
 
 # What HAProxy takes behind `server NAME ADDRESS`; a line of commands ends at the others.
 _KEYWORDS = re.compile(r"[ -:<-~]*")
@@ -50,8 +44,13 @@ _SWITCHES = (
 )
 
 
-class SettingsError(Exception):
-    """A setting is wrong; the message is one line that names it and the remedy."""
+FLAGS = Flags(
+    program="steelyard-reporter",
+    about=ABOUT,
+    settings=_FLAGS,
+    switches=_SWITCHES,
+    operand=("balancer", "haproxy", "whose traffic is reported"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,46 +72,26 @@ class Settings:
 
 def load(arguments: Sequence[str], environment: Mapping[str, str], *, hostname: str) -> Settings:
     """Return the settings; raise `SettingsError` for the first wrong one."""
-    given = {name.replace("_", "-"): text for name, text in vars(_parser().parse_args(arguments)).items()}
-
-    def value(flag: str, default: str, parse: Callable[[str], T]) -> T:
-        # An empty variable is one that is not set: that is how compose files leave one out.
-        variable = variable_of(flag)
-        text, place = given.get(flag), f"--{flag}"
-        if text is None and environment.get(variable):
-            text, place = environment[variable], f"{variable} (--{flag})"
-        try:
-            return parse(default if text is None else text)
-        except ValueError as error:
-            raise SettingsError(f"{place} is {text or default!r}: {error}") from None
-
+    # A host name is judged as a flag's text is: not every one can be a load balancer's name.
+    host = {"lb": Text(hostname, "--lb", program_settings.DEFAULT)}
+    given = program_settings.collect(FLAGS, FLAGS.parse(arguments), environment, host)
+    key_file = given.value("key-file", None, lambda text: Path(text) if text else None)
     settings = Settings(
-        sockets=value("socket", "/run/haproxy/admin.sock", _sockets),
-        upstreams=value("upstreams", "web", _upstreams),
-        lb=value("lb", hostname, setting_values.name),
-        memcached=value("memcached", "127.0.0.1", setting_values.servers),
-        interval_s=value("interval", "1", setting_values.number("seconds", 0.1, 60.0)),
-        set_weights=value("set-weights", "no", setting_values.switch),
-        add_servers=value("add-servers", "\0", _keywords),
-        once=value("once", "no", setting_values.switch),
-        verbose=value("verbose", "no", setting_values.switch),
-        key=_key(environment),
-        key_file=value("key-file", "", lambda text: Path(text) if text else None),
+        sockets=given.value("socket", (Path("/run/haproxy/admin.sock"),), _sockets),
+        upstreams=given.value("upstreams", {"web": "web"}, _upstreams),
+        lb=given.value("lb", hostname, setting_values.name),
+        memcached=given.value("memcached", setting_values.LOCAL_MEMCACHED, setting_values.servers),
+        interval_s=given.value("interval", 1.0, setting_values.number("seconds", 0.1, 60.0)),
+        set_weights=given.value("set-weights", False, setting_values.switch),
+        add_servers=given.value("add-servers", None, _keywords),
+        once=given.value("once", False, setting_values.switch),
+        verbose=given.value("verbose", False, setting_values.switch),
+        key=FLAGS.secret("key", environment, signature.key_of_variable, file=key_file),
+        key_file=key_file,
     )
     if settings.add_servers is not None and not settings.set_weights:
         raise SettingsError("--add-servers goes with --set-weights: give both")
-    if settings.key is not None and settings.key_file is not None:
-        raise SettingsError(
-            f"{KEY_VARIABLE} and --key-file ({KEY_VARIABLE}_FILE) are both set: leave one out"
-        )
     return settings
-
-
-def variable_of(flag: str) -> str:
-    """Return the environment's name of a flag."""
-    # Shared with everything else that is told where Memcached is.
-    name = flag.upper().replace("-", "_")
-    return "STEELYARD_MEMCACHED" if flag == "memcached" else f"STEELYARD_REPORTER_{name}"
 
 
 def _sockets(text: str) -> tuple[Address | Path, ...]:
@@ -139,33 +118,7 @@ def _upstreams(text: str) -> Mapping[str, str]:
     return found
 
 
-def _keywords(text: str) -> str | None:
-    if text == "\0":
-        return None
+def _keywords(text: str) -> str:
     if not _KEYWORDS.fullmatch(text):
         raise ValueError("give what stands behind the address in haproxy.cfg, such as 'check inter 2s'")
     return text.strip()
-
-
-def _key(environment: Mapping[str, str]) -> bytes | None:
-    if KEY_VARIABLE not in environment:
-        return None
-    try:
-        return signature.key_of_variable(environment[KEY_VARIABLE])
-    except ValueError as error:
-        raise SettingsError(f"{KEY_VARIABLE}: {error}") from None
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise SettingsError(f"{message} (steelyard-reporter haproxy --help lists the flags)")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="steelyard-reporter", description=ABOUT, allow_abbrev=False)
-    parser.add_argument("balancer", choices=["haproxy"], help="whose traffic is reported")
-    for flag, metavar, about in _FLAGS:
-        parser.add_argument(f"--{flag}", metavar=metavar, help=about)
-    for flag, about in _SWITCHES:
-        parser.add_argument(f"--{flag}", action="store_const", const="yes", help=about)
-    return parser

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from steelyard_protocol.program_settings import SettingsError
 from steelyard_reporter import settings
-from steelyard_reporter.settings import Settings, SettingsError
+from steelyard_reporter.settings import Settings
 
 
 def _load(line: str = "", **environment: str) -> Settings:

@@ -7,7 +7,8 @@ import pytest
 from steelyard_agent import settings
 from steelyard_agent.pods.pods_flags import SERVICE_ACCOUNT, PodsSettings
 from steelyard_agent.sample import Indicators
-from steelyard_agent.settings import Settings, SettingsError
+from steelyard_agent.settings import Settings
+from steelyard_protocol.program_settings import SettingsError
 
 IN_A_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

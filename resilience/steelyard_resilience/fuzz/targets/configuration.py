@@ -10,6 +10,7 @@ from steelyard_agent import settings as agent
 from steelyard_agent.registration import register_flags
 from steelyard_controller import settings as controller
 from steelyard_protocol import peer_address, setting_values, signature, wire
+from steelyard_protocol.program_settings import SettingsError
 
 from steelyard_resilience.fuzz.target import ACCEPTED, REFUSED, Target, judge_of, require
 from steelyard_resilience.fuzz.targets.kernel_files import temporary_folder
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 def targets() -> tuple[Target, ...]:
     """Return the decoders of settings."""
-    toml = judge_of(_toml, refuses=agent.SettingsError, reason=_refused_toml, check=_check_toml)
+    toml = judge_of(_toml, refuses=SettingsError, reason=_refused_toml, check=_check_toml)
     yaml = judge_of(_yaml(), refuses=controller.SettingsError)
     return (
         Target("agent-toml", "the agent's configuration file", toml, TOML),
@@ -57,7 +58,7 @@ def _toml(data: bytes) -> agent.Settings:
 
 
 def _refused_toml(found: object) -> str | None:
-    if not isinstance(found, agent.SettingsError):
+    if not isinstance(found, SettingsError):
         return None
     require("\n" not in str(found), f"the message is not one line: {found}")
     return REFUSED
