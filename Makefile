@@ -123,7 +123,7 @@ bench-cycle: setup-tests  ## CPU time of a tick with real Memcached and Redis, u
 bench-law:  ## time of a law's step at 10 to 10,000 peers
 	$(BIN)/python controller/benchmarks/bench_law.py
 
-audit:  ## ask the databases of known vulnerabilities about every pinned package
+audit: setup-tests  ## ask the databases of known vulnerabilities about every pinned package
 	@scripts/audit
 
 plot-law:  ## the step-response plots of docs/control-law.md

