@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
-# Bounds are times, so only what mostly waits, as this does, may run beside it.
+# Some bounds are times. `make chaos` judges them, on a quiet machine; here a request that hangs and a cluster
+# that does not recover must show, and what else the machine does must not.
+SLACK = "5"
+
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def test_faults_are_survived_within_their_bounds(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "steelyard_loadtest", "chaos", "--quick", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "steelyard_loadtest", "chaos", "--quick", "--slack", SLACK]
+    command += ["--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout[-8000:]}\n{done.stderr[-2000:]}"
     assert json.loads((tmp_path / "outcomes.json").read_text())

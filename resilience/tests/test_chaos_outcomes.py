@@ -63,6 +63,13 @@ def test_the_latency_of_a_failed_request_is_no_answers() -> None:
     assert broken(TRIAL, [request(101.0, 301.0)]) == ("the slowest answer took 301 ms, not at most 300",)
 
 
+def test_slack_is_of_times_and_of_nothing_else() -> None:
+    slack = replace(TRIAL, bound=BOUND.slackened(2))
+    assert broken(slack, [request(101.0, 599.0)]) == ()
+    assert broken(slack, [request(101.0, 601.0)]) == ("the slowest answer took 601 ms, not at most 600",)
+    assert len(broken(slack, [request(101.0, failure="502")])) == 1
+
+
 def test_a_fault_without_a_request_shows_nothing_and_does_not_pass() -> None:
     assert broken(TRIAL, []) == ("no request was sent",)
 

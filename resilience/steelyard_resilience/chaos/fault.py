@@ -4,7 +4,7 @@ Moments are time.monotonic's, which all processes share.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from steelyard_loadtest.generators.tally import Request
@@ -38,6 +38,10 @@ class Bound:
     recover_s: float
     rung: str = "fresh"
     why: str = ""
+
+    def slackened(self, times: float) -> "Bound":
+        """Return the bound for a machine that has other work: what is no time stays as it is."""
+        return replace(self, worst_ms=times * self.worst_ms, recover_s=times * self.recover_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
