@@ -16,20 +16,17 @@ from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
 from steelyard_protocol.signals import SignalWaiter
 
-from steelyard_agent import (
-    evidence_table,
-    service,
-    settings,
-)
+from steelyard_agent import evidence_table, running_agent, settings, wiring
 from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.evidence import Evidence
 from steelyard_agent.loop import Wake, run
-from steelyard_agent.pods import wiring
+from steelyard_agent.pods import node_wiring
 from steelyard_agent.pods.pod_list import LABEL
 from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.registration import controller_client, register_flags
-from steelyard_agent.service import LoadedSettings, Service
+from steelyard_agent.running_agent import RunningAgent
 from steelyard_agent.settings import Settings
+from steelyard_agent.wiring import LoadedSettings
 
 STOP = (signal.SIGTERM, signal.SIGINT)
 RELOAD = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()  # Windows has none
@@ -43,7 +40,7 @@ def main() -> int:
     try:
         loaded = _load()
         logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
-        service.set_log_level(loaded.settings)
+        running_agent.set_log_level(loaded.settings)
         one = loaded.settings.once or loaded.settings.explain
         return _print_one(loaded) if one else _run_until_signal(loaded)
     except (SettingsError, SecretFileError) as error:
@@ -62,7 +59,7 @@ def _load() -> LoadedSettings:
 
 def _run_until_signal(loaded: LoadedSettings) -> int:
     signals = SignalWaiter((*STOP, *RELOAD))
-    running = Service(_load)
+    running = RunningAgent(_load)
     agent = running.start(loaded)
     run(
         agent,
@@ -88,8 +85,8 @@ def _print_one(loaded: LoadedSettings) -> int:
     if loaded.settings.pods is not None:
         return _print_pods(loaded.settings, loaded.settings.pods)
     chosen, signals = loaded.settings, SignalWaiter(STOP)
-    reader = service.reader(chosen, extras=chosen.explain)
-    indicators = service.indicator_reader(chosen)
+    reader = wiring.reader(chosen, extras=chosen.explain)
+    indicators = wiring.indicator_reader(chosen)
     sampler = Sampler(reader.read, chosen.limits, indicators.evidence)
     agent = Agent(
         sampler,
@@ -120,11 +117,11 @@ def _print_one(loaded: LoadedSettings) -> int:
 
 def _print_pods(chosen: Settings, pods: PodsSettings) -> int:
     """Print one sample of each pod of the node."""
-    signals, poll = SignalWaiter(STOP), wiring.pod_poll(pods)
+    signals, poll = SignalWaiter(STOP), node_wiring.pod_poll(pods)
     poll.step()
     if poll.fault is not None:
         return 1
-    agent = wiring.node_agent(
+    agent = node_wiring.node_agent(
         pods.node,
         poll,
         MemcachedWriter([]),
@@ -152,7 +149,7 @@ def _print_pods(chosen: Settings, pods: PodsSettings) -> int:
 
 def _register_evidence(loaded: LoadedSettings) -> list[Evidence]:
     """Return how this server would be declared."""
-    wanted, register = service.registration(loaded.settings), loaded.settings.register
+    wanted, register = wiring.registration(loaded.settings), loaded.settings.register
     if wanted is None or register is None:
         return []
     try:

@@ -48,6 +48,7 @@ class OrcaGrpcServer:
     """Serves streams until it is closed; raises OSError where it cannot listen."""
 
     def __init__(self, address: Address, interval_s: float) -> None:
+        self.address = address
         self.interval_s = interval_s
         self.port = 0
         self._status: Status | None = None
@@ -55,7 +56,7 @@ class OrcaGrpcServer:
         self._error: str | None = None
         self._loop = asyncio.new_event_loop()
         self._end = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, args=(address,), name="orca-grpc", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="orca-grpc", daemon=True)
         self._thread.start()
         self._started.wait()
         if self._error is not None:
@@ -72,9 +73,9 @@ class OrcaGrpcServer:
             self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join(CLOSE_S + 1)
 
-    def _run(self, address: Address) -> None:
+    def _run(self) -> None:
         try:
-            self._loop.run_until_complete(self._serve(address))
+            self._loop.run_until_complete(self._serve())
         except Exception as error:
             # The agent must outlive a mistake of ours here.
             if not self._started.is_set():
@@ -85,7 +86,7 @@ class OrcaGrpcServer:
             self._loop.close()
             self._started.set()
 
-    async def _serve(self, address: Address) -> None:
+    async def _serve(self) -> None:
         server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=MOST_STREAMS)
         stream = grpc.unary_stream_rpc_method_handler(
             self._stream,
@@ -95,7 +96,7 @@ class OrcaGrpcServer:
             (grpc.method_handlers_generic_handler(orca_messages.SERVICE, {orca_messages.METHOD: stream}),)
         )
         try:
-            self.port = server.add_insecure_port(setting_values.shown(address))
+            self.port = server.add_insecure_port(setting_values.shown(self.address))
             await server.start()
         except RuntimeError as error:
             self._error = str(error)

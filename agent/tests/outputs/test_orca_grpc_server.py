@@ -1,5 +1,6 @@
 """ORCA out-of-band, asked by grpcio's own client."""
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ from steelyard_agent import settings
 from steelyard_agent.outputs import orca_grpc_server, orca_messages
 from steelyard_agent.outputs.metrics import Status
 from steelyard_agent.outputs.orca_grpc_server import OrcaGrpcServer
-from steelyard_agent.service import LoadedSettings, Service
+from steelyard_agent.running_agent import RunningAgent
+from steelyard_agent.wiring import LoadedSettings
 from steelyard_protocol.sample_record import SampleRecord
 
 from testing.daemons import free_port
@@ -161,7 +163,10 @@ def test_a_port_that_is_taken_is_an_error(server: OrcaGrpcServer) -> None:
         OrcaGrpcServer(("127.0.0.1", server.port), interval_s=1.0)
 
 
-def test_settings_that_are_refused_at_a_reload_leave_no_port_behind(server: OrcaGrpcServer) -> None:
+def test_settings_that_are_refused_at_a_reload_leave_no_port_behind(
+    server: OrcaGrpcServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)  # A reload sets it for the whole process; caplog takes that back.
     http = f"--orca=127.0.0.1:{free_port()}"
     now: list[str] = []
 
@@ -170,12 +175,12 @@ def test_settings_that_are_refused_at_a_reload_leave_no_port_behind(server: Orca
         read = settings.load([*fixed, *now], {}, hostname="server-1", read=Path.read_bytes)
         return LoadedSettings(settings=read, key=None)
 
-    service = Service(loaded)
-    agent = service.start(loaded())
+    running = RunningAgent(loaded)
+    agent = running.start(loaded())
     try:
         now = [http, f"--orca-grpc=127.0.0.1:{server.port}"]
-        assert service.reload(agent) is agent
+        assert running.reload(agent) is agent
         now = [http]
-        assert service.reload(agent) is not agent
+        assert running.reload(agent) is not agent
     finally:
-        service.close()
+        running.close()

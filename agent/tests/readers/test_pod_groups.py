@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from steelyard_agent.pods import wiring
+from steelyard_agent.pods import node_wiring
 from steelyard_agent.pods.pod_list import Pod
 from steelyard_agent.readers.pod_groups import SEARCH_AGAIN_S, PodGroups
 from steelyard_agent.readers.pod_network import PodNetwork
@@ -53,7 +53,7 @@ def taken(
 ) -> Sample:
     """Return a pod's sample over 2 s in which `between` happened."""
     times = iter([100.0, 102.0])
-    watch = wiring.watcher(limits, None, root=root, clock=lambda: next(times))
+    watch = node_wiring.watcher(limits, None, root=root, clock=lambda: next(times))
     sampler, _ = watch(Pod(namespace="default", name="web-1", uid=uid, upstream="web"))
     assert sampler.step() is None
     between()
@@ -125,7 +125,7 @@ def test_a_pod_that_is_gone_is_said_once_and_found_again(
     caplog.set_level(logging.INFO)
     root = plant("machine", tree)
     times = iter(range(100, 200))
-    watch = wiring.watcher(NOTHING, None, root=root, clock=lambda: float(next(times)))
+    watch = node_wiring.watcher(NOTHING, None, root=root, clock=lambda: float(next(times)))
     sampler, _ = watch(Pod(namespace="shop", name="web-1", uid=BURSTABLE, upstream="web"))
     sampler.step()
     assert sampler.step() is not None

@@ -1,0 +1,228 @@
+"""Builds the agent's parts from its settings: one server's agent, or that of the pods of a node.
+
+Beside parts that run already, what listens is kept if its address is the same, because a port can have
+only one listener, and so are the pods that are known. All other parts are built anew.
+"""
+
+import logging
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from steelyard_protocol import memcached_writer, secret_file, setting_values
+from steelyard_protocol.memcached_client import MemcachedClient
+from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
+from steelyard_protocol.program_settings import SettingsError
+
+from steelyard_agent.agent import Agent, Sampler
+from steelyard_agent.indicators.fetch import fetch
+from steelyard_agent.indicators.indicator_reader import IndicatorReader
+from steelyard_agent.outputs import http_response, listeners
+from steelyard_agent.outputs.http_server import HttpServer
+from steelyard_agent.outputs.orca_application import ApplicationReport
+from steelyard_agent.outputs.orca_file import OrcaFile
+from steelyard_agent.pods import node_wiring
+from steelyard_agent.pods.node_agent import NodeAgent
+from steelyard_agent.pods.pod_list import LABEL
+from steelyard_agent.pods.pod_poll import PodPoll
+from steelyard_agent.pods.pods_flags import PodsSettings
+from steelyard_agent.readers.process_finder import Target
+from steelyard_agent.readers.scope import ScopeReader, make_reader
+from steelyard_agent.registration.controller_client import ControllerClient
+from steelyard_agent.registration.register_loop import RegisterLoop
+from steelyard_agent.registration.register_request import Registration
+from steelyard_agent.settings import Settings
+
+if TYPE_CHECKING:
+    from steelyard_agent.outputs.orca_grpc_server import OrcaGrpcServer
+
+log = logging.getLogger("steelyard_agent")
+
+
+# What the loop runs: one server's agent, or that of a node's pods.
+EitherAgent = Agent | NodeAgent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSettings:
+    """The settings, and the key and the controller's token that they name."""
+
+    settings: Settings
+    key: bytes | None = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """An agent and what it works with."""
+
+    loaded: LoadedSettings
+    agent: EitherAgent
+    pool: MemcachedWriter
+    http_server: HttpServer[Any] | None
+    indicators: IndicatorReader
+    orca_grpc_server: "OrcaGrpcServer | None" = None
+    orca_file: OrcaFile | None = None
+    register_loop: RegisterLoop | None = None
+    pod_poll: PodPoll | None = None
+
+
+def reader(settings: Settings, *, extras: bool = False) -> ScopeReader:
+    """Return the reader that the settings ask for; raise `SettingsError` where this platform has none."""
+    assert settings.scope != "pods"  # noqa: S101 (many readers)
+    target = Target(
+        pid=settings.pid, pid_file=settings.pid_file, port=settings.listen_port, unit=settings.unit
+    )
+    try:
+        return make_reader(
+            settings.scope,
+            target=target if settings.scope == "process" else None,
+            count_io=settings.limits.io is not None,
+            extras=extras,
+        )
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
+def indicator_reader(settings: Settings) -> IndicatorReader:
+    """Return the reader of the application's own indicators, which has not begun yet."""
+    return IndicatorReader(settings.indicators, fetch, time.monotonic)
+
+
+def build(loaded: LoadedSettings, *, boot: str, old: Parts | None = None) -> Parts:
+    """Return the parts that the settings ask for, not yet started; raise `SettingsError`.
+
+    `boot` tells the runs of this program apart; `old` are the parts that run already.
+    """
+    if loaded.settings.pods is not None:
+        return _for_pods(loaded, loaded.settings.pods, old)
+    return _for_server(loaded, boot, old)
+
+
+def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
+    settings = loaded.settings
+    scope_reader = reader(settings)
+    before = None if old is None else old.http_server
+    http_server = listeners.http_server("orca", settings.orca_address, http_response.respond, before)
+    try:
+        orca_grpc_server = listeners.orca_grpc_server(
+            settings.orca_grpc, settings.interval_s, None if old is None else old.orca_grpc_server
+        )
+    except SettingsError:
+        # Nobody else would give its port back.
+        if http_server is not None and http_server is not before:
+            http_server.close()
+        raise
+    orca_file = None if settings.orca_file is None else OrcaFile(settings.orca_file)
+    application = None if settings.orca_app is None else ApplicationReport(settings.orca_app, time.monotonic)
+    pool = _pool(settings)
+    indicators = indicator_reader(settings)
+    register_loop = _register_loop(loaded)
+    agent = Agent(
+        Sampler(scope_reader.read, settings.limits, indicators.evidence),
+        pool,
+        upstream=settings.upstream,
+        peer=settings.peer,
+        scope=scope_reader.scope,
+        boot=boot,
+        seq=old.agent.seq if old is not None and isinstance(old.agent, Agent) else 0,
+        interval_s=settings.interval_s,
+        stale_s=memcached_writer.ttl_s(settings.interval_s),
+        wall_clock=time.time,
+        clock=time.monotonic,
+        key=loaded.key,
+        outputs=[output for output in (http_server, orca_grpc_server, orca_file) if output is not None],
+        registered=lambda: None if register_loop is None else register_loop.registered,
+        application=dict if application is None else application.read,
+    )
+    _announce(loaded, f"{settings.upstream}/{settings.peer} (scope {scope_reader.scope})")
+    return Parts(
+        loaded=loaded,
+        agent=agent,
+        indicators=indicators,
+        pool=pool,
+        http_server=http_server,
+        orca_grpc_server=orca_grpc_server,
+        orca_file=orca_file,
+        register_loop=register_loop,
+    )
+
+
+def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> Parts:
+    settings = loaded.settings
+    if not psutil.LINUX:
+        raise SettingsError("--scope pods reads what only Linux has")
+    http_server = listeners.http_server(
+        "metrics", pods.metrics, http_response.respond_of_node, None if old is None else old.http_server
+    )
+    # The pods that are known are kept while the API server is away.
+    known = old.pod_poll if old is not None and old.loaded.settings.pods == pods else None
+    poll = known or node_wiring.pod_poll(pods)
+    pool = _pool(settings)
+    agent = node_wiring.node_agent(
+        pods.node,
+        poll,
+        pool,
+        limits=settings.limits,
+        interval_s=settings.interval_s,
+        key=loaded.key,
+        outputs=[] if http_server is None else [http_server],
+    )
+    _announce(loaded, f"the pods of node {pods.node} that have the label {LABEL}")
+    return Parts(
+        loaded=loaded,
+        agent=agent,
+        pool=pool,
+        http_server=http_server,
+        indicators=indicator_reader(settings),
+        pod_poll=poll,
+    )
+
+
+def _pool(settings: Settings) -> MemcachedWriter:
+    put_s = memcached_writer.put_s(settings.interval_s, len(settings.memcached))
+    return MemcachedWriter(
+        [
+            MemcachedServer(
+                MemcachedClient(address, timeout_s=put_s),
+                ttl_s=memcached_writer.ttl_s(settings.interval_s),
+                clock=time.monotonic,
+                random=random.random,
+            )
+            for address in settings.memcached
+        ]
+    )
+
+
+def registration(settings: Settings) -> Registration | None:
+    """Return the registration that the settings ask for; None without --register."""
+    if settings.register is None:
+        return None
+    return Registration(
+        upstream=settings.upstream,
+        peer=settings.peer,
+        address=settings.register.address,
+        baseline=settings.register.baseline,
+    )
+
+
+def _register_loop(loaded: LoadedSettings) -> RegisterLoop | None:
+    wanted, register = registration(loaded.settings), loaded.settings.register
+    if wanted is None or register is None:
+        return None
+    return RegisterLoop(wanted, register.urls, ControllerClient(loaded.token), random=random.random)
+
+
+def _announce(loaded: LoadedSettings, what: str) -> None:
+    settings = loaded.settings
+    log.info(
+        "sampling %s every %g s, to Memcached at %s, %s",
+        what, settings.interval_s,
+        ", ".join(setting_values.shown(address) for address in settings.memcached),
+        "unsigned" if loaded.key is None else "signed",
+    )  # fmt: skip
+    token_file = None if settings.register is None else settings.register.token_file
+    for unsafe in secret_file.warnings([(settings.key_file, "key"), (token_file, "token")]):
+        log.warning("%s", unsafe)
