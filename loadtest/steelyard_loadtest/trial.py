@@ -10,7 +10,7 @@ from steelyard_loadtest import generators
 from steelyard_loadtest.figures import motion
 from steelyard_loadtest.generators import Job, Running
 from steelyard_loadtest.machine import network
-from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.measurements.server_intervals import observed
 from steelyard_loadtest.measurements.trials import Measured, Reading, Trial
 from steelyard_loadtest.rig.balancers import Balancer
@@ -44,14 +44,14 @@ class Visit:
     """Fields of the generator's job that are to differ from their defaults."""
 
 
-def place_for(scenario: Scenario, folder: Path, found: Found) -> Place:
+def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
     """Return the folder with a free port for each daemon and server."""
     ports = network.free_ports(DAEMON_PORTS + len(scenario.servers))
     memcached, redis, balancer, api, agent_check, *servers = ports
     return Place(
         folder=folder,
         checkout=CHECKOUT,
-        found=found,
+        programs=programs,
         memcached_port=memcached,
         redis_port=redis,
         balancer_port=balancer,
@@ -80,7 +80,7 @@ def measure(visit: Visit, trial: Trial, *, first: bool) -> Measured:
         cuts_s=tuple(motion.moments_s(scenario.events)),
         warm_up_s=load.warm_up_s if first or load.generator in WARM_ALWAYS else 0.0,
         folder=visit.place.folder,
-        found=visit.place.found,
+        programs=visit.place.programs,
         **visit.load,
     )
     readings: list[tuple[Reading, ...]] = []

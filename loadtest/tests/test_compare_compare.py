@@ -68,26 +68,26 @@ def rows(folder: Path) -> list[dict[str, str]]:
 @pytest.mark.alone
 def test_a_comparison_writes_its_figures_and_goes_on_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(SCENARIO)
-    first = compare(tmp_path, "two.toml", "--out", "found", "--only", "nginx-rr,steelyard-steelyard-swrr")
+    first = compare(tmp_path, "two.toml", "--out", "results", "--only", "nginx-rr,steelyard-steelyard-swrr")
     said, _ = first.communicate(timeout=PATIENCE_S)
     assert first.returncode == 0, said
     assert "lua-resty-balancer" in said  # that picker is not there, and is not passed over in silence
-    assert [row["algorithm"] for row in rows(tmp_path / "found")] == ["nginx-rr"]
+    assert [row["algorithm"] for row in rows(tmp_path / "results")] == ["nginx-rr"]
 
-    second = compare(tmp_path, "two.toml", "--out", "found", "--only", "nginx-ip_hash,steelyard")
+    second = compare(tmp_path, "two.toml", "--out", "results", "--only", "nginx-ip_hash,steelyard")
     said, _ = second.communicate(timeout=PATIENCE_S)
     assert second.returncode == 0, said
-    found = {row["algorithm"]: row for row in rows(tmp_path / "found")}
-    assert set(found) == {"nginx-rr", "nginx-ip_hash", "steelyard-steelyard-vnswrr2"}
-    for row in found.values():
+    by_name = {row["algorithm"]: row for row in rows(tmp_path / "results")}
+    assert set(by_name) == {"nginx-rr", "nginx-ip_hash", "steelyard-steelyard-vnswrr2"}
+    for row in by_name.values():
         assert int(row["requests"]) > 50
         assert row["failures"] == "0"
         assert float(row["p99_ms"]) >= float(row["p50_ms"]) > 0
         assert float(row["balancer_cpu_us_per_request"]) > 0
-    shares = dict(part.split("=") for part in found["nginx-ip_hash"]["shares"].split())
+    shares = dict(part.split("=") for part in by_name["nginx-ip_hash"]["shares"].split())
     assert max(map(float, shares.values())) > 0.6  # one address: all to one server, but while it is away
-    assert (tmp_path / "found" / "report.md").read_text().count("nginx round robin") > 1
-    page = (tmp_path / "found" / "report.html").read_text()
+    assert (tmp_path / "results" / "report.md").read_text().count("nginx round robin") > 1
+    page = (tmp_path / "results" / "report.html").read_text()
     assert "data:image/png" in page
     assert 'src="http' not in page
 
@@ -101,10 +101,10 @@ def temporary() -> Iterator[str]:
 
 def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(tmp_path: Path, temporary: str) -> None:
     (tmp_path / "two.toml").write_text(SCENARIO)
-    arguments = ("two.toml", "--out", "found", "--only", "nginx-rr,steelyard")
+    arguments = ("two.toml", "--out", "results", "--only", "nginx-rr,steelyard")
     going = compare(tmp_path, *arguments, temporary=temporary)
     deadline = time.monotonic() + PATIENCE_S
-    while not list(tmp_path.glob("found/trials/two/*/*-1.json")):
+    while not list(tmp_path.glob("results/trials/two/*/*-1.json")):
         assert going.poll() is None, going.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -114,7 +114,7 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(tmp_path: Pat
     said, _ = going.communicate(timeout=PATIENCE_S)
     assert going.returncode == 130, said
     assert "interrupted" in said
-    assert [row["algorithm"] for row in rows(tmp_path / "found")] == ["nginx-rr"]
+    assert [row["algorithm"] for row in rows(tmp_path / "results")] == ["nginx-rr"]
     # What the kernel ends because its parent is gone ends a moment after it.
     deadline = time.monotonic() + PATIENCE_S
     while (left := processes_of(temporary)) and time.monotonic() < deadline:
@@ -123,10 +123,10 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(tmp_path: Pat
 
 
 def processes_of(folder: str) -> list[str]:
-    found = subprocess.run(
+    done = subprocess.run(
         ["pgrep", "-f", f"{folder}/steelyard-lab-"], stdout=subprocess.PIPE, text=True, check=False
     )
-    return found.stdout.split()
+    return done.stdout.split()
 
 
 @pytest.mark.parametrize(

@@ -92,11 +92,11 @@ def test_output_without_figures_says_what_wrk_said(output: str, why: str) -> Non
 
 
 def test_cpu_per_request_is_the_proxy_s_time_over_wrk_s_requests() -> None:
-    found = metrics(measured(load(), cpu_s=0.025, resident_bytes=17408 * 1024))
-    assert found[CPU] == 25
-    assert found[CORES] == 0.0125
+    known = metrics(measured(load(), cpu_s=0.025, resident_bytes=17408 * 1024))
+    assert known[CPU] == 25
+    assert known[CORES] == 0.0125
 
 
 def test_without_a_proxy_there_is_no_cost() -> None:
-    found = metrics(measured(load()))
-    assert (found.get(CPU), found.get(CORES)) == (None, None)
+    known = metrics(measured(load()))
+    assert (known.get(CPU), known.get(CORES)) == (None, None)

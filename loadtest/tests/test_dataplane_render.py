@@ -13,7 +13,7 @@ from steelyard_loadtest.dataplane import command
 from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS, peers
 from steelyard_loadtest.dataplane.rig import TUNING
 from steelyard_loadtest.generators.wrk_output import script
-from steelyard_loadtest.machine.programs import FAIR, LUA, VNSWRR, Found
+from steelyard_loadtest.machine.programs import FAIR, LUA, VNSWRR, Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.render import Scene
@@ -23,7 +23,7 @@ TEMPLATES = read_folder(nginx.TEMPLATES)
 PLAIN = "\nupstream web {\n    keepalive 67;\n}\n"
 SHARDED = "\nupstream web_00 {\n}\n\nupstream web_01 {\n}\n"
 SERVERS = peers(3, 20002)
-FOUND = Found(
+PROGRAMS = Programs(
     wrk=None, siege=None, nginx="nginx", backend_nginx="nginx", memcached=None, haproxy=None, envoy=None,
     modules=dict.fromkeys(((), LUA, FAIR, VNSWRR), ("/modules/lua.so",)), versions={},
 )  # fmt: skip
@@ -35,7 +35,7 @@ def scene(name: str, **changes: object) -> Scene:
         place=Place(
             folder=Path("/folder"),
             checkout=Path("/checkout"),
-            found=FOUND,
+            programs=PROGRAMS,
             memcached_port=20003,
             balancer_port=20001,
         ),
@@ -66,17 +66,17 @@ def test_nothing_is_left_to_fill_in(name: str) -> None:
 
 
 def test_nginx_has_every_server_its_weight_and_a_pool_for_all() -> None:
-    found = lines("nginx-least_conn")
-    assert [line for line in found if line.startswith("server 127.")] == [
+    config = lines("nginx-least_conn")
+    assert [line for line in config if line.startswith("server 127.")] == [
         "server 127.1.0.1:20002 weight=1;",
         "server 127.1.0.2:20002 weight=8;",
         "server 127.1.0.3:20002 weight=5;",
     ]
     # The method before keepalive, as nginx wants it.
-    assert found.index("least_conn;") < found.index("keepalive 67;")
-    assert "worker_processes 1;" in found
-    assert "load_module /modules/lua.so;" in found
-    assert "user root;" in found
+    assert config.index("least_conn;") < config.index("keepalive 67;")
+    assert "worker_processes 1;" in config
+    assert "load_module /modules/lua.so;" in config
+    assert "user root;" in config
 
 
 def test_only_root_names_a_user() -> None:
@@ -89,33 +89,33 @@ def test_fair_gets_the_shared_memory_that_2000_servers_need() -> None:
 
 
 def test_lua_alone_is_two_phases_and_every_server_in_its_turn() -> None:
-    found = lines("nginx-lua")
-    assert 'servers[3] = { "127.1.0.3", 20002 }' in found
-    assert found.index("balancer_by_lua_block { next_server() }") < found.index("keepalive 67;")
-    assert "log_by_lua_block { }" in found
+    config = lines("nginx-lua")
+    assert 'servers[3] = { "127.1.0.3", 20002 }' in config
+    assert config.index("balancer_by_lua_block { next_server() }") < config.index("keepalive 67;")
+    assert "log_by_lua_block { }" in config
 
 
 def test_ours_has_the_generator_s_blocks_and_goes_to_the_one() -> None:
-    found = text("vnswrr")
-    assert PLAIN in found
-    assert "proxy_pass http://web;" in found
-    assert "shards" not in found
-    assert 'memcached = { "127.0.0.1:20003" }' in found
+    config = text("vnswrr")
+    assert PLAIN in config
+    assert "proxy_pass http://web;" in config
+    assert "shards" not in config
+    assert 'memcached = { "127.0.0.1:20003" }' in config
 
 
 def test_ours_with_shards_chooses_the_block_by_the_server() -> None:
-    found = text("vnswrr", upstream=SHARDED)
+    config = text("vnswrr", upstream=SHARDED)
     assert render.shards(SHARDED) == 2
-    assert "web = { bootstrap = {}, shards = 2 }" in found
-    assert 'set_by_lua_block $steelyard_web { return require("steelyard").shard("web") }' in found
-    assert "proxy_pass http://$steelyard_web;" in found
+    assert "web = { bootstrap = {}, shards = 2 }" in config
+    assert 'set_by_lua_block $steelyard_web { return require("steelyard").shard("web") }' in config
+    assert "proxy_pass http://$steelyard_web;" in config
 
 
 def test_haproxy_has_every_server_and_its_method() -> None:
-    found = lines("haproxy-leastconn")
-    assert "balance leastconn" in found
-    assert "server server-00001 127.1.0.2:20002 weight 8" in found
-    assert "nbthread 1" in found
+    config = lines("haproxy-leastconn")
+    assert "balance leastconn" in config
+    assert "server server-00001 127.1.0.2:20002 weight 8" in config
+    assert "nbthread 1" in config
 
 
 def test_envoy_s_file_is_yaml_with_every_server_and_its_method() -> None:
@@ -131,10 +131,10 @@ def test_envoy_s_file_is_yaml_with_every_server_and_its_method() -> None:
 def test_the_servers_answer_loopback_only() -> None:
     listen = ["0.0.0.0:20002 reuseport backlog=4096"]
     values = {"nginx": scene("direct").nginx, "listen": listen, "title": ""}
-    found = render_named(TEMPLATES, "answering.conf", values)
-    assert "listen 0.0.0.0:20002 reuseport" in found
-    assert found.index("allow 127.0.0.0/8;") < found.index("deny all;")
-    assert "%" not in found
+    config = render_named(TEMPLATES, "answering.conf", values)
+    assert "listen 0.0.0.0:20002 reuseport" in config
+    assert config.index("allow 127.0.0.0/8;") < config.index("deny all;")
+    assert "%" not in config
 
 
 def test_thinking_users_wait_so_long_on_average_and_print_the_same_figures() -> None:

@@ -19,7 +19,7 @@ from steelyard_loadtest.generators.tally import (
 )
 from steelyard_loadtest.generators.wrk_output import parse_wrk, script
 from steelyard_loadtest.machine.errors import UnreadableError
-from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.measurements.trials import PARTS, quantiles
 
 
@@ -326,7 +326,7 @@ def test_wrk_is_asked_for_every_part_between_the_ends() -> None:
 
 
 def test_what_is_missing_is_named_with_its_package() -> None:
-    nothing = Found(
+    nothing = Programs(
         wrk=None, siege=None, nginx="nginx", backend_nginx="nginx", memcached=None, haproxy=None, envoy=None,
         modules={}, versions={},
     )  # fmt: skip

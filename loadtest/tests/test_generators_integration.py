@@ -15,7 +15,7 @@ from steelyard_loadtest.generators.tally import tally
 from steelyard_loadtest.machine.child_process import Child
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.machine.find_programs import find
-from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.measurements.trials import Outcome
 from steelyard_loadtest.scenario.definition import Generator
 
@@ -74,7 +74,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def found() -> Found:
+def programs() -> Programs:
     return find(None)
 
 
@@ -86,10 +86,10 @@ def finish(running: Running) -> Outcome:
     return running.outcome()
 
 
-def job(generator: Generator, url: str, found: Found, folder: Path, **changed: Any) -> Job:
+def job(generator: Generator, url: str, programs: Programs, folder: Path, **changed: Any) -> Job:
     level = {"open": 50.0}.get(generator, 2.0)
     times: dict[str, Any] = {"level": level, "seconds": 2.0, "warm_up_s": 0.3} | changed
-    return Job(generator=generator, url=url, found=found, folder=folder, **times)
+    return Job(generator=generator, url=url, programs=programs, folder=folder, **times)
 
 
 def at(outcome: Outcome, part: float) -> float:
@@ -98,9 +98,9 @@ def at(outcome: Outcome, part: float) -> float:
 
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_a_tenth_that_fails_is_counted_and_the_rest_measured(
-    generator: Generator, server: Server, found: Found, tmp_path: Path
+    generator: Generator, server: Server, programs: Programs, tmp_path: Path
 ) -> None:
-    running = start(job(generator, server.url("/tenth"), found, tmp_path))
+    running = start(job(generator, server.url("/tenth"), programs, tmp_path))
     assert running.began_s is None
     before_s = time.monotonic()
     outcome = finish(running)
@@ -116,18 +116,20 @@ def test_a_tenth_that_fails_is_counted_and_the_rest_measured(
     assert outcome.generator_cpu_utilization > 0
 
 
-def test_what_is_sent_in_the_warm_up_is_not_counted(server: Server, found: Found, tmp_path: Path) -> None:
-    outcome = finish(start(job("open", server.url("/fine"), found, tmp_path, warm_up_s=1.0)))
+def test_what_is_sent_in_the_warm_up_is_not_counted(
+    server: Server, programs: Programs, tmp_path: Path
+) -> None:
+    outcome = finish(start(job("open", server.url("/fine"), programs, tmp_path, warm_up_s=1.0)))
     assert (outcome.requests, outcome.failures) == (100, 0)
     assert server.answered == 150
 
 
-def test_the_open_loop_sees_a_stall_and_the_closed_loop_does_not(found: Found, tmp_path: Path) -> None:
+def test_the_open_loop_sees_a_stall_and_the_closed_loop_does_not(programs: Programs, tmp_path: Path) -> None:
     tails = {}
     for generator in ("open", "locust"):
         server = Server()
         level = 50.0 if generator == "open" else 1.0
-        what = job(generator, server.url("/stall"), found, tmp_path, level=level, seconds=3.0)
+        what = job(generator, server.url("/stall"), programs, tmp_path, level=level, seconds=3.0)
         try:
             outcome = finish(start(what))
         finally:
@@ -141,41 +143,43 @@ def test_the_open_loop_sees_a_stall_and_the_closed_loop_does_not(found: Found, t
 
 
 @pytest.mark.parametrize("generator", ["locust", "open", "siege"])
-def test_a_port_where_nobody_listens_is_refused(generator: Generator, found: Found, tmp_path: Path) -> None:
-    outcome = finish(start(job(generator, f"http://127.0.0.1:{free_port()}/", found, tmp_path)))
+def test_a_port_where_nobody_listens_is_refused(
+    generator: Generator, programs: Programs, tmp_path: Path
+) -> None:
+    outcome = finish(start(job(generator, f"http://127.0.0.1:{free_port()}/", programs, tmp_path)))
     assert outcome.requests == outcome.failures > 0
     assert outcome.kinds == {"refused": outcome.failures}
     assert (outcome.mean_ms, outcome.quantiles) == (None, ())
 
 
-def test_wrk_without_a_server_is_an_error_with_its_words(found: Found, tmp_path: Path) -> None:
-    running = start(job("wrk", f"http://127.0.0.1:{free_port()}/", found, tmp_path))
+def test_wrk_without_a_server_is_an_error_with_its_words(programs: Programs, tmp_path: Path) -> None:
+    running = start(job("wrk", f"http://127.0.0.1:{free_port()}/", programs, tmp_path))
     with pytest.raises(ProgramError, match=r"wrk ended with 1: unable to connect to 127\.0\.0\.1:\d+"):
         finish(running)
 
 
 @pytest.mark.parametrize("generator", ["locust", "open"])
 def test_a_server_that_closes_without_an_answer_is_a_reset(
-    generator: Generator, server: Server, found: Found, tmp_path: Path
+    generator: Generator, server: Server, programs: Programs, tmp_path: Path
 ) -> None:
-    outcome = finish(start(job(generator, server.url("/close"), found, tmp_path)))
+    outcome = finish(start(job(generator, server.url("/close"), programs, tmp_path)))
     assert outcome.requests == outcome.failures > 0
     assert outcome.kinds == {"reset": outcome.failures}
 
 
 def test_a_kept_connection_that_the_server_closed_meanwhile_is_no_failure(
-    server: Server, found: Found, tmp_path: Path
+    server: Server, programs: Programs, tmp_path: Path
 ) -> None:
-    outcome = finish(start(job("open", server.url("/once"), found, tmp_path)))
+    outcome = finish(start(job("open", server.url("/once"), programs, tmp_path)))
     assert (outcome.requests, outcome.failures) == (100, 0)
 
 
 @pytest.mark.parametrize("program", [LOCUST_USERS, OPEN_LOOP], ids=["locust", "open"])
 def test_what_is_under_way_at_the_end_and_stays_so_is_unanswered(
-    program: Path, server: Server, found: Found, tmp_path: Path
+    program: Path, server: Server, programs: Programs, tmp_path: Path
 ) -> None:
     closed = program == LOCUST_USERS
-    what = job("locust" if closed else "open", server.url("/hang"), found, tmp_path)
+    what = job("locust" if closed else "open", server.url("/hang"), programs, tmp_path)
     outcome = finish(Recorded(replace(what, finish_s=0.2), program, "the generator"))
     assert outcome.kinds == {"unanswered": outcome.failures}
     # Each of two users is held back by one; a constant rate goes on.
@@ -186,9 +190,9 @@ def test_what_is_under_way_at_the_end_and_stays_so_is_unanswered(
 
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_a_load_that_is_stopped_leaves_no_process(
-    generator: Generator, server: Server, found: Found, tmp_path: Path
+    generator: Generator, server: Server, programs: Programs, tmp_path: Path
 ) -> None:
-    running = start(job(generator, server.url("/fine"), found, tmp_path, seconds=60.0, warm_up_s=0.0))
+    running = start(job(generator, server.url("/fine"), programs, tmp_path, seconds=60.0, warm_up_s=0.0))
     assert not running.poll()
     running.stop()
     running.stop()
@@ -199,7 +203,7 @@ def test_a_load_that_is_stopped_leaves_no_process(
 
 
 def _processes_with(text: str) -> list[str]:
-    found = []
+    started = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
@@ -207,8 +211,8 @@ def _processes_with(text: str) -> list[str]:
             except OSError:
                 continue
             if text.encode() in words:
-                found.append(entry.name)
-    return found
+                started.append(entry.name)
+    return started
 
 
 def hanging(folder: Path) -> Child:
@@ -221,7 +225,9 @@ def hanging(folder: Path) -> Child:
 
 
 @pytest.mark.parametrize("may_hang", [True, False])
-def test_a_program_that_hangs_at_its_end_is_killed(may_hang: bool, found: Found, tmp_path: Path) -> None:
+def test_a_program_that_hangs_at_its_end_is_killed(
+    may_hang: bool, programs: Programs, tmp_path: Path
+) -> None:
     read: list[str] = []
 
     def note(children: Sequence[Child]) -> Outcome:
@@ -229,7 +235,7 @@ def test_a_program_that_hangs_at_its_end_is_killed(may_hang: bool, found: Found,
         read.append(child.output.read_text())
         return tally([], began_s=0.0, seconds=1.0, cpu_s=0.0)
 
-    what = job("siege", "http://127.0.0.1:1/", found, tmp_path, seconds=0.2)
+    what = job("siege", "http://127.0.0.1:1/", programs, tmp_path, seconds=0.2)
     running = TwoRuns(what, run=lambda _: [hanging(tmp_path)], read=note, end_s=0.1, may_hang=may_hang)
     if may_hang:
         finish(running)
@@ -240,10 +246,10 @@ def test_a_program_that_hangs_at_its_end_is_killed(may_hang: bool, found: Found,
     assert not _processes_with("sleep\x00601.5")
 
 
-def test_a_generator_that_breaks_tells_its_last_words(found: Found, tmp_path: Path) -> None:
+def test_a_generator_that_breaks_tells_its_last_words(programs: Programs, tmp_path: Path) -> None:
     program = tmp_path / "broken.py"
     program.write_text("raise SystemExit('no more sockets')")
-    what = job("open", "http://127.0.0.1:1/", found, tmp_path)
+    what = job("open", "http://127.0.0.1:1/", programs, tmp_path)
     running = Recorded(what, program, "the generator open")
     with pytest.raises(ProgramError, match="the generator open ended with 1: no more sockets"):
         finish(running)

@@ -18,7 +18,7 @@ import pytest
 from pymemcache.client.base import Client
 from steelyard_loadtest.machine import find_programs, http_ask
 from steelyard_loadtest.machine.errors import ProgramError
-from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.rig.balancers import Balancer
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.proxies import HAProxy
@@ -115,7 +115,7 @@ def webs() -> Iterator[Mapping[str, Web]]:
 
 
 @cache
-def found() -> Found:
+def programs() -> Programs:
     """Return what is on this machine."""
     return find_programs.find(None)
 
@@ -124,7 +124,7 @@ def at(folder: Path, memcached: int = 1, redis: int = 1) -> Place:
     return Place(
         folder=folder,
         checkout=CHECKOUT,
-        found=found(),
+        programs=programs(),
         memcached_port=memcached,
         redis_port=redis,
         balancer_port=free_port(),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from steelyard_loadtest.machine import find_programs
-from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.balancers import why_missing
 from steelyard_loadtest.rig.place import Place
@@ -25,7 +25,7 @@ NAMES = ("server-1", "server-2", "server-3")
 
 
 @cache
-def found() -> Found:
+def programs() -> Programs:
     """Return what is on this machine."""
     return find_programs.find(None)
 
@@ -35,7 +35,7 @@ def configured(algorithm: Algorithm, folder: Path) -> render.Scene:
     place = Place(
         folder=folder,
         checkout=CHECKOUT,
-        found=found(),
+        programs=programs(),
         memcached_port=1,
         redis_port=1,
         balancer_port=free_port(),
@@ -53,7 +53,7 @@ def configured(algorithm: Algorithm, folder: Path) -> render.Scene:
         socket=folder / "s",
     )
     if algorithm.ours:
-        servers, nginx = len(scene.addresses), scene.place.found.nginx
+        servers, nginx = len(scene.addresses), scene.place.programs.nginx
         blocks = steelyard_blocks(scene.place.checkout, nginx, servers=servers, clients=scene.clients)
         scene = replace(scene, upstream=blocks)
     scene.folder.mkdir()
@@ -78,11 +78,11 @@ def test_the_program_itself_accepts_every_configuration(algorithm: Algorithm, tm
     config = str(scene.config)
     scene.config.write_text(render.configuration(scene, NAMES, TEMPLATES))
     command = {
-        "haproxy": [found().haproxy or "haproxy", "-c", "-f", config],
-        "envoy": [found().envoy or "envoy", "-c", config, "--mode", "validate", "--log-level", "error"],
+        "haproxy": [programs().haproxy or "haproxy", "-c", "-f", config],
+        "envoy": [programs().envoy or "envoy", "-c", config, "--mode", "validate", "--log-level", "error"],
     }.get(
         algorithm.program,
-        [found().nginx, "-t", "-p", str(scene.folder), "-c", config, "-e", str(tmp_path / "log")],
+        [programs().nginx, "-t", "-p", str(scene.folder), "-c", config, "-e", str(tmp_path / "log")],
     )
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -93,13 +93,13 @@ def test_over_tcp_ours_is_accepted_where_nginx_has_ngx_stream_lua_and_refused_el
     tmp_path: Path,
 ) -> None:
     algorithm = BY_NAME["steelyard-tcp"]
-    why = why_missing(algorithm, found())
+    why = why_missing(algorithm, programs())
     if why is not None:
         assert "has no ngx_stream_lua, which OpenResty has (--nginx PATH)" in why
         return
     scene = configured(algorithm, tmp_path)
     scene.config.write_text(render.configuration(scene, NAMES, TEMPLATES))
-    subprocess.run([found().nginx, "-t", "-c", scene.config], check=True)
+    subprocess.run([programs().nginx, "-t", "-c", scene.config], check=True)
 
 
 def test_least_time_is_the_configuration_of_least_conn_with_another_directive_and_program(
@@ -113,7 +113,8 @@ def test_least_time_is_the_configuration_of_least_conn_with_another_directive_an
         texts[name] = re.sub(r"127\.0\.0\.1:\d+", "here", text.replace(name, "x"))
     old, new = texts.values()
     assert old.replace("        least_conn;\n", "        least_time last_byte inflight;\n") == new
-    named = replace(scene, place=replace(scene.place, found=replace(found(), nginx_least_time="/opt/nginx")))
+    newer = replace(programs(), nginx_least_time="/opt/nginx")
+    named = replace(scene, place=replace(scene.place, programs=newer))
     assert part(named).command[0] == "/opt/nginx"
 
 
@@ -128,7 +129,7 @@ def test_every_nginx_keeps_its_connections_alike(servers: int, tmp_path: Path) -
         if scene.algorithm.ours:
             place = scene.place
             blocks = steelyard_blocks(
-                place.checkout, place.found.nginx, servers=servers, clients=scene.clients
+                place.checkout, place.programs.nginx, servers=servers, clients=scene.clients
             )
             scene = replace(scene, upstream=blocks)
         pools = re.findall(

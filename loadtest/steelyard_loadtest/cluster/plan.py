@@ -57,20 +57,20 @@ class Cluster:
 def components(cluster: Cluster) -> list[Part]:
     """Return the cluster's processes in the order in which they start."""
     memcached = f"{HOST}:{cluster.memcached_port}"
-    found = [
+    started = [
         parts.memcached(cluster.memcached_port, user="nobody" if cluster.user == "root" else None),
         # Nothing outlives `make down`: a new cluster is to begin at its baselines.
         parts.redis(cluster.redis_port, cluster.run_dir),
     ]
     for server in cluster.servers:
         pid_file, limit = cluster.run_dir / f"{server.name}.pid", server.cpu_limit
-        found += [
+        started += [
             parts.server(
                 server.name, server.port, pid_file=pid_file, cpu_limit=limit, limit_by=cluster.limit_by
             ),
             parts.agent(server.name, memcached=memcached, pid_file=pid_file, cpu_limit=limit),
         ]
-    found += [
+    started += [
         parts.controller(
             cluster.api_port,
             cluster.run_dir / "controller.yaml",
@@ -79,7 +79,7 @@ def components(cluster: Cluster) -> list[Part]:
         ),
         parts.nginx(cluster.lb_port, cluster.run_dir, log=cluster.log_dir / "nginx.log"),
     ]
-    return found
+    return started
 
 
 def files(cluster: Cluster, templates: Mapping[str, str]) -> dict[str, str]:

@@ -80,15 +80,15 @@ class Supervisor:
 
 def leftovers(run_dir: Path) -> list[psutil.Process]:
     """Return processes of the cluster at `run_dir` that no supervisord looks after any more."""
-    found = []
+    orphans = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             # Those that set their process title have lost the environment they were started with.
             if process.cwd() == str(run_dir) and (
                 process.name() in TITLED or process.environ().get("STEELYARD_CLUSTER") == str(run_dir)
             ):
-                found.append(process)
-    return found
+                orphans.append(process)
+    return orphans
 
 
 def holder(port: int) -> str | None:

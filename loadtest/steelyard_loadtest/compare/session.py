@@ -11,7 +11,7 @@ from steelyard_loadtest.compare.schedule import START_S, trial_s, visits
 from steelyard_loadtest.compare.store import Store
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
-from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.measurements.trials import Gathered, Measured, Missing, Trial
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.wording import duration
@@ -23,7 +23,7 @@ from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.trial import Visit, measure, place_for
 
 
-def run(scenarios: Sequence[Scenario], store: Store, found: Found, gathered: Gathered) -> None:
+def run(scenarios: Sequence[Scenario], store: Store, programs: Programs, gathered: Gathered) -> None:
     """Measure what the store has not got; Ctrl-C ends it early. Raises SetupError."""
     for scenario in scenarios:
         store.begin(scenario)
@@ -38,13 +38,15 @@ def run(scenarios: Sequence[Scenario], store: Store, found: Found, gathered: Gat
         progress.say(f"{trials} trials to measure, about {duration(expected_s)}")
         try:
             for scenario in scenarios:
-                _measure(scenario, store, found, gathered, progress)
+                _measure(scenario, store, programs, gathered, progress)
         except KeyboardInterrupt:
             gathered.interrupted = True
 
 
-def _measure(scenario: Scenario, store: Store, found: Found, gathered: Gathered, progress: Progress) -> None:
-    here = _those_here(scenario, found, gathered, progress)
+def _measure(
+    scenario: Scenario, store: Store, programs: Programs, gathered: Gathered, progress: Progress
+) -> None:
+    here = _those_here(scenario, programs, gathered, progress)
     gathered.measured += store.all(scenario.name)
     done = {entry.trial for entry in gathered.measured}
     new = [
@@ -54,7 +56,7 @@ def _measure(scenario: Scenario, store: Store, found: Found, gathered: Gathered,
     if not todo:
         return
     with tempfile.TemporaryDirectory(prefix="steelyard-lab-") as folder:
-        place = place_for(scenario, Path(folder), found)
+        place = place_for(scenario, Path(folder), programs)
         with Servers(scenario, place) as servers:
             gathered.means[scenario.name] = servers.means
             progress.say(f"{scenario.name}: {len(scenario.servers)} servers are up; {servers.means}")
@@ -99,11 +101,13 @@ def _visit(
     return None
 
 
-def _those_here(scenario: Scenario, found: Found, gathered: Gathered, progress: Progress) -> tuple[str, ...]:
-    why = generators.why_missing(scenario.load.generator, found)
+def _those_here(
+    scenario: Scenario, programs: Programs, gathered: Gathered, progress: Progress
+) -> tuple[str, ...]:
+    why = generators.why_missing(scenario.load.generator, programs)
     if why is not None:
         raise SetupError(f"{scenario.name}: {scenario.load.generator} makes its load: {why}")
-    reasons = {name: balancers.why_missing(BY_NAME[name], found) for name in scenario.algorithms}
+    reasons = {name: balancers.why_missing(BY_NAME[name], programs) for name in scenario.algorithms}
     for name, reason in reasons.items():
         if reason is not None:
             gathered.missing.append(Missing(scenario=scenario.name, algorithm=name, why=reason))

@@ -57,8 +57,7 @@ class Store:
     def all(self, scenario: str) -> list[Measured]:
         """Return every finished trial of a scenario, also of algorithms that are not asked for now."""
         files = sorted((self._trials / scenario).glob("*/*.json"))
-        found = [_read(file) for file in files]
-        return [entry for entry in found if entry is not None]
+        return [entry for entry in map(_read, files) if entry is not None]
 
     def _differs(self, scenario: Scenario) -> bool:
         try:

@@ -76,12 +76,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    found = find(options.nginx)
-    if found.wrk is None:
+    programs = find(options.nginx)
+    if programs.wrk is None:
         raise SetupError("wrk is not installed; it makes the load: apt-get install wrk")
     check_page(options.page, MARKS)
     where = network.enter(sys.argv[1:])
-    known = conditions(sys.argv[1:], found.versions, on_machine=[where])
+    known = conditions(sys.argv[1:], programs.versions, on_machine=[where])
     counts, repeats, length_s = QUICK if options.quick else FULL
     repeats = repeats if options.rounds is None else options.rounds
     # Its one server answers at once, and here for every server.
@@ -97,7 +97,7 @@ def _run(options: argparse.Namespace) -> int:
     scenario = replace(scenario, load=load, algorithms=names)
     reweigh_rounds = max(1, repeats) if options.reweigh else 0
     with tempfile.TemporaryDirectory(prefix="steelyard-dataplane-") as folder:
-        results = session.run(scenario, options.peers or counts, reweigh_rounds, found, Path(folder))
+        results = session.run(scenario, options.peers or counts, reweigh_rounds, programs, Path(folder))
     failed = sum(entry.outcome.failures for entry in results.measured)
     if results.measured:
         _report(options, known, results)

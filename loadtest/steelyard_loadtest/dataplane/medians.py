@@ -85,12 +85,12 @@ def rows(measured: Sequence[Measured]) -> list[Summary]:
     """
     costs = [entry for entry in measured if entry.trial.scenario == COST]
     rounds = grouped(costs, lambda entry: (entry.trial.level, entry.trial.algorithm))
-    found = summarize(figures(entry, ()) for entry in costs)
-    found.sort(key=lambda row: (row.level, ORDER.index(row.algorithm)))
+    summaries = summarize(figures(entry, ()) for entry in costs)
+    summaries.sort(key=lambda row: (row.level, ORDER.index(row.algorithm)))
     ended = []
-    for row in found:
+    for row in summaries:
         own = rounds[row.level, row.algorithm]
-        cpu_us, base_us = _cpu_us(row), _cpu_us(find(found, BASE, row.level))
+        cpu_us, base_us = _cpu_us(row), _cpu_us(find(summaries, BASE, row.level))
         more = {
             FAILED: _failed(own),
             RESIDENT: spread_of(own, lambda entry: entry.balancer_resident_bytes),
@@ -128,14 +128,14 @@ def changes(measured: Sequence[Measured]) -> list[Summary]:
     return ended
 
 
-def find(found: Sequence[Summary], contender: str, peers: float) -> Summary | None:
+def find(rows: Sequence[Summary], contender: str, peers: float) -> Summary | None:
     """Return the row of a contender at a number of servers."""
-    return next((row for row in found if (row.algorithm, row.level) == (contender, peers)), None)
+    return next((row for row in rows if (row.algorithm, row.level) == (contender, peers)), None)
 
 
 def verdicts(rows: Sequence[Summary], changes: Sequence[Summary]) -> list[Verdict]:
     """Judge whatever was measured; what was not has no verdict."""
-    found = []
+    judged = []
     for target, bound, count, other, other_count in (
         ("CPU at 2000 servers / nginx SWRR", 0.40, MANY, BASE, MANY),
         ("CPU at 2000 servers / HAProxy roundrobin", 1.15, MANY, "haproxy-roundrobin", MANY),
@@ -145,18 +145,18 @@ def verdicts(rows: Sequence[Summary], changes: Sequence[Summary]) -> list[Verdic
         for name in OURS:
             over, under = _cpu_us(find(rows, name, count)), _cpu_us(find(rows, other or name, other_count))
             if over is not None and under:
-                found.append(Verdict(target=target, contender=name, value=over / under, bound=bound))
+                judged.append(Verdict(target=target, contender=name, value=over / under, bound=bound))
     target = f"p99 in the 5 s after a change of all {MANY} weights / before"
     ratios = {row.algorithm: row.metrics[RATIO_OF_MEDIANS].median for row in changes if row.algorithm in OURS}
-    return found + [
+    return judged + [
         Verdict(target=target, contender=name, value=ratio, bound=2.0) for name, ratio in ratios.items()
     ]
 
 
 def _line(entry: Measured) -> dict[str, object]:
-    trial, outcome, found = entry.trial, entry.outcome, metrics(entry)
+    trial, outcome, known = entry.trial, entry.outcome, metrics(entry)
     failed_status = outcome.kinds.get(STATUS, 0)
-    return {name: found.get(name) for name in LOAD} | {
+    return {name: known.get(name) for name in LOAD} | {
         "round": trial.repeat,
         "peers": trial.level,
         "contender": trial.algorithm,
@@ -165,8 +165,8 @@ def _line(entry: Measured) -> dict[str, object]:
         "non_2xx": failed_status,
         "socket_errors": outcome.failures - failed_status,
         "cpu_s": entry.balancer_cpu_s,
-        "cpu_us_per_request": found.get(CPU),
-        "cpu_utilization": found.get(CORES),
+        "cpu_us_per_request": known.get(CPU),
+        "cpu_utilization": known.get(CORES),
         "resident_bytes": entry.balancer_resident_bytes,
     }
 

@@ -97,13 +97,13 @@ class Contender(Balancer):
     """A contender before so many servers; ours follows a table that is published anew every second."""
 
     def __init__(self, step: Trial, scenario: Scenario, servers: Servers, place: Place) -> None:
-        algorithm, found = BY_NAME[step.algorithm], peers(int(step.level), *place.server_ports)
-        self._servers, self._cycle = servers, cycle(found)
+        algorithm, rows = BY_NAME[step.algorithm], peers(int(step.level), *place.server_ports)
+        self._servers, self._cycle = servers, cycle(rows)
         self._publisher: Publisher | None = None
         if algorithm.ours:
-            self._publisher = Publisher(place.memcached_port, found, algorithm.method)
-        scenario = replace(scenario, servers=tuple(Server(name=one.id, weight=one.weight) for one in found))
-        addresses = {peer.id: peer.address for peer in found}
+            self._publisher = Publisher(place.memcached_port, rows, algorithm.method)
+        scenario = replace(scenario, servers=tuple(Server(name=one.id, weight=one.weight) for one in rows))
+        addresses = {peer.id: peer.address for peer in rows}
         clients = round(scenario.load.levels[0])
         super().__init__(algorithm, scenario, addresses, place, clients=clients, **TUNING)
 

@@ -9,7 +9,7 @@ from steelyard_loadtest.dataplane.contenders import AFTER, BASE, BEFORE, BY_NAME
 from steelyard_loadtest.dataplane.medians import CPU, MANY, P99, metrics
 from steelyard_loadtest.dataplane.rig import Contender
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
-from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.measurements.trials import Gathered, Measured, Missing, Trial
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.wording import number
@@ -32,7 +32,7 @@ AROUND_S = 4.0
 
 
 def run(
-    scenario: Scenario, peer_counts: Sequence[int], reweigh_rounds: int, found: Found, folder: Path
+    scenario: Scenario, peer_counts: Sequence[int], reweigh_rounds: int, programs: Programs, folder: Path
 ) -> Gathered:
     """Measure what a request costs, and then what changes of weights do; Ctrl-C ends it early.
 
@@ -41,7 +41,7 @@ def run(
     gathered = Gathered()
     here = []
     for one in (BY_NAME[name] for name in scenario.algorithms):
-        why = found.why_missing(one.program, one.method)
+        why = programs.why_missing(one.program, one.method)
         if why is None:
             here.append(one)
         else:
@@ -54,8 +54,8 @@ def run(
     total = len(costs) + len(changes)
     guess_s = AROUND_S + (scenario.load.seconds if costs else CHANGES * 2 * WINDOW_S)
     # Tables come from Memcached, where there is one, and from no controller.
-    place = replace(place_for(scenario, folder, found), redis_port=0, api_port=0, agent_check_port=0)
-    place = place if found.memcached else replace(place, memcached_port=0)
+    place = replace(place_for(scenario, folder, programs), redis_port=0, api_port=0, agent_check_port=0)
+    place = place if programs.memcached else replace(place, memcached_port=0)
     with Progress(sys.stderr, steps=total, expected_s=total * guess_s) as progress:
         try:
             with Servers(scenario, place) as servers:
@@ -100,10 +100,10 @@ def _changes(contender: Contender, step: Trial, load: Load) -> list[Measured]:
 
 def _told(entries: Sequence[Measured]) -> str:
     """Write what was measured for the progress line."""
-    found = [metrics(entry) for entry in entries]
+    known = [metrics(entry) for entry in entries]
     if entries[0].trial.scenario == COST:
         failures = entries[0].outcome.failures
-        said = f"{number(found[0].get(CPU), 1)} µs CPU, {found[0]['requests_per_s']:,.0f} requests/s"
+        said = f"{number(known[0].get(CPU), 1)} µs CPU, {known[0]['requests_per_s']:,.0f} requests/s"
         return said + (f", {failures} FAILED" if failures else "")
-    p99_ms = [number(one.get(P99), 2) for one in found]
+    p99_ms = [number(one.get(P99), 2) for one in known]
     return "p99 " + ", ".join(f"{old} → {new} ms" for old, new in zip(p99_ms[::2], p99_ms[1::2], strict=True))

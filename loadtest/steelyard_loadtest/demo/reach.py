@@ -54,10 +54,10 @@ def stop_burning(server_url: str) -> None:
 
 def servers_of(controller_url: str) -> dict[str, str]:
     """Ask the controller for the servers: name -> base URL. Raises ProgramError."""
-    found = parse_servers(must("GET", controller_url, "the controller"))
-    if not found:
+    servers = parse_servers(must("GET", controller_url, "the controller"))
+    if not servers:
         raise ProgramError(f"the controller at {controller_url} knows no servers; look at it: make status")
-    return found
+    return servers
 
 
 def measure_cost(name: str, url: str) -> Cost:

@@ -7,7 +7,7 @@ from steelyard_loadtest.generators import siege, wrk
 from steelyard_loadtest.generators.job import Job
 from steelyard_loadtest.generators.load import Recorded, Running
 from steelyard_loadtest.machine.errors import ProgramError
-from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.scenario.definition import Generator
 
 __all__ = ["LOCUST_USERS", "OPEN_LOOP", "Job", "Running", "start", "why_missing"]
@@ -23,19 +23,19 @@ STARTS: dict[Generator, Callable[[Job], Running]] = {
 }
 
 
-def why_missing(generator: Generator, found: Found) -> str | None:
+def why_missing(generator: Generator, programs: Programs) -> str | None:
     """Say why a generator cannot run here and what would help; None when it can.
 
     Locust and the open loop come with this package.
     """
-    if generator in ("siege", "wrk") and not getattr(found, generator):
+    if generator in ("siege", "wrk") and not getattr(programs, generator):
         return f"{generator} is not installed (apt-get install {generator})"
     return None
 
 
 def start(job: Job) -> Running:
     """Start a load. Its files go to the job's folder, over those of the load before. Raises ProgramError."""
-    missing = why_missing(job.generator, job.found)
+    missing = why_missing(job.generator, job.programs)
     if missing is not None:
         raise ProgramError(missing)
     job.folder.mkdir(parents=True, exist_ok=True)

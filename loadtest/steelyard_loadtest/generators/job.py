@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.scenario.definition import Generator
 
 TIMEOUT_S = 30.0
@@ -48,7 +48,7 @@ class Job(Task):
     """
 
     generator: Generator
-    found: Found
+    programs: Programs
     cuts_s: Sequence[float] = ()
 
 

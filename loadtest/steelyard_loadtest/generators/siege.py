@@ -63,7 +63,7 @@ def start(job: Job) -> TwoRuns:
         flags = ["--benchmark", f"--concurrent={users}", f"--time={math.ceil(seconds)}S"]
         return Child(
             "siege",
-            ["stdbuf", "-oL", job.found.siege or "siege", f"--rc={configuration}", *flags, job.url],
+            ["stdbuf", "-oL", job.programs.siege or "siege", f"--rc={configuration}", *flags, job.url],
             output=job.folder / f"siege-{number}.out",
             errors=job.folder / f"siege-{number}.err",
             environment={"HOME": str(home), "SIEGERC": str(configuration)},

@@ -25,7 +25,7 @@ def start(job: Job) -> TwoRuns:
             f"--duration={math.ceil(seconds)}s",
             f"--timeout={job.timeout_s:.0f}s",
         ]
-        command = [job.found.wrk or "wrk", "--threads=1", *flags, f"--script={file}", job.url]
+        command = [job.programs.wrk or "wrk", "--threads=1", *flags, f"--script={file}", job.url]
         return [Child("wrk", command, output=job.folder / "wrk.out", errors=job.folder / "wrk.err")]
 
     def read(children: Sequence[Child]) -> Outcome:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from steelyard_loadtest.machine.errors import SetupError
-from steelyard_loadtest.machine.programs import FAIR, LEAST_TIME, LUA, STREAM_LUA, VNSWRR, Found
+from steelyard_loadtest.machine.programs import FAIR, LEAST_TIME, LUA, STREAM_LUA, VNSWRR, Programs
 from steelyard_loadtest.reporting.conditions import UNKNOWN, version_of
 
 LEAST_TIME_TRIAL = """
@@ -18,7 +18,7 @@ http { access_log off; upstream web { least_time last_byte inflight; server 127.
 """
 
 
-def find(nginx: str | None, *, least_time: str | None = None) -> Found:
+def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
     """Look around. Raises SetupError.
 
     `nginx` is the one to measure, by default the one on PATH; least_time: one that has this method.
@@ -47,7 +47,7 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Found:
             for name, (program, flag, pattern) in asked.items()
             if program
         }
-    return Found(
+    return Programs(
         wrk=wrk,
         siege=siege,
         nginx=measured,

@@ -57,14 +57,14 @@ def require_private() -> None:
 
 def free_ports(count: int) -> list[int]:
     """Return TCP ports that nobody used a moment ago, below those that outgoing connections take."""
-    found: list[int] = []
+    ports: list[int] = []
     for port in range(20_001, 32_000):
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("0.0.0.0", port))  # noqa: S104 - as the servers' wildcard will
-            found.append(port)
-        if len(found) == count:
-            return found
+            ports.append(port)
+        if len(ports) == count:
+            return ports
     raise OSError(f"no {count} free ports")
 
 

@@ -15,7 +15,7 @@ LUA_ALONE = "balancer_by_lua"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Programs:
     """Paths of programs (None: not here), what nginx has to load for each module set, and versions."""
 
     wrk: str | None

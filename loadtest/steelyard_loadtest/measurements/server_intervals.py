@@ -17,16 +17,16 @@ def observed(
     A server without a CPU limit is taken for one core. What was read before
     began_s only serves as the first interval's beginning.
     """
-    found: list[Observed] = []
+    intervals: list[Observed] = []
     limited = {server.name: server for server in servers}
     last: Sequence[Reading] = ()
     for entry in filter(None, readings):
         if not last or entry[0].at_s <= began_s:
             last = entry
         elif entry[0].at_s - last[0].at_s >= INTERVAL_S * 0.9:
-            found += _interval(last, entry, began_s, limited)
+            intervals += _interval(last, entry, began_s, limited)
             last = entry
-    return tuple(found)
+    return tuple(intervals)
 
 
 def _interval(

@@ -32,8 +32,8 @@ def as_section(report: str, plots: str, plots_on_page: str) -> str:
 def filled(page: str, marks: str, report: str) -> str:
     """Return the page with the report between the marks of this name. Raises ValueError when it has none."""
     begin, end = f"<!-- {marks}: begin -->", f"<!-- {marks}: end -->"
-    before, found, rest = page.partition(begin)
+    before, begun, rest = page.partition(begin)
     _, closed, after = rest.partition(end)
-    if not found or not closed:
+    if not begun or not closed:
         raise ValueError(f"the page has no {begin} and {end} to write between")
     return f"{before}{begin}\n\n{report}\n{end}{after}"

@@ -100,13 +100,13 @@ def legend(
     figure: Figure, place: Place = "outside lower center", columns: int = 4, size: float = 8.5
 ) -> None:
     """Name the lines of all panels once each, in a legend of the figure."""
-    found = {
+    handles = {
         label: handle
         for axes in figure.axes
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    if found:
-        figure.legend(list(found.values()), list(found), loc=place, ncols=columns, fontsize=size)
+    if handles:
+        figure.legend(list(handles.values()), list(handles), loc=place, ncols=columns, fontsize=size)
 
 
 def spans_decades(values: Sequence[float]) -> bool:
@@ -142,12 +142,12 @@ def gaps(
     times: Sequence[float], values: Sequence[float | None], wider_than: float = math.inf
 ) -> tuple[list[float], list[float]]:
     """Return times and values; an unknown value and a wider hole are NaN, which is drawn as a gap."""
-    found_times: list[float] = []
-    found: list[float] = []
+    drawn_times: list[float] = []
+    drawn: list[float] = []
     for at, value in zip(times, values, strict=True):
-        if found_times and at - found_times[-1] > wider_than:
-            found_times.append(found_times[-1])
-            found.append(math.nan)
-        found_times.append(at)
-        found.append(math.nan if value is None else value)
-    return found_times, found
+        if drawn_times and at - drawn_times[-1] > wider_than:
+            drawn_times.append(drawn_times[-1])
+            drawn.append(math.nan)
+        drawn_times.append(at)
+        drawn.append(math.nan if value is None else value)
+    return drawn_times, drawn

@@ -110,38 +110,38 @@ def pivot(
     return table(rows, made)
 
 
-def without_empty_columns(found: Table) -> Table:
+def without_empty_columns(grid: Table) -> Table:
     """Leave out the columns in which no line has a figure."""
     kept = [
         any(field not in ("", ABSENT) for field in column)
-        for column in zip(*(line.fields for line in found.lines), strict=True)
+        for column in zip(*(line.fields for line in grid.lines), strict=True)
     ]
     return replace(
-        found,
-        head=tuple(compress(found.head, kept)),
-        align=tuple(compress(found.align, kept)),
-        lines=tuple(replace(line, fields=tuple(compress(line.fields, kept))) for line in found.lines),
+        grid,
+        head=tuple(compress(grid.head, kept)),
+        align=tuple(compress(grid.align, kept)),
+        lines=tuple(replace(line, fields=tuple(compress(line.fields, kept))) for line in grid.lines),
     )
 
 
-def markdown(found: Table) -> str:
+def markdown(grid: Table) -> str:
     """Write the grid as GitHub's Markdown: no title, no note, no newline at the end."""
-    separators = ["---" if align == "left" else "---:" for align in found.align]
-    rows = [[escaped(name) for name in found.head], separators]
-    for line in found.lines:
+    separators = ["---" if align == "left" else "---:" for align in grid.align]
+    rows = [[escaped(name) for name in grid.head], separators]
+    for line in grid.lines:
         bold = "**" if line.mark in ("default", "group") else ""
         rows.append([f"{bold}{escaped(field)}{bold}" if field else "" for field in line.fields])
     return "\n".join(f"| {' | '.join(fields)} |" for fields in rows)
 
 
-def text(found: Table) -> str:
+def text(grid: Table) -> str:
     """Write the grid for a terminal: columns of equal width, no bars."""
-    rows = [found.head, *(line.fields for line in found.lines)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(found.head))]
+    rows = [grid.head, *(line.fields for line in grid.lines)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(grid.head))]
     return "\n".join(
         "  ".join(
             field.ljust(width) if align == "left" else field.rjust(width)
-            for field, width, align in zip(row, widths, found.align, strict=True)
+            for field, width, align in zip(row, widths, grid.align, strict=True)
         ).rstrip()
         for row in rows
     )

@@ -13,7 +13,7 @@ from steelyard_loadtest.cluster.parts import HOST
 from steelyard_loadtest.machine import http_ask, network, picker_list
 from steelyard_loadtest.machine.child_process import wait_until
 from steelyard_loadtest.machine.errors import ProgramError
-from steelyard_loadtest.machine.programs import LUA, STREAM_LUA, Found
+from steelyard_loadtest.machine.programs import LUA, STREAM_LUA, Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.control import Control
 from steelyard_loadtest.rig.place import Place
@@ -52,7 +52,7 @@ class Balancer:
         self.url = f"http://{next(iter(addresses.values())) if algorithm.program == 'direct' else own}"
 
     def __enter__(self) -> Self:
-        why = why_missing(self._algorithm, self._place.found)
+        why = why_missing(self._algorithm, self._place.programs)
         if why is not None:
             raise ProgramError(why)
         with contextlib.ExitStack() as stack:
@@ -128,27 +128,28 @@ class Balancer:
         scene.folder.mkdir(exist_ok=True)
         if not algorithm.ours:
             return scene
-        place, servers = self._place, len(self._addresses)
-        blocks = steelyard_blocks(place.checkout, place.found.nginx, servers=servers, clients=scene.clients)
-        return replace(scene, upstream=blocks)
+        checkout, nginx = self._place.checkout, self._place.programs.nginx
+        servers, clients = len(self._addresses), scene.clients
+        return replace(scene, upstream=steelyard_blocks(checkout, nginx, servers=servers, clients=clients))
 
 
-def why_missing(algorithm: Algorithm, found: Found) -> str | None:
+def why_missing(algorithm: Algorithm, programs: Programs) -> str | None:
     """Say why an algorithm cannot be measured here, and which package would help; None when it can."""
-    why = found.why_missing(algorithm.program, algorithm.method)
-    if why is None and algorithm.ours and algorithm.method in BORROWED and not _has_lua_balancer(found):
+    why = programs.why_missing(algorithm.program, algorithm.method)
+    if why is None and algorithm.ours and algorithm.method in BORROWED and not _has_lua_balancer(programs):
         return (
             f"picker {algorithm.method} needs lua-resty-balancer, which nginx's Lua does not find "
             "(opm get openresty/lua-resty-balancer, or luarocks install lua-resty-balancer)"
         )
-    if why is None and algorithm.ours and algorithm.mode == "tcp" and found.modules.get(STREAM_LUA) is None:
-        return f"{found.nginx} has no ngx_stream_lua, which OpenResty has (--nginx PATH)"
+    is_tcp = algorithm.ours and algorithm.mode == "tcp"
+    if why is None and is_tcp and programs.modules.get(STREAM_LUA) is None:
+        return f"{programs.nginx} has no ngx_stream_lua, which OpenResty has (--nginx PATH)"
     return why
 
 
-def _has_lua_balancer(found: Found) -> bool:
+def _has_lua_balancer(programs: Programs) -> bool:
     # ngx_lua is a part of nginx or a module, and the folders that it was built for are written into it.
-    binaries = [Path(found.nginx), *map(Path, found.modules[LUA] or ())]
+    binaries = [Path(programs.nginx), *map(Path, programs.modules[LUA] or ())]
     found_in = (re.findall(rb"(/[\w./-]+)/\?\.lua", binary.read_bytes()) for binary in binaries)
     folders = {*LUA_FOLDERS, *(Path(folder.decode()) for some in found_in for folder in some)}
     return any((folder / "resty" / "roundrobin.lua").exists() for folder in folders)

@@ -46,8 +46,8 @@ class Counters:
 
     def _pool_utilization(self) -> float | None:
         with contextlib.suppress(OSError):
-            if found := POOL.search(self._orca.read_text()):
-                return float(found[1])
+            if busy := POOL.search(self._orca.read_text()):
+                return float(busy[1])
         return None
 
     def _ended_s(self) -> float:

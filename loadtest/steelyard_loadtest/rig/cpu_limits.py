@@ -33,19 +33,19 @@ def capacity_per_s(servers: Sequence[Server], costs_s: Mapping[str, float], path
 
 def group(log: str) -> Path | None:
     """Return the control group that a server made for itself, from its log."""
-    found = _GROUP.search(log)
-    return Path(found["group"]) if found else None
+    group_line = _GROUP.search(log)
+    return Path(group_line["group"]) if group_line else None
 
 
 def means(logs: Iterable[str]) -> str:
     """Say by what the limits of all servers are held, from their logs."""
-    found: dict[str, None] = {}
+    means_said: dict[str, None] = {}
     for log in logs:
         if said := _GROUP.search(log):
-            found[f"cgroup v{said['version']} quotas"] = None
+            means_said[f"cgroup v{said['version']} quotas"] = None
         elif said := _SIGNALS.search(log):
-            found[f"stop and continue signals {said['why'] or ''}".strip()] = None
-    return " and ".join(found) or UNLIMITED
+            means_said[f"stop and continue signals {said['why'] or ''}".strip()] = None
+    return " and ".join(means_said) or UNLIMITED
 
 
 def _limit(server: Server) -> float:

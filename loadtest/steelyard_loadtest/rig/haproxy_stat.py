@@ -20,7 +20,7 @@ def servers(said: str, backend: str) -> Mapping[str, Row]:
     """Return the servers of a backend from `show stat`. Raises UnreadableError."""
     try:
         rows = [row for row in csv.DictReader(said.lstrip("# ").splitlines()) if row["pxname"] == backend]
-        found = {
+        servers_of = {
             row["svname"]: Row(
                 status=row["status"], weight=int(row["weight"]), agent_status=row["agent_status"] or ""
             )
@@ -29,6 +29,6 @@ def servers(said: str, backend: str) -> Mapping[str, Row]:
         }
     except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise UnreadableError(f"HAProxy's `show stat` is not as it should be: {error!r}") from None
-    if not found:
+    if not servers_of:
         raise UnreadableError(f"HAProxy's `show stat` has no servers of {backend}: {said[:300]!r}")
-    return found
+    return servers_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from steelyard_loadtest.cluster import parts
 from steelyard_loadtest.cluster.parts import HOST, Part
-from steelyard_loadtest.machine.programs import Found
+from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.scenario.definition import Server
 
 CALLS_PER_DISK_OPERATION = 9
@@ -24,7 +24,7 @@ class Place:
 
     folder: Path
     checkout: Path
-    found: Found
+    programs: Programs
     memcached_port: int
     balancer_port: int
     redis_port: int = 0

@@ -185,12 +185,12 @@ PROXIES = {"nginx": Nginx, "steelyard": Steelyard, "haproxy": HAProxy, "envoy": 
 
 def part(scene: Scene) -> Part:
     """Return the balancer as a part of a cluster; its configuration need not be there yet."""
-    found, port = scene.place.found, scene.place.balancer_port
+    programs, port = scene.place.programs, scene.place.balancer_port
     if scene.algorithm.program == "haproxy":
-        return parts.haproxy(port, scene.config, program=found.haproxy or "haproxy")
+        return parts.haproxy(port, scene.config, program=programs.haproxy or "haproxy")
     if scene.algorithm.program == "envoy":
-        return parts.envoy(port, scene.config, program=found.envoy or "envoy")
-    return parts.nginx(port, scene.folder, log=scene.log, program=found.nginx_for(scene.algorithm.method))
+        return parts.envoy(port, scene.config, program=programs.envoy or "envoy")
+    return parts.nginx(port, scene.folder, log=scene.log, program=programs.nginx_for(scene.algorithm.method))
 
 
 def start_answering(place: Place, cpus: Collection[int]) -> Process:
@@ -211,7 +211,7 @@ def start_answering(place: Place, cpus: Collection[int]) -> Process:
     listen = [f"0.0.0.0:{port} reuseport backlog=4096" for port in place.server_ports]
     text = render_named(TEMPLATES, "answering.conf", {"nginx": told, "listen": listen, "title": ANSWERING})
     (folder / "nginx.conf").write_text(text, encoding="utf-8")
-    command = parts.nginx(0, folder, log=told.log, program=place.found.backend_nginx).command
+    command = parts.nginx(0, folder, log=told.log, program=place.programs.backend_nginx).command
     return Process(command, told.log, cpus)
 
 

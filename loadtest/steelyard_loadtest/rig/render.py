@@ -115,11 +115,11 @@ class Scene:
     @property
     def nginx(self) -> Nginx:
         """Return what an nginx here is told outside of its servers."""
-        algorithm, found = self.algorithm, self.place.found
+        algorithm, programs = self.algorithm, self.place.programs
         if algorithm.ours and algorithm.mode == "tcp":
-            modules = found.modules.get(STREAM_LUA)
+            modules = programs.modules.get(STREAM_LUA)
         else:
-            modules = found.needs(algorithm.program, algorithm.method)
+            modules = programs.needs(algorithm.program, algorithm.method)
         fair = f"upstream_fair_shm_size {self.fair_memory}"
         return Nginx(
             folder=self.folder,
@@ -138,12 +138,12 @@ class Scene:
         """Return these servers, in the order in which they stand in the configuration."""
         ruled = self.asks_controller or self.has_reporter
         weights = dict.fromkeys(self.weights, AGENT_WEIGHT) if ruled else self.weights
-        found = [
+        backends = [
             Backend(name=name, address=address, weight=weights[name])
             for name, address in self.addresses.items()
             if name in set(members)
         ]
-        return found[::-1] if self.algorithm.backwards else found
+        return backends[::-1] if self.algorithm.backwards else backends
 
 
 def weights(algorithm: Algorithm, scenario: Scenario) -> dict[str, int]:

@@ -203,10 +203,10 @@ class Servers:
     def _start_stores(self) -> None:
         place, redis = self._place, shutil.which("redis-server")
         if place.memcached_port:
-            if place.found.memcached is None:
+            if place.programs.memcached is None:
                 raise SetupError("memcached is not installed (apt-get install memcached)")
             user = "nobody" if os.geteuid() == 0 else None
-            memcached = parts.memcached(place.memcached_port, program=place.found.memcached, user=user)
+            memcached = parts.memcached(place.memcached_port, program=place.programs.memcached, user=user)
             self._start(memcached, place.folder / "memcached.log")
         if place.redis_port:
             if redis is None:

@@ -13,7 +13,7 @@ from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.child_process import Process, inherited_environment, wait_until
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.network import free_ports
-from steelyard_loadtest.machine.programs import LUA, Found
+from steelyard_loadtest.machine.programs import LUA, Programs
 from steelyard_loadtest.templates import read_folder
 
 from steelyard_resilience import CHECKOUT
@@ -49,17 +49,17 @@ class Daemon:
 class Rig:
     """Starts daemons in a folder, and stops all of them; raises ProgramError where one does not start."""
 
-    def __init__(self, folder: Path, found: Found) -> None:
-        if found.memcached is None or found.modules[LUA] is None:
+    def __init__(self, folder: Path, programs: Programs) -> None:
+        if programs.memcached is None or programs.modules[LUA] is None:
             raise SetupError("needs memcached and an nginx with Lua: run `make setup`")
-        self.folder, self._found, self._stop = folder, found, ExitStack()
+        self.folder, self._programs, self._stop = folder, programs, ExitStack()
         # Those of listeners are kept apart from each other by one call for all of them.
         self._ports = iter(free_ports(16))
         self._backend = next(self._ports)  # nginx's own server, behind it
         memcached = next(self._ports)
         self._memcached = f"{HOST}:{memcached}"
         user = "nobody" if os.geteuid() == 0 else None
-        part = parts.memcached(memcached, program=found.memcached, user=user)
+        part = parts.memcached(memcached, program=programs.memcached, user=user)
         self._start(part, {"memcached": memcached})
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Rig:
         log = folder / "error.log"
         general = nginx.Nginx(
             folder=folder, log=log, listen=f"{HOST}:{port}", log_level="notice", connections=512,
-            user="root" if os.geteuid() == 0 else None, modules=self._found.modules[LUA] or (),
+            user="root" if os.geteuid() == 0 else None, modules=self._programs.modules[LUA] or (),
             directives=DIRECTIVES,
         )  # fmt: skip
         ours = nginx.Steelyard(
@@ -101,7 +101,7 @@ class Rig:
         general.temporary.mkdir(parents=True)
         text = nginx.steelyard(read_folder(nginx.TEMPLATES), general, ours, title="Under attack.")
         (folder / "nginx.conf").write_text(text)
-        part = parts.nginx(port, folder, log=log, program=self._found.nginx)
+        part = parts.nginx(port, folder, log=log, program=self._programs.nginx)
         daemon = self._start(part, {"http": port}, log=log)
         daemon.wait_for("/", "nginx does not proxy")
         return daemon
