@@ -22,6 +22,9 @@ VERSION_2 = "unified"
 # The kernel's default period. A tenth of a second is also what stress-ng's slices fit into.
 PERIOD_US = 100_000
 
+# The largest there are: a group gets what its quota allows, whatever else the machine has to do.
+MOST_SHARES, MOST_WEIGHT = "262144", "10000"
+
 # A group can be removed a moment after its last process has ended.
 PATIENCE_S = 5.0
 
@@ -75,6 +78,7 @@ def limited(*, cores: float | None = None, memory_bytes: int | None = None) -> I
             if cores:
                 (found["cpu"] / name / "cpu.cfs_period_us").write_text(str(PERIOD_US))
                 (found["cpu"] / name / "cpu.cfs_quota_us").write_text(str(quota_us))
+                (found["cpu"] / name / "cpu.shares").write_text(MOST_SHARES)
             if memory_bytes:
                 (found["memory"] / name / "memory.limit_in_bytes").write_text(str(memory_bytes))
             yield group
@@ -85,6 +89,7 @@ def limited(*, cores: float | None = None, memory_bytes: int | None = None) -> I
     with _delegated(top), _made(2, (top / name,)) as group:
         if cores:
             (top / name / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+            (top / name / "cpu.weight").write_text(MOST_WEIGHT)
         if memory_bytes:
             (top / name / "memory.max").write_text(str(memory_bytes))
         yield group
