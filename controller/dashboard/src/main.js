@@ -20,6 +20,7 @@ const ASK_MS = 5000;
 
 let service = null;
 let list = null;
+let laws = null;
 let listProblem = null;
 let watched = null;
 let route = parse(location.hash);
@@ -59,10 +60,10 @@ function draw() {
   $("one").classList.toggle("stale", watched.connection.kind !== "live");
   text($("one-title"), overview.upstream);
   text($("one-law"), `law ${overview.law}, picker ${overview.picker}, generation ${overview.generation} of term ${overview.term}`);
-  overviewBoxes.draw(overview, tickS);
+  overviewBoxes.draw(overview, tickS, laws?.[overview.law]);
   charts.draw(overview, watched.history, tickS);
   table.draw(overview, tickS, (id) => charts.slot(id));
-  panel.draw(overview);
+  panel.draw(overview, laws);
 }
 
 function notices(overview) {
@@ -121,6 +122,7 @@ async function ask() {
   try {
     service = await request("GET", "/v1/service");
     list = (await request("GET", "/v1/upstreams")).upstreams;
+    laws ??= Object.fromEntries((await request("GET", "/v1/laws")).laws.map((law) => [law.name, law]));
     listProblem = null;
   } catch (problem) {
     if (!(problem instanceof Problem)) throw problem;

@@ -3,14 +3,14 @@
 import { $, badge, fill, h } from "./dom.js";
 import { against, count, duration, many, milliseconds, percent } from "./format.js";
 import { totals } from "./totals.js";
-import { LAWS, indicatorOf, indicatorsOf, modeOf, rungOf } from "./words.js";
+import { indicatorOf, indicatorsOf, modeOf, rungOf } from "./words.js";
 
-/** Show all of it. */
-export function draw(overview, tickS) {
+/** Show all of it; `described` is the law's description, undefined while there is none. */
+export function draw(overview, tickS, described) {
   tiles(overview, tickS);
   balancers(overview);
   refused(overview.refused);
-  law(overview);
+  law(overview, described);
 }
 
 function tiles(overview, tickS) {
@@ -60,7 +60,7 @@ function refused({ now, count: counts }) {
   );
 }
 
-function law(overview) {
+function law(overview, described) {
   const { thresholds } = overview;
   const parts = Object.entries(overview.entropy_weights).map(([name, part]) => {
     const level = h("i", { class: "fill" });
@@ -70,7 +70,7 @@ function law(overview) {
   const unused = Object.entries(indicatorsOf(overview)).filter(([, each]) => !each.used).map(([name]) => name);
   fill(
     $("law"),
-    h("p", {}, h("b", {}, overview.law), LAWS[overview.law] ? `: ${LAWS[overview.law]}.` : ""),
+    h("p", {}, h("b", {}, overview.law), described ? `: ${described.sentence}.` : ""),
     thresholds && h("p", { class: "muted" }, `High load at a score of H = ${thresholds.H} or below, room from L = ${thresholds.L} on. ${modeOf(overview).text}`),
     h("p", { class: "muted" }, "How much each indicator counts in the score now:"),
     ...parts,

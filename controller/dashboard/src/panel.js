@@ -56,8 +56,8 @@ export class Panel {
     if (!$("panel").open) $("panel").showModal();
   }
 
-  /** Follow the newest overview. */
-  async draw(overview) {
+  /** Follow the newest overview; `laws` are the descriptions of all laws by name, null until they are there. */
+  async draw(overview, laws) {
     if (this.#open === null) return;
     const { upstream, id } = this.#open;
     const peer = overview.peers.find((each) => each.id === id);
@@ -66,17 +66,17 @@ export class Panel {
       return;
     }
     this.#buttons.update(peer);
-    if (Date.now() - this.#askedMs < EVERY_MS) return;
+    if (laws === null || Date.now() - this.#askedMs < EVERY_MS) return;
     this.#askedMs = Date.now();
     try {
       const said = await request("GET", pathOf(upstream, "peers", id, "explain"));
-      if (this.#open?.id === id) this.#show(said, peer, overview);
+      if (this.#open?.id === id) this.#show(said, peer, overview, laws[said.law]);
     } catch (problem) {
       if (this.#open?.id === id) fill(this.#body, h("p", { class: "wrong" }, problem.message));
     }
   }
 
-  #show(said, peer, overview) {
+  #show(said, peer, overview, law) {
     const open = this.#body.querySelector("details")?.open ?? false;
     const state = stateOf(peer);
     fill(
@@ -84,7 +84,7 @@ export class Panel {
       h("p", { class: "lead" }, badge(state), " ", `${peer.address}, ${percent(peer.share)} of the requests`),
       h("h3", {}, "Why this weight"),
       h("p", { class: "sentence" }, said.sentence),
-      h("ol", { class: "chain" }, ...chain(said).map(step)),
+      h("ol", { class: "chain" }, ...chain(said, law).map(step)),
       h("h3", {}, "What was measured"),
       measured(said, peer),
       h("h3", {}, "Score"),

@@ -68,13 +68,6 @@ export function remarkOf({ used, knee, reporting }) {
   return knee > 0 ? `counts as load above ${Math.round(knee * 100)} %` : "";
 }
 
-export const LAWS = {
-  steelyard: "weights follow what each server can do: requests per busy second",
-  paper: "weights follow the free capacity of each server, as in the paper",
-  cswrr: "weights follow requests per unit of utilization, as Envoy and gRPC do",
-  static: "weights stay at the baselines",
-};
-
 /** Say in a sentence what the law is doing, from alert and thresholds. */
 export function modeOf(overview) {
   if (overview.thresholds === null) return { tone: "plain", label: "No thresholds", text: "This law has no high-load mode." };

@@ -28,7 +28,7 @@ log = logging.getLogger("steelyard.controller")
 HEADER = "Steelyard-Forwarded"
 
 # What each controller answers itself.
-OWN_PATHS = auth.OPEN_PATHS | {"/metrics", "/v1/service"}
+OWN_PATHS = auth.OPEN_PATHS | {"/metrics", "/v1/service", "/v1/laws"}
 
 # A leader accepts a connection in milliseconds; a request may wait three seconds for its first tick.
 TIMEOUTS = httpx.Timeout(10.0, connect=2.0)

@@ -1,10 +1,11 @@
-"""The routes of the controller itself: /v1/service, /healthz, /readyz and /metrics."""
+"""The routes of the controller itself: /v1/service, /v1/laws, /healthz, /readyz and /metrics."""
 
 import time
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
+from steelyard_controller import laws
 from steelyard_controller.api import metrics, models
 from steelyard_controller.api.problems import ProblemError, responses
 from steelyard_controller.service import Service
@@ -55,6 +56,11 @@ def routes(service: Service) -> APIRouter:
     async def get_service() -> models.ServiceDocument:
         """Return what this controller is: its role, its term, who leads, what does not work."""
         return models.ServiceDocument.model_validate(service.document())
+
+    @router.get("/v1/laws", operation_id="listLaws", response_model=models.Laws, responses=responses(401))
+    async def list_laws() -> models.Laws:
+        """Return every law: what it does in words, its colour, the steps to a weight, its parameters."""
+        return models.Laws.model_validate(laws.describe())
 
     @router.get("/healthz", operation_id="healthz", response_model=models.Health, responses=responses(503))
     async def healthz() -> models.Health:

@@ -33,11 +33,10 @@ def _add_laws(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 
 def _laws(given: argparse.Namespace) -> int:
-    from steelyard_controller.cli.views import (
-        law_list as view,  # numpy takes a moment that others need not wait
-    )
+    from steelyard_controller import laws  # numpy takes a moment that others need not wait
+    from steelyard_controller.cli.views import law_list
 
-    Output(as_json=connection_flags.wants_json(given)).answer(view.document(), view.lines())
+    Output(as_json=connection_flags.wants_json(given)).answer(laws.describe(), law_list.lines())
     return Exit.OK
 
 

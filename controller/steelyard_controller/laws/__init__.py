@@ -1,34 +1,43 @@
 """The control laws: snapshots in, weights out. Pure: no I/O, no clock, no settings.
 
-One law a file; this is the table of them.
+One law a file, which brings its parameters, schema and presentation; this is the list of them.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from types import MappingProxyType
+from typing import Any
 
 from steelyard_controller.laws import memory as _memory
-from steelyard_controller.laws.cswrr import Cswrr, CswrrParameters
-from steelyard_controller.laws.law import Law
+from steelyard_controller.laws.cswrr import Cswrr
+from steelyard_controller.laws.law import BoundLaw, Law
 from steelyard_controller.laws.memory import Memory
-from steelyard_controller.laws.paper import Paper, PaperParameters
+from steelyard_controller.laws.paper import Paper
 from steelyard_controller.laws.parameters import (
     Parameter,
     build_parameters,
     describe_parameters,
     with_low_above_high,
 )
-from steelyard_controller.laws.static import Static, StaticParameters
-from steelyard_controller.laws.steelyard import Steelyard, SteelyardParameters
+from steelyard_controller.laws.presentation import Presentation
+from steelyard_controller.laws.static import Static
+from steelyard_controller.laws.steelyard import Steelyard
 
-__all__ = ["NAMES", "Law", "Memory", "Parameter", "create", "decode_memory", "encode_memory", "parameters_of"]
+__all__ = [
+    "NAMES",
+    "Law",
+    "Memory",
+    "Parameter",
+    "create",
+    "decode_memory",
+    "describe",
+    "encode_memory",
+    "parameters_of",
+    "presentation_of",
+]
 
 
-_LAWS: Mapping[str, tuple[type, type]] = {
-    "steelyard": (Steelyard, SteelyardParameters),
-    "paper": (Paper, PaperParameters),
-    "cswrr": (Cswrr, CswrrParameters),
-    "static": (Static, StaticParameters),
-}
+_LAWS: Mapping[str, BoundLaw] = {law.name: law for law in (Steelyard(), Paper(), Cswrr(), Static())}
 
 NAMES: tuple[str, ...] = tuple(_LAWS)
 """Every law by name, the default first."""
@@ -42,16 +51,31 @@ def create(name: str, parameters: Mapping[str, float] = MappingProxyType({})) ->
     """
     if name not in _LAWS:
         raise ValueError(f"there is no law {name!r}; choose one of: {', '.join(NAMES)}")
-    law, its_parameters = _LAWS[name]
-    made: Law = law(
-        bound=build_parameters(name, its_parameters, with_low_above_high(its_parameters, parameters))
-    )
-    return made
+    law = _LAWS[name]
+    kind = type(law.bound)
+    return replace(law, bound=build_parameters(name, kind, with_low_above_high(kind, parameters)))
 
 
 def parameters_of(name: str) -> tuple[Parameter, ...]:
     """Return the parameters of a law, with units, bounds, defaults and reasons."""
-    return describe_parameters(_LAWS[name][1])
+    return describe_parameters(type(_LAWS[name].bound))
+
+
+def presentation_of(name: str) -> Presentation:
+    """Return how a law shows itself: its sentence, its colour, its steps, its reasons."""
+    return _LAWS[name].presentation
+
+
+def describe() -> dict[str, Any]:
+    """Return every law with its presentation and parameters as a JSON-able object."""
+    return {
+        "laws": [
+            {"name": name}
+            | law.presentation.to_dict()
+            | {"parameters": [asdict(each) for each in parameters_of(name)]}
+            for name, law in _LAWS.items()
+        ]
+    }
 
 
 def encode_memory(law_name: str, memory: Memory) -> dict[str, object]:
@@ -69,4 +93,4 @@ def decode_memory(law: Law | str, document: object) -> Memory | None:
     name = law if isinstance(law, str) else law.name
     if name not in _LAWS:
         return None
-    return _memory.decode(create(name).schema, document)
+    return _memory.decode(_LAWS[name].schema, document)

@@ -6,10 +6,11 @@ keeps it (in a process, in Redis, in a test).
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.memory import Memory, Schema, aligned, batch_memories, batch_memory, empty
+from steelyard_controller.laws.presentation import Presentation
 from steelyard_controller.laws.snapshot import Batch, Floats, Snapshot, batch_of
 
 Columns = Mapping[str, Floats]
@@ -55,13 +56,18 @@ class Law(Protocol):
         """Decide for the snapshots of several upstreams, which are `alike`: as a step of each."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BoundLaw:
-    """The base of all laws: `bound` is the dataclass of the parameters, `schema` describes the memory."""
+    """The base of all laws.
 
-    __slots__ = ()
+    `bound` is the dataclass of the parameters, `schema` describes the memory, and `presentation` says
+    in words what the law does.
+    """
 
     bound: Any
+    name: str
     schema: Schema
+    presentation: ClassVar[Presentation]
 
     @property
     def parameters(self) -> Mapping[str, float]:

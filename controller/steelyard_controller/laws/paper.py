@@ -12,6 +12,8 @@ is one of "the others".
 """
 
 from dataclasses import dataclass, field
+from math import isnan
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from steelyard_controller.laws.equations import (
 from steelyard_controller.laws.law import BoundLaw, Columns, Outcome, refuse_crossed_thresholds
 from steelyard_controller.laws.memory import Column, Schema
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
+from steelyard_controller.laws.presentation import Presentation, Row, Step, in_percent
 from steelyard_controller.laws.small_arrays import anybody
 from steelyard_controller.laws.snapshot import SAMPLE_PATIENCE_TICKS, Batch, Bools, Floats, measured_rows
 
@@ -43,6 +46,47 @@ SCHEMA = Schema(
         "W_last": Column(initial=NAN),
     },
     scalars={},
+)
+
+
+def _reason(row: Row) -> list[str]:
+    score = float(row.decision.score[row.index])
+    high, low = row.decision.parameters["H"], row.decision.parameters["L"]
+    if isnan(score):
+        return [f"because there is no sample of it to judge: its baseline is {row.baseline}"]
+    # Eq 8 does not sum to S; without a word about it the figures would not add up.
+    scaled = f"scaled so that all weights sum to {row.decision.total}"
+    share = f"its {in_percent(row.get('share'))} of all scores times its baseline {row.baseline}, {scaled}"
+    if row.is_set("high_load"):
+        return [f"because its score {score:.2f} is at most H = {high:g} (high load): {share}"]
+    if row.is_set("low_load"):
+        main = f"because its score {score:.2f} is at least L = {low:g} (low load)"
+        return [f"{main} while another is overloaded: {share}"]
+    if row.decision.alert:
+        return [f"because its score {score:.2f} is between H and L: its baseline {row.baseline}, {scaled}"]
+    return [f"because no score is at most H = {high:g}: it returns to its baseline {row.baseline}"]
+
+
+PRESENTATION = Presentation(
+    sentence="weights follow the free capacity of each server, as in the paper",
+    color="#E69F00",
+    reason=_reason,
+    steps=(
+        Step(
+            label="Score",
+            value="{score:count}",
+            note="Its free capacity, each indicator by its weight: neither high nor low load.",
+            instead={
+                "high_load": "Its free capacity, each indicator by its weight: high load (at most H).",
+                "low_load": "Its free capacity, each indicator by its weight: low load (at least L).",
+            },
+        ),
+        Step(
+            label="Share of all scores",
+            value="{share:percent}",
+            note="Multiplied with its baseline while it is under high or low load.",
+        ),
+    ),
 )
 
 
@@ -68,6 +112,7 @@ class Paper(BoundLaw):
     bound: PaperParameters = field(default_factory=PaperParameters)
     name: str = "paper"
     schema: Schema = SCHEMA
+    presentation: ClassVar[Presentation] = PRESENTATION
 
     def __post_init__(self) -> None:
         refuse_crossed_thresholds(self.bound.L, self.bound.H)

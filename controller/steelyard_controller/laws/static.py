@@ -6,14 +6,28 @@ Pure. To compare other laws with, and to fall back to.
 """
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
 from steelyard_controller.laws.law import BoundLaw, Columns, Outcome
 from steelyard_controller.laws.memory import Column, Schema
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
+from steelyard_controller.laws.presentation import Presentation, Row, Step
 from steelyard_controller.laws.snapshot import Batch
 
 SCHEMA = Schema(law="static", version=1, columns={"W": Column(initial=float("nan"))}, scalars={})
+
+
+def _reason(_row: Row) -> list[str]:
+    return ["because that is its baseline, which the law static keeps"]
+
+
+PRESENTATION = Presentation(
+    sentence="weights stay at the baselines",
+    color="#F5A870",
+    reason=_reason,
+    steps=(Step(label="Baseline", value="{baseline:count}", note="This law keeps it."),),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +44,7 @@ class Static(BoundLaw):
     bound: StaticParameters = field(default_factory=StaticParameters)
     name: str = "static"
     schema: Schema = SCHEMA
+    presentation: ClassVar[Presentation] = PRESENTATION
 
     def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
         """Decide for the baseline weights."""

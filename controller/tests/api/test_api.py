@@ -63,6 +63,7 @@ def test_the_list_says_of_each_upstream_whether_it_works(api: TestClient) -> Non
         (PEER, models.LivePeer),
         (f"{PEER}/explain", models.Explanation),
         ("/v1/service", models.ServiceDocument),
+        ("/v1/laws", models.Laws),
         ("/healthz", models.Health),
         ("/readyz", models.Readiness),
     ],

@@ -1,19 +1,6 @@
-"""The control laws and their parameters, as a document and as lines. Pure."""
-
-from dataclasses import asdict
-from typing import Any
+"""The control laws and their parameters as lines. Pure."""
 
 from steelyard_controller import laws
-
-
-def document() -> dict[str, Any]:
-    """Return every law and its parameters as a JSON-able object."""
-    return {
-        "laws": [
-            {"name": name, "parameters": [asdict(each) for each in laws.parameters_of(name)]}
-            for name in laws.NAMES
-        ]
-    }
 
 
 def lines() -> list[str]:

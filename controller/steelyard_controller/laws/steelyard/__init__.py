@@ -1,6 +1,5 @@
 """The default law: capacity from what a request costs and what load is not ours. See docs/control-law.md."""
 
 from steelyard_controller.laws.steelyard.steelyard_law import Steelyard
-from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
 
-__all__ = ["Steelyard", "SteelyardParameters"]
+__all__ = ["Steelyard"]
