@@ -22,10 +22,10 @@ import matplotlib.pyplot as plt
 PLOTS = Path(__file__).parents[2] / "docs" / "plots"
 
 SHOWN: dict[str, tuple[str, dict[str, float], dict[str, Any]]] = {
-    "cswrr": ("cswrr", {}, {"color": "tab:orange", "linestyle": "--"}),
-    "steelyard": ("steelyard", {}, {"color": "tab:blue"}),
+    "cswrr": ("cswrr", {}, {"linestyle": "--"}),
+    "steelyard": ("steelyard", {}, {}),
     # At its own H = 0.3 it never acts, and its line would be the top of every panel.
-    "paper, H = 0.7": ("paper", {"H": 0.7}, {"color": "tab:red", "linewidth": 1.0}),
+    "paper, H = 0.7": ("paper", {"H": 0.7}, {"linewidth": 1.0}),
 }
 LOADS = (0.4, 0.6, 0.75, 0.9)
 CAPACITY, SLOWED = 400.0, 200.0
@@ -72,7 +72,7 @@ def step_responses() -> None:
                     late_reports=late,
                     event=loses_half,
                 )
-                style = {"linewidth": 1.5, **style}
+                style = {"linewidth": 1.5, "color": laws.presentation_of(law).color, **style}
                 panel.step(range(50, END), share(list(run))[50:], where="post", label=label, **style)
             lateness = "fresh" if late == 0 else f"{late} tick{'s' if late > 1 else ''} late"
             panel.set_title(f"load {load:g} of what is left, {lateness}", fontsize=9)
@@ -124,9 +124,9 @@ def paper_eigenvalue() -> None:
     """Draw the paper's law after a small disturbance, below and above half load."""
     figure, panels = plt.subplots(1, 3, sharey=True, figsize=(11, 3.4), layout="constrained")
     for load, panel in zip((0.4, 0.55, 0.6), panels, strict=True):
-        for label, law, parameters, color in (
-            ("paper, every node below H", "paper", {"H": 0.99, "L": 1.0}, "tab:red"),
-            ("steelyard", "steelyard", {}, "tab:blue"),
+        for label, law, parameters in (
+            ("paper, every node below H", "paper", {"H": 0.99, "L": 1.0}),
+            ("steelyard", "steelyard", {}),
         ):
             run = decisions(
                 laws.create(law, parameters),
@@ -135,6 +135,7 @@ def paper_eigenvalue() -> None:
                 demand=steady(load * 4 * CAPACITY),
                 event=stumbles,
             )
+            color = laws.presentation_of(law).color
             panel.plot(share(list(run)), color=color, label=label, linewidth=1.4)
         panel.set_title(f"load {load:g}: eigenvalue {-load / (1 - load):.2f}", fontsize=9)
         panel.set_xlabel("tick (s)")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from steelyard_controller import laws
 from steelyard_loadtest.cluster import nginx
 from steelyard_loadtest.machine.programs import FAIR, LUA, STREAM_LUA, VNSWRR, Programs
 from steelyard_loadtest.rig import render
@@ -17,7 +18,6 @@ from steelyard_loadtest.scenario.algorithms import (
     ALGORITHMS,
     BY_NAME,
     DEFAULT,
-    LAWS,
     PICKERS,
 )
 from steelyard_loadtest.scenario.definition import Load, Scenario, Server
@@ -143,7 +143,7 @@ def test_ours_has_the_generator_s_block_and_begins_with_every_server() -> None:
     assert 'controller = { "http://127.0.0.1:20003" }' in config
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", laws.NAMES)
 @pytest.mark.parametrize("picker", PICKERS)
 def test_the_controller_has_the_law_the_picker_and_knows_nothing_of_capacities(law: str, picker: str) -> None:
     web = controller(f"steelyard-{law}-{picker}")

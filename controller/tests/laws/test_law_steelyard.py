@@ -321,7 +321,7 @@ def test_one_peer_has_all_the_weight() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "remedy"),
     [
-        ("steelyrad", {}, "there is no law 'steelyrad'; choose one of: steelyard, paper, cswrr, static"),
+        ("steelyrad", {}, f"there is no law 'steelyrad'; choose one of: {', '.join(laws.NAMES)}"),
         ("steelyard", {"h": 1}, "law steelyard has no parameter 'h'; it has: tau, n0"),
         (
             "steelyard",

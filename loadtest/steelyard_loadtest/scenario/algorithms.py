@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import ConfigDict, TypeAdapter, with_config
+from steelyard_controller import laws
 
 from steelyard_loadtest.machine import picker_list
 
 Program = Literal["direct", "nginx", "steelyard", "haproxy", "envoy"]
 Weights = Literal["equal", "true", "reversed"]
 
-LAWS = ("steelyard", "paper", "cswrr", "static")
 PICKERS = sorted((each.name for each in picker_list.listed()), key=lambda name: name != picker_list.DEFAULT)
 """The default first: palette gives markers in this order."""
 
@@ -68,17 +68,6 @@ _ADAPTIVE = (
     "LEAST_REQUEST",
 )
 
-USUAL = (
-    "nginx-rr", "nginx-wrr", "nginx-least_conn", "nginx-wleast_conn", "nginx-random2", "nginx-hash",
-    "nginx-fair", "nginx-least_time",
-    "haproxy-roundrobin", "haproxy-leastconn", "haproxy-leastconn-agent", "haproxy-steelyard",
-    "envoy-round_robin", "envoy-least_request", "envoy-cswrr",
-    "steelyard", "steelyard-steelyard-vnswrr", "steelyard-steelyard-least_conn",
-    "steelyard-steelyard-peak_ewma", "steelyard-paper-vnswrr", "steelyard-cswrr-vnswrr2",
-    "steelyard-static-vnswrr2", "steelyard-static-peak_ewma",
-)  # fmt: skip
-"""What a scenario means by `usual` in its list."""
-
 DEFAULT = f"steelyard-steelyard-{picker_list.DEFAULT}"
 """The default law with the default picker."""
 
@@ -87,7 +76,7 @@ _OURS = [
         name=f"steelyard-{law}-{picker}", title=f"Steelyard {law}, {picker}", program="steelyard",
         method=picker, law=law,
     )
-    for law, picker in product(LAWS, PICKERS)
+    for law, picker in product(laws.NAMES, PICKERS)
 ]  # fmt: skip
 
 

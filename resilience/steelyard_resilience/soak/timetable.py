@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from steelyard_controller import laws
+
 RELOADED_PART = 1 / 3
 """Reloads come in this part of a soak; the workers of the last one live through all the rest, because what a
 worker leaks shows the better the longer it lives."""
@@ -27,8 +29,6 @@ PER_NETWORK = 250
 """Addresses of churned servers are 10.214.x.1 to 10.214.x.250."""
 CHURNED = "10.214.0.0/16"
 CHURNED_NETWORKS = 256
-
-LAWS = ("cswrr", "paper", "static")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,8 @@ def _round(upstream: str, servers: Sequence[Server], picker: str, number: int) -
     port = int(servers[0].address.rpartition(":")[2])
     churned, path = f"churned-{number}", f"/v1/upstreams/{upstream}"
     at = churned_address(number, port)
-    law = LAWS[number % len(LAWS)]
+    others = laws.NAMES[1:]
+    law = others[number % len(others)]
 
     def peer(words: str, server: Server, **members: object) -> Step:
         return Step(words, "PATCH", f"{path}/peers/{server.id}", members)

@@ -1,7 +1,7 @@
 """One look an algorithm, the same in every plot. Pure.
 
 A hue is a program's (Okabe and Ito's, which the colour-blind can tell apart); ours are
-the warm ones, a shade a law and a marker a picker. Grey, hollow and dashed is an
+the warm ones, a shade a law, which it brings, and a marker a picker. Grey, hollow and dashed is an
 algorithm that was told the servers' weights: not a peer, but what a peer would have
 to know.
 """
@@ -9,13 +9,14 @@ to know.
 from dataclasses import dataclass
 from typing import Any
 
+from steelyard_controller import laws
+
 from steelyard_loadtest.reporting.plot_style import MARKERS
 from steelyard_loadtest.reporting.statistics import grouped
-from steelyard_loadtest.scenario.algorithms import ALGORITHMS, DEFAULT, LAWS, PICKERS, Algorithm
+from steelyard_loadtest.scenario.algorithms import ALGORITHMS, DEFAULT, PICKERS, Algorithm
 
 Dash = str | tuple[int, tuple[float, ...]]
 
-LAW_COLORS = {"steelyard": "#D55E00", "paper": "#E69F00", "cswrr": "#8C2D04", "static": "#F5A870"}
 PROGRAM_COLORS = {
     "direct": ("#000000",),
     "nginx": ("#0072B2", "#56B4E9", "#0B2F66", "#7C93D1"),
@@ -74,10 +75,10 @@ def _looks() -> dict[str, Look]:
 
 def _ours(algorithm: Algorithm) -> Look:
     default = algorithm.name == DEFAULT
-    law = LAWS.index(algorithm.law)
+    law = laws.NAMES.index(algorithm.law)
     marker = FURTHER_MARKER if algorithm.indicators else MARKERS[PICKERS.index(algorithm.method)]
     return Look(
-        color=LAW_COLORS[algorithm.law],
+        color=laws.presentation_of(algorithm.law).color,
         marker=TCP_MARKER if algorithm.mode == "tcp" else marker,
         dash="-" if law == 0 else DASHES[law % len(DASHES)],
         width=3.0 if default else 1.8,

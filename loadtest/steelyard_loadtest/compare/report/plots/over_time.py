@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
+from steelyard_controller import laws
 
 from steelyard_loadtest.compare.report import scenario_text
 from steelyard_loadtest.compare.report.view import View, main_level, shown_algorithms, unlike
@@ -15,7 +16,7 @@ from steelyard_loadtest.figures.fair_share import fair_shares
 from steelyard_loadtest.measurements.trials import Measured
 from steelyard_loadtest.reporting.plot_style import COLORS, DASHES, SHORT_DASH
 from steelyard_loadtest.reporting.plots import Panel, Rule, Series, Span, draw
-from steelyard_loadtest.scenario.algorithms import BY_NAME, LAWS
+from steelyard_loadtest.scenario.algorithms import BY_NAME
 from steelyard_loadtest.scenario.definition import Event
 
 COLUMNS = 5
@@ -44,7 +45,7 @@ def draw_over_time(file: Path, view: View) -> bool:
     if not shown:
         return False
     # A law that is there twice, with and without an indicator, is to be compared with itself.
-    shown.sort(key=lambda trial: (*LAWS, "").index(BY_NAME[trial.trial.algorithm].law))
+    shown.sort(key=lambda trial: (*laws.NAMES, "").index(BY_NAME[trial.trial.algorithm].law))
     pools = any(server.workers for server in view.scenario.servers)
     rows = [name for name in ROWS if pools or name != "pool_utilization"]
     grid = [_row(view, shown, name, last=name == rows[-1]) for name in rows]
