@@ -49,7 +49,7 @@ class Terms:
 
     def spots(self, entry: Entry) -> list[Spot]:
         """Return several names at one level, or one name at several."""
-        names, levels = _listed(entry["of"]), _listed(entry["at"])
+        names, levels = as_list(entry["of"]), as_list(entry["at"])
         count = max(len(names), len(levels))
         pairs = zip(*(part * count if len(part) == 1 else part for part in (names, levels)), strict=True)
         return [self.spot(name, level) for name, level in pairs]
@@ -113,7 +113,7 @@ def _alike(entry: Entry, terms: Terms) -> Check:
 def _best(entry: Entry, terms: Terms) -> Check:
     """Compare one figure with the best of others."""
     best: Best = entry["kind"]
-    spots = [terms.spot(name, entry["at"]) for name in (entry["of"], *_listed(entry["over"]))]
+    spots = [terms.spot(name, entry["at"]) for name in (entry["of"], *as_list(entry["over"]))]
     known = terms.theirs(entry["metric"], spots)
     rival = ("" if len(spots) == 2 else f"{best} of ") + _named(spots[1:])
 
@@ -309,5 +309,6 @@ def _parts(name: str) -> tuple[str, str]:
     return match[1], match[2] or match[1]
 
 
-def _listed(value: Any) -> list[Any]:  # noqa: ANN401 - as TOML has it
+def as_list(value: Any) -> list[Any]:  # noqa: ANN401 - as TOML has it
+    """Return a list as it is, and anything else as the list of it."""
     return value if isinstance(value, list) else [value]

@@ -8,19 +8,27 @@
     100 = [84.80, 1160.26]                          # at this level
     [[findings]]
     statement = "..."
-    checks = [{ kind = "ratio", metric = "requests_per_s", of = "RR", over = "LC", at = 100 }]
+    checks = [{ kind = "ratio", metric = "requests_per_s", of = "RR", over = ["LC", "WLC"], at = 100 }]
+    beside = [{ of = "Steelyard" }]
+    why = "{swings}"                                # a text of the table `remarks`, which several share
 
-Of an algorithm in another one's place, `nginx (there: vproxy)`, the published figure is the other's.
+A ratio of lists is one comparison for each of their members. What stands beside and names no kind is the
+finding's first comparison but for what it says. Of an algorithm in another one's place,
+`nginx (there: vproxy)`, the published figure is the other's.
 """
 
 import math
 import tomllib
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
+from typing import Any
 
-from steelyard_loadtest.compare.findings.checks import Terms, check
+from steelyard_loadtest.compare.findings.checks import Terms, as_list, check
 from steelyard_loadtest.compare.findings.finding import Finding, Source
 from steelyard_loadtest.compare.findings.measured_figures import OneOf, Who, with_derived
+
+_LISTS = ("of", "over", "at")
 
 
 def parse(text: str) -> Source:
@@ -44,18 +52,30 @@ def parse(text: str) -> Source:
         what=document["what"],
         mirrored=document["mirrored"],
         names=document.get("names", document["algorithms"]),
-        findings=tuple(
-            Finding(
-                **entry
-                | {
-                    key: tuple(check(told, terms) for told in entry.get(key, ()))
-                    for key in ("checks", "beside")
-                }
-            )
-            for entry in document["findings"]
-        ),
+        findings=tuple(_finding(entry, terms, document.get("remarks", {})) for entry in document["findings"]),
         published=published,
     )
+
+
+def _finding(entry: Mapping[str, Any], terms: Terms, remarks: Mapping[str, str]) -> Finding:
+    checks = entry.get("checks", [])
+    beside = [told if "kind" in told else {**checks[0], **told} for told in entry.get("beside", ())]
+    texts = {name: text.format_map(remarks) for name, text in entry.items() if isinstance(text, str)}
+    return Finding(
+        **{**entry, **texts}
+        | {
+            key: tuple(check(told, terms) for each in entries for told in _one_by_one(each))
+            for key, entries in (("checks", checks), ("beside", beside))
+        }
+    )
+
+
+def _one_by_one(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a ratio for each member of its lists; every other kind has its own use of them."""
+    if entry["kind"] != "ratio":
+        return [entry]
+    lists = [as_list(entry[key]) for key in _LISTS]
+    return [{**entry, **dict(zip(_LISTS, members, strict=True))} for members in product(*lists)]
 
 
 def _who(ours: str | Mapping[str, list[str]]) -> Who:
