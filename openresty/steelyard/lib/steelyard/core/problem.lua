@@ -33,16 +33,16 @@ function _M.of_request(entry, outcomes)
     if not entry then
         return "the server gave no valid answer", nil
     end
-    local told, rows = {}, {}
+    local reasons, rows = {}, {}
     for i = 1, entry.n do
         local words = try_outcomes.words(outcomes[i])
-        told[i] = entry[i].id .. " " .. words
+        reasons[i] = entry[i].id .. " " .. words
         rows[i] = { peer = entry[i].id, status = outcomes[i].status or json.null, what = words }
     end
     if entry.why and not (entry.why == "every server was tried" and entry.n > 0) then
-        told[#told + 1] = entry.why
+        reasons[#reasons + 1] = entry.why
     end
-    local detail = "upstream " .. entry.upstream .. ": " .. table.concat(told, "; ")
+    local detail = "upstream " .. entry.upstream .. ": " .. table.concat(reasons, "; ")
     return detail, { upstream = entry.upstream, tries = json.array(rows) }
 end
 

@@ -14,9 +14,9 @@ local _M = {}
 
 --- One peer's figures: totals at the end of the interval less those at its start.
 -- Totals that went backwards (the shared dict forgot them) count from 0 again.
--- @param seen in_flight at the end; median_ms of the latencies in the interval, nil where it is not
+-- @param measured in_flight at the end; median_ms of the latencies in the interval, nil where it is not
 --   known; load, what the server said of itself (core/orca), nil where it said nothing
-function _M.figures(total, before, seen)
+function _M.figures(total, before, measured)
     local completed = total.completed - before.completed
     local failed = total.failed - before.failed
     local latency_ms, untimed = total.latency_ms - before.latency_ms, total.untimed - before.untimed
@@ -25,10 +25,10 @@ function _M.figures(total, before, seen)
     end
     local timed = completed - untimed
     return {
-        completed = completed, failed = failed, in_flight = seen.in_flight,
+        completed = completed, failed = failed, in_flight = measured.in_flight,
         -- Microseconds are beyond nginx's clock already.
         latency_ms = timed > 0 and math.floor(latency_ms / timed * 1000 + 0.5) / 1000 or wire.null,
-        latency_p50_ms = seen.median_ms, load = seen.load,
+        latency_p50_ms = measured.median_ms, load = measured.load,
     }
 end
 
@@ -41,17 +41,17 @@ local LARGEST = wire.MAX_BYTES - 100
 
 --- Leave out a member of all figures, or of what they have as `of`; whether any had it.
 local function without(report, member, of)
-    local had = false
+    local removed = false
     for _, figures in ipairs(report.figures) do
         local from = figures
         if of then
             from = figures[of]
         end
         if from and from[member] then
-            from[member], had = nil, true
+            from[member], removed = nil, true
         end
     end
-    return had
+    return removed
 end
 
 

@@ -32,8 +32,9 @@ end
 
 --- Whether so long nothing new has come of an upstream that something may be wrong where it comes from.
 function _M.is_late(options, store, upstream)
-    local seen = store:seen(upstream)
-    return not seen or store:from_disk(upstream) or clock.monotonic() - seen > ASK_AFTER * options.limits.fresh_s
+    local arrived_at = store:arrived_at(upstream)
+    return not arrived_at or store:from_disk(upstream)
+           or clock.monotonic() - arrived_at > ASK_AFTER * options.limits.fresh_s
 end
 
 

@@ -36,9 +36,9 @@ function _M.accept(options, store, upstream, value, source, breathe)
         return false -- the list of upstreams has lost it since this walk began
     end
     source.saved = saved_tables.path(options, upstream)
-    local new, refused = table_acceptance.accept(options, store, upstream, value, source, breathe)
+    local is_new, refused = table_acceptance.accept(options, store, upstream, value, source, breathe)
     note(store, upstream, source, refused, "weight table", "the last table holds")
-    return new
+    return is_new
 end
 
 
@@ -49,14 +49,14 @@ function _M.accept_head(options, store, upstream, value, server, breathe)
     end
     local source = { name = "memcached " .. server, outcome = "/head" }
     source.saved = saved_tables.path(options, upstream)
-    local does, refused = table_acceptance.accept_head(options, store, upstream, value, source, breathe)
-    if does or refused then
+    local suffices, refused = table_acceptance.accept_head(options, store, upstream, value, source, breathe)
+    if suffices or refused then
         note(store, upstream, source, refused, "head of the weight table", "the whole table is read")
     end
-    if does then
+    if suffices then
         store:outcome_changed(upstream, "ok")
     end
-    return does
+    return suffices
 end
 
 

@@ -21,7 +21,7 @@ local NAME = "!upstreams"
 
 local _M = { NAME = NAME }
 
-local taken -- the last value that was not refused, in this worker: the same one is not opened again
+local last_taken -- the last value that was not refused, in this worker: the same one is not opened again
 
 
 local function accept(options, store, value, source, breathe)
@@ -71,11 +71,11 @@ function _M.run(options, store, breathe)
         end
         return
     end
-    if value == taken then
+    if value == last_taken then
         return
     end
-    local new, refused = accept(options, store, value, "memcached " .. server, breathe)
-    taken = not refused and value or nil
+    local is_new, refused = accept(options, store, value, "memcached " .. server, breathe)
+    last_taken = not refused and value or nil
     if refused then
         store:count_refused(NAME, refused.reason, refused.detail)
     end
@@ -87,7 +87,7 @@ function _M.run(options, store, breathe)
             ngx.log(ngx.NOTICE, "steelyard: list of upstreams taken from memcached ", server)
         end
     end
-    if new then
+    if is_new then
         saved_tables.write_list(options, store, store:table_text(NAME))
     end
 end
@@ -96,13 +96,13 @@ end
 --- At the start of a worker: begin with the list on disk, where there is none yet.
 function _M.restore(options, store)
     local value = not store:table_text(NAME) and saved_tables.read_list(options)
-    local new, refused
+    local is_new, refused
     if value then
-        new, refused = accept(options, store, value, store.SAVED, no_pause)
+        is_new, refused = accept(options, store, value, store.SAVED, no_pause)
     end
     if refused and store:outcome_changed(NAME .. "/saved", refused.reason) then
         ngx.log(ngx.WARN, "steelyard: the saved list of upstreams is refused (", refused.reason, "): ", refused.detail)
-    elseif new and store:outcome_changed(NAME .. "/saved", "ok") then
+    elseif is_new and store:outcome_changed(NAME .. "/saved", "ok") then
         ngx.log(ngx.NOTICE, "steelyard: begins with the saved list of upstreams")
     end
 end

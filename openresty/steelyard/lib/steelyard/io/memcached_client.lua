@@ -98,11 +98,11 @@ function _M.get_all(servers, keys, breathe)
         asked = 0
         repeat
             local last = math.min(asked + BATCH, #keys)
-            local some, err = client:get({ unpack(keys, asked + 1, last) })
-            if not some then
+            local items, err = client:get({ unpack(keys, asked + 1, last) })
+            if not items then
                 return nil, err
             end
-            for key, item in pairs(some) do
+            for key, item in pairs(items) do
                 texts[key] = item[1]
             end
             asked = last

@@ -119,7 +119,7 @@ end
 
 
 --- When the last new table arrived, by the monotonic clock; nil when none ever did.
-function _M:seen(upstream)
+function _M:arrived_at(upstream)
     return self.dict:get("seen/" .. upstream)
 end
 

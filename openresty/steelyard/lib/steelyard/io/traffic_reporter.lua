@@ -80,7 +80,7 @@ end
 
 --- The peers' ids, and the figures of each since the last report; nothing while only the bootstrap
 -- list is served, whose peers are counted but have no name to be reported by.
-local function figures_of(name, live, worker, seen, breathe)
+local function figures_of(name, live, worker, measured, breathe)
     local served = live.table and live.table.peers or {}
     local totals, before, departed = worker.counters:since_last("reported/" .. name, served, FIELDS, breathe)
     forget(worker, departed or {})
@@ -89,8 +89,8 @@ local function figures_of(name, live, worker, seen, breathe)
         local peer = served[i]
         ids[i] = peer.id
         figures[i] = traffic_report.figures(row(totals, i - 1), before and row(before, i - 1) or nothing, {
-            in_flight = seen.in_flight[peer.address] or 0,
-            median_ms = seen.median(peer.cell), load = seen.load(peer.address),
+            in_flight = measured.in_flight[peer.address] or 0,
+            median_ms = measured.median(peer.cell), load = measured.load(peer.address),
         })
         if i % ROWS == 0 then
             breathe()
@@ -109,7 +109,7 @@ local function order_of(live)
 end
 
 
-local function report_of(name, worker, seen, now, breathe)
+local function report_of(name, worker, measured, now, breathe)
     local dict, options, live = worker.dict, worker.options, worker.upstreams[name]
     -- Durations by the monotonic clock: after a step of the other one a report would count a window of
     -- a minute as one of a millisecond.
@@ -123,7 +123,7 @@ local function report_of(name, worker, seen, now, breathe)
         rung = live.rung, order = order_of(live),
         read_version = live.known and live.known.report_version,
     }
-    report.ids, report.figures = figures_of(name, live, worker, seen, breathe)
+    report.ids, report.figures = figures_of(name, live, worker, measured, breathe)
     return report
 end
 
@@ -133,7 +133,7 @@ end
 function _M.run(worker, now, breathe)
     local options, items = worker.options, {}
     local _, in_flight = worker.counters:workers()
-    local seen = {
+    local measured = {
         in_flight = in_flight, median = medians_of(worker.histograms),
         load = orca_load_reports.taker(worker.dict, function() worker.dict:incr("loads_malformed", 1, 0) end),
     }
@@ -142,7 +142,7 @@ function _M.run(worker, now, breathe)
             if not worker.upstreams[name] then
                 return -- it was removed meanwhile
             end
-            local text = traffic_report.encode(report_of(name, worker, seen, now, breathe), breathe)
+            local text = traffic_report.encode(report_of(name, worker, measured, now, breathe), breathe)
             local value = signature.sign(options.keys.reports, text, breathe)
             items[#items + 1] = { wire.traffic_key(name, options.lb), value }
         end)

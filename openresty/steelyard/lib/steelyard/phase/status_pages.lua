@@ -94,7 +94,7 @@ end
 
 local function upstream_of(live, breathe)
     local store, served = worker.store, live.table or {}
-    local seen = store:seen(live.name)
+    local arrived_at = store:arrived_at(live.name)
     local refused, last_refusal, outcome = store:refusals(live.name)
     return {
         rung = live.rung, drift = live.drift, fail_open = live.fail_open,
@@ -109,7 +109,7 @@ local function upstream_of(live, breathe)
         hash_key = served.hash_key or live.settings.hash_key, hash_key_from = source_of(served.hash_key),
         sticky = live.sticky and live.sticky.cookie or null, -- the cookie's name
         -- Which server the table came from, and when.
-        source = or_null(store:source(live.name)), age_s = seen and clock.monotonic() - seen or null,
+        source = or_null(store:source(live.name)), age_s = arrived_at and clock.monotonic() - arrived_at or null,
         last_fetch = outcome or "none yet",
         refused = refused, last_refused = or_null(last_refusal),
         -- Subrequests that a server was chosen for, and those of them whose outcome nginx told (`log_subrequest`).

@@ -142,8 +142,9 @@ end
 --- Bring one upstream up to date; return its picker if that has a ring to unroll.
 local function sync_one(worker, live, breathe)
     local moved = sync_table(worker, live, breathe)
-    local seen = live.known and (worker.store:seen(live.name) or 0)
-    local rung, drift = ladder.rung(seen and clock.monotonic() - seen, #live.bootstrap.peers > 0, worker.options.limits,
+    local arrived_at = live.known and (worker.store:arrived_at(live.name) or 0)
+    local age_s = arrived_at and clock.monotonic() - arrived_at
+    local rung, drift = ladder.rung(age_s, #live.bootstrap.peers > 0, worker.options.limits,
                                     worker.store:from_disk(live.name))
     if rung ~= live.rung and worker.store:outcome_changed("!rung/" .. live.name, rung) then
         ngx.log(ngx.NOTICE, "steelyard: upstream ", live.name, ": from rung ", live.rung, " to ", rung)
