@@ -57,14 +57,12 @@ def lua(value: object, indent: int = 12) -> str:
     return "{\n" + "".join(f"{inner}{entry},\n" for entry in entries) + " " * indent + "}"
 
 
-def environment(
-    loader: BaseLoader, *, autoescape: bool = False, keep_trailing_newline: bool = True
-) -> Environment:
-    """Return what the templates of all files and reports are written for; autoescape: for HTML."""
+def environment(loader: BaseLoader, *, keep_trailing_newline: bool = True) -> Environment:
+    """Return what the templates of all files and reports are written for."""
     made = Environment(
         loader=loader,
         undefined=StrictUndefined,
-        autoescape=autoescape,  # noqa: S701 - configuration files are no HTML
+        autoescape=False,  # noqa: S701 - configuration files and Markdown are no HTML
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=keep_trailing_newline,

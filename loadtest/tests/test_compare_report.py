@@ -33,8 +33,6 @@ from steelyard_loadtest.scenario.algorithms import ALGORITHMS, DEFAULT
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.scenario.find import NAMES, find
 
-HTML_THAT_FETCHES = re.compile(r"""(src|href)="(?!data:|#)|url\(|@import""")
-
 
 def trial(
     scenario: Scenario, algorithm: str, level: float, repeat: int, p99_ms: float = 20.0, failures: int = 0
@@ -332,25 +330,10 @@ def test_every_row_of_a_markdown_table_has_as_many_fields_as_its_head() -> None:
 def with_table(*, folded: bool = False) -> Document:
     """A report whose verdict is a table of one line."""
     found = text_columns(["picker", "p99 ms"], [["`x` *y* <z>", "1.00"]], title="p99 < 1", note="Medians.")
-    line = replace(found.lines[0], mark="ours")
-    return replace(composed(results(scenarios=())), verdict=replace(found, lines=(line,), folded=folded))
-
-
-def test_html_marks_lines_and_keeps_code_and_emphasis() -> None:
-    made = write.html(with_table(), {})
-    assert '<tr class="ours"><td><code>x</code> <em>y</em> &lt;z&gt;</td><td class="n">1.00</td></tr>' in made
+    return replace(composed(results(scenarios=())), verdict=replace(found, folded=folded))
 
 
 def test_a_folded_table_opens_when_a_reader_wants_it() -> None:
     made = write.markdown(with_table(folded=True))
     assert "\n<details><summary>p99 &lt; 1</summary>\n\nMedians.\n\n| picker |" in made
     assert "&lt;z> | 1.00 |\n\n</details>\n" in made
-
-
-def test_the_html_needs_nothing_from_elsewhere_and_escapes_what_it_quotes(tmp_path: Path) -> None:
-    found = results(*everything(CHURN), scenarios=(CHURN,))
-    write.write(tmp_path, found)
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert not HTML_THAT_FETCHES.search(page)
-    assert "<code>steelyard-loadtest compare &lt;x&gt; | y</code>" in page
-    assert page.count("<img") == page.count("data:image/png;base64,") == 4

@@ -36,7 +36,7 @@ Scenarios: {scenarios}, and `all` for these;
 
 Servers, agents, controller and balancers are started here, each algorithm in its turn, in a private network
 where this is root. DIR gets results.csv (one row a trial), servers.csv (each server second by second),
-report.md, report.html and plots/. A run that was ended goes on where it was when it is started again with the
+report.md and plots/. A run that was ended goes on where it was when it is started again with the
 same --out.
 """
 

@@ -7,14 +7,10 @@ COLUMNS = (
 markdown(table(rows, COLUMNS))
 """
 
-import html as standard
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Generic, Literal, TypeVar
-
-from markupsafe import Markup
 
 from steelyard_loadtest.reporting.wording import ABSENT
 
@@ -36,10 +32,10 @@ class Column(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One row. mark: a CSS class in HTML; `default` and `group`, a heading between rows, are bold."""
+    """One row; what a reader looks for, and a heading between rows, are bold."""
 
     fields: tuple[str, ...]
-    mark: str = ""
+    bold: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +57,7 @@ def table(
     *,
     title: str = "",
     note: str = "",
-    mark: Callable[[T], str] = lambda _: "",
+    bold: Callable[[T], bool] = lambda _: False,
     group: Callable[[T], str] = lambda _: "",
 ) -> Table:
     """Return one line an item. With `group`, a line that names the group stands before its first item."""
@@ -70,9 +66,9 @@ def table(
     for item in items:
         if (name := group(item)) != last:
             last = name
-            lines.append(Line(fields=(name, *[""] * (len(columns) - 1)), mark="group"))
+            lines.append(Line(fields=(name, *[""] * (len(columns) - 1)), bold=True))
         fields = tuple(ABSENT if (text := column.field(item)) is None else text for column in columns)
-        lines.append(Line(fields=fields, mark=mark(item)))
+        lines.append(Line(fields=fields, bold=bold(item)))
     return Table(
         head=tuple(column.heading for column in columns),
         align=tuple(column.align for column in columns),
@@ -129,7 +125,7 @@ def markdown(grid: Table) -> str:
     separators = ["---" if align == "left" else "---:" for align in grid.align]
     rows = [[escaped(name) for name in grid.head], separators]
     for line in grid.lines:
-        bold = "**" if line.mark in ("default", "group") else ""
+        bold = "**" if line.bold else ""
         rows.append([f"{bold}{escaped(field)}{bold}" if field else "" for field in line.fields])
     return "\n".join(f"| {' | '.join(fields)} |" for fields in rows)
 
@@ -155,9 +151,3 @@ def plain(written: str) -> str:
 def escaped(written: str) -> str:
     """Escape text for a field of a Markdown table, which a bar or a newline would end."""
     return plain(written).replace("|", "\\|").replace("\n", " ")
-
-
-def inline_html(written: str) -> Markup:
-    """Escape text for HTML and keep two marks of Markdown: `code` and *emphasis*."""
-    safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", standard.escape(written))
-    return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", safe))  # noqa: S704 - escaped above

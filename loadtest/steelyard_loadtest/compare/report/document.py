@@ -1,4 +1,4 @@
-"""The report before it is Markdown or HTML: what stands in it, in which order, with which warnings. Pure."""
+"""The report before it is Markdown: what stands in it, in which order, with which warnings. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.tables import Column, Table, table, without_empty_columns
-from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
+from steelyard_loadtest.scenario.algorithms import DEFAULT
 
 SHARES_OF = 5
 """With more servers the shares are in servers.csv and in the plots."""
@@ -26,14 +26,6 @@ SIGMA = "Medians over the repeats; ± is their sample deviation σ."
 
 Metric = Sequence[Any]
 """A line of layout.toml: a heading, a figure's name and, unless it has about three digits, its decimals."""
-
-
-def mark(algorithm: str) -> str:
-    """Say how an algorithm's lines are marked, so that ours can be found."""
-    known = BY_NAME[algorithm]
-    if algorithm == DEFAULT:
-        return "default"
-    return "ours" if known.ours else "told" if known.told else ""
 
 
 def overview(view: View) -> list[Table]:
@@ -50,7 +42,7 @@ def overview(view: View) -> list[Table]:
         ),
     ]
     note = f"{SIGMA} † over {FAILURES_AT_MOST * 100:g} % failed, and p99 is of the rest."
-    return [table(names, columns, title="p99 in ms at each level", note=note, mark=mark)]
+    return [table(names, columns, title="p99 in ms at each level", note=note, bold=DEFAULT.__eq__)]
 
 
 def source_tables(view: View) -> list[Table]:
@@ -105,7 +97,7 @@ def by_level(view: View, level: float, *, folded: bool) -> list[Table]:
 def _table(
     summaries: Sequence[Summary], columns: Sequence[Column[Summary]], *, title: str, note: str
 ) -> Table:
-    return table(summaries, columns, title=title, note=note, mark=lambda one: mark(one.algorithm))
+    return table(summaries, columns, title=title, note=note, bold=lambda one: one.algorithm == DEFAULT)
 
 
 def _medians(metrics: Sequence[Metric]) -> list[Column[Summary]]:

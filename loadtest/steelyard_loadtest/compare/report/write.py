@@ -1,9 +1,7 @@
-"""Writes a comparison: two CSV files, the report in Markdown and HTML, its plots, a page of docs/ (I/O)."""
+"""Writes a comparison: two CSV files, the report in Markdown, its plots, a page of docs/ (I/O)."""
 
-import base64
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 from jinja2 import FileSystemLoader
@@ -33,9 +31,7 @@ def write(out: Path, results: Results) -> list[Path]:
     drawn = {view.scenario.name: draw_scenario(out, view) for view in found}
     report = document(results, found, verdict_figure, drawn)
     shown = [*(figure for own in drawn.values() for figure in own), *filter(None, [verdict_figure])]
-    pictures = {figure.path: _data_uri(out / figure.path) for figure in shown}
     return [
-        write_text(out / "report.html", html(report, pictures)),
         write_text(out / "report.md", markdown(report)),
         *(out / figure.path for figure in shown),
     ]
@@ -74,17 +70,6 @@ def markdown(report: Document) -> str:
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
-def html(report: Document, pictures: Mapping[str, str]) -> str:
-    """Return the report as HTML that needs nothing else; pictures: the data URI by a figure's path."""
-    made = environment(FileSystemLoader(TEMPLATES), autoescape=True, keep_trailing_newline=False)
-    made.filters["marked"] = tables.inline_html
-    return made.get_template("report.html").render(document=report, pictures=pictures)
-
-
 def _figures(results: Results) -> list[TrialFigures]:
     known = {scenario.name: (scenario.events, scenario.servers) for scenario in results.scenarios}
     return [figures(entry, *known[entry.trial.scenario]) for entry in results.measured]
-
-
-def _data_uri(file: Path) -> str:
-    return "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode()
