@@ -1,7 +1,7 @@
 """Presets: the keys of an `[[indicator]]` for programs that many run. Pure data.
 
-Each was tried on text that the program itself writes (agent/tests/fixtures/indicators); those of vLLM and
-SGLang have the names that their documentation gives.
+Each is tried on text that the program itself wrote (agent/tests/fixtures/indicators/written.toml); those of
+vLLM and SGLang have the names that their documentation gives.
 """
 
 from collections.abc import Mapping

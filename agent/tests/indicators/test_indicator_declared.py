@@ -147,7 +147,7 @@ def without(key: str) -> str:
         (ONE.replace("/metrics", "/me trics"), "prometheus is a URL"),
         (ONE.replace("//127", "//me:secret@127"), "prometheus holds a password, which would be shown"),
         (ONE + "port = 80", "port is for a preset: write it into the URL"),
-        (ONE + 'preset = "apache"', "'apache' is no preset; those are nginx, haproxy, php-fpm, pgbouncer"),
+        (ONE + 'preset = "apache"', f"'apache' is no preset; those are {', '.join(PRESETS)}"),
         (ONE + 'preset = "haproxy"\nport = 0', "port is a number of 1 to 65535"),
         (ONE + 'labels = { pool = 3 }', "labels is a table of texts"),
         (ONE + 'across = "median"', "across is sum, max or mean"),
