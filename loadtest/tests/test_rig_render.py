@@ -81,7 +81,7 @@ def lines(name: str, members: Sequence[str] = NAMES) -> list[str]:
 
 
 def controller(name: str) -> dict[str, object]:
-    upstreams = yaml.safe_load(render.controller(scene(name), TEMPLATES))["upstreams"]
+    upstreams = yaml.safe_load(render.controller(scene(name)))["upstreams"]
     assert list(upstreams) == ["web"]
     web: dict[str, object] = upstreams["web"]
     return web

@@ -58,7 +58,7 @@ def test_workers_are_told_how_late_it_is() -> None:
 
 
 def test_the_controllers_file_declares_every_server_alike() -> None:
-    declared = yaml.safe_load(layout.controller_yaml(Settings(servers=2), TEMPLATES))
+    declared = yaml.safe_load(layout.controller_yaml(Settings(servers=2)))
     upstream = declared["upstreams"]["web"]
     assert upstream["load_balancers"] == ["edge-1"]
     assert upstream["peers"] == [

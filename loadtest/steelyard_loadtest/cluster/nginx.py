@@ -1,10 +1,9 @@
-"""The files that a cluster's nginx and its controller read, from one set of templates. Pure.
+"""The files that a cluster's nginx reads, from one set of templates, and its controller's. Pure.
 
     http.conf          what every nginx of the lab has; the others extend it
     steelyard.conf     an nginx that balances by Steelyard
     stream.conf        the same for TCP connections
     answering.conf     servers that answer at once
-    controller.yaml    what a controller is told of the servers
 
 native.conf, haproxy.cfg and envoy.yaml are what `rig.render` writes for a trial.
 `templates` is always the folder's texts by name (`templates.read_folder(nginx.TEMPLATES)`).
@@ -13,6 +12,8 @@ native.conf, haproxy.cfg and envoy.yaml are what `rig.render` writes for a trial
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import yaml
 
 from steelyard_loadtest.cluster.parts import UPSTREAM
 from steelyard_loadtest.templates import render_named
@@ -87,7 +88,6 @@ def steelyard_stream(templates: Texts, nginx: Nginx, lua_dir: Path, options: Map
 
 
 def controller(
-    templates: Texts,
     peers: Iterable[Mapping[str, object]],
     *,
     law: str = "steelyard",
@@ -96,10 +96,10 @@ def controller(
     upstream: str = UPSTREAM,
     indicators: Mapping[str, Mapping[str, float]] | None = None,
 ) -> str:
-    """Return a controller's YAML file; peers: each as the API takes it, with its id.
+    """Return a controller's YAML file, as docs/configuration.md has it; peers: each as the API takes it.
 
     indicators: all that count; without them the four.
     """
-    values = {"upstream": upstream, "law": law, "picker": picker, "load_balancers": load_balancers}
-    more = {"indicators": indicators, "peers": list(peers)}
-    return render_named(templates, "controller.yaml", {**values, **more})
+    declared: dict[str, object] = {"law": law, "picker": picker, "load_balancers": list(load_balancers)}
+    declared |= {"peers": list(peers)} | ({"indicators": indicators} if indicators else {})
+    return yaml.safe_dump({"upstreams": {upstream: declared}}, sort_keys=False)

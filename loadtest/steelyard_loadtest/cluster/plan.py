@@ -96,9 +96,7 @@ def files(cluster: Cluster, templates: Mapping[str, str]) -> dict[str, str]:
     }
     return {
         "nginx.conf": _nginx_conf(cluster, templates, list(addresses.values())),
-        "controller.yaml": nginx.controller(
-            templates, peers, law=cluster.law, load_balancers=[LOAD_BALANCER]
-        ),
+        "controller.yaml": nginx.controller(peers, law=cluster.law, load_balancers=[LOAD_BALANCER]),
         "supervisord.conf": render_named(templates, "supervisord.conf", escaped),
     }
 

@@ -3,14 +3,13 @@
 import secrets
 from collections.abc import Sequence
 
-from steelyard_loadtest.cluster import nginx, parts
+from steelyard_loadtest.cluster import parts
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
 from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.child_process import Process, wait_until
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.render import Scene
-from steelyard_loadtest.templates import read_folder
 
 WEIGHTS = f"/v1/upstreams/{UPSTREAM}/weights"
 PEERS = f"/v1/upstreams/{UPSTREAM}/peers"
@@ -29,7 +28,7 @@ class Control:
         _order(place.memcached_port, "flush_all", "OK")
         _order(place.redis_port, "FLUSHALL", "+OK")
         config = scene.folder / "controller.yaml"
-        config.write_text(render.controller(scene, read_folder(nginx.TEMPLATES)))
+        config.write_text(render.controller(scene))
         self._token = secrets.token_hex(32)
         token_file = scene.folder / "admin_token"
         token_file.touch(mode=0o600)

@@ -217,12 +217,11 @@ def shards(upstream: str) -> int:
     return len(re.findall(rf"^upstream {UPSTREAM}_\d+ {{$", upstream, re.MULTILINE))
 
 
-def controller(scene: Scene, templates: Texts) -> str:
+def controller(scene: Scene) -> str:
     """Return the controller's YAML file; who is neither ours nor beside our reporter sends it no reports."""
     reports = scene.algorithm.ours or scene.has_reporter
     further = scene.algorithm.indicators
     return nginx.controller(
-        templates,
         [{"id": name} | peer(scene, name) for name in scene.addresses],
         law=scene.algorithm.law,
         # HAProxy picks for itself; the table must name one all the same.

@@ -70,7 +70,7 @@ def write(place: Place, settings: Settings) -> None:
     (place.folder / "nginx.conf").write_text(layout.nginx_conf(settings, place, templates, block))
     if settings.haproxy:
         (place.folder / "haproxy.cfg").write_text(layout.haproxy_cfg(settings))
-    (place.folder / "controller.yaml").write_text(layout.controller_yaml(settings, templates))
+    (place.folder / "controller.yaml").write_text(layout.controller_yaml(settings))
 
 
 def step_clock(place: Place, host: str, seconds: float) -> None:

@@ -214,7 +214,7 @@ def nginx_conf(settings: Settings, place: Place, templates: Mapping[str, str], b
     return nginx.steelyard(templates, general, ours, title="The load balancer of a stage.")
 
 
-def controller_yaml(settings: Settings, templates: Mapping[str, str]) -> str:
+def controller_yaml(settings: Settings) -> str:
     """Return the controllers' file."""
     address = hosts.addresses(settings)
     peers = [
@@ -222,7 +222,7 @@ def controller_yaml(settings: Settings, templates: Mapping[str, str]) -> str:
         for name in hosts.servers(settings)
     ]
     balancers = (NGINX_LB, HAPROXY_LB) if settings.haproxy else (NGINX_LB,)
-    return nginx.controller(templates, peers, upstream=hosts.UPSTREAM, load_balancers=balancers)
+    return nginx.controller(peers, upstream=hosts.UPSTREAM, load_balancers=balancers)
 
 
 def _faked_clock(place: Place, host: str) -> dict[str, str]:
