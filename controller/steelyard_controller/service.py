@@ -271,11 +271,11 @@ class Service:
     async def history(self, name: str, *, seconds: float, step_s: float) -> list[bytes]:
         """Return history moments as JSON, oldest first; raise `NotStored` while the store is away."""
         try:
-            found = await self._store.history(name, seconds=seconds, most=MOST_MOMENTS)
+            moments = await self._store.history(name, seconds=seconds, most=MOST_MOMENTS)
         except Unavailable as error:
             raise NotStored(str(error)) from None
         # Up to 8 MB of JSON are looked at: that takes a tenth of a second, in which nobody else waits.
-        return await asyncio.to_thread(history_moment.thinned, found, step_s=step_s)
+        return await asyncio.to_thread(history_moment.thinned, moments, step_s=step_s)
 
     async def open(self) -> None:
         """Check the store's schema; raise `NewerVersion`. A store that is away is noted as a fault."""

@@ -81,8 +81,8 @@ class _Kubernetes(Collector):
         lists = CounterMetricFamily("steelyard_kubernetes_lists", "Whole lists taken.", labels=by)
         for watch in self._discovery.watches:
             labels = [watch.kind.plural, watch.namespace or ""]
-            if watch.word_at_s is not None:
-                age.add_metric(labels, self._now_s - watch.word_at_s)
+            if watch.last_answer_s is not None:
+                age.add_metric(labels, self._now_s - watch.last_answer_s)
             if watch.objects is not None:
                 known.add_metric(labels, len(watch.objects))
             faults.add_metric(labels, watch.fault is not None)

@@ -57,13 +57,13 @@ class Declaration:
 
     def changed(self, upstream: Upstream) -> "Declaration":
         """Return the declaration with a change over REST, in its next revision."""
-        found = self.discovered
-        if found is not None:
+        pods_discovered = self.discovered
+        if pods_discovered is not None:
             # Who deletes a server that nobody discovers any more can declare it anew, as none of a pod's.
             there = {peer.id for peer in upstream.peers}
-            kept = {peer: each for peer, each in found.conditions.items() if peer in there}
-            found = replace(found, conditions=kept)
-        return replace(self, upstream=upstream, revision=self.revision + 1, discovered=found)
+            kept = {peer: each for peer, each in pods_discovered.conditions.items() if peer in there}
+            pods_discovered = replace(pods_discovered, conditions=kept)
+        return replace(self, upstream=upstream, revision=self.revision + 1, discovered=pods_discovered)
 
 
 def encode(declaration: Declaration) -> bytes:
@@ -217,15 +217,15 @@ def differences(before: Upstream | None, after: Upstream | None) -> str:
         for old, new in [(getattr(before, name), getattr(after, name))]
         if old != new
     ]
-    was, now = ({peer.id: peer for peer in each.peers} for each in (before, after))
-    said.extend(f"{peer} removed" for peer in was if peer not in now)
-    said.extend(f"{peer} added ({now[peer].address})" for peer in now if peer not in was)
-    for peer in was:
-        if peer in now and was[peer] != now[peer]:
+    old_peers, new_peers = ({peer.id: peer for peer in each.peers} for each in (before, after))
+    said.extend(f"{peer} removed" for peer in old_peers if peer not in new_peers)
+    said.extend(f"{peer} added ({new_peers[peer].address})" for peer in new_peers if peer not in old_peers)
+    for peer in old_peers:
+        if peer in new_peers and old_peers[peer] != new_peers[peer]:
             changes = (
-                f"{name} {_said(getattr(was[peer], name))} -> {_said(getattr(now[peer], name))}"
+                f"{name} {_said(getattr(old_peers[peer], name))} -> {_said(getattr(new_peers[peer], name))}"
                 for name in Peer.model_fields
-                if getattr(was[peer], name) != getattr(now[peer], name)
+                if getattr(old_peers[peer], name) != getattr(new_peers[peer], name)
             )
             said.append(f"{peer}: {', '.join(changes)}")
     return "; ".join(said) or "nothing changed"

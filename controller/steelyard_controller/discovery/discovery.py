@@ -24,7 +24,7 @@ from steelyard_controller.declarations.discovered import Pod
 from steelyard_controller.discovery import claims, endpoint_slices
 from steelyard_controller.discovery.api_server import ApiServer
 from steelyard_controller.discovery.claims import Claim, Claims
-from steelyard_controller.discovery.endpoint_slices import Found
+from steelyard_controller.discovery.endpoint_slices import Endpoints
 from steelyard_controller.discovery.objects import EndpointSlice, Key, Service
 from steelyard_controller.discovery.watch import ENDPOINT_SLICES, SERVICES, TIMING, Timing, Watch
 from steelyard_controller.faults import Faults
@@ -72,7 +72,7 @@ class _Scope:
         return self.services.objects is not None and self.slices.objects is not None
 
 
-_Known = tuple[Claim, tuple[EndpointSlice, ...], Found]
+_Known = tuple[Claim, tuple[EndpointSlice, ...], Endpoints]
 """A Service, its slices, and what they say."""
 
 
@@ -102,8 +102,8 @@ class Discovery:
         self._faults = faults
         self._tick_s = tick_s
         self._claims = Claims(by_upstream={}, faults={})
-        self._found: dict[str, _Known] = {}
-        self._declared: dict[str, tuple[Declaration, Found]] = {}
+        self._known: dict[str, _Known] = {}
+        self._declared: dict[str, tuple[Declaration, Endpoints]] = {}
         self._noted: set[str] = set()
         self._is_stale = True
         self._term: int | None = None
@@ -149,7 +149,7 @@ class Discovery:
         if self._is_stale:
             self._is_stale = False
             # Of thousands of pods it takes a tenth of a second, in which nobody else waits.
-            self._claims, self._found = await asyncio.to_thread(self._look, _holders(declarer.views))
+            self._claims, self._known = await asyncio.to_thread(self._look, _holders(declarer.views))
         faults = {
             f"Kubernetes {watch.kind.plural} in {watch.where}": watch.fault
             for watch in self.watches
@@ -157,9 +157,9 @@ class Discovery:
         }
         for service, fault in self._claims.faults.items():
             faults[_part(claims.said(service))] = fault
-        for upstream, (claim, _, found) in self._found.items():
-            if found.fault is not None:
-                faults[_part(str(claim))] = f"{found.fault} (upstream {upstream})"
+        for upstream, (claim, _, endpoints) in self._known.items():
+            if endpoints.fault is not None:
+                faults[_part(str(claim))] = f"{endpoints.fault} (upstream {upstream})"
         if declarer.term is not None:
             faults |= await self._declare(declarer)
         self._note(faults)
@@ -175,7 +175,7 @@ class Discovery:
         known: dict[str, _Known] = {}
         for upstream, claim in claimed.by_upstream.items():
             slices = tuple(by_service.get(claim.service, ()))
-            last = self._found.get(upstream)
+            last = self._known.get(upstream)
             if last is not None and last[0] == claim and _are_same(last[1], slices):
                 known[upstream] = last
             elif claim.port is not None and not self._is_unread(str(claim)):
@@ -185,25 +185,25 @@ class Discovery:
     async def _declare(self, declarer: Declarer) -> dict[str, str]:
         """Declare what has changed; return the faults by part."""
         faults = {}
-        for upstream, (claim, _, found) in self._found.items():
+        for upstream, (claim, _, endpoints) in self._known.items():
             view = declarer.views.get(upstream)
             declared = None if view is None else view.declaration
             before = None if declared is None or declared.discovered is None else declared.discovered.service
             if before is not None and self._is_unread(before):
                 continue  # Who has it is not known: its namespace says the fault.
-            if declared is not None and (ours := _of_file(declared, found.pods or ())):
+            if declared is not None and (ours := _of_file(declared, endpoints.pods or ())):
                 faults[f"upstream {upstream}"] = (
                     f"the configuration file declares {ours}, which are pods of the Service {claim} too: "
                     "what the file says of them holds; take them out there"
                 )
             last = self._declared.get(upstream)
-            if found.pods is None or (last is not None and last[0] is declared and last[1] is found):
+            if endpoints.pods is None or (last is not None and last[0] is declared and last[1] is endpoints):
                 continue
-            fault = await declarer.declare_pods(upstream, str(claim), found.pods)
+            fault = await declarer.declare_pods(upstream, str(claim), endpoints.pods)
             if fault is not None:
                 faults[_part(str(claim))] = f"the upstream {upstream} is as it was: {fault}"
             elif upstream in declarer.views:
-                self._declared[upstream] = declarer.views[upstream].declaration, found
+                self._declared[upstream] = declarer.views[upstream].declaration, endpoints
         for upstream, view in declarer.views.items():
             by = view.declaration.discovered
             if by is not None and self.declaring_service(upstream, by.service) is None:

@@ -33,7 +33,7 @@ _RANKS: dict[Condition | None, int] = {"ready": 0, "unready": 1, "terminating": 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Endpoints:
     """What the slices of a Service say.
 
     `pods` are by name; None: nothing that could be followed, and what was known before holds.
@@ -55,11 +55,11 @@ class _Entry:
     conditions: Conditions
 
 
-def pods_of(slices: Iterable[EndpointSlice], port: str) -> Found:
+def pods_of(slices: Iterable[EndpointSlice], port: str) -> Endpoints:
     """Return the pods of a Service whose port is called `port`: an empty name for one without."""
     given = sorted(slices, key=lambda each: each.metadata.name)
     if not given:
-        return Found(pods=None, fault="it has no EndpointSlice: what was known of it holds")
+        return Endpoints(pods=None, fault="it has no EndpointSlice: what was known of it holds")
     entries: list[_Entry] = []
     without_port, odd, long, listed = [], [], [], 0
     for each in given:
@@ -83,8 +83,8 @@ def pods_of(slices: Iterable[EndpointSlice], port: str) -> Found:
     fault = "; ".join(each for each in faults if each) or None
     if listed and not entries:
         # A mistake in the Service, not a Service without pods: that must not take the servers away.
-        return Found(pods=None, fault=f"{fault}; what was known of it holds")
-    return Found(pods=_merged(entries), fault=fault)
+        return Endpoints(pods=None, fault=f"{fault}; what was known of it holds")
+    return Endpoints(pods=_merged(entries), fault=fault)
 
 
 def _merged(entries: Iterable[_Entry]) -> tuple[Pod, ...]:
@@ -95,13 +95,13 @@ def _merged(entries: Iterable[_Entry]) -> tuple[Pod, ...]:
     for entry in entries:
         if entry.is_pod or entry.ip.version == 4 or not has_v4:
             by_object[entry.id][entry.uid].append(entry)
-    found = []
+    pods = []
     for peer, objects in by_object.items():
         rank, address = min((_RANKS[_condition(each)], _address(each)) for each in objects.values())
         condition = next(each for each in _RANKS if _RANKS[each] == rank)
         if condition is not None:
-            found.append(Pod(id=peer, address=address, condition=condition))
-    return tuple(sorted(found, key=lambda pod: pod.id))
+            pods.append(Pod(id=peer, address=address, condition=condition))
+    return tuple(sorted(pods, key=lambda pod: pod.id))
 
 
 def _address(entries: Iterable[_Entry]) -> str:

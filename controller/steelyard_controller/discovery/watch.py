@@ -114,7 +114,7 @@ class Watch(Generic[Object]):
         self.objects: Mapping[Key, Object] | None = None
         """What the API server has, None before the first list: never a part of it."""
         self.fault: str | None = None
-        self.word_at_s: float | None = None
+        self.last_answer_s: float | None = None
         """When the API server last said something whole: a list, an event, a bookmark, a watch's end."""
         self.lists = 0
         self._api = api
@@ -174,7 +174,7 @@ class Watch(Generic[Object]):
             await asyncio.sleep(max(0.0, began_s + self._timing.first_pause_s - self._clock()))
 
     async def _list(self, client: httpx.AsyncClient) -> None:
-        found: dict[Key, Object] = {}
+        listed: dict[Key, Object] = {}
         token: str | None = None
         while True:
             given: dict[str, Any] = {"limit": PAGE_OBJECTS}
@@ -190,14 +190,14 @@ class Watch(Generic[Object]):
             for item in page.items or ():
                 each = self.kind.read(item)
                 if self.kind.wanted(each):
-                    found[each.metadata.namespace, each.metadata.name] = each
+                    listed[each.metadata.namespace, each.metadata.name] = each
             token = page.metadata.continue_token
             if not token:
                 break
-        self.objects, self._revision = found, page.metadata.resource_version
+        self.objects, self._revision = listed, page.metadata.resource_version
         self.lists += 1
         self._is_late = False
-        self._word()
+        self._answered()
 
     async def _watch(self, client: httpx.AsyncClient) -> None:
         given = {
@@ -214,7 +214,7 @@ class Watch(Generic[Object]):
                 if answer.status_code != 200:
                     self._judge("watch", answer.status_code, await answer.aread())
                 if not self._is_late:
-                    self._word()
+                    self._answered()
                 async for line in _lines(answer):
                     self._take(objects.read_event(line))
         except TimeoutError:
@@ -224,7 +224,7 @@ class Watch(Generic[Object]):
                 f"a watch did not end within {longest_s:g} s: the API server hangs, or is too slow"
             ) from None
         self._is_late = False
-        self._word()
+        self._answered()
 
     def _take(self, event: objects.Event) -> None:
         if event.type == "ERROR":
@@ -242,10 +242,10 @@ class Watch(Generic[Object]):
             self.objects, self._revision = after, each.metadata.resource_version
         else:
             raise UnreadableError(f"an event of a watch is {event.type[:40]!r}")
-        self._word()
+        self._answered()
 
-    def _word(self) -> None:
-        self.word_at_s = self._clock()
+    def _answered(self) -> None:
+        self.last_answer_s = self._clock()
         self.fault = None
         self._changed()
 

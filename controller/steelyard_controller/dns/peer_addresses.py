@@ -73,13 +73,13 @@ class PeerAddresses:
         peers = cycle.declaration.upstream.peers
         self._note(name, self._resolver.faults(peers))
         known = self._resolver.known(peers)
-        found = {peer: address for peer, address in known.items() if address is not None}
+        addresses = {peer: address for peer, address in known.items() if address is not None}
         last = {} if cycle.outcome is None else {peer.id: peer.address for peer in cycle.outcome.table.peers}
-        taken = set(found.values())
+        taken = set(addresses.values())
         for peer in self._resolver.unanswered(peers):
             if peer.id in last and last[peer.id] not in taken:
-                found[peer.id] = last[peer.id]
-        return found
+                addresses[peer.id] = last[peer.id]
+        return addresses
 
     async def close(self) -> None:
         """Cancel look-ups that are still running."""

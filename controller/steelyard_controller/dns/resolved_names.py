@@ -57,10 +57,10 @@ def choose(previous: str | None, answers: Iterable[str]) -> str | None:
     The first by number, IPv4 before IPv6. What nginx cannot connect to is no answer:
     an address with a zone, an unspecified or a multicast one.
     """
-    found = sorted(
+    usable = sorted(
         {ip for ip in map(_usable, answers) if ip is not None}, key=lambda ip: (ip.version, int(ip))
     )
-    texts = [str(ip) for ip in found]
+    texts = [str(ip) for ip in usable]
     if previous in texts:
         return previous
     return texts[0] if texts else None

@@ -46,8 +46,8 @@ async def ask_system(name: str) -> Sequence[str]:
         answers: list[str] = []
         failure: Exception | None = None
         try:
-            found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-            answers = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+            entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            answers = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
         except (OSError, UnicodeError) as error:
             failure = error
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile

@@ -48,13 +48,13 @@ class Row:
 
 def question(line: bytes) -> Question | None:
     """Read `upstream/peer` or `upstream/peer weight`; None when it is neither."""
-    found = _QUESTION.fullmatch(line.decode("ascii", "replace").strip(" \t\r\n"))
-    if found is None:
+    words = _QUESTION.fullmatch(line.decode("ascii", "replace").strip(" \t\r\n"))
+    if words is None:
         return None
-    configured = CONFIGURED if found["weight"] is None else int(found["weight"])
+    configured = CONFIGURED if words["weight"] is None else int(words["weight"])
     if not 1 <= configured <= MOST:
         return None
-    return Question(upstream=found["upstream"], peer=found["peer"], configured=configured)
+    return Question(upstream=words["upstream"], peer=words["peer"], configured=configured)
 
 
 def rows(outcome: Outcome) -> Mapping[str, Row]:

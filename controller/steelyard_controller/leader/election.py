@@ -126,43 +126,43 @@ class Election:
         await self._ask(above, lost=lease)
 
     async def _ask(self, above: Callable[[], Awaitable[int]], *, lost: Lease | None) -> None:
-        found = await self._store.leader()
-        if found is not None and self._is_ours(found):
+        leader = await self._store.leader()
+        if leader is not None and self._is_ours(leader):
             # Dropped here and not expired there: release it, because leading again needs a new term.
-            await self._store.release(found)
-            found = None
-        if found is None and self._clock() >= self._rest_until_s:
-            found = await self._take(max(self._highest, await above()))
+            await self._store.release(leader)
+            leader = None
+        if leader is None and self._clock() >= self._rest_until_s:
+            leader = await self._take(max(self._highest, await above()))
         if lost is not None and self.lease is lost:
             self.drop("the lease was lost")
-        if found is not None:
-            self._highest = max(self._highest, found.term)
-        if found is not None and self.lease is None and (self.seen is None or self.seen.term != found.term):
+        if leader is not None:
+            self._highest = max(self._highest, leader.term)
+        if leader is not None and self.lease is None and (self.seen is None or self.seen.term != leader.term):
             log.info(
-                "standing by: %s leads (term %d, %s)", found.holder, found.term, found.url,
-                extra={"event": "standby", "term": found.term, "leader": found.holder},
+                "standing by: %s leads (term %d, %s)", leader.holder, leader.term, leader.url,
+                extra={"event": "standby", "term": leader.term, "leader": leader.holder},
             )  # fmt: skip
-        self.seen = found
+        self.seen = leader
 
     async def _take(self, highest: int) -> Lease | None:
         began_s = self._clock()
         draft = replace(self._draft, term=int(self._unix()))
-        found = await self._store.acquire(
+        lease = await self._store.acquire(
             draft, lease_s=self._lease_s, above=highest, patient=self._is_patient(highest, began_s)
         )
-        if found is None and self._empty_since_s is None:
+        if lease is None and self._empty_since_s is None:
             self._empty_since_s = began_s
             log.warning(
                 "the state store is empty, although term %d was led: whoever led has %g s to fill it again",
                 highest, PATIENCE_LEASES * self._lease_s, extra={"event": "empty_store"},
             )  # fmt: skip
-        elif found is not None:
+        elif lease is not None:
             self._empty_since_s = None
-            if self._is_ours(found):
+            if self._is_ours(lease):
                 self._until_s = began_s + self._lease_s
-                self._own_term = found.term
-                self.lease = found
-        return found
+                self._own_term = lease.term
+                self.lease = lease
+        return lease
 
     def _is_patient(self, highest: int, now_s: float) -> bool:
         if self._own_term >= highest:

@@ -79,12 +79,12 @@ class ChunkedTables:
         """Return the table of a manifest, or why it cannot be had."""
         keys = [wire.chunk_key(manifest.table.upstream, name) for name in manifest.chunks]
         try:
-            found = await self._pipeline.get_many(keys)
+            chunks = await self._pipeline.get_many(keys)
         except Unavailable:
-            found = {}
-        if missing := len([key for key in keys if key not in found]):
+            chunks = {}
+        if missing := len([key for key in keys if key not in chunks]):
             return Refused("missing", f"{missing} of its {len(keys)} chunks are not in Memcached")
-        return await asyncio.to_thread(self._joined, manifest, [found[key] for key in keys])
+        return await asyncio.to_thread(self._joined, manifest, [chunks[key] for key in keys])
 
     def forget(self, upstream: str) -> None:
         """Drop an upstream's chunks from memory."""

@@ -33,21 +33,21 @@ SILENT_INTERVALS = 3
 class Received(Generic[Message]):
     """A sender's newest message and when it was first seen here, in seconds of the receiver's clock.
 
-    `clock_ms` is the latest time of the sender's own clock, `ended` are its earlier runs. `reckoned_s` is
-    when its window ended, by the receiver's clock, and `offset` what is known of the sender's.
+    `clock_ms` is the latest time of the sender's own clock, `ended` are its earlier runs. `estimated_end_s`
+    is when its window ended, by the receiver's clock, and `offset` what is known of the sender's.
     """
 
     message: Message
     arrived_s: float
     clock_ms: int | None = None
     ended: tuple[replay_guard.Run, ...] = ()
-    reckoned_s: float | None = None
+    estimated_end_s: float | None = None
     offset: SenderOffset | None = None
 
     @property
     def window_end_s(self) -> float:
         """Return when its window ended, by the receiver's clock; when it was seen, where no more is known."""
-        return self.arrived_s if self.reckoned_s is None else self.reckoned_s
+        return self.arrived_s if self.estimated_end_s is None else self.estimated_end_s
 
 
 def is_silent(received: Received[Message] | None, *, now_s: float, tick_s: float) -> bool:
@@ -76,7 +76,7 @@ class ReadContext:
     """What all messages of one kind share in one tick; without `unix_ms` senders' clocks are not checked.
 
     `remembered` has the senders' clocks as the controller that led before saw them. What is new came since
-    `unseen_s`; `agreed_s` is the receiver's monotonic clock less the time since 1970.
+    `last_read_s`; `synchronized_s` is the receiver's monotonic clock less the time since 1970.
     """
 
     upstream: str
@@ -84,8 +84,8 @@ class ReadContext:
     now_s: float
     unix_ms: int | None
     remembered: Mapping[str, int]
-    unseen_s: float
-    agreed_s: float | None
+    last_read_s: float
+    synchronized_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +131,16 @@ def receive(
     reports: Mapping[str, bytes | None],
     keys: Keyring = NO_KEYS,
     unix_ms: int | None = None,
-    unseen_s: float = -inf,
-    agreed_s: float | None = None,
+    last_read_s: float = -inf,
+    synchronized_s: float | None = None,
 ) -> Inbox:
     """Return the inbox after the values of one tick; with a shared key, only signed values are.
 
     `samples` has one entry per declared peer and `reports` one per load
     balancer: the raw value, or None where the key is absent. Senders that are
     not declared any more are dropped. `unix_ms` is the receiver's clock since
-    1970; without it the senders' clocks are not checked. `unseen_s` is when the
-    values were last read and `agreed_s` the receiver's clock less the time since
+    1970; without it the senders' clocks are not checked. `last_read_s` is when the
+    values were last read and `synchronized_s` the receiver's clock less the time since
     1970, to reckon when windows ended.
     """
     new_samples, sample_refusals = _received(
@@ -153,7 +153,7 @@ def receive(
         ),
         inbox.samples,
         samples,
-        ReadContext(upstream, keys, now_s, unix_ms, inbox.remembered.samples, unseen_s, agreed_s),
+        ReadContext(upstream, keys, now_s, unix_ms, inbox.remembered.samples, last_read_s, synchronized_s),
     )
     new_reports, report_refusals = _received(
         MessageKind(
@@ -165,7 +165,7 @@ def receive(
         ),
         inbox.reports,
         reports,
-        ReadContext(upstream, keys, now_s, unix_ms, inbox.remembered.reports, unseen_s, agreed_s),
+        ReadContext(upstream, keys, now_s, unix_ms, inbox.remembered.reports, last_read_s, synchronized_s),
     )
     refusals = sample_refusals | report_refusals
     return replace(
@@ -173,8 +173,8 @@ def receive(
         samples=new_samples,
         reports=new_reports,
         remembered=SenderClocks(
-            samples=_still(inbox.remembered.samples, samples, inbox.samples, new_samples),
-            reports=_still(inbox.remembered.reports, reports, inbox.reports, new_reports),
+            samples=_unheard(inbox.remembered.samples, samples, inbox.samples, new_samples),
+            reports=_unheard(inbox.remembered.reports, reports, inbox.reports, new_reports),
         ),
         refusals=refusals,
         alarms=_lasting(inbox.alarms, now_s) | {source: (each, now_s) for source, each in refusals.items()},
@@ -225,12 +225,12 @@ def _received(
     refusals: dict[str, Refusal] = {}
     for name, value in values.items():
         last = before.get(name)
-        found = last if value is None else _read(kind, name, value, last, context)
-        if isinstance(found, Refused):
-            refusals[f"{kind.name} of {name}"] = Refusal(found.reason, found.detail)
-            found = last
-        if found is not None:
-            newest[name] = found
+        received = last if value is None else _read(kind, name, value, last, context)
+        if isinstance(received, Refused):
+            refusals[f"{kind.name} of {name}"] = Refusal(received.reason, received.detail)
+            received = last
+        if received is not None:
+            newest[name] = received
     return newest, refusals
 
 
@@ -238,7 +238,7 @@ def _clocks(newest: Mapping[str, Received[Message]]) -> dict[str, int]:
     return {name: each.clock_ms for name, each in newest.items() if each.clock_ms is not None}
 
 
-def _still(
+def _unheard(
     remembered: Mapping[str, int],
     values: Mapping[str, bytes | None],
     before: Mapping[str, Received[Message]],
@@ -284,22 +284,22 @@ def _read(
     if refused is not None:
         return refused
     known = last.offset if last is not None and last.message.boot == message.boot else None
-    reckoned_s, offset = _reckoned(at_ms, known, context)
+    estimated_end_s, offset = _estimate_end(at_ms, known, context)
     latest_ms = clock_ms if at_ms is None else at_ms
-    return Received(message, context.now_s, latest_ms, ended, reckoned_s, offset)
+    return Received(message, context.now_s, latest_ms, ended, estimated_end_s, offset)
 
 
-def _reckoned(
+def _estimate_end(
     at_ms: int | None, known: SenderOffset | None, context: ReadContext
 ) -> tuple[float | None, SenderOffset | None]:
     """Return when a new message's window ended, and what is now known of its sender's clock."""
-    if not isfinite(context.unseen_s):
+    if not isfinite(context.last_read_s):
         return None, None  # it may have been there for long
     if at_ms is None:
-        return (context.unseen_s + context.now_s) / 2, None
+        return (context.last_read_s + context.now_s) / 2, None
     sent_s = at_ms / 1000
-    offset = SenderOffset.of(sent_s, unseen_s=context.unseen_s, seen_s=context.now_s, before=known)
-    return offset.received_s(sent_s, context.agreed_s), offset
+    offset = SenderOffset.of(sent_s, last_read_s=context.last_read_s, seen_s=context.now_s, before=known)
+    return offset.received_s(sent_s, context.synchronized_s), offset
 
 
 def _refused_run(

@@ -106,16 +106,16 @@ class PublishedTables:
 
         One without rows has chunks that are lost; its order is still that of the last table.
         """
-        found: dict[str, WeightTable | Manifest] = {}
+        tables: dict[str, WeightTable | Manifest] = {}
         for server, held in (await self.read(sorted(upstreams), set())).items():
             for key, seen in held.items():
                 table = await self._check(server, key, seen.value)
                 if table is None:
                     continue
-                known = found.get(_table(table).upstream)
+                known = tables.get(_table(table).upstream)
                 if known is None or _table(known).order < _table(table).order:
-                    found[_table(table).upstream] = table
-        return {name: await self._whole(table) for name, table in found.items()}
+                    tables[_table(table).upstream] = table
+        return {name: await self._whole(table) for name, table in tables.items()}
 
     async def _whole(self, table: WeightTable | Manifest) -> WeightTable:
         if isinstance(table, WeightTable):
@@ -157,8 +157,8 @@ class PublishedTables:
             )
             if not changed:
                 return
-            found = await self.read([table.upstream], skip)
-            tables = {server: held for server, held in found.items() if server in changed}
+            written = await self.read([table.upstream], skip)
+            tables = {server: held for server, held in written.items() if server in changed}
             if await self.highest_term(tables) > table.term:
                 raise Unavailable("another controller leads by now, and has written its own table")
         servers = ", ".join(sorted(changed))
@@ -183,19 +183,19 @@ class PublishedTables:
 
     async def _check(self, server: str, key: str, value: bytes) -> WeightTable | Manifest | None:
         """Return what a key holds, decoded; None, logged and counted, where it is refused."""
-        found = await asyncio.to_thread(self._decoded, value)
+        table = await asyncio.to_thread(self._decoded, value)
         upstream = key.removeprefix(wire.weights_key(""))
-        if not isinstance(found, Refused) and _table(found).upstream != upstream:
-            found = Refused("name", f"the key holds the table of {_table(found).upstream}")
+        if not isinstance(table, Refused) and _table(table).upstream != upstream:
+            table = Refused("name", f"the key holds the table of {_table(table).upstream}")
         before = self._checked.get((server, key))
-        if not isinstance(found, Refused):
-            chunks = found.chunks if isinstance(found, Manifest) else ()
-            self._checked[server, key] = _Checked(value=value, term=_table(found).term, chunks=chunks)
-            return found
+        if not isinstance(table, Refused):
+            chunks = table.chunks if isinstance(table, Manifest) else ()
+            self._checked[server, key] = _Checked(value=value, term=_table(table).term, chunks=chunks)
+            return table
         self._checked[server, key] = _Checked(value=value, term=0)
         if before is None or before.value != value:
-            self._refused(upstream, found)
-            self._complain(upstream, found)
+            self._refused(upstream, table)
+            self._complain(upstream, table)
         return None
 
     def _complain(self, upstream: str, refused: Refused) -> None:
@@ -217,5 +217,5 @@ class PublishedTables:
         return text if isinstance(text, Refused) else table_chunks.decode(text)
 
 
-def _table(found: WeightTable | Manifest) -> WeightTable:
-    return found.table if isinstance(found, Manifest) else found
+def _table(published: WeightTable | Manifest) -> WeightTable:
+    return published.table if isinstance(published, Manifest) else published

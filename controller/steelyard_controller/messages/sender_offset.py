@@ -3,7 +3,7 @@
 Pure. The receiver reads once a tick, so each message that it finds new bounds the
 difference of the two clocks, o = receiver - sender:
 
-    unseen - sent  <  o  <=  seen - sent       unseen, seen: the read without the message, and the one with it
+    last_read - sent  <  o  <=  seen - sent    last_read: the read without the message; seen: the one with it
 
 All of a sender's run bound it together, the bounds drifting apart as clocks do. Where
 both wall clocks may agree within the bounds, they are taken to; else the middle is.
@@ -34,9 +34,9 @@ class SenderOffset(NamedTuple):
     at_s: float
 
     @classmethod
-    def of(cls, sent_s: float, *, unseen_s: float, seen_s: float, before: Self | None) -> Self:
+    def of(cls, sent_s: float, *, last_read_s: float, seen_s: float, before: Self | None) -> Self:
         """Return the bounds after a message of `sent_s` was seen, and what was known `before` in this run."""
-        low_s, high_s = unseen_s - sent_s, seen_s - sent_s
+        low_s, high_s = last_read_s - sent_s, seen_s - sent_s
         if before is not None:
             drift_s = DRIFT * max(0.0, seen_s - before.at_s)
             narrow = max(low_s, before.low_s - drift_s), min(high_s, before.high_s + drift_s)
@@ -44,9 +44,12 @@ class SenderOffset(NamedTuple):
                 low_s, high_s = narrow
         return cls(low_s, high_s, seen_s)
 
-    def received_s(self, sent_s: float, agreed_s: float | None) -> float:
-        """Return the sender's time by the receiver's clock; `agreed_s`: the offset if both clocks agree."""
+    def received_s(self, sent_s: float, synchronized_s: float | None) -> float:
+        """Return the sender's time by the receiver's clock; `synchronized_s` is the offset if both agree."""
         offset_s = (self.low_s + self.high_s) / 2
-        if agreed_s is not None and self.low_s - ON_THE_WAY_S <= agreed_s <= self.high_s + ON_THE_WAY_S:
-            offset_s = min(max(agreed_s, self.low_s), self.high_s)
+        if (
+            synchronized_s is not None
+            and self.low_s - ON_THE_WAY_S <= synchronized_s <= self.high_s + ON_THE_WAY_S
+        ):
+            offset_s = min(max(synchronized_s, self.low_s), self.high_s)
         return sent_s + offset_s

@@ -107,13 +107,13 @@ class _Sentinels(Sentinel):
     async def discover_master(self, service_name: str) -> tuple[str, int]:
         """Return the address of the primary."""
         try:
-            found: tuple[str, int] = await super().discover_master(service_name)
+            primary: tuple[str, int] = await super().discover_master(service_name)
         except MasterNotFoundError as error:
             raise MasterNotFoundError(_remedy(str(error), service_name)) from None
         except BaseException:
             self.sentinels.append(self.sentinels.pop(0))
             raise
-        return found
+        return primary
 
 
 class _ClusterNodes(Sentinel):

@@ -77,9 +77,9 @@ class RedisStore:
 
     async def open(self) -> None:
         """Check the schema."""
-        found = await self._ask(lambda: self._redis.client.get(self._schema), self._schema)
-        if found is not None:
-            _refuse_newer(found)
+        schema = await self._ask(lambda: self._redis.client.get(self._schema), self._schema)
+        if schema is not None:
+            _refuse_newer(schema)
 
     async def leader(self) -> Lease | None:
         """Return the current lease."""
@@ -93,14 +93,14 @@ class RedisStore:
         arguments: list[Any] = [
             SCHEMA, int(patient), secrets.token_hex(8), draft.term, above, head, round(lease_s * 1000)
         ]  # fmt: skip
-        answer, *found = await self._ask(
+        answer, *rest = await self._ask(
             lambda: self._redis.run_on_replica(scripts.ACQUIRE, keys, arguments), *keys
         )
         if answer == b"schema":
-            _refuse_newer(found[0])
+            _refuse_newer(rest[0])
         if answer == b"empty":
             return None
-        text, store = found
+        text, store = rest
         return replace(self._read_lease(text), store=store.decode(errors="replace"))
 
     async def renew(self, lease: Lease, *, lease_s: float) -> bool:
@@ -117,13 +117,13 @@ class RedisStore:
 
     async def declarations(self) -> StoredDeclarations:
         """Return all declarations."""
-        found = await self._ask(
+        fields = await self._ask(
             lambda: cast(Awaitable[dict[bytes, bytes]], self._redis.client.hgetall(self._declarations)),
             self._declarations,
         )
         known: dict[str, Declaration] = {}
         damaged = set()
-        for field, value in found.items():
+        for field, value in fields.items():
             name = field.decode(errors="replace")
             is_name = wire.NAME.fullmatch(name) is not None
             declared = declarations.decode(value) if is_name else "no upstream can have this name"
@@ -251,9 +251,9 @@ def _judge(written: object) -> None:
         raise LeaseLost("the lease is another controller's, or has run out")
 
 
-def _refuse_newer(found: bytes) -> None:
-    if not found.isdigit() or len(found) > 9 or int(found) > SCHEMA:
+def _refuse_newer(schema: bytes) -> None:
+    if not schema.isdigit() or len(schema) > 9 or int(schema) > SCHEMA:
         raise NewerVersion(
-            f"Redis holds the schema {found[:40].decode(errors='replace')!r}, this program knows {SCHEMA}: "
+            f"Redis holds the schema {schema[:40].decode(errors='replace')!r}, this program knows {SCHEMA}: "
             "run the newer controller, or name another database in --state-url"
         )

@@ -51,23 +51,23 @@ def parse(url: str) -> RedisUrl:
     """Read a URL; raise ValueError with the remedy."""
     if url.split("://")[0] in {"redis", "rediss", "unix"} and "://" in url:
         return RedisUrl(kind="server", options=_options(url))
-    found = _SEVERAL.fullmatch(url)
-    if found is None:
+    parts = _SEVERAL.fullmatch(url)
+    if parts is None:
         raise ValueError(FORMS)
-    kind: Literal["sentinel", "cluster"] = "sentinel" if found["kind"] == "sentinel" else "cluster"
-    hosts = tuple(_host(kind, host) for host in found["hosts"].split(","))
-    primary, database = _path(kind, found["path"].strip("/"))
-    user = f"{found['user']}@" if found["user"] else ""
-    query = f"?{found['query']}" if found["query"] else ""
-    options = _options(f"{found['scheme']}://{user}host:1/{query}")
+    kind: Literal["sentinel", "cluster"] = "sentinel" if parts["kind"] == "sentinel" else "cluster"
+    hosts = tuple(_host(kind, host) for host in parts["hosts"].split(","))
+    primary, database = _path(kind, parts["path"].strip("/"))
+    user = f"{parts['user']}@" if parts["user"] else ""
+    query = f"?{parts['query']}" if parts["query"] else ""
+    options = _options(f"{parts['scheme']}://{user}host:1/{query}")
     for name in ("host", "port", "connection_class"):
         options.pop(name, None)
-    allowed = {"username", "password"} | (_TLS_OPTIONS if found["scheme"] == "rediss" else set())
+    allowed = {"username", "password"} | (_TLS_OPTIONS if parts["scheme"] == "rediss" else set())
     unknown = sorted({*options} - allowed - (_SENTINEL_OPTIONS if kind == "sentinel" else set()))
     if unknown:
         hint = f": write it as rediss+{kind}://" if {*unknown} <= _TLS_OPTIONS else ""
         raise ValueError(f"such a URL has no option {ascii(unknown[0])[1:-1]}{hint}")
-    if found["scheme"] == "rediss":
+    if parts["scheme"] == "rediss":
         options["ssl"] = True
     sentinel = {name: value for name, value in options.items() if name.startswith("ssl")}
     for name in sorted(_SENTINEL_OPTIONS & {*options}):

@@ -68,9 +68,9 @@ def decode(value: bytes) -> SavedState | None:
         return None
 
 
-def _sender_clocks(found: object) -> dict[str, dict[str, int]]:
+def _sender_clocks(document: object) -> dict[str, dict[str, int]]:
     """Return the readable part: without the rest fewer replays are found, but no law loses its memory."""
-    kinds = found.items() if isinstance(found, dict) else ()
+    kinds = document.items() if isinstance(document, dict) else ()
     return {
         kind: {name: ms for name, ms in told.items() if isinstance(ms, int) and 0 <= ms <= wire.MAX_INTEGER}
         for kind, told in kinds
@@ -78,9 +78,9 @@ def _sender_clocks(found: object) -> dict[str, dict[str, int]]:
     }
 
 
-def _addresses(found: object) -> dict[str, str]:
+def _addresses(document: object) -> dict[str, str]:
     """Return the readable part: a name without an address is looked up as any other."""
-    names = found.items() if isinstance(found, dict) else ()
+    names = document.items() if isinstance(document, dict) else ()
     return {name: ip for name, ip in names if isinstance(ip, str) and _is_ip(ip)}
 
 

@@ -42,7 +42,7 @@ def batches(cycles: Sequence[Cycle], most: int = MOST_PEERS) -> Iterator[list[Cy
 
 def advance(
     cycles: Sequence[Cycle],
-    found: Mapping[str, bytes] | None,
+    values: Mapping[str, bytes] | None,
     *,
     now_s: float,
     term: int,
@@ -53,7 +53,7 @@ def advance(
 
     def observe(cycle: Cycle) -> Observed:
         return cycle.observe(
-            found, now_s=now_s, issued_at_ms=issued_at_ms, addresses=addresses.get(cycle.name, {})
+            values, now_s=now_s, issued_at_ms=issued_at_ms, addresses=addresses.get(cycle.name, {})
         )
 
     def conclude(cycle: Cycle, seen: Observed | Exception) -> tuple[Outcome, list[str]]:

@@ -22,8 +22,8 @@ class CpuTime:
 
     def buckets(self) -> list[tuple[str, float]]:
         """Return cumulative counts by upper bound, as Prometheus wants them."""
-        found, total = [], 0
+        buckets, total = [], 0
         for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), self._counts, strict=True):
             total += count
-            found.append((bound, float(total)))
-        return found
+            buckets.append((bound, float(total)))
+        return buckets

@@ -116,13 +116,13 @@ class Cycle:
         """Return the state that the next leader goes on from."""
         memories = {name: laws.encode_memory(name, memory) for name, memory in self._memories.items()}
         clocks = inbox.sender_clocks(self._inbox) if self._keys.shared is not None else SenderClocks()
-        clocks_ms = {"samples": dict(clocks.samples), "reports": dict(clocks.reports)}
+        by_kind = {"samples": dict(clocks.samples), "reports": dict(clocks.reports)}
         outcome = self.outcome
         return SavedState(
             term=term,
             generation=self.generation,
             memories=memories,
-            sender_clocks_ms={kind: found for kind, found in clocks_ms.items() if found},
+            sender_clocks_ms={kind: clocks for kind, clocks in by_kind.items() if clocks},
             resolved={} if outcome is None else _resolved(self._declaration.upstream, outcome.table),
         )
 
@@ -140,11 +140,13 @@ class Cycle:
         )
         self._inbox = replace(self._inbox, remembered=remembered)
         self.resolved = {**saved.resolved, **self.resolved}
-        found = {law: laws.decode_memory(made, saved.memories.get(law)) for law, made in self._laws.items()}
-        self.forgotten = tuple(law for law in found if law in saved.memories and found[law] is None)
+        memories = {
+            law: laws.decode_memory(made, saved.memories.get(law)) for law, made in self._laws.items()
+        }
+        self.forgotten = tuple(law for law in memories if law in saved.memories and memories[law] is None)
         self._memories = {
             **self._memories,
-            **{law: memory for law, memory in found.items() if memory is not None},
+            **{law: memory for law, memory in memories.items() if memory is not None},
         }
         return True
 
@@ -200,7 +202,7 @@ class Cycle:
 
     def advance(
         self,
-        found: Mapping[str, bytes] | None,
+        values: Mapping[str, bytes] | None,
         *,
         now_s: float,
         term: int,
@@ -208,13 +210,13 @@ class Cycle:
         addresses: Mapping[str, str],
     ) -> tuple[Outcome, list[str]]:
         """Do one tick of this upstream alone: `observe`, step the laws, `conclude`."""
-        seen = self.observe(found, now_s=now_s, issued_at_ms=issued_at_ms, addresses=addresses)
+        seen = self.observe(values, now_s=now_s, issued_at_ms=issued_at_ms, addresses=addresses)
         stepped = step_all(seen.due.laws, seen.due.memories, seen.due.snapshot)
         return self.conclude(seen, stepped, term=term, issued_at_ms=issued_at_ms), seen.lines
 
     def observe(
         self,
-        found: Mapping[str, bytes] | None,
+        values: Mapping[str, bytes] | None,
         *,
         now_s: float,
         issued_at_ms: int,
@@ -222,13 +224,13 @@ class Cycle:
     ) -> Observed:
         """Begin a tick: take up the values in Memcached, and return what the laws are to step on.
 
-        `found` has the values by key, None when Memcached did not answer; `now_s` is the receiver's
+        `values` has the values by key, None when Memcached did not answer; `now_s` is the receiver's
         monotonic clock; `addresses` has the IP:port of each peer that is declared by a host name. A peer
         without an address is left out of the table.
         """
         upstream = self._follow(addresses)
         before = self._inbox
-        self._inbox = self._received(upstream, found, now_s, issued_at_ms)
+        self._inbox = self._received(upstream, values, now_s, issued_at_ms)
         due = self._pairing.due(
             self._inbox.samples, self._inbox.reports.values(), now_s=now_s, tick_s=self._tick_s
         )
@@ -294,25 +296,25 @@ class Cycle:
         return declared.model_copy(update={"peers": peers})
 
     def _received(
-        self, upstream: Upstream, found: Mapping[str, bytes] | None, now_s: float, unix_ms: int
+        self, upstream: Upstream, values: Mapping[str, bytes] | None, now_s: float, unix_ms: int
     ) -> Inbox:
-        if found is None:
+        if values is None:
             return replace(self._inbox, refusals={})
         # Messages found in the first tick, or after a pause, are kept and do not count as new: their age is
         # unknown. To pair a sample with a report of another window, or to learn again from messages that the
         # leader before has learnt from, would move the weights at the very moment of a takeover.
         unknown = now_s - self._received_at_s > PAUSE_TICKS * self._tick_s
-        unseen_s, self._received_at_s = self._received_at_s, now_s
+        last_read_s, self._received_at_s = self._received_at_s, now_s
         return inbox.receive(
             self._inbox,
             now_s - self._tick_s if unknown else now_s,
             upstream=self.name,
-            samples={peer.id: found.get(wire.sample_key(self.name, peer.id)) for peer in upstream.peers},
-            reports={lb: found.get(wire.traffic_key(self.name, lb)) for lb in self._reporting(upstream)},
+            samples={peer.id: values.get(wire.sample_key(self.name, peer.id)) for peer in upstream.peers},
+            reports={lb: values.get(wire.traffic_key(self.name, lb)) for lb in self._reporting(upstream)},
             keys=self._keys,
             unix_ms=None if self._keys.shared is None else unix_ms,
-            unseen_s=-math.inf if unknown else unseen_s,
-            agreed_s=now_s - unix_ms / 1000,
+            last_read_s=-math.inf if unknown else last_read_s,
+            synchronized_s=now_s - unix_ms / 1000,
         )
 
     def _note_indicators(self, upstream: Upstream, snapshot: Snapshot, *, sampled: bool) -> None:
@@ -345,13 +347,13 @@ class Cycle:
 def _resolved(upstream: Upstream, table: WeightTable) -> dict[str, str]:
     """Return the IP address of each host name among the declared addresses, as the table has it."""
     published = {peer.id: peer_address.parse(peer.address) for peer in table.peers}
-    found = {}
+    resolved = {}
     for peer in upstream.peers:
         if not peer.has_ip and peer.id in published:
             declared, at = peer_address.parse(peer.address), published[peer.id]
             if declared.port == at.port:  # else it was declared otherwise when the table was made
-                found[declared.host] = at.host
-    return found
+                resolved[declared.host] = at.host
+    return resolved
 
 
 def _named(upstream: Upstream) -> frozenset[str]:

@@ -66,9 +66,9 @@ def _at_ms(moment: bytes) -> int | None:
 def _utilizations(outcome: Outcome) -> dict[str, Any]:
     # Of the last sample, which may be of the tick before: a sample that is a little late is no gap in a plot.
     rows = [utilization(outcome, peer.id) or {} for peer in outcome.table.peers]
-    found = dict.fromkeys(name for row in rows for name in row if name not in INDICATORS)
-    declared = [name for name in found if name in outcome.decision.indicators]
-    names = [*declared, *[name for name in found if name not in declared][:MOST_UNDECLARED]]
+    further = dict.fromkeys(name for row in rows for name in row if name not in INDICATORS)
+    declared = [name for name in further if name in outcome.decision.indicators]
+    names = [*declared, *[name for name in further if name not in declared][:MOST_UNDECLARED]]
     columns = {name: [_rounded(row.get(name)) for row in rows] for name in (*INDICATORS, *names)}
     further = {name: columns.pop(name) for name in names}
     return {**columns, "further": further} if further else columns

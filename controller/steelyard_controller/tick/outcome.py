@@ -66,7 +66,7 @@ def indicators(outcome: Outcome) -> dict[str, dict[str, Any]]:
     """
     decision = outcome.decision
     knees = decision.by_indicator.get("knee")
-    found: dict[str, dict[str, Any]] = {
+    rows: dict[str, dict[str, Any]] = {
         name: {
             "used": True,
             "knee": None if knees is None else float(knees[column]),
@@ -81,13 +81,13 @@ def indicators(outcome: Outcome) -> dict[str, dict[str, Any]]:
         for name, value in (utilization(outcome, peer.id) or {}).items()
         if value is not None
     )
-    undeclared = [name for name, _ in reporting.most_common() if name not in found][:MOST_UNDECLARED]
+    undeclared = [name for name, _ in reporting.most_common() if name not in rows][:MOST_UNDECLARED]
     for name, count in reporting.items():
         if name in undeclared:
-            found[name] = {"used": False, "knee": None, "weight": None}
-        if name in found:
-            found[name]["reporting"] = count
-    return found
+            rows[name] = {"used": False, "knee": None, "weight": None}
+        if name in rows:
+            rows[name]["reporting"] = count
+    return rows
 
 
 def explanation(outcome: Outcome, peer: str) -> dict[str, Any]:

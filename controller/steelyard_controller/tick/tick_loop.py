@@ -89,7 +89,7 @@ class TickLoop:
         """
         cycles = [each for each in self.cycles.values() if not each.has_names or each.name in addresses]
         skip: set[str] = set()
-        found = await self._read_messages([key for cycle in cycles for key in cycle.keys()], skip)  # noqa: SIM118
+        values = await self._read_messages([key for cycle in cycles for key in cycle.keys()], skip)  # noqa: SIM118
         tables = await self._published.read([cycle.name for cycle in cycles], skip)
         self._note_servers()
         progressed()
@@ -104,7 +104,7 @@ class TickLoop:
         for some in batch.batches(cycles):
             progressed()
             began_s = time.process_time()
-            advanced, fault = await self._advance(some, found, now_s, lease, addresses)
+            advanced, fault = await self._advance(some, values, now_s, lease, addresses)
             alone = alone or fault
             used_s = (time.process_time() - began_s) / len(some)
             for cycle, outcome in zip(some, advanced, strict=True):
@@ -138,7 +138,7 @@ class TickLoop:
     async def _advance(
         self,
         cycles: Sequence[Cycle],
-        found: Mapping[str, bytes] | None,
+        values: Mapping[str, bytes] | None,
         now_s: float,
         lease: Lease,
         addresses: Mapping[str, Mapping[str, str]],
@@ -146,7 +146,7 @@ class TickLoop:
         advanced = await asyncio.to_thread(
             batch.advance,
             cycles,
-            found,
+            values,
             now_s=now_s,
             term=lease.term,
             issued_at_ms=time.time_ns() // 1_000_000,
@@ -237,9 +237,9 @@ class TickLoop:
     async def _refuse_higher(self, tables: Tables, lists: Held, lease: Lease) -> None:
         """Raise `LeaseLost` when a table or list is of a higher term: another controller has led since."""
         of_lists = self._published_upstreams.highest_term(lists)
-        found = max(await self._published.highest_term(tables), of_lists)
-        if found > lease.term:
-            raise LeaseLost(f"Memcached holds a table of term {found}")
+        highest = max(await self._published.highest_term(tables), of_lists)
+        if highest > lease.term:
+            raise LeaseLost(f"Memcached holds a table of term {highest}")
 
     def _refuse(self, upstream: str, refused: Refused) -> None:
         """Count a published table that is refused, for its upstream, which may not have been added yet."""

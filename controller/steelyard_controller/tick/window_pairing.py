@@ -89,7 +89,7 @@ class WindowPairing:
         self._tick += 1
         self._take_reports([each for each in reports if each.arrived_s == now_s], now_s, tick_s)
         served = self._served if now_s <= self._overdue_s else ()
-        found = {}
+        due_now = {}
         for peer, sample in samples.items():
             waiting = self._waiting.get(peer)
             if sample.arrived_s == now_s and not sample.message.leaving:
@@ -101,9 +101,9 @@ class WindowPairing:
             if waiting:
                 due = self._first_due(peer, waiting, now_s, tick_s)
                 if due is not None:
-                    found[peer] = due
+                    due_now[peer] = due
         self._forget(samples.keys())
-        return found
+        return due_now
 
     def _take_reports(self, new: list[Received[TrafficReport]], now_s: float, tick_s: float) -> None:
         """Note the window of the reports that are new, and the peers that had requests in them."""

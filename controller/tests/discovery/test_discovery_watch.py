@@ -89,7 +89,7 @@ def test_what_is_there_is_listed_and_what_changes_is_watched(api: RecordedApi) -
         api.delete(endpoint_slice())
         await until(lambda: addresses(watch) == {"web-2": ["10.0.0.3"]})
         assert (watch.lists, watch.fault) == (1, None)
-        assert watch.word_at_s is not None
+        assert watch.last_answer_s is not None
 
     watching(api, steps)
     assert set(api.tokens) == {"Bearer of-the-test"}
@@ -193,7 +193,7 @@ def test_an_api_server_that_is_ill_from_the_start_is_a_fault_until_it_is_well(
     async def steps(watch: Watch[EndpointSlice]) -> None:
         await until(lambda: watch.fault is not None and said in watch.fault)
         assert watch.objects is None
-        assert watch.word_at_s is None
+        assert watch.last_answer_s is None
         api.illness = None
         await until(lambda: addresses(watch) == {"web-1": ["10.0.0.1"]})
         assert watch.fault is None

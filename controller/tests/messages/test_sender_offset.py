@@ -19,15 +19,15 @@ def errors(
     known, found, seen_before = None, [], set()
     ends = [1 + phase + n for n in range(len(delays))]
     for tick in range(1, int(len(delays) / tick_s) + 3):
-        seen_s, unseen_s = tick * tick_s, (tick - 1) * tick_s
-        there = [n for n, end_s in enumerate(ends) if unseen_s < end_s + delays[n] <= seen_s]
+        seen_s, last_read_s = tick * tick_s, (tick - 1) * tick_s
+        there = [n for n, end_s in enumerate(ends) if last_read_s < end_s + delays[n] <= seen_s]
         if not there or there[-1] in seen_before:
             continue
         newest = there[-1]
         seen_before.add(newest)
         stepped_s = step_s if newest >= len(delays) // 2 else 0.0
         sent_s = UNIX_S + ends[newest] * (1 + drift) + off_s + stepped_s
-        known = SenderOffset.of(sent_s, unseen_s=unseen_s, seen_s=seen_s, before=known)
+        known = SenderOffset.of(sent_s, last_read_s=last_read_s, seen_s=seen_s, before=known)
         found.append(known.received_s(sent_s, -UNIX_S) - ends[newest])
     assert found
     return found
@@ -62,7 +62,7 @@ def test_a_sender_whose_phase_wanders_is_known_ever_better() -> None:
     known = None
     for n in range(1, 40):
         end_s = n - 0.5 + 0.45 * (-1) ** n  # just after a tick and just before one, in turns
-        known = SenderOffset.of(end_s + 7200, unseen_s=n - 1.0, seen_s=float(n), before=known)
+        known = SenderOffset.of(end_s + 7200, last_read_s=n - 1.0, seen_s=float(n), before=known)
     assert known is not None
     assert known.high_s - known.low_s < 0.2
     assert abs(known.received_s(7300.0, None) - 100.0) < 0.1

@@ -49,8 +49,8 @@ class Cluster:
                 upstream="web",
                 samples={"a": self._sample(s)},
                 reports={"edge-1": self._report(r)},
-                unseen_s=now_s - self.tick_s if tick > 1 else -inf,
-                agreed_s=float(-UNIX_S),
+                last_read_s=now_s - self.tick_s if tick > 1 else -inf,
+                synchronized_s=float(-UNIX_S),
             )
             if r != seen:
                 seen, reports_at[tick] = r, self._end(r, self.report_phase, self.report_s)
