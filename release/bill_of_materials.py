@@ -81,17 +81,19 @@ def of_image(tree: Path, name: str, version: str) -> dict[str, Any]:
     requirements = re.findall(r"requirements/([\w-]+)\.txt", dockerfile)
     image, _, tag = re.findall(r"(?m)^FROM (\S+:\S+)", dockerfile)[-1].rpartition(":")
     base = _component("container", image, tag, f"pkg:docker/{image}@{tag}")
-    found = {base["purl"]: base}
+    components = {base["purl"]: base}
     for each in sorted({*requirements} - _NOT_INSIDE):
         for component in _of_requirements(tree, each)["components"]:
-            found[component["purl"]] = component | {"bom-ref": component["purl"]}
+            components[component["purl"]] = component | {"bom-ref": component["purl"]}
     if name == "controller":
-        found |= {each["purl"]: each for each in _of_page(tree / "controller/dashboard/package-lock.json")}
+        components |= {
+            each["purl"]: each for each in _of_page(tree / "controller/dashboard/package-lock.json")
+        }
     balancer = re.search(r"(?m)^ARG RESTY_BALANCER=(\S+)$", dockerfile)
     if balancer is not None:
         purl = f"pkg:luarocks/lua-resty-balancer@{balancer[1]}"
-        found[purl] = _component("library", "lua-resty-balancer", balancer[1], purl)
-    return _document(f"steelyard-{name}", version, list(found.values()), kind="container")
+        components[purl] = _component("library", "lua-resty-balancer", balancer[1], purl)
+    return _document(f"steelyard-{name}", version, list(components.values()), kind="container")
 
 
 def _component(kind: str, name: str, version: str, purl: str) -> dict[str, Any]:

@@ -43,10 +43,10 @@ def uncommitted(checkout: Path) -> list[str]:
 def stamp(tree: Path, version: str) -> None:
     """Put the version into every file that names one; raise `ReleaseError` where one does not."""
     present = (tree / "protocol" / "pyproject.toml").read_text(encoding="utf-8")
-    found = re.search(r'(?m)^version = "([^"]+)"$', present)
-    if found is None:
+    stamped = re.search(r'(?m)^version = "([^"]+)"$', present)
+    if stamped is None:
         raise ReleaseError("protocol/pyproject.toml names no version")
-    old = re.escape(found[1])
+    old = re.escape(stamped[1])
     for name in DISTRIBUTIONS:
         file = tree / name / "pyproject.toml"
         _replace(file, rf'(?m)^version = "{old}"$', f'version = "{version}"')
@@ -57,7 +57,7 @@ def stamp(tree: Path, version: str) -> None:
         shutil.copy(tree / "LICENSE", tree / name / "LICENSE")
     _replace(tree / "openresty/steelyard/lib/steelyard/phase/worker.lua", rf'"{old}"', f'"{version}"')
     _replace(tree / "openresty/lua-resty-vnswrr/lib/resty/vnswrr.lua", rf'"{old}"', f'"{version}"')
-    rockspec = tree / ROCKSPEC.format(found[1])
+    rockspec = tree / ROCKSPEC.format(stamped[1])
     _replace(rockspec, old, version)
     rockspec.rename(tree / ROCKSPEC.format(version))
 

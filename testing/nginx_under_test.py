@@ -52,11 +52,11 @@ def put_on_path(named: str) -> None:
 def _binary(named: Path) -> Path:
     tried = [named] if not named.is_dir() else [named / "nginx/sbin/nginx", named / "sbin/nginx"]
     for path in tried:
-        found = path.resolve()  # OpenResty's bin/openresty is a link to its nginx
-        if found.is_file() and os.access(found, os.X_OK):
-            if found.name != "nginx":
-                raise ValueError(f"{VARIABLE}: {found} is not called nginx, so nobody would find it on PATH")
-            return found
+        binary = path.resolve()  # OpenResty's bin/openresty is a link to its nginx
+        if binary.is_file() and os.access(binary, os.X_OK):
+            if binary.name != "nginx":
+                raise ValueError(f"{VARIABLE}: {binary} is not called nginx, so nobody would find it on PATH")
+            return binary
     places = " or ".join(map(str, tried))
     raise ValueError(
         f"{VARIABLE} is {named}, and there is no program at {places}; "
@@ -67,12 +67,12 @@ def _binary(named: Path) -> Path:
 def load_modules() -> str:
     """Return the load_module lines that the nginx on PATH needs for Lua: none where it is built in."""
     nginx = shutil.which("nginx")
-    found = modules(nginx, LUA) if nginx else None
-    if found is None:
+    files = modules(nginx, LUA) if nginx else None
+    if files is None:
         raise ValueError(
             f"{nginx or 'nginx'} has no Lua: run `make setup-tests`, or name another in {VARIABLE}"
         )
-    return " ".join(f"load_module {file};" for file in found)
+    return " ".join(f"load_module {file};" for file in files)
 
 
 def for_this_nginx(example: str) -> str:

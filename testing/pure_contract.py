@@ -37,8 +37,8 @@ class PureContract(Contract):
         for name in sorted(ours):
             tree = _tree(name)
             if SAYS_SO.search(ast.get_docstring(tree) or ""):
-                found = (imported[name] & forbidden) - _harmless(tree)
-                broken += [(name, other) for other in sorted(found)]
+                impure = (imported[name] & forbidden) - _harmless(tree)
+                broken += [(name, other) for other in sorted(impure)]
         return ContractCheck(kept=not broken, metadata={"broken": broken})
 
     def render_broken_contract(self, check: ContractCheck) -> None:

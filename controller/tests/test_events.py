@@ -2,10 +2,10 @@ from steelyard_controller.events import MOST_WAITING, Event, Listeners
 
 
 def drained(queue: object) -> list[bytes]:
-    found = []
+    events = []
     while not queue.empty():  # type: ignore[attr-defined]
-        found.append(queue.get_nowait().data)  # type: ignore[attr-defined]
-    return found
+        events.append(queue.get_nowait().data)  # type: ignore[attr-defined]
+    return events
 
 
 def test_a_listener_gets_what_concerns_his_upstream_and_the_whole_controller() -> None:

@@ -77,8 +77,8 @@ def leading(memcached: Daemon, redis: Daemon, steps: Steps, **options: Any) -> N
 
 
 def stored(redis: Daemon) -> dict[str, Declaration]:
-    found: Any = plain.Redis(port=redis.port).hgetall("steelyard:1:declarations")
-    read = {name.decode(): declarations.decode(value) for name, value in found.items()}
+    stored: Any = plain.Redis(port=redis.port).hgetall("steelyard:1:declarations")
+    read = {name.decode(): declarations.decode(value) for name, value in stored.items()}
     assert all(isinstance(each, Declaration) for each in read.values())
     return read  # type: ignore[return-value]
 

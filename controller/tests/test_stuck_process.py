@@ -55,8 +55,8 @@ def controller(fault: str, memcached: Daemon, folder: Path) -> Iterator[tuple[su
 def answer(url: str) -> tuple[int, str]:
     """Return status and detail of an answer; 0 where nobody listens."""
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE_S) as found:  # noqa: S310
-            return found.status, ""
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:  # noqa: S310
+            return answer.status, ""
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)["detail"]
     except OSError:

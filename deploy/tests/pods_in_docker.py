@@ -135,15 +135,15 @@ class Pods:
 
     def logs(self) -> str:
         """Return the last lines of every container."""
-        found = docker("ps", "--all", "--format", "{{.Names}}", "--filter", f"name=^{PREFIX}").split()
+        containers = docker("ps", "--all", "--format", "{{.Names}}", "--filter", f"name=^{PREFIX}").split()
         each = [
             subprocess.run(
                 ["docker", "logs", "--tail", "15", one], capture_output=True, text=True, check=False
             )
-            for one in found
+            for one in containers
         ]
         return "\n".join(
-            f"== {one}\n{done.stdout}{done.stderr}" for one, done in zip(found, each, strict=True)
+            f"== {one}\n{done.stdout}{done.stderr}" for one, done in zip(containers, each, strict=True)
         )
 
     def _services(self, component: str) -> list[Document]:
@@ -229,7 +229,7 @@ def _expanded(text: str, variables: Mapping[str, str]) -> str:
 
 def _environment(name: str, spec: Document, container: Document) -> dict[str, str]:
     fields = {"metadata.name": name}
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for each in container.get("env", []):
         source = each.get("valueFrom", {})
         if "fieldRef" in source:
@@ -240,6 +240,6 @@ def _environment(name: str, spec: Document, container: Document) -> dict[str, st
             limit = _quantity(of["resources"]["limits"][asked["resource"].removeprefix("limits.")])
             text = str(round(limit / _quantity(f"1{asked['divisor'][1:]}" if "divisor" in asked else "1")))
         else:
-            text = _expanded(each["value"], found)
-        found[each["name"]] = text
-    return found
+            text = _expanded(each["value"], variables)
+        variables[each["name"]] = text
+    return variables

@@ -39,8 +39,8 @@ class Rendered:
 
     def named(self, kind: str, name: str) -> Document:
         """Return an object, which must be there."""
-        (found,) = [each for each in self.of(kind) if each["metadata"]["name"] == name]
-        return found
+        (document,) = [each for each in self.of(kind) if each["metadata"]["name"] == name]
+        return document
 
     @property
     def workloads(self) -> dict[str, Document]:
@@ -66,10 +66,10 @@ class Rendered:
 
 def program(name: str) -> Path:
     """Return the path of helm or kubectl."""
-    found = ROOT / ".run/kubernetes-clients" / name
-    if not found.exists():
+    path = ROOT / ".run/kubernetes-clients" / name
+    if not path.exists():
         pytest.fail(f"{name} is not here: run scripts/kubernetes-clients, or `make setup-tests`")
-    return found
+    return path
 
 
 def helm(*arguments: str, given: str | None = None) -> str:
@@ -99,14 +99,14 @@ def of_set(name: str) -> Rendered:
 
 def environment(container: Document) -> dict[str, str]:
     """Return the variables of a container; what the cluster fills in is `<field>`."""
-    found = {}
+    variables = {}
     for each in container.get("env", []):
         source = each.get("valueFrom", {})
         field = source.get("fieldRef", {}).get("fieldPath") or source.get("resourceFieldRef", {}).get(
             "resource"
         )
-        found[each["name"]] = each["value"] if field is None else f"<{field}>"
-    return found
+        variables[each["name"]] = each["value"] if field is None else f"<{field}>"
+    return variables
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

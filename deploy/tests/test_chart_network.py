@@ -44,13 +44,13 @@ DEFAULT = {
 
 def allowed(rendered: Rendered) -> set[tuple[str, str, int]]:
     """Return (from, to, port) of all that the policies let through; `anybody` where nobody is named."""
-    found = set()
+    allowed = set()
     for policy in rendered.of("NetworkPolicy"):
         for component in _covered(rendered, policy):
             for rule in policy["spec"]["ingress"]:
                 ports = [port["port"] for port in rule["ports"]]
-                found |= {(who, component, port) for who in _who(rendered, rule) for port in ports}
-    return found
+                allowed |= {(who, component, port) for who in _who(rendered, rule) for port in ports}
+    return allowed
 
 
 def _covered(rendered: Rendered, policy: Document) -> list[str]:

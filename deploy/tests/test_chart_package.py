@@ -23,8 +23,8 @@ def test_it_is_the_same_bytes_whenever_it_is_made(tmp_path: Path) -> None:
 def test_it_makes_what_the_folder_makes_in_its_version(tmp_path: Path) -> None:
     def objects(chart: Path) -> list[str]:
         text = helm("template", "steelyard", str(chart), "--values", str(SETS["monitoring"]))
-        found = [each for each in yaml.safe_load_all(text) if each["kind"] != "Secret"]
-        return [yaml.safe_dump(each) for each in found]
+        documents = [each for each in yaml.safe_load_all(text) if each["kind"] != "Secret"]
+        return [yaml.safe_dump(each) for each in documents]
 
     folder = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     packed = objects(pack(tmp_path / "packed"))

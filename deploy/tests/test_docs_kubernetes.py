@@ -51,8 +51,8 @@ def test_values_are_taken_and_make_a_sound_release(values: dict[str, Any]) -> No
 
 
 def sidecar() -> Document:
-    found: list[Document] = [each for each in YAML if each.get("kind") == "Deployment"]
-    return found[0]
+    deployments: list[Document] = [each for each in YAML if each.get("kind") == "Deployment"]
+    return deployments[0]
 
 
 def test_objects_are_such_as_kubernetes_knows() -> None:

@@ -210,6 +210,6 @@ def test_systemd_finds_a_unit_little_exposed(unit: Path) -> None:
         ["systemd-analyze", "security", "--offline=true", "--no-pager", str(unit)],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
-    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", judged)
-    assert found is not None
-    assert float(found[1]) <= EXPOSED[unit.stem]
+    level = re.search(r"Overall exposure level for \S+: ([0-9.]+)", judged)
+    assert level is not None
+    assert float(level[1]) <= EXPOSED[unit.stem]

@@ -15,7 +15,7 @@ TABLES = ("claim", "he", "he holds")
 
 def rows() -> list[tuple[str, str, str]]:
     """Return each claim: its section, what it says, and the cell that names its tests."""
-    found, section, header = [], "", ""
+    claims, section, header = [], "", ""
     for line in PAGE.splitlines():
         if line.startswith("## "):
             section = line[3:]
@@ -27,8 +27,8 @@ def rows() -> list[tuple[str, str, str]]:
             if header in TABLES:
                 assert cells[-1] == "proved by", line
         elif header in TABLES and set(line) - set("|- "):
-            found.append((section, " | ".join(cells[:-1]), cells[-1]))
-    return found
+            claims.append((section, " | ".join(cells[:-1]), cells[-1]))
+    return claims
 
 
 CLAIMS = rows()

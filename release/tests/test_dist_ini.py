@@ -16,13 +16,13 @@ GIVEN = {"openresty", "luajit", "nginx", "ngx_lua", "ngx_http_lua"}
 def test_opm_knows_every_key_and_value_of_the_dist_ini() -> None:
     parser = ConfigParser(interpolation=None)
     parser.read_string("[default]\n" + (LIBRARY / "dist.ini").read_text(encoding="utf-8"))
-    found = parser["default"]
-    assert NEEDED <= set(found) <= KNOWN
-    assert (found["name"], found["is_original"], found["license"]) == (LIBRARY.name, "yes", "apache2")
-    assert re.fullmatch(r"https?://[^\s\"'<>{}]+", found["repo_link"])
-    assert set(re.split(r"\s*,\s*", found["requires"])) <= GIVEN
+    library = parser["default"]
+    assert NEEDED <= set(library) <= KNOWN
+    assert (library["name"], library["is_original"], library["license"]) == (LIBRARY.name, "yes", "apache2")
+    assert re.fullmatch(r"https?://[^\s\"'<>{}]+", library["repo_link"])
+    assert set(re.split(r"\s*,\s*", library["requires"])) <= GIVEN
     # The version is the first that the main module names.
-    assert re.search(r"\b_?VERSION\s*=\s*\"[\w.]+\"", (LIBRARY / found["main_module"]).read_text())
-    assert (LIBRARY / found["lib_dir"]).is_dir()
-    assert (LIBRARY / found["doc_dir"]).is_dir()
+    assert re.search(r"\b_?VERSION\s*=\s*\"[\w.]+\"", (LIBRARY / library["main_module"]).read_text())
+    assert (LIBRARY / library["lib_dir"]).is_dir()
+    assert (LIBRARY / library["doc_dir"]).is_dir()
     assert (LIBRARY / "README.md").is_file()

@@ -33,8 +33,8 @@ def test_the_version_is_in_every_file_that_names_one(tmp_path: Path) -> None:
         assert (tmp_path / name / "LICENSE").exists()
     assert (tmp_path / source_tree.ROCKSPEC.format("17.4.2")).exists()
     product = [tmp_path / "protocol", tmp_path / "agent/pyproject.toml", tmp_path / "openresty/steelyard/lib"]
-    found = subprocess.run(["grep", "-rl", '"0\\.1\\.0"', *product], capture_output=True, text=True)
-    assert found.stdout == ""
+    left = subprocess.run(["grep", "-rl", '"0\\.1\\.0"', *product], capture_output=True, text=True)
+    assert left.stdout == ""
 
 
 def test_a_tree_whose_files_name_another_version_is_not_released_half_stamped(tmp_path: Path) -> None:

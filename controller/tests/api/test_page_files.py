@@ -32,9 +32,9 @@ def _client(static: Path) -> TestClient:
 
 
 def _main_js(client: TestClient) -> str:
-    found = re.search(r'src="(/page/[0-9a-f]{16}/main\.js)"', client.get("/").text)
-    assert found is not None
-    return found.group(1)
+    script = re.search(r'src="(/page/[0-9a-f]{16}/main\.js)"', client.get("/").text)
+    assert script is not None
+    return script.group(1)
 
 
 def test_the_page_is_asked_for_each_time_and_its_files_are_kept_for_ever(static: Path) -> None:

@@ -22,8 +22,8 @@ def connection(*arguments: str, **environment: str) -> connection_flags.Connecti
 
 
 def test_the_default_is_the_controller_on_this_machine() -> None:
-    found = connection()
-    assert (found.urls, found.token, found.token_file) == (("http://127.0.0.1:8081",), None, None)
+    flags = connection()
+    assert (flags.urls, flags.token, flags.token_file) == (("http://127.0.0.1:8081",), None, None)
 
 
 def test_the_token_that_a_controller_here_made_goes_to_this_machine_alone(
@@ -50,9 +50,9 @@ def test_flags_are_stronger_than_the_environment() -> None:
     environment = {"STEELYARD_URL": "http://a:1", "STEELYARD_TOKEN": "of-the-environment"}
     assert connection(**environment).urls == ("http://a:1",)
     assert connection(**environment).token == environment["STEELYARD_TOKEN"]
-    found = connection("--url", "http://b:2/, https://c/steelyard", "--token-file", "t", **environment)
-    assert found.urls == ("http://b:2", "https://c/steelyard")
-    assert (found.token, found.token_file) == (None, Path("t"))
+    flags = connection("--url", "http://b:2/, https://c/steelyard", "--token-file", "t", **environment)
+    assert flags.urls == ("http://b:2", "https://c/steelyard")
+    assert (flags.token, flags.token_file) == (None, Path("t"))
 
 
 @pytest.mark.parametrize(

@@ -195,8 +195,8 @@ def test_the_controller_says_what_it_is(changes: dict[str, Any], said: str) -> N
 def test_well_is_led_ready_and_not_degraded(
     changes: dict[str, Any], rows: list[dict[str, Any]], well: bool
 ) -> None:
-    found = [api_documents.Row.model_validate(each) for each in rows]
-    assert service_status.well(api_documents.Service.model_validate(service(**changes)), found) is well
+    peers = [api_documents.Row.model_validate(each) for each in rows]
+    assert service_status.well(api_documents.Service.model_validate(service(**changes)), peers) is well
 
 
 def test_the_upstreams_in_a_table() -> None:
@@ -226,8 +226,8 @@ TABLE: dict[str, Any] = {
 
 
 def test_a_weight_table_with_bars_relative_to_the_largest_share() -> None:
-    found = api_documents.Table.model_validate(TABLE)
-    assert text(peer_table.of_table(found, Look(ascii_only=True))) == (
+    document = api_documents.Table.model_validate(TABLE)
+    assert text(peer_table.of_table(document, Look(ascii_only=True))) == (
         "web  table 3.118, law static, picker swrr\n"
         "PEER  STATE   WEIGHT  SHARE %                BASELINE  ADDRESS\n"
         "a     up           3     75.0  ############         3  10.0.0.1:80\n"
@@ -334,8 +334,8 @@ def test_history_draws_each_course() -> None:
         {"at_ms": 1000 * at, "ids": ["a", "b"], "weight": [1, 1], "share": [at / 8, 1 - at / 8]}
         for at in range(9)
     ]
-    found = api_documents.History.model_validate({"upstream": "web", "moments": moments})
-    assert text(share_history.of_history(found, PIPED)) == (
+    document = api_documents.History.model_validate({"upstream": "web", "moments": moments})
+    assert text(share_history.of_history(document, PIPED)) == (
         "web  9 moments of the last 8 s\n"
         "PEER  SHARE % NOW  LEAST   MOST  COURSE\n"
         "a           100.0    0.0  100.0  ▁▂▃▄▅▅▆▇█\n"

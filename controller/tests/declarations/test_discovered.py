@@ -157,7 +157,7 @@ def test_a_server_that_a_person_deletes_and_declares_anew_is_no_pod_any_more() -
 
 CONDITIONS: st.SearchStrategy[Condition] = st.sampled_from(get_args(Condition))
 PODS = st.dictionaries(st.sampled_from("abcdef"), CONDITIONS).map(
-    lambda found: [pod(name, condition) for name, condition in found.items()]
+    lambda conditions: [pod(name, condition) for name, condition in conditions.items()]
 )
 
 

@@ -184,13 +184,13 @@ class RecordedApi(AnsweringServer):
         self, writer: asyncio.StreamWriter, plural: str, namespace: str | None, given: dict[str, str]
     ) -> bool:
         first = int(given.get("continue", "0"))
-        found = self._of(plural, namespace)
+        documents = self._of(plural, namespace)
         last = first + min(self.page_objects, int(given["limit"]))
         document = copy.deepcopy(RECORDED["list"][plural])
         document["metadata"]["resourceVersion"] = str(self._revision)
-        document["items"] = found[first:last]
-        if last < len(found):
-            document["metadata"] |= {"continue": str(last), "remainingItemCount": len(found) - last}
+        document["items"] = documents[first:last]
+        if last < len(documents):
+            document["metadata"] |= {"continue": str(last), "remainingItemCount": len(documents) - last}
         return await self._send(writer, 200, json.dumps(document).encode())
 
     async def _watch(

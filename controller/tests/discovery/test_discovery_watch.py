@@ -73,8 +73,8 @@ def addresses(watch: Watch[EndpointSlice]) -> dict[str, list[str]] | None:
     if watch.objects is None:
         return None
     return {
-        name: [address for each in found.endpoints or () for address in each.addresses or ()]
-        for (_, name), found in watch.objects.items()
+        name: [address for each in there.endpoints or () for address in each.addresses or ()]
+        for (_, name), there in watch.objects.items()
     }
 
 
@@ -215,8 +215,8 @@ def test_an_api_server_that_falls_ill_changes_nothing_and_is_followed_again(
         seen = len(api.requests)
         await until(lambda: len(api.requests) >= seen + 2)
         await until(lambda: watch.fault is not None or illness == 410)
-        found = addresses(watch)
-        assert found in ({"web-1": ["10.0.0.1"]}, {"web-1": ["10.0.0.9"]})
+        there = addresses(watch)
+        assert there in ({"web-1": ["10.0.0.1"]}, {"web-1": ["10.0.0.9"]})
         api.illness = None
         await until(lambda: watch.fault is None and addresses(watch) == {"web-1": ["10.0.0.9"]})
 

@@ -47,7 +47,7 @@ def sliced(
     return read_slice(json.dumps(document).encode())
 
 
-def found(*slices: EndpointSlice, port: str = "http") -> list[tuple[str, str, str]]:
+def pods_in(*slices: EndpointSlice, port: str = "http") -> list[tuple[str, str, str]]:
     """Return the pods as tuples, where there is no fault."""
     said = pods_of(slices, port)
     assert said.fault is None
@@ -69,7 +69,7 @@ def found(*slices: EndpointSlice, port: str = "http") -> list[tuple[str, str, st
     ],
 )
 def test_conditions_say_what_a_pod_can_do(conditions: dict[str, Any], condition: str) -> None:
-    assert found(sliced(endpoint("a", "10.0.0.1", **conditions))) == [("a", "10.0.0.1:8080", condition)]
+    assert pods_in(sliced(endpoint("a", "10.0.0.1", **conditions))) == [("a", "10.0.0.1:8080", condition)]
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_conditions_say_what_a_pod_can_do(conditions: dict[str, Any], condition:
 )
 def test_a_pod_that_terminates_and_serves_no_more_is_gone(conditions: dict[str, Any]) -> None:
     rest = endpoint("b", "10.0.0.2")
-    assert found(sliced(endpoint("a", "10.0.0.1", **conditions), rest)) == [("b", "10.0.0.2:8080", "ready")]
+    assert pods_in(sliced(endpoint("a", "10.0.0.1", **conditions), rest)) == [("b", "10.0.0.2:8080", "ready")]
 
 
 def test_a_service_without_pods_has_none() -> None:
-    assert found(sliced(ports=[])) == []
-    assert found(sliced(ports=None, endpoints=None)) == []  # as Go writes an empty list
+    assert pods_in(sliced(ports=[])) == []
+    assert pods_in(sliced(ports=None, endpoints=None)) == []  # as Go writes an empty list
 
 
 def test_without_any_slice_nothing_is_known() -> None:
@@ -98,7 +98,7 @@ def test_without_any_slice_nothing_is_known() -> None:
 
 
 def test_the_port_of_each_slice_is_its_own() -> None:
-    assert found(
+    assert pods_in(
         sliced(endpoint("a", "10.0.0.1"), name="web-1"),
         sliced(endpoint("b", "10.0.0.2"), name="web-2", ports=[{"name": "http", "port": 9090}]),
     ) == [("a", "10.0.0.1:8080", "ready"), ("b", "10.0.0.2:9090", "ready")]
@@ -106,7 +106,7 @@ def test_the_port_of_each_slice_is_its_own() -> None:
 
 @pytest.mark.parametrize("ports", [[{"name": "", "port": 80}], [{"name": None, "port": 80}], [{"port": 80}]])
 def test_a_port_without_a_name_is_the_only_one(ports: Any) -> None:
-    assert found(sliced(endpoint("a", "10.0.0.1"), ports=ports), port="") == [("a", "10.0.0.1:80", "ready")]
+    assert pods_in(sliced(endpoint("a", "10.0.0.1"), ports=ports), port="") == [("a", "10.0.0.1:80", "ready")]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_where_no_pod_has_the_port_nothing_is_known_so_a_mistake_empties_nothing
 
 
 def test_an_endpoint_in_two_slices_is_one_server() -> None:
-    assert found(
+    assert pods_in(
         sliced(endpoint("a", "10.0.0.1", ready=True), name="web-1"),
         sliced(endpoint("a", "10.0.0.1", ready=False), name="web-2"),
     ) == [("a", "10.0.0.1:8080", "ready")]
@@ -149,33 +149,33 @@ def test_a_termination_that_one_slice_has_is_believed() -> None:
     ready = sliced(endpoint("a", "10.0.0.1", ready=True, serving=True), name="web-1")
     ending = sliced(endpoint("a", "10.0.0.1", ready=False, serving=True, terminating=True), name="web-2")
     over = sliced(endpoint("a", "10.0.0.1", ready=False, serving=False, terminating=True), name="web-3")
-    assert found(ready, ending) == [("a", "10.0.0.1:8080", "terminating")]
-    assert found(ready, ending, over) == []
+    assert pods_in(ready, ending) == [("a", "10.0.0.1:8080", "terminating")]
+    assert pods_in(ready, ending, over) == []
 
 
 def test_of_a_pod_with_two_families_ipv4_is_taken_and_its_end_is_known_from_either() -> None:
     v4 = sliced(endpoint("a", "10.0.0.1"), name="web-1")
     v6 = sliced(endpoint("a", "fd00::1"), endpoint("b", "fd00::2"), name="web-2", family="IPv6")
-    assert found(v4, v6) == [("a", "10.0.0.1:8080", "ready"), ("b", "[fd00::2]:8080", "ready")]
+    assert pods_in(v4, v6) == [("a", "10.0.0.1:8080", "ready"), ("b", "[fd00::2]:8080", "ready")]
     over = sliced(
         endpoint("a", "fd00::1", ready=False, serving=False, terminating=True), name="web-2", family="IPv6"
     )
-    assert found(v4, over) == []
+    assert pods_in(v4, over) == []
 
 
 def test_what_is_no_pod_has_its_address_for_a_name_and_one_family() -> None:
     v4 = sliced(endpoint(None, "10.0.0.1"), name="web-1")
     v6 = sliced(endpoint(None, "fd00::1"), name="web-2", family="IPv6")
     node = sliced({"addresses": ["10.0.0.9"], "targetRef": {"kind": "Node", "name": "n"}}, name="web-3")
-    assert found(v4, v6, node) == [
+    assert pods_in(v4, v6, node) == [
         ("10.0.0.1", "10.0.0.1:8080", "ready"),
         ("10.0.0.9", "10.0.0.9:8080", "ready"),
     ]
-    assert found(v6) == [("fd00-0000-0000-0000-0000-0000-0000-0001", "[fd00::1]:8080", "ready")]
+    assert pods_in(v6) == [("fd00-0000-0000-0000-0000-0000-0000-0001", "[fd00::1]:8080", "ready")]
 
 
 def test_of_a_pod_and_its_successor_of_the_same_name_the_one_that_serves_is_taken() -> None:
-    assert found(
+    assert pods_in(
         sliced(endpoint("db-0", "10.0.0.9", uid="1", ready=False, serving=True, terminating=True)),
         sliced(endpoint("db-0", "10.0.0.1", uid="2"), name="web-2"),
     ) == [("db-0", "10.0.0.1:8080", "ready")]

@@ -23,7 +23,7 @@ class Peer:
     address: str
 
 
-def found(ip: str | None, fault: str | None = None) -> Resolution:
+def resolution(ip: str | None, fault: str | None = None) -> Resolution:
     return Resolution(ip=ip, asked_at_s=0.0, fault=fault)
 
 
@@ -89,7 +89,7 @@ def test_the_names_of_peers_are_each_told_once() -> None:
 
 def test_peers_have_their_own_address_or_that_of_their_name() -> None:
     peers = [Peer("a", "10.0.0.1:80"), Peer("b", "web:81"), Peer("c", "six:82"), Peer("d", "[FD00::1]:83")]
-    addresses = look_up({"web": found("10.0.0.2"), "six": found("fd00::2")}, peers)
+    addresses = look_up({"web": resolution("10.0.0.2"), "six": resolution("fd00::2")}, peers)
     assert addresses.by_peer == {
         "a": "10.0.0.1:80", "b": "10.0.0.2:81", "c": "[fd00::2]:82", "d": "[fd00::1]:83",
     }  # fmt: skip
@@ -97,20 +97,20 @@ def test_peers_have_their_own_address_or_that_of_their_name() -> None:
 
 
 def test_a_peer_whose_name_was_never_resolved_has_none_and_a_fault() -> None:
-    addresses = look_up({"gone": found(None, "why")}, [Peer("a", "web:80"), Peer("b", "gone:80")])
+    addresses = look_up({"gone": resolution(None, "why")}, [Peer("a", "web:80"), Peer("b", "gone:80")])
     assert addresses.by_peer == {"a": None, "b": None}
     assert addresses.faults == {"name web": resolved_names.NOT_YET, "name gone": "why"}
 
 
 def test_a_peer_whose_name_stopped_resolving_has_an_address_and_a_fault() -> None:
-    addresses = look_up({"web": found("10.0.0.2", "why")}, [Peer("a", "web:80")])
+    addresses = look_up({"web": resolution("10.0.0.2", "why")}, [Peer("a", "web:80")])
     assert addresses.by_peer == {"a": "10.0.0.2:80"}
     assert addresses.faults == {"name web": "why"}
 
 
 def test_the_second_peer_of_one_address_is_left_out_and_named() -> None:
     peers = [Peer("a", "web:80"), Peer("b", "also:80"), Peer("c", "web:81")]
-    addresses = look_up({"web": found("10.0.0.2"), "also": found("10.0.0.2")}, peers)
+    addresses = look_up({"web": resolution("10.0.0.2"), "also": resolution("10.0.0.2")}, peers)
     assert addresses.by_peer == {"a": "10.0.0.2:80", "b": None, "c": "10.0.0.2:81"}
     assert addresses.faults == {
         "peer b": "also:80 is 10.0.0.2:80, which a has already: it is left out; give each its own"
@@ -119,7 +119,7 @@ def test_the_second_peer_of_one_address_is_left_out_and_named() -> None:
 
 def test_a_declared_address_is_before_a_names() -> None:
     peers = [Peer("a", "web:80"), Peer("b", "10.0.0.2:80")]
-    assert look_up({"web": found("10.0.0.2")}, peers).by_peer == {"a": None, "b": "10.0.0.2:80"}
+    assert look_up({"web": resolution("10.0.0.2")}, peers).by_peer == {"a": None, "b": "10.0.0.2:80"}
 
 
 def test_two_declared_addresses_are_what_a_person_wants() -> None:

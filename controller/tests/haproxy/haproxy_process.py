@@ -19,8 +19,8 @@ DOCS = Path(__file__).parents[3] / "docs" / "haproxy.md"
 
 def documented() -> str:
     """Return the haproxy.cfg with agent-check of the documentation."""
-    found = re.findall(r"```haproxy\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    return str(next(each for each in found if "agent-check" in each))
+    examples = re.findall(r"```haproxy\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    return str(next(each for each in examples if "agent-check" in each))
 
 
 def replaced(text: str, changes: Iterable[tuple[str, str]]) -> str:

@@ -41,9 +41,9 @@ def _at(now_s: float, weights: list[int], samples: dict[str, dict[str, Any]], **
 
 
 def _sample(peer: str, **changes: Any) -> SampleRecord:
-    found = sample_reader.decode(sample(peer, **changes))
-    assert isinstance(found, SampleRecord)
-    return found
+    record = sample_reader.decode(sample(peer, **changes))
+    assert isinstance(record, SampleRecord)
+    return record
 
 
 def _answer(outcome: Outcome, peer: str, configured: int = 100) -> bytes:

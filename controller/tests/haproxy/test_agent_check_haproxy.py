@@ -39,11 +39,11 @@ class Controller:
         """Tick for ever."""
         cycle = self.views["web"] = Cycle("web", Declaration(upstream=self.upstream), tick_s=1.0)
         for tick in itertools.count(1):
-            found = {
+            values = {
                 wire.sample_key("web", peer): sample(peer, seq=tick, cpu=cpu)
                 for peer, cpu in self.cpu.items()
             }
-            cycle.outcome, _ = cycle.advance(found, now_s=float(tick), term=1, issued_at_ms=0, addresses={})
+            cycle.outcome, _ = cycle.advance(values, now_s=float(tick), term=1, issued_at_ms=0, addresses={})
             await asyncio.sleep(0.05)
 
     def patch(self, peer: str, **fields: str) -> None:

@@ -23,8 +23,8 @@ QUESTIONS = 6
 
 @pytest.fixture
 def them(memcached: Daemon, redis_server: Daemon, tmp_path: Path) -> Iterator[Cluster]:
-    with cluster(memcached, redis_server, tmp_path) as found:
-        yield found
+    with cluster(memcached, redis_server, tmp_path) as controllers:
+        yield controllers
 
 
 def questions(controller: Controller) -> int:

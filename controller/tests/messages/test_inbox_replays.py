@@ -144,10 +144,10 @@ def test_a_report_of_an_earlier_run_is_refused_as_replayed() -> None:
         st.tuples(st.sampled_from("abc"), st.integers(1, 5), st.integers(-120, 0)), min_size=1, max_size=30
     )
 )
-def test_no_message_is_ever_taken_twice(found: list[tuple[str, int, int]]) -> None:
+def test_no_message_is_ever_taken_twice(arriving: list[tuple[str, int, int]]) -> None:
     receiver = Receiver()
     taken = []
-    for boot, seq, age_s in found:
+    for boot, seq, age_s in arriving:
         if receiver.sample(boot, seq, at_ms=receiver.unix_ms + age_s * SECOND_MS) == "taken":
             taken.append((boot, seq))
     assert len(taken) == len(set(taken))

@@ -71,23 +71,23 @@ def test_a_server_that_is_taken_over_speaks_for_itself_alone() -> None:
         reports = {"edge-1": signature.sign(a, report())}
         return receive(Inbox(), 1.0, upstream="web", samples=values, reports=reports, keys=keys)
 
-    found = inbox(AGENT_A, AGENT_A)
-    assert set(found.samples) == {"a"}
-    assert found.reports == {}
-    assert found.refused == {"signature": 2}
-    assert found.refusals["sample of b"].detail == (
+    received = inbox(AGENT_A, AGENT_A)
+    assert set(received.samples) == {"a"}
+    assert received.reports == {}
+    assert received.refused == {"signature": 2}
+    assert received.refusals["sample of b"].detail == (
         "it is not signed with its own key, or was changed on the way: `steelyard keys agent web/b` prints it"
     )
-    assert "`steelyard keys lb edge-1`" in found.refusals["traffic report of edge-1"].detail
+    assert "`steelyard keys lb edge-1`" in received.refusals["traffic report of edge-1"].detail
 
 
 def test_a_node_that_is_taken_over_speaks_for_servers_alone() -> None:
     values = {name: signature.sign(AGENTS, sample(name)) for name in ("a", "b")}
     reports = {"edge-1": signature.sign(AGENTS, report())}
     keys = Keyring(shared=SHARED, derived="require")
-    found = receive(Inbox(), 1.0, upstream="web", samples=values, reports=reports, keys=keys)
-    assert set(found.samples) == {"a", "b"}
-    assert (found.reports, found.refused) == ({}, {"signature": 1})
+    received = receive(Inbox(), 1.0, upstream="web", samples=values, reports=reports, keys=keys)
+    assert set(received.samples) == {"a", "b"}
+    assert (received.reports, received.refused) == ({}, {"signature": 1})
     assert reason(keys, AGENTS, "tables") == "signature"
 
 

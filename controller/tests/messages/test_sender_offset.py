@@ -16,7 +16,7 @@ def errors(
 
     off_s: its clock less the receiver's, stepped by `step_s` in the middle.
     """
-    known, found, seen_before = None, [], set()
+    known, errors_s, seen_before = None, [], set()
     ends = [1 + phase + n for n in range(len(delays))]
     for tick in range(1, int(len(delays) / tick_s) + 3):
         seen_s, last_read_s = tick * tick_s, (tick - 1) * tick_s
@@ -28,9 +28,9 @@ def errors(
         stepped_s = step_s if newest >= len(delays) // 2 else 0.0
         sent_s = UNIX_S + ends[newest] * (1 + drift) + off_s + stepped_s
         known = SenderOffset.of(sent_s, last_read_s=last_read_s, seen_s=seen_s, before=known)
-        found.append(known.received_s(sent_s, -UNIX_S) - ends[newest])
-    assert found
-    return found
+        errors_s.append(known.received_s(sent_s, -UNIX_S) - ends[newest])
+    assert errors_s
+    return errors_s
 
 
 DELAYS = st.lists(st.floats(0.0, ON_THE_WAY_S / 2), min_size=20, max_size=60)
@@ -40,22 +40,22 @@ DELAYS = st.lists(st.floats(0.0, ON_THE_WAY_S / 2), min_size=20, max_size=60)
 def test_no_clock_however_wrong_drifting_or_stepped_moves_an_end_by_more_than_a_tick(
     tick_s: float, off_s: float, phase: float, delays: list[float], step_s: float, drift: float
 ) -> None:
-    found = errors(tick_s, off_s=off_s, phase=phase, delays=delays, step_s=step_s, drift=drift)
-    assert max(abs(each) for each in found) <= tick_s + ON_THE_WAY_S
+    errors_s = errors(tick_s, off_s=off_s, phase=phase, delays=delays, step_s=step_s, drift=drift)
+    assert max(abs(each) for each in errors_s) <= tick_s + ON_THE_WAY_S
 
 
 @given(TICKS, st.floats(0, 1), DELAYS)
 def test_clocks_that_agree_are_believed(tick_s: float, phase: float, delays: list[float]) -> None:
-    found = errors(tick_s, off_s=0.0, phase=phase, delays=delays)
-    assert max(abs(each) for each in found) <= ON_THE_WAY_S
+    errors_s = errors(tick_s, off_s=0.0, phase=phase, delays=delays)
+    assert max(abs(each) for each in errors_s) <= ON_THE_WAY_S
 
 
 @given(TICKS, st.floats(1e3, 1e5), st.floats(0, 1))
 def test_where_nothing_better_is_known_the_middle_is_at_most_half_a_tick_off(
     tick_s: float, off_s: float, phase: float
 ) -> None:
-    found = errors(tick_s, off_s=off_s, phase=phase, delays=[0.0] * 30)
-    assert max(abs(each) for each in found) <= tick_s / 2 + 1e-3
+    errors_s = errors(tick_s, off_s=off_s, phase=phase, delays=[0.0] * 30)
+    assert max(abs(each) for each in errors_s) <= tick_s / 2 + 1e-3
 
 
 def test_a_sender_whose_phase_wanders_is_known_ever_better() -> None:

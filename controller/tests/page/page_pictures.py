@@ -149,10 +149,10 @@ def _past(port: int, world: World) -> None:
             upstream=drained if DRAINED_S[0] <= second < DRAINED_S[1] else upstream
         )
         samples, reports = world.step(second, share, order=(term, cycle.generation), lbs=LBS)
-        found = {wire.sample_key("web", peer): text for peer, text in samples.items()}
-        found |= {wire.traffic_key("web", lb): text for lb, text in reports.items()}
+        values = {wire.sample_key("web", peer): text for peer, text in samples.items()}
+        values |= {wire.traffic_key("web", lb): text for lb, text in reports.items()}
         at_ms = now_ms - 1000 * (SECONDS - second)
-        outcome, _ = cycle.advance(found, now_s=float(second), term=term, issued_at_ms=at_ms, addresses={})
+        outcome, _ = cycle.advance(values, now_s=float(second), term=term, issued_at_ms=at_ms, addresses={})
         cycle.outcome = outcome
         share = {peer.id: part for peer, part in zip(outcome.table.peers, shares(outcome.table), strict=True)}
         client.xadd(HISTORY, {"m": history_moment.encode(outcome)}, id=f"{at_ms}-0")

@@ -135,14 +135,14 @@ def test_a_term_and_a_declaration_count_once_a_replica_has_them(tmp_path: Path) 
 
         run(RedisStore(redis.url), steps)
 
-        async def found(store: RedisStore) -> None:
+        async def answering(store: RedisStore) -> None:
             await until(lambda: answers(store))
 
         # Two of three hang: each time another one is asked first.
         for sentinel in redis.others[:2]:
             assert sentinel.process is not None
             sentinel.process.send_signal(signal.SIGSTOP)
-        run(RedisStore(redis.url), found)
+        run(RedisStore(redis.url), answering)
         for sentinel in redis.others[:2]:
             sentinel.process.send_signal(signal.SIGCONT)  # type: ignore[union-attr]
         name = redis.url.replace(NAME, "another")

@@ -65,8 +65,8 @@ def test_a_lease_is_one_controllers_and_its_term_only_rises(redis_server: Daemon
         assert (first.holder, first.url, first.term) == (DRAFT.holder, DRAFT.url, DRAFT.term)
         assert await store.leader() == replace(first, store="")
         other = replace(DRAFT, holder="b", boot="2")
-        found = await store.acquire(other, lease_s=60, above=0, patient=False)
-        assert found == first
+        stored = await store.acquire(other, lease_s=60, above=0, patient=False)
+        assert stored == first
         assert not await store.renew(replace(first, boot="2"), lease_s=60)
         assert await store.renew(first, lease_s=60)
         await store.release(replace(first, boot="2"))
@@ -207,8 +207,8 @@ def test_garbage_in_the_keys_is_refused_and_left_there(
     hand.rpush("steelyard:1:store", "a list")
 
     async def steps(store: RedisStore) -> None:
-        found = await store.declarations()
-        assert (found.known, {"web", "api", "a b"} <= found.damaged) == ({}, True)
+        stored = await store.declarations()
+        assert (stored.known, {"web", "api", "a b"} <= stored.damaged) == ({}, True)
         assert await store.load("web") is None
         assert await store.load("api") is None
         lease = await taken(store)

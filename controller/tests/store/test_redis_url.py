@@ -9,21 +9,21 @@ from steelyard_controller.store import redis_url
 
 
 def test_sentinels_with_their_own_user_and_a_database() -> None:
-    found = redis_url.parse(
+    parsed = redis_url.parse(
         "rediss+sentinel://us%40er:p%2Fw@a:26380,b,[fd00::1]:1/my-master/3"
         "?sentinel_username=watcher&sentinel_password=x%26y&ssl_ca_certs=/ca.pem"
     )
-    assert (found.kind, found.primary) == ("sentinel", "my-master")
-    assert found.hosts == (("a", 26380), ("b", 26379), ("fd00::1", 1))
+    assert (parsed.kind, parsed.primary) == ("sentinel", "my-master")
+    assert parsed.hosts == (("a", 26380), ("b", 26379), ("fd00::1", 1))
     tls = {"ssl": True, "ssl_ca_certs": "/ca.pem"}
-    assert found.options == {"username": "us@er", "password": "p/w", "db": 3, **tls}
-    assert found.sentinel_options == {"username": "watcher", "password": "x&y", **tls}
+    assert parsed.options == {"username": "us@er", "password": "p/w", "db": 3, **tls}
+    assert parsed.sentinel_options == {"username": "watcher", "password": "x&y", **tls}
 
 
 def test_a_cluster_has_nodes_and_no_database() -> None:
-    found = redis_url.parse("redis+cluster://:pw@a:7000,b")
-    assert (found.kind, found.hosts) == ("cluster", (("a", 7000), ("b", 6379)))
-    assert found.options == {"password": "pw"}
+    parsed = redis_url.parse("redis+cluster://:pw@a:7000,b")
+    assert (parsed.kind, parsed.hosts) == ("cluster", (("a", 7000), ("b", 6379)))
+    assert parsed.options == {"password": "pw"}
     assert redis_url.parse("redis+cluster://a/0").hosts == (("a", 6379),)
 
 

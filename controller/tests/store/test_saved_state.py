@@ -26,10 +26,10 @@ def test_the_addresses_of_names_survive_the_store_and_what_is_no_address_is_left
 
 
 @pytest.mark.parametrize(
-    "found", ["7", "[]", '{"samples":7}', '{"samples":{"a":"x","b":-1,"c":null,"d":1.5}}']
+    "told", ["7", "[]", '{"samples":7}', '{"samples":{"a":"x","b":-1,"c":null,"d":1.5}}']
 )
-def test_what_is_damaged_of_it_costs_no_law_its_memory(found: str) -> None:
-    value = '{"v":1,"term":3,"generation":118,"memories":{"static":{}},"told_ms":' + found + "}"
+def test_what_is_damaged_of_it_costs_no_law_its_memory(told: str) -> None:
+    value = '{"v":1,"term":3,"generation":118,"memories":{"static":{}},"told_ms":' + told + "}"
     saved = decode(value.encode())
     assert saved is not None
     assert saved.memories == {"static": {}}

@@ -25,12 +25,12 @@ WEB = Declaration(
 def busy(cycle: Cycle, ticks: range, *, term: int = 3) -> list[float]:
     """Tick while a is busy; return the shares of the last tick."""
     for tick in ticks:
-        found = {
+        values = {
             "steelyard:1:sample:web:a": sample("a", seq=tick, cpu=0.9),
             "steelyard:1:sample:web:b": sample("b", seq=tick, cpu=0.3),
             "steelyard:1:traffic:web:edge-1": report(seq=tick, a=(100, 0, 1, 5.0), b=(100, 0, 1, 5.0)),
         }
-        outcome, _ = cycle.advance(found, now_s=float(tick), term=term, issued_at_ms=tick, addresses={})
+        outcome, _ = cycle.advance(values, now_s=float(tick), term=term, issued_at_ms=tick, addresses={})
     return shares(outcome.table)
 
 
@@ -43,8 +43,8 @@ def test_an_upstream_that_names_nobody_is_reported_on_by_the_controllers_load_ba
     one = Cycle("web", WEB, tick_s=1.0, load_balancers=names)
     traffic = [key for key in one.keys() if ":traffic:" in key]  # noqa: SIM118
     assert traffic == ["steelyard:1:traffic:web:edge-7", "steelyard:1:traffic:web:edge-8"]
-    found = {key: report(key[-6:], seq=1, a=(100, 0, 1, 5.0), b=(50, 0, 1, 5.0)) for key in traffic}
-    outcome, _ = one.advance(found, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    values = {key: report(key[-6:], seq=1, a=(100, 0, 1, 5.0), b=(50, 0, 1, 5.0)) for key in traffic}
+    outcome, _ = one.advance(values, now_s=1.0, term=3, issued_at_ms=1, addresses={})
     assert set(outcome.inbox.reports) == set(names)
     assert outcome.load_balancers == names
     named = replace(WEB, upstream=WEB.upstream.model_copy(update={"load_balancers": ["edge-9"]}))
@@ -116,14 +116,14 @@ def declared(**indicators: float | None) -> Declaration:
 def pooled(cycle: Cycle, ticks: range, *, workers: float | None = 0.9) -> Outcome:
     """Tick while a's pool of workers is nearly full; `workers` None: it cannot be read."""
     for tick in ticks:
-        found = {
+        values = {
             "steelyard:1:sample:web:a": sample(
                 "a", seq=tick, cpu=0.2, further=(("workers", workers), ("queue", 0.1))
             ),
             "steelyard:1:sample:web:b": sample("b", seq=tick, cpu=0.2, further=(("workers", None),)),
             "steelyard:1:traffic:web:edge-1": report(seq=tick, a=(100, 0, 1, 5.0), b=(100, 0, 1, 5.0)),
         }
-        outcome, _ = cycle.advance(found, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
+        outcome, _ = cycle.advance(values, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
     return outcome
 
 
@@ -177,8 +177,8 @@ def test_without_any_sample_no_indicator_is_missing() -> None:
 def test_the_four_are_never_missed_where_nothing_is_declared() -> None:
     one = cycle()
     for tick in range(1, 3 * UNREPORTED_TICKS):
-        found = {"steelyard:1:sample:web:a": sample("a", seq=tick, utilization=(0.5, None, None, 0.3))}
-        one.advance(found, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
+        values = {"steelyard:1:sample:web:a": sample("a", seq=tick, utilization=(0.5, None, None, 0.3))}
+        one.advance(values, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
     assert one.indicator_fault is None
 
 
@@ -216,13 +216,13 @@ def test_metrics_have_every_indicator_that_is_reported_and_the_weight_of_those_t
 
 def test_metrics_have_no_more_indicators_than_are_shown_whatever_servers_call_theirs() -> None:
     one = cycle()
-    found = {
+    values = {
         f"steelyard:1:sample:web:{peer}": sample(
             peer, seq=1, cpu=0.2, further=tuple((f"own_{peer}_{n}", 0.1) for n in range(MAX_FURTHER))
         )
         for peer in "ab"
     }
-    one.outcome, _ = one.advance(found, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    one.outcome, _ = one.advance(values, now_s=1.0, term=3, issued_at_ms=1, addresses={})
     text = metrics.render(Exposed({"web": one}), now_s=2.0).decode()
     named = re.findall(r'steelyard_peer_utilization\{indicator="(own\w+)"', text)
     assert len(named) == len(set(named)) == MOST_UNDECLARED

@@ -341,19 +341,19 @@ def test_a_new_leader_without_dns_keeps_the_addresses_that_its_predecessor_had(
         async with session(memcached, redis_server, file={"web": named}, unix_s=NOW_S, id="b") as second:
             await second.lead()
             cycles = second.loop.cycles
-            found = PeerAddresses(
+            peer_addresses = PeerAddresses(
                 Resolver(away), faults_of=second.loop.faults_of, clock=asyncio.get_running_loop().time
             )
             async with asyncio.timeout(PATIENCE_S):
                 while "name beta.test" not in second.loop.faults_of("web").now:
-                    assert await found.addresses(cycles) == resolved
+                    assert await peer_addresses.addresses(cycles) == resolved
                     await asyncio.sleep(0)
             lease = second.election.lease
             assert lease is not None
             await second.loop.tick(
-                3.0, lease=lease, certain=lambda: True, addresses=await found.addresses(cycles)
+                3.0, lease=lease, certain=lambda: True, addresses=await peer_addresses.addresses(cycles)
             )
-            await found.close()
+            await peer_addresses.close()
             assert [peer.address for peer in _published(memcached).peers] == ["10.0.0.1:80", "10.0.0.2:81"]
             assert "10.0.0.1 is kept" in second.loop.faults_of("web").now["name alpha.test"]
 

@@ -114,7 +114,8 @@ def test_weights_move_at_every_length_of_the_tick(
         ticking(memcached, redis_server, tmp_path, tick_s) as led,
     ):
         wait_until(
-            lambda: (found := weights(memcached)) and found["b"] > 1.5 * found["a"], "a move of the weights"
+            lambda: (weight := weights(memcached)) and weight["b"] > 1.5 * weight["a"],
+            "a move of the weights",
         )
         wait_until(lambda: "pairing" not in LOCAL.get(f"{led.url}/readyz").text, "well paired")
 

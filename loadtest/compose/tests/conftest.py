@@ -17,10 +17,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     engine = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
     if engine.returncode != 0:
         pytest.fail(f"no Docker engine answers; deploy/compose/test starts one: {engine.stderr.strip()}")
-    found = Stack(tmp_path_factory.mktemp("compose"), [free_port() for _ in range(6)])
-    found.up()
-    yield found
-    found.down()
+    stack = Stack(tmp_path_factory.mktemp("compose"), [free_port() for _ in range(6)])
+    stack.up()
+    yield stack
+    stack.down()
 
 
 @pytest.fixture
@@ -28,6 +28,6 @@ def visitors(stack: Stack) -> Iterator[Visitors]:
     """Requests all through the test, the first hundred of which are answered."""
     # About a third of what the three servers can do, which have one core together. Each new connection would
     # cost the engine's proxy and the kernel's table of connections.
-    with Visitors(stack.lb_port, requests_per_s=90, connections=12) as found:
-        found.next(100)
-        yield found
+    with Visitors(stack.lb_port, requests_per_s=90, connections=12) as visitors:
+        visitors.next(100)
+        yield visitors

@@ -57,9 +57,9 @@ def until(holds: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S
     """Wait until something holds, and return it; fail the test where it never does."""
     deadline = time.monotonic() + patience_s
     while True:
-        found = holds()
-        if found:
-            return found
+        answer = holds()
+        if answer:
+            return answer
         if time.monotonic() > deadline:
             pytest.fail(f"not within {patience_s:.0f} s: {what}")
         time.sleep(0.2)

@@ -24,8 +24,8 @@ def test_every_container_is_healthy(stack: Stack) -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_no_container_may_more_than_it_needs(stack: Stack, service: str) -> None:
-    found = stack.inspect(service)
-    host = found["HostConfig"]
+    container = stack.inspect(service)
+    host = container["HostConfig"]
     uid = stack.inside(service, "id -u").stdout.strip()
     assert int(uid) > 0
     assert host["ReadonlyRootfs"] is True

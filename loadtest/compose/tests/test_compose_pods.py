@@ -200,16 +200,16 @@ def sample_of(memcached: Daemon, peer: str) -> SampleRecord | None:
 
 def newer_than(memcached: Daemon, peer: str, seq: int) -> SampleRecord:
     """Wait for a sample of a pod that is newer than its number `seq`; return it."""
-    found: list[SampleRecord] = []
+    records: list[SampleRecord] = []
 
     def look() -> bool:
         record = sample_of(memcached, peer)
         if record is not None and record.seq > seq:
-            found.append(record)
-        return bool(found)
+            records.append(record)
+        return bool(records)
 
     until(look, f"a sample of {peer} after number {seq}")
-    return found[0]
+    return records[0]
 
 
 def column(record: SampleRecord, indicator: str) -> float:
@@ -279,8 +279,8 @@ def _docker_stats(pods: Mapping[str, Running]) -> dict[str, tuple[str, str]]:
     lines = run(
         ["docker", "stats", "--no-stream", "--no-trunc", "--format", "{{.ID}}\t{{.CPUPerc}}\t{{.MemUsage}}"]
     ).stdout.splitlines()
-    found = {line.split("\t")[0]: line.split("\t")[1:] for line in lines}
-    return {name: (found[one.container][0], found[one.container][1]) for name, one in pods.items()}
+    columns = {line.split("\t")[0]: line.split("\t")[1:] for line in lines}
+    return {name: (columns[one.container][0], columns[one.container][1]) for name, one in pods.items()}
 
 
 def _print_table(

@@ -42,8 +42,8 @@ def prometheus(stack: Stack) -> Iterator[Stack]:
 
 def test_prometheus_gets_all_of_its_targets(prometheus: Stack) -> None:
     def targets() -> dict[str, str]:
-        found = prometheus.asks_prometheus("targets")
-        active = found["activeTargets"] if found else []
+        targets = prometheus.asks_prometheus("targets")
+        active = targets["activeTargets"] if targets else []
         return {target["labels"]["instance"]: target["health"] for target in active}
 
     wanted = {**{f"{name}:8081": "up" for name in CONTROLLERS}, "nginx:9145": "up"}

@@ -35,9 +35,9 @@ def made() -> Path:
 @pytest.fixture(scope="session")
 def version(made: Path) -> str:
     """The release's version."""
-    found = re.search(r"steelyard_protocol-(\S+)\.tar\.gz", " ".join(each.name for each in made.iterdir()))
-    assert found is not None
-    return found[1]
+    file = re.search(r"steelyard_protocol-(\S+)\.tar\.gz", " ".join(each.name for each in made.iterdir()))
+    assert file is not None
+    return file[1]
 
 
 @pytest.fixture(scope="session")

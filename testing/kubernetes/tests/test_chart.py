@@ -42,8 +42,8 @@ class Release:
     def secret(self) -> dict[str, str]:
         """Return what was made up at install; nothing where the secrets were there already."""
         where = ("--namespace", self.namespace, "--ignore-not-found", "--output=json")
-        found = self.api.kubectl("get", "secret", "steelyard", *where)
-        return dict(json.loads(found)["data"]) if found else {}
+        secret = self.api.kubectl("get", "secret", "steelyard", *where)
+        return dict(json.loads(secret)["data"]) if secret else {}
 
     def objects(self) -> list[str]:
         """Return everything in the namespace, and the release's objects elsewhere."""

@@ -334,23 +334,23 @@ def test_the_recorded_answers_are_those_of_this_server(shop: Shop) -> None:
         return trimmed(last_document(shop.api, path, bearer))
 
     # A bookmark is as the API reference has it: in a few seconds without a change this server sends none.
-    found: dict[str, Any] = {"list": {}, "bookmark": RECORDED["bookmark"], "statuses": {}}
+    recorded: dict[str, Any] = {"list": {}, "bookmark": RECORDED["bookmark"], "statuses": {}}
     for plural, path in base.items():
         listed = asked(path)
-        found["list"][plural] = listed | {"items": []}
+        recorded["list"][plural] = listed | {"items": []}
         (item,) = listed["items"]
-        found["service" if plural == "services" else "endpointslice"] = item | {
+        recorded["service" if plural == "services" else "endpointslice"] = item | {
             "apiVersion": listed["apiVersion"],
             "kind": listed["kind"].removesuffix("List"),
         }
-    found["statuses"]["401"] = asked(base["services"], "nobody")
-    found["statuses"]["403"] = asked("/api/v1/namespaces/default/services")
+    recorded["statuses"]["401"] = asked(base["services"], "nobody")
+    recorded["statuses"]["403"] = asked("/api/v1/namespaces/default/services")
     with shop.api.away():
         pass  # it forgets what was before
-    found["statuses"]["410"] = asked(f"{base['services']}?watch=1&resourceVersion=1")["object"]
+    recorded["statuses"]["410"] = asked(f"{base['services']}?watch=1&resourceVersion=1")["object"]
     if target := os.environ.get("RECORD"):
-        Path(target).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    assert shape(found) == shape(RECORDED)
+        Path(target).write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
+    assert shape(recorded) == shape(RECORDED)
 
 
 def last_document(api: KubeApi, path: str, token: str) -> Any:
