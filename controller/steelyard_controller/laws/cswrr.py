@@ -24,7 +24,7 @@ from steelyard_controller.laws.pairing import OLDEST_TICKS, RING, paired
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
 from steelyard_controller.laws.presentation import Presentation, Row, Step, in_digits, in_seconds
 from steelyard_controller.laws.small_arrays import known_or_zero, median, summed
-from steelyard_controller.laws.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Batch, Bools, Floats
+from steelyard_controller.laws.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Batch, Bools, Floats, Ints
 
 NAN = float("nan")
 
@@ -100,6 +100,38 @@ class CswrrParameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The loads and counts of the windows completed at this tick, k each; 0 where nothing is `matched`."""
+
+    tick: Ints
+    matched: Bools
+    load: Floats
+    qps: Floats
+    eps: Floats
+    load_ring: Floats
+    count_ring: Floats
+    failed_ring: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnWeights:
+    """The weight that each peer's last useful report gives it, k; NaN where it has none or it has expired.
+
+    silent_s       since its last useful report
+    reporting_s    since its reports began (A58's non_empty_since); an expired peer begins anew
+    blackout       its reports are only watched still
+    usable         it has a weight, and that counts
+    """
+
+    weight: Floats
+    silent_s: Floats
+    reporting_s: Floats
+    expired: Bools
+    blackout: Bools
+    usable: Bools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cswrr(BoundLaw):
     """The law `cswrr` with its parameters bound."""
 
@@ -110,72 +142,94 @@ class Cswrr(BoundLaw):
 
     def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
         """Decide by the reports and samples of the last minutes."""
-        parameters = self.bound
-        tick = previous_scalars["tick"].astype(np.int64) + 1
-        baseline = baseline_weights(snapshots, law_total(parameters.S, snapshots.k))
-        busiest = _busiest(snapshots)
-        is_usable = snapshots.report_age_ticks <= OLDEST_TICKS
-        report_age = snapshots.report_age_ticks if is_usable else 0
-        completed = np.where(is_usable, snapshots.completed, np.nan)
-        failures = np.where(np.isnan(completed), np.nan, known_or_zero(snapshots.failed))
-        done, failed = (
-            paired(
-                tick=tick,
-                load_ring=previous["load_ring"],
-                count_ring=previous[ring],
-                load=busiest,
-                sample_age_ticks=snapshots.sample_age_ticks,
-                count=counts,
-                report_age_ticks=np.full(tick.shape, report_age),
-            )
-            for ring, counts in (("count_ring", completed), ("failed_ring", failures))
-        )
-        qps = (done.count + failed.count) / snapshots.tick_s
-        useful = done.matched & (done.load > 0) & (qps > 0) & snapshots.eligible
-        fresh = _weight(qps, failed.count / snapshots.tick_s, done.load, useful, parameters.penalty)
-        weight = np.where(useful, fresh, previous["weight"])
-        silent_s = np.where(useful, 0.0, previous["silent_s"] + snapshots.tick_s)
-        expired = silent_s >= parameters.expiration
-        # Time since reports began (A58's non_empty_since); an expired peer begins anew.
-        begun = (previous["reporting_s"] > 0) & ~expired
-        reporting_s = np.where(begun | useful, previous["reporting_s"] * begun + snapshots.tick_s, 0.0)
-        weight = np.where(expired, np.nan, weight)
-        # The first report opens the blackout; it is over when `blackout` seconds have passed since.
-        in_blackout = (reporting_s > 0) & (reporting_s - snapshots.tick_s < parameters.blackout)
-        usable = ~np.isnan(weight) & ~in_blackout & (reporting_s > 0)
-        raw, middle = _filled(weight, usable, usable & snapshots.eligible & ~snapshots.leaving, baseline)
+        baseline = baseline_weights(snapshots, law_total(self.bound.S, snapshots.k))
+        report = _report(snapshots, previous, previous_scalars)
+        own = _own_weights(snapshots, previous, report, self.bound)
+        yardsticks = own.usable & snapshots.eligible & ~snapshots.leaving
+        raw, middle = _filled(own.weight, own.usable, yardsticks, baseline)
+        blackout_left_s = self.bound.blackout - (own.reporting_s - snapshots.tick_s)
         weights, decisions = build_decisions(
             law=self.name,
             snapshots=snapshots,
             raw=raw,
             baseline=baseline,
             parameters=self.parameters,
-            capacity_estimate=weight,
+            capacity_estimate=own.weight,
             weight_before=previous["W_last"],
             columns={
-                "load": np.where(done.matched, done.load, np.nan),
-                "qps": np.where(done.matched, qps, np.nan),
-                "eps": np.where(done.matched, failed.count / snapshots.tick_s, np.nan),
-                "own_weight": usable.astype(float),
+                "load": np.where(report.matched, report.load, np.nan),
+                "qps": np.where(report.matched, report.qps, np.nan),
+                "eps": np.where(report.matched, report.eps, np.nan),
+                "own_weight": own.usable.astype(float),
                 "median_weight": middle,
-                "blackout": in_blackout.astype(float),
-                "blackout_left_s": np.where(
-                    in_blackout, parameters.blackout - (reporting_s - snapshots.tick_s), 0.0
-                ),
-                "expired": (expired & (previous["reporting_s"] > 0)).astype(float),
-                "silent_s": silent_s,
+                "blackout": own.blackout.astype(float),
+                "blackout_left_s": np.where(own.blackout, blackout_left_s, 0.0),
+                "expired": (own.expired & (previous["reporting_s"] > 0)).astype(float),
+                "silent_s": own.silent_s,
             },
         )
         columns = {
-            "weight": weight,
-            "reporting_s": reporting_s,
-            "silent_s": silent_s,
-            "load_ring": done.load_ring,
-            "count_ring": done.count_ring,
-            "failed_ring": failed.count_ring,
+            "weight": own.weight,
+            "reporting_s": own.reporting_s,
+            "silent_s": own.silent_s,
+            "load_ring": report.load_ring,
+            "count_ring": report.count_ring,
+            "failed_ring": report.failed_ring,
             "W_last": weights,
         }
-        return Outcome(columns=columns, scalars={"tick": tick.astype(float)}, decisions=decisions)
+        return Outcome(columns=columns, scalars={"tick": report.tick.astype(float)}, decisions=decisions)
+
+
+def _report(snapshots: Batch, previous: Columns, previous_scalars: Columns) -> Report:
+    """Pair this tick's sample and traffic report with their other halves."""
+    tick = previous_scalars["tick"].astype(np.int64) + 1
+    is_usable = snapshots.report_age_ticks <= OLDEST_TICKS
+    completed = np.where(is_usable, snapshots.completed, np.nan)
+    failed = np.where(np.isnan(completed), np.nan, known_or_zero(snapshots.failed))
+    pair = paired(
+        tick=tick,
+        load_ring=previous["load_ring"],
+        count_rings=(previous["count_ring"], previous["failed_ring"]),
+        load=_busiest(snapshots),
+        sample_age_ticks=snapshots.sample_age_ticks,
+        counts=(completed, failed),
+        report_age_ticks=np.full(tick.shape, snapshots.report_age_ticks if is_usable else 0),
+    )
+    done, failures = pair.counts
+    return Report(
+        tick=tick,
+        matched=pair.matched,
+        load=pair.load,
+        qps=(done + failures) / snapshots.tick_s,
+        eps=failures / snapshots.tick_s,
+        load_ring=pair.load_ring,
+        count_ring=pair.count_rings[0],
+        failed_ring=pair.count_rings[1],
+    )
+
+
+def _own_weights(
+    snapshots: Batch, previous: Columns, report: Report, parameters: CswrrParameters
+) -> OwnWeights:
+    """Return the weights by the reports so far; one without requests or without load is ignored."""
+    tick_s = snapshots.tick_s
+    useful = report.matched & (report.load > 0) & (report.qps > 0) & snapshots.eligible
+    fresh = _weight(report.qps, report.eps, report.load, useful, parameters.penalty)
+    silent_s = np.where(useful, 0.0, previous["silent_s"] + tick_s)
+    expired = silent_s >= parameters.expiration
+    weight = np.where(expired, np.nan, np.where(useful, fresh, previous["weight"]))
+    begun = (previous["reporting_s"] > 0) & ~expired
+    reporting_s = np.where(begun | useful, previous["reporting_s"] * begun + tick_s, 0.0)
+    # The first report opens the blackout; it is over when `blackout` seconds have passed since.
+    blackout = (reporting_s > 0) & (reporting_s - tick_s < parameters.blackout)
+    return OwnWeights(
+        weight=weight,
+        silent_s=silent_s,
+        reporting_s=reporting_s,
+        expired=expired,
+        blackout=blackout,
+        usable=~np.isnan(weight) & ~blackout & (reporting_s > 0),
+    )
 
 
 def _busiest(snapshots: Batch) -> Floats:

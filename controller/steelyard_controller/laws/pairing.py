@@ -1,4 +1,4 @@
-"""Pair a peer's sample with the traffic report of the same window (step 0 of the default law).
+"""Pair a peer's sample with the traffic report of the same window (step 3 of the default law).
 
 Pure. Samples and reports arrive some ticks late, each by its own age; both are
 kept under the tick at which their window ended, and taken out together. A late
@@ -24,53 +24,55 @@ NOTHING = np.array([[np.nan]])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """The windows completed at this tick: k each; `matched` where both sides are there.
+    """The windows completed at this tick: k each; `matched` where the load and the first count are there.
 
-    `load` and `count` are 0 where not matched. The rings are the new memory.
+    `load` and `counts` are 0 where not matched. The rings are the new memory.
     """
 
     matched: Bools
     load: Floats
-    count: Floats
+    counts: tuple[Floats, ...]
     load_ring: Floats
-    count_ring: Floats
+    count_rings: tuple[Floats, ...]
 
 
 def paired(
     *,
     tick: Ints,
     load_ring: Floats,
-    count_ring: Floats,
+    count_rings: tuple[Floats, ...],
     load: Floats,
     sample_age_ticks: Ints,
-    count: Floats,
+    counts: tuple[Floats, ...],
     report_age_ticks: Ints,
 ) -> Paired:
-    """File this tick's loads (k, NaN: no sample) and counts (k, NaN: no report), and take what matches."""
-    loads, counts = load_ring.copy(), count_ring.copy()
+    """File a load (k, NaN: no sample) and counts (k each, NaN: no report); take out what matches."""
+    load_ring, count_rings = load_ring.copy(), tuple(ring.copy() for ring in count_rings)
     sampled = ~np.isnan(load)
     age = np.where(sampled, sample_age_ticks, 0)
-    _put(loads, tick - age, np.where(sampled, load, _taken(loads, tick - age)))
-    _put(loads, tick + 1, NOTHING)
-    _put(counts, tick - report_age_ticks, count)
-    _put(counts, tick + 1, NOTHING)
+    _put(load_ring, tick - age, np.where(sampled, load, _taken(load_ring, tick - age)))
+    _put(load_ring, tick + 1, NOTHING)
+    for ring, count in zip(count_rings, counts, strict=True):
+        _put(ring, tick - report_age_ticks, count)
+        _put(ring, tick + 1, NOTHING)
     window = tick - np.maximum(age, report_age_ticks)
-    window_load, window_count = _taken(loads, window), _taken(counts, window)
-    matched = ~np.isnan(window_load) & ~np.isnan(window_count)
-    _put(loads, window, NOTHING)
+    window_load, window_counts = _taken(load_ring, window), [_taken(ring, window) for ring in count_rings]
+    _put(load_ring, window, NOTHING)
+    is_there = ~np.isnan(window_load)
+    matched = is_there & ~np.isnan(window_counts[0])
     return Paired(
         matched=matched,
         load=np.where(matched, window_load, 0.0),
-        count=np.where(matched, window_count, 0.0),
-        load_ring=loads,
-        count_ring=counts,
+        counts=tuple(np.where(is_there & ~np.isnan(count), count, 0.0) for count in window_counts),
+        load_ring=load_ring,
+        count_rings=count_rings,
     )
 
 
 def _taken(ring: Floats, tick: Ints) -> Floats:
     """Return what the ring has under each peer's tick."""
-    found: Floats = np.take_along_axis(ring, (tick % RING)[..., None], axis=-1)[..., 0]
-    return found
+    figures: Floats = np.take_along_axis(ring, (tick % RING)[..., None], axis=-1)[..., 0]
+    return figures
 
 
 def _put(ring: Floats, tick: Ints, figures: Floats) -> None:

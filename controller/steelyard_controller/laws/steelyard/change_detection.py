@@ -1,21 +1,41 @@
 """The change test: do the recent windows contradict the evidence from before them (step 5)? Pure."""
 
+from dataclasses import dataclass
+from math import exp
+
 import numpy as np
 
 from steelyard_controller.laws.small_arrays import anybody, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats, Ints
-from steelyard_controller.laws.steelyard.request_cost import BUSY, FADED, IDLE_LOAD, REQUESTS, SECONDS, split
+from steelyard_controller.laws.steelyard.evidence import (
+    BUSY,
+    FADED,
+    FEWEST_REQUESTS,
+    FULL_SECONDS,
+    REQUESTS,
+    SECONDS,
+    Evidence,
+)
+from steelyard_controller.laws.steelyard.inputs import Inputs
+from steelyard_controller.laws.steelyard.own_load import OwnLoad
+from steelyard_controller.laws.steelyard.request_cost import IDLE_LOAD, split
+from steelyard_controller.laws.steelyard.residuals import Busyness
 from steelyard_controller.laws.steelyard.steelyard_parameters import (
     CHANGE_WINDOWS,
     FRESH_WINDOWS,
     RECENT_WINDOWS,
     SteelyardParameters,
 )
+from steelyard_controller.laws.steelyard.window import Window
 
+# A peer that was full of somebody else's work and now has this much less load is free again.
+FREE = 0.8
+# A load of which our requests explain less than this part is mostly somebody else's.
+MOSTLY_OTHERS = 0.25
+# The change test of a peer that has become free: what was known of it rested on queues.
+FREE_SIGMA = 1.5
 # The two windows of a pair begin up to this part of their length apart.
 PHASE_PART = 0.5
-# Fewer requests in a window than this say nothing about their dispersion or about queues.
-FEWEST_REQUESTS = 5.0
 # One outlier may raise the dispersion this much a tick, not without bound.
 OUTLIER = 9.0
 SMALLEST_DISPERSION = 0.3
@@ -26,61 +46,124 @@ WINDOWS, AFTER = (np.array(each)[:, None, None] for each in zip(*TESTS, strict=T
 TICKS = WINDOWS + AFTER
 
 
-def contradiction(
-    recent: Floats,
-    before: Floats,
-    cost: Floats,
-    freed: Bools,
-    dispersion: Floats,
-    tick: Ints,
-    fade: float,
-    parameters: SteelyardParameters,
-) -> tuple[Floats, Ints]:
-    """Return the largest z over the windows, k, and how many of them to begin anew from, k.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The result of the change test (step 5), k each.
 
-    Each is compared with the evidence from before it, `before` less what the recent windows are of it. A
-    load that is too large is a loss, and waits for nobody: the windows end now. One that is too small waits
-    for the window after them: sample and report need not begin at one moment, and where traffic ends, one
-    of the two may have the idleness of what follows. Only of a peer that was full it is believed at once.
+    z            the largest contradiction, in sigma; 0 where nothing was tested
+    restarted    the peer has changed: what was known of it is forgotten
+    recent       k x 3 RECENT_WINDOWS: the last windows with this one, without those from before a restart
+    since        k x 3: requests, load seconds and seconds of the windows that a restart begins from
+    dispersion   m x 1, disp after the window
     """
-    by_window = recent.reshape(*cost.shape, RECENT_WINDOWS, 3)
+
+    z: Floats
+    restarted: Bools
+    recent: Floats
+    since: Floats
+    dispersion: Floats
+
+
+def detect_change(inputs: Inputs, busyness: Busyness, window: Window, own: OwnLoad) -> Change:
+    """Test the last windows, with this one, against the evidence from before them (step 5).
+
+    restarted:  z > h (1 + J)            h: h_hot where hot, h_cold elsewhere; J: restarts, fading
+                z > 1.5                  where F > D/2 and l < 0.8: it was full of others' work and is free
+                or at once               where besides n < 5 and A cost/D < 1/2: there may be no request
+                                         that could tell
+    """
+    parameters, tick_s, evidence = inputs.parameters, inputs.snapshots.tick_s, own.evidence
+    sums, cost = evidence.sums, np.where(np.isnan(evidence.cost), 1.0, evidence.cost)
+    recent = np.concatenate((evidence.recent[..., 3:], own.window), axis=-1)
+    tested = own.seen & ~np.isnan(evidence.cost) & (sums[..., SECONDS] > 0)
+    freed = tested & (own.load < FREE) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
+    fade = exp(-tick_s / parameters.tau)
+    z, windows = contradiction(evidence, recent, freed, window.tick, fade, parameters)
+    z = np.where(tested, z, 0.0)
+
+    threshold = np.where(busyness.hot, parameters.h_hot, parameters.h_cold) * (1.0 + evidence.jumps)
+    load_before = sums[..., REQUESTS] / np.maximum(sums[..., SECONDS], FADED) * cost
+    deserted = freed & (own.window[..., REQUESTS] < FEWEST_REQUESTS) & (load_before < 0.5)
+    restarted = deserted | (z > np.where(freed, FREE_SIGMA, threshold))
+
+    kept, since = last_windows(recent, np.where(freed, 1, windows))
+    recent = np.where(restarted[..., None], kept, recent)
+    # Whoever filled it may have left within this window: where our requests explain hardly any of its load,
+    # the rest is over. If it is not, the next window says so at once.
+    explained_s = since[..., REQUESTS] * cost
+    left = freed & (explained_s < MOSTLY_OTHERS * since[..., BUSY])
+    since[..., BUSY] = np.where(left, explained_s, since[..., BUSY])
+    steady = own.telling & tested & ~restarted
+    dispersion = dispersion_after(
+        evidence.dispersion, steady, recent, own, min(1.0, parameters.beta * tick_s)
+    )
+    return Change(z=z, restarted=restarted, recent=recent, since=since, dispersion=dispersion)
+
+
+def contradiction(
+    evidence: Evidence, recent: Floats, freed: Bools, tick: Ints, fade: float, parameters: SteelyardParameters
+) -> tuple[Floats, Ints]:
+    """Return the largest z over the last 1, 2, 4 and 8 windows, k, and how many of them to begin anew from.
+
+        z = |b - a e - s w|/sqrt(a (1 + a/A) disp e^2 + (eps (a e + s w))^2 + (r0 s)^2 + (e m/2)^2)
+
+    a, b, s   requests, load seconds and seconds of the windows
+    A, e, w   requests, cost and load that is not ours of the evidence from before them, as `split` has it
+    disp      how much more the load of a count scatters than a Poisson's would;  eps: the model's error
+    r0        `IDLE_LOAD`, by which loads differ for no reason
+    m         requests that may belong to another window, because sample and report begin apart
+
+    A load that is too large is a loss, and waits for nobody: the windows end now, and m = 0. One that is too
+    small waits for the window after them: where traffic ends, sample or report may have the idleness of what
+    follows. Only of a peer that was full it is believed at once.
+    """
+    tested, earlier, apart = _tests(evidence.sums, recent, fade)
+    e, w = split(earlier, evidence.cost, parameters.l0)
+    a, b, s = tested[..., REQUESTS], tested[..., BUSY], tested[..., SECONDS]
+    expected = a * e + s * w
+    scatter = (a + a * a / np.maximum(earlier[..., REQUESTS], 1.0)) * evidence.dispersion * e * e
+    variance = scatter + (parameters.eps * expected) ** 2 + (IDLE_LOAD * s) ** 2
+    is_loss = b > expected
+    told = np.where(AFTER == 1, ~is_loss, is_loss | (freed & (TICKS == 1))) & (tick >= TICKS)
+    variance = np.where(is_loss, variance, variance + (PHASE_PART * apart * e) ** 2)
+    known = told & (s > 0) & (earlier[..., SECONDS] > 0.5 * evidence.sums[..., SECONDS])
+    each = np.where(known, np.abs(b - expected) / np.sqrt(np.maximum(variance, FADED**2)), 0.0)
+    z = each.max(axis=0)
+    return z, np.where(z > 0, np.minimum(TICKS, FRESH_WINDOWS)[each.argmax(axis=0), 0, 0], 1)
+
+
+def _tests(sums: Floats, recent: Floats, fade: float) -> tuple[Floats, Floats, Floats]:
+    """Return for each test its windows' sums, the evidence from before them, and m: a row for each test.
+
+    Of few peers, all tests at once take a third of the time of one after the other. The evidence from before
+    the windows is the sums less what the windows are of them. m is the larger of what the first window
+    differs from the one after them, and the last from the one before them: whichever of sample and report
+    begins later has what comes after the windows, and lacks their first moments.
+    """
+    k = sums.shape[:-1]
+    by_window = recent.reshape(*k, RECENT_WINDOWS, 3)
     counts = by_window[..., REQUESTS]
     # What the windows from each on, without the present one, are of the sums: the last of them whole.
     ages = fade ** np.arange(RECENT_WINDOWS - 2, -1, -1)
     faded = np.cumsum((by_window[..., :-1, :] * ages[:, None])[..., ::-1, :], axis=-2)[..., ::-1, :]
-    # A row for each test: of few peers, all of them at once take a third of the time of one after the other.
-    earlier = np.repeat(before[None], len(TESTS), axis=0)
-    tested, apart = np.empty((len(TESTS), *cost.shape, 3)), np.empty((len(TESTS), *cost.shape))
+    earlier = np.repeat(sums[None], len(TESTS), axis=0)
+    tested, apart = np.empty((len(TESTS), *k, 3)), np.empty((len(TESTS), *k))
     at_last = np.abs(counts[..., -1] - counts[..., -2])
     for row, (windows, after) in enumerate(TESTS):
         end = RECENT_WINDOWS - after
         first = end - windows
         if first < RECENT_WINDOWS - 1:
-            np.subtract(before[..., :3], faded[..., first, :], out=earlier[row, ..., :3])
+            np.subtract(sums[..., :3], faded[..., first, :], out=earlier[row, ..., :3])
         np.add.reduce(by_window[..., first:end, :], axis=-2, out=tested[row])
         if after == 0:
             apart[row] = at_last
         else:
-            # Whichever begins later has what comes after the windows, and lacks their first moments.
             apart[row] = np.maximum(
                 np.abs(counts[..., first] - counts[..., -1]),
                 np.abs(counts[..., first - 1] - counts[..., end - 1]),
             )
     np.maximum(earlier, 0.0, out=earlier)
-    e, w = split(earlier, cost, parameters.l0)
-    n, busy_s, seconds = tested[..., REQUESTS], tested[..., BUSY], tested[..., SECONDS]
-    expected = n * e + seconds * w
-    of_earlier = n * n / np.maximum(earlier[..., REQUESTS], 1.0)
-    variance = (
-        (n + of_earlier) * dispersion * e * e + (parameters.eps * expected) ** 2 + (IDLE_LOAD * seconds) ** 2
-    )
-    is_loss = busy_s > expected
-    told = np.where(AFTER == 1, ~is_loss, is_loss | (freed & (TICKS == 1))) & (tick >= TICKS)
-    variance = np.where(is_loss, variance, variance + (PHASE_PART * apart * e) ** 2)
-    known = told & (seconds > 0) & (earlier[..., SECONDS] > 0.5 * before[..., SECONDS])
-    each = np.where(known, np.abs(busy_s - expected) / np.sqrt(np.maximum(variance, FADED**2)), 0.0)
-    z = each.max(axis=0)
-    return z, np.where(z > 0, np.minimum(TICKS, FRESH_WINDOWS)[each.argmax(axis=0), 0, 0], 1)
+    return tested, earlier, apart
 
 
 def last_windows(recent: Floats, windows: Ints) -> tuple[Floats, Floats]:
@@ -90,23 +173,24 @@ def last_windows(recent: Floats, windows: Ints) -> tuple[Floats, Floats]:
     return by_window.reshape(recent.shape), by_window.sum(axis=-2)
 
 
-def dispersion_after(
-    before: Floats, telling: Bools, recent: Floats, e: Floats, w: Floats, part: float
-) -> Floats:
+def dispersion_after(before: Floats, steady: Bools, recent: Floats, own: OwnLoad, part: float) -> Floats:
     """Return disp, m x 1: how much more the load of a count scatters than a Poisson's would.
 
-    From one window to the next, so that a change of the server itself is not taken for scatter.
+        disp = EWMA_part of the mean of ((x_1 - x_0)/e)^2/(1/a_0 + 1/a_1),   x = (b - s w)/a
+
+    0 and 1: the last window and this one; a, b, s: their requests, load seconds and seconds; e, w: as in
+    `split`. From one window to the next, so that a change of the server itself is not taken for scatter.
     """
-    then, now = recent[..., -6:-3], recent[..., -3:]
-    telling = telling & (then[..., REQUESTS] >= FEWEST_REQUESTS)
-    if not telling.any():
+    windows = recent[..., -6:-3], recent[..., -3:]
+    steady = steady & (windows[0][..., REQUESTS] >= FEWEST_REQUESTS)
+    if not steady.any():
         return before
-    counts = [np.where(telling, each[..., REQUESTS], 1.0) for each in (then, now)]
+    counts = [np.where(steady, each[..., REQUESTS], 1.0) for each in windows]
     costs = [
-        (each[..., BUSY] - each[..., SECONDS] * w) / count
-        for each, count in zip((then, now), counts, strict=True)
+        (each[..., BUSY] - each[..., SECONDS] * own.w) / count
+        for each, count in zip(windows, counts, strict=True)
     ]
-    scatter = ((costs[1] - costs[0]) / e) ** 2 / (1.0 / counts[0] + 1.0 / counts[1])
-    mean = quotient(summed(np.minimum(scatter, OUTLIER * before), telling), summed(telling), 0.0)
+    scatter = ((costs[1] - costs[0]) / own.e) ** 2 / (1.0 / counts[0] + 1.0 / counts[1])
+    mean = quotient(summed(np.minimum(scatter, OUTLIER * before), steady), summed(steady), 0.0)
     after = np.maximum(SMALLEST_DISPERSION, before + part * (mean - before))
-    return np.where(anybody(telling), after, before)
+    return np.where(anybody(steady), after, before)

@@ -1,15 +1,22 @@
-"""What a request costs a peer, apart from the load that is not ours (step 4). Pure.
+"""What a request costs a peer apart from the load that is not ours, and what capacity follows (step 6). Pure.
 
-Sums are k x 4, or k x 3 without the last: requests, load seconds, seconds, seconds full.
+Sums are k x 4, or k x 3 without the last: requests A, load seconds B, seconds D, seconds full F.
 """
 
 import numpy as np
 
 from steelyard_controller.laws.small_arrays import anybody, clip, median, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats
+from steelyard_controller.laws.steelyard.evidence import (
+    BUSY,
+    COST_MAX,
+    COST_MIN,
+    FADED,
+    FULL_SECONDS,
+    REQUESTS,
+    SECONDS,
+)
 from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
-
-REQUESTS, BUSY, SECONDS, FULL_SECONDS = range(4)
 
 # Loads differ by this much for no reason: sampling, kernels, the runtime's own threads.
 IDLE_LOAD = 0.02
@@ -19,38 +26,43 @@ YOUNG_WINDOWS = 10.0
 COST_DOWN_PER_S, COST_UP_PER_S = 0.1, 1 / 100
 # Nobody is told to be without any room; the law's floor is another.
 MOST_NOT_OURS = 0.98
-# Less evidence than this has faded: six idle hours would make it underflow.
-FADED = 1e-9
-# A cost outside of this is a broken reader's; no quotient overflows.
-COST_MIN, COST_MAX = 1e-9, 1e9
 
 
 def split(sums: Floats, cost: Floats, l0: float) -> tuple[Floats, Floats]:
     """Return e, load seconds a request, and w, load that is not ours; k each, e NaN where no cost is known.
 
-    `sums` may have rows of such tables, and so has then what is returned.
+        x      = cost A/D,  d = B/D - x                the load that the known cost explains, and the rest
+        a      = max(x^2/(x^2 + l0^2), F/D)            the part of the rest that is taken for dearer requests
+        d > 0:   w = (1 - a) d,  e = cost (1 + a d/x)
+        d <= 0:  w = 0,          e = cost (B/D + r0)/(x + r0)        r0: `IDLE_LOAD`
 
     A load above what the known cost explains is a dearer request or somebody else's work, and one window
     cannot tell. Where our own load is large a dearer request is the likelier, where it is small the other.
+    `sums` may have rows of such tables, and so has then what is returned.
     """
     seconds = np.maximum(sums[..., SECONDS], FADED)
     load = sums[..., BUSY] / seconds
     x = sums[..., REQUESTS] / seconds * np.where(np.isnan(cost), 1.0, cost)
     d = load - x
-    part = np.maximum(x * x / (x * x + l0 * l0), np.minimum(sums[..., FULL_SECONDS] / seconds, 1.0))
-    dearer = 1.0 + part * d / np.maximum(x, FADED)
+    a = np.maximum(x * x / (x * x + l0 * l0), np.minimum(sums[..., FULL_SECONDS] / seconds, 1.0))
+    dearer = 1.0 + a * d / np.maximum(x, FADED)
     cheaper = (load + IDLE_LOAD) / (x + IDLE_LOAD)
     ratio = np.where(sums[..., REQUESTS] > FADED, np.where(d > 0, dearer, cheaper), 1.0)
-    not_ours = clip((1.0 - part) * d, 0.0, MOST_NOT_OURS)
+    not_ours = clip((1.0 - a) * d, 0.0, MOST_NOT_OURS)
     return clip(cost * ratio, COST_MIN, COST_MAX), not_ours
 
 
 def prior_cost(cost: Floats, rate: Floats, ours: Floats, baseline: Floats) -> Floats:
-    """Return what a request should cost, k: as the peers of known cost do it for their baseline."""
+    """Return cost_0, what a request should cost, k: as the peers of known cost do it for their baseline.
+
+        cost_0_j = median_i(cost_i W_Si)/W_Sj          i: the peers of known cost
+                   sum(ours W_S)/sum(rate)/W_Sj        where there are none: the peers with a first window
+
+    W_S: baseline; rate: requests per second; ours: load that is ours.
+    """
     known = ~np.isnan(cost)
-    work = summed(ours * baseline)
-    seen = quotient(summed(rate), work, 1.0)
-    per_weight = np.where(anybody(known), 1.0 / median(cost * baseline, known), seen)
+    per_weight = quotient(summed(rate), summed(ours * baseline), 1.0)
+    per_weight = np.where(anybody(known), 1.0 / median(cost * baseline, known), per_weight)
     return clip(1.0 / (per_weight * baseline), COST_MIN, COST_MAX)
 
 
@@ -60,19 +72,45 @@ def learnt_cost(
     sums: Floats,
     windows: Floats,
     seen: Bools,
-    parameters: SteelyardParameters,
     tick_s: float,
+    parameters: SteelyardParameters,
 ) -> Floats:
-    """Return the peers' cost after a window: at first what was seen, later slowly, sooner down than up."""
+    """Return the peers' cost after a window: at first what was seen, later slowly, sooner down than up.
+
+        first 10 windows:  cost = (B/D + r0)/(A/D + r0/cost_0)
+        then:              ln cost += g ln(e/cost)
+
+    g is 0.1 T down and T/100 x^2/(x^2 + l0^2) up (x, e: as in `split`); 0 where the peer was mostly full,
+    for then its load was guessed from the queue; and where x < r0, for below the noise a request would seem
+    to work for nothing.
+    """
     seconds = np.maximum(sums[..., SECONDS], FADED)
     load, rate = sums[..., BUSY] / seconds, sums[..., REQUESTS] / seconds
     first = (load + IDLE_LOAD) / (rate + IDLE_LOAD / prior)
-    e, _ = split(sums, cost, parameters.l0)
+    l0 = parameters.l0
+    e, _ = split(sums, cost, l0)
     x = rate * cost
-    ratio = np.log(e / cost)
-    gain = np.where(ratio < 0, COST_DOWN_PER_S, COST_UP_PER_S * x * x / (x * x + parameters.l0**2)) * tick_s
-    # A full window's load was guessed from the queue; below the noise one would seem to work for nothing.
+    log_ratio = np.log(e / cost)
+    gain = np.where(log_ratio < 0, COST_DOWN_PER_S, COST_UP_PER_S * x * x / (x * x + l0**2)) * tick_s
     mute = (sums[..., FULL_SECONDS] > 0.5 * seconds) | (x < IDLE_LOAD)
     gain = np.where(mute, 0.0, np.minimum(gain, 1.0))
-    learnt = np.where(windows <= YOUNG_WINDOWS, first, cost * np.exp(gain * ratio))
+    learnt = np.where(windows <= YOUNG_WINDOWS, first, cost * np.exp(gain * log_ratio))
     return np.where(seen & (sums[..., REQUESTS] > FADED), clip(learnt, COST_MIN, COST_MAX), cost)
+
+
+def capacity(e: Floats, w: Floats, requests: Floats, baseline: Floats, n0: float) -> Floats:
+    """Return c, k: requests per second, shrunk towards the baseline by a prior worth n0 requests.
+
+        c     = (1 - w)/e                               what it carries plus what its leftover can carry
+        ln c' = t ln c + (1 - t) ln(G W_S)              t = A'/(A' + n0)
+        G     = sum(t c)/sum(t W_S)                     requests per second that a unit of baseline is
+
+    e, w: as `split` returns them; A': `requests`. Without a request the load is somebody else's and tells
+    nothing about the cost of one: c is then the baseline. So it is when the last request has faded away.
+    """
+    known = ~np.isnan(e) & (requests > FADED)
+    own = np.where(known, (1.0 - w) / np.where(known, e, 1.0), 1.0)
+    trust = np.where(known, requests / (requests + n0), 0.0)
+    per_weight = quotient(summed(trust * own), summed(trust * baseline), 1.0)
+    blended = np.exp(trust * np.log(own) + (1.0 - trust) * np.log(per_weight * baseline))
+    return np.where(anybody(known), blended, baseline)

@@ -1,18 +1,4 @@
-"""How busy the peers are: residuals, entropy weights, score, alert (step 1; eqs 1-4 and 6).
-
-Pure.
-
-    r_ij  = clip((1 - u_ij) / (1 - knee_i), 0, 1)
-    rs_ij = EWMA_alpha(r_ij)
-    q_i   = min(1, R_i / R0),  d_i = (1 - E_i) q_i,  mu = (1 - phi) max_i q_i
-    W_i  += (1 - e^(-T/tau_W)) (mu d_i / sum d + (1 - mu) a_i - W_i)
-    U_j   = (1 - gamma) sum_i W_i rs_ij + gamma min_i rs_ij
-    alert = any U_j <= H (H + hyst while in alert)
-    hot_j = alert and (U_j <= that or U_j >= L)
-
-a_i shares 1 equally among the four, each with its part whoever measures it, and
-those further indicators that somebody measures: what nobody reports moves nothing.
-"""
+"""How busy the peers are: residuals, entropy weights, score, alert (step 1; eqs 1-4 and 6). Pure."""
 
 from dataclasses import dataclass
 from math import exp
@@ -20,31 +6,110 @@ from math import exp
 import numpy as np
 
 from steelyard_controller.laws.equations import Spread, entropy_weights, load_classes, residual_score, spread
+from steelyard_controller.laws.pairing import OLDEST_TICKS
 from steelyard_controller.laws.small_arrays import anybody, clip, summed
-from steelyard_controller.laws.snapshot import INDICATORS, Batch, Bools, Floats, measured_rows
-from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
+from steelyard_controller.laws.snapshot import (
+    INDICATORS,
+    SAMPLE_PATIENCE_TICKS,
+    Batch,
+    Bools,
+    Floats,
+    measured_rows,
+)
+from steelyard_controller.laws.steelyard.inputs import Inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
-    """The load of the peers according to their samples: k each, or m x n by indicator, m x 1 the alert."""
+class IndicatorWeights:
+    """W, m x n, and what led to it: eqs 1 to 3, and q, m x n, the part that an indicator may claim."""
 
-    score: Floats
-    entropy_weights: Floats
+    weights: Floats
     spread: Spread
     credit: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Busyness:
+    """How busy the peers are according to their samples (step 1).
+
+    knee               m x n, utilization below it does not count as load
+    residual           k x n, r; NaN where an indicator is not measured
+    smoothed           k x n, rs
+    load               k, l = 1 - min_i r_ij; NaN without a sample at this tick
+    sampled            k, whether there is one
+    sampleless_ticks   k, for how long there has been none
+    by_indicator       W, and what led to it
+    score              k, U; NaN where it is not known
+    alert              m x 1, whether a peer is at most H
+    hot                k, who is beyond H or L meanwhile
+    """
+
+    knee: Floats
+    residual: Floats
+    smoothed: Floats
+    load: Floats
+    sampled: Bools
+    sampleless_ticks: Floats
+    by_indicator: IndicatorWeights
+    score: Floats
     alert: Bools
     hot: Bools
 
 
+def measure_busyness(inputs: Inputs) -> Busyness:
+    """Score the peers by their samples; only the yardsticks are compared and can raise the alert (step 1).
+
+    U_j   = (1 - gamma) sum_i W_i rs_ij + gamma min_i rs_ij        eq 6 is gamma = 0
+    H'    = H + hyst while in alert, H otherwise
+    alert = any U_j <= H'
+    hot_j = alert and (U_j <= H' or U_j >= L)
+    """
+    snapshots, parameters, previous = inputs.snapshots, inputs.parameters, inputs.previous
+    knee = knees(snapshots, parameters.knee_mem)
+    residual = residuals(snapshots, knee)
+    load = 1.0 - tightest(residual)
+    sampled = ~np.isnan(load)
+    sampleless_ticks = np.where(sampled, 0.0, previous["sampleless_ticks"] + 1.0)
+    rs = smoothed(previous["rs"], residual, parameters.alpha)
+    known = measured_rows(rs) & (sampleless_ticks <= SAMPLE_PATIENCE_TICKS)
+    judged = known & inputs.yardsticks
+    by_indicator = indicator_weights(inputs, rs, judged)
+
+    gamma, shown = parameters.gamma, np.where(known[..., None], rs, np.nan)
+    score = (1.0 - gamma) * residual_score(by_indicator.weights, shown) + gamma * tightest(shown)
+    alert = inputs.previous_scalars["alert"] > 0
+    threshold = parameters.H + np.where(alert, parameters.hyst, 0.0)
+    high, low = load_classes(score, threshold, parameters.L, judged)
+    return Busyness(
+        knee=knee,
+        residual=residual,
+        smoothed=rs,
+        load=load,
+        sampled=sampled,
+        sampleless_ticks=sampleless_ticks,
+        by_indicator=by_indicator,
+        score=score,
+        alert=np.where(anybody(judged), anybody(high), alert),
+        hot=high | low,
+    )
+
+
 def knees(snapshots: Batch, knee_mem: float) -> Floats:
-    """Return the load below which each indicator is not load, m x n: as declared, or else memory's, or 0."""
+    """Return each indicator's knee, m x n: utilization below it does not count as load.
+
+    As it is declared, or else memory's; 0 for the others.
+    """
     usual = np.array([knee_mem if each == "mem" else 0.0 for each in snapshots.indicators])
     return np.where(np.isnan(snapshots.knees), usual, snapshots.knees)
 
 
-def residuals(utilization: Floats, knee: Floats) -> Floats:
-    """Return r, k x n; NaN where an indicator is not measured."""
+def residuals(snapshots: Batch, knee: Floats) -> Floats:
+    """Return r, k x n; NaN where an indicator is not measured, or the sample is too old.
+
+    r_ij = clip((1 - u_ij)/(1 - knee_i), 0, 1)        u_ij: utilization
+    """
+    usable = (snapshots.sample_age_ticks <= OLDEST_TICKS)[..., None]
+    utilization = np.where(usable, snapshots.utilization, np.nan)
     return clip((1.0 - utilization) / (1.0 - knee[:, None]), 0.0, 1.0)
 
 
@@ -56,25 +121,27 @@ def tightest(residual: Floats) -> Floats:
 
 
 def smoothed(before: Floats, residual: Floats, alpha: float) -> Floats:
-    """Return rs, k x n. A peer without a sample keeps its own; an indicator no longer measured is dropped."""
+    """Return rs = EWMA_alpha(r), k x n.
+
+    A peer without a sample keeps its own; an indicator that is no longer measured is dropped.
+    """
     sampled = measured_rows(residual)
     fresh = np.where(np.isnan(before), residual, before + alpha * (residual - before))
     return np.where(sampled[..., None], fresh, before)
 
 
-def scored(
-    *,
-    indicators: tuple[str, ...],
-    rs: Floats,
-    known: Bools,
-    judged: Bools,
-    weights_before: Floats,
-    alert_before: Bools,
-    tick_s: float,
-    parameters: SteelyardParameters,
-) -> Scored:
-    """Score every peer that is `known`; only `judged` ones are compared and can raise the alert."""
-    compared = anybody(judged)
+def indicator_weights(inputs: Inputs, rs: Floats, judged: Bools) -> IndicatorWeights:
+    """Return the weights of the indicators after a tick, from the peers that are `judged`.
+
+        q_i   = min(1, R_i/R0)              R_i: range of 1 - rs_ij (eq 1); where fewer than two measure it, 0
+        d_i   = (1 - E_i) q_i               E_i: its entropy (eq 3)
+        mu    = (1 - phi) max_i q_i         the part of W that is for telling peers apart
+        W_i  += (1 - e^(-T/tau_W)) (mu d_i/sum d + (1 - mu) a_i - W_i)
+
+    a_i shares 1 equally among the four, each with its part whoever measures it, and those further
+    indicators that somebody measures: what nobody reports moves nothing.
+    """
+    indicators, parameters = inputs.snapshots.indicators, inputs.parameters
     busy = np.where(judged[..., None], 1.0 - rs, np.nan)
     apart = spread(busy)
     measured = (~np.isnan(busy)).sum(axis=-2)
@@ -83,18 +150,8 @@ def scored(
     counts = np.array([each in INDICATORS for each in indicators]) | (measured > 0)
     equal = (1.0 - mu) * counts / np.maximum(summed(counts), 1)
     target = mu * entropy_weights(apart.entropy, credit) + equal
-    step = 1.0 - exp(-tick_s / parameters.tau_W) if parameters.tau_W > 0 else 1.0
-    weights = np.where(compared, weights_before + step * (target - weights_before), weights_before)
-    shown = np.where(known[..., None], rs, np.nan)
-    score = (1.0 - parameters.gamma) * residual_score(weights, shown) + parameters.gamma * tightest(shown)
-    high, low = load_classes(
-        score, parameters.H + np.where(alert_before, parameters.hyst, 0.0), parameters.L, judged
-    )
-    return Scored(
-        score=score,
-        entropy_weights=weights,
-        spread=apart,
-        credit=credit,
-        alert=np.where(compared, anybody(high), alert_before),
-        hot=high | low,
-    )
+    tau_w = parameters.tau_W
+    part = 1.0 - exp(-inputs.snapshots.tick_s / tau_w) if tau_w > 0 else 1.0
+    before = np.concatenate([inputs.previous_scalars[f"W_{each}"] for each in indicators], axis=-1)
+    weights = np.where(anybody(judged), before + part * (target - before), before)
+    return IndicatorWeights(weights=weights, spread=apart, credit=credit)

@@ -74,14 +74,6 @@ class SteelyardParameters:
     S: float = parameter(*SHARED_S)
 
 
-# What a backlog may add to a weight and take off it (step 6), and the shortest time to work it off in.
-BACKLOG_ADDED_MAX, BACKLOG_TAKEN_MAX = 0.1, 0.95
-BACKLOG_SHORTEST_S = 3.0
-FAILURE_PRIOR = 5.0  # n_e: five requests' worth of "fine" before a ratio of failures means much
-SLOW_PRIOR = 10.0  # requests: a single slow one, a hundred times the median, takes 3 %; thirty tell
-FAILURE_POWER = 3.0  # p_e: half the requests failing is an eighth of the weight
-REPORT_PATIENCE_TICKS = 3
-
 SCHEMA = Schema(
     law="steelyard",
     version=2,

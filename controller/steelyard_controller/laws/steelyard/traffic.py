@@ -1,20 +1,17 @@
-"""The traffic counts of a tick, and estimates in their place when reports stop (step 2).
-
-Pure.
-
-    n_j   completed in the window; Q_j in flight at its end; X = EWMA_0.2(sum n)
-    no report for 1-3 ticks: learn nothing
-    for more:                n_j = X times the peer's published share, and Q, 6, 7 are off
-"""
+"""The traffic counts of a tick, and estimates in their place when reports stop (step 2). Pure."""
 
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 
 from steelyard_controller.laws.pairing import OLDEST_TICKS
 from steelyard_controller.laws.small_arrays import anybody, known_or_zero, summed
-from steelyard_controller.laws.snapshot import Batch, Bools, Floats, Ints
-from steelyard_controller.laws.steelyard.steelyard_parameters import REPORT_PATIENCE_TICKS
+from steelyard_controller.laws.snapshot import MAX_FIGURE, Bools, Floats, Ints
+from steelyard_controller.laws.steelyard.inputs import Inputs
+
+# Without a report for longer, what is in flight and how long it takes is not known any more.
+REPORT_PATIENCE_TICKS = 3
 
 # A new total's part in X: some five ticks, enough to stand in for a report that failed.
 TOTAL_SMOOTHING = 0.2
@@ -22,50 +19,74 @@ TOTAL_SMOOTHING = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """The counts to learn from, k each, and whether backlog and latency can be believed (`live`), m x 1."""
+    """How much was done (step 2): k each, or m x 1 where said.
+
+    reported           m x 1, whether a report came
+    reportless_ticks   m x 1, for how long none came
+    report_age_ticks   m x 1, how many ticks ago the report's window ended
+    live               m x 1, whether counts in flight and latencies can be believed: they are recent
+    count              n, requests completed in the window; NaN: nothing to learn from
+    in_flight          Q, at the window's end
+    mean_in_flight     L, over the window
+    latency_s          lat, of a usual request; NaN where it is not known
+    ok, bad            requests completed and failed, fading with tau_e
+    total              m x 1, X, a usual tick's requests of all peers
+    """
 
     reported: Bools
-    live: Bools
     reportless_ticks: Floats
-    age_ticks: Ints
+    report_age_ticks: Ints
+    live: Bools
     count: Floats
     in_flight: Floats
+    mean_in_flight: Floats
     latency_s: Floats
+    ok: Floats
+    bad: Floats
     total: Floats
 
 
-def traffic(
-    snapshots: Batch,
-    *,
-    in_flight: Floats,
-    latency_s: Floats,
-    total: Floats,
-    reportless_ticks: Floats,
-    weights_before: Floats,
-) -> Traffic:
-    """Read the reports of one tick; the keyword arguments are from the law's memory."""
+def count_traffic(inputs: Inputs) -> Traffic:
+    """Read the reports of one tick (step 2).
+
+    no report for 1 to 3 ticks:   learn nothing
+    for more:                     n_j = X times the peer's published share; steps 7 and 8 are off
+    X = EWMA_0.2(sum n)
+    L = n lat/T                   Little's law
+    """
+    snapshots, previous = inputs.snapshots, inputs.previous
     reported = anybody(~np.isnan(snapshots.completed))
     reported &= snapshots.report_age_ticks <= OLDEST_TICKS
-    silent = np.where(reported, 0.0, reportless_ticks + 1)
-    live = silent <= REPORT_PATIENCE_TICKS
-    guess = np.where(live, np.nan, total * _shares(snapshots, weights_before))
-    done = summed(known_or_zero(snapshots.completed))
+    reportless_ticks = np.where(reported, 0.0, inputs.previous_scalars["reportless_ticks"] + 1)
+    live = reportless_ticks <= REPORT_PATIENCE_TICKS
+    total = inputs.previous_scalars["X"]
+    guess = np.where(live, np.nan, total * _shares(inputs))
+    count = np.where(reported, snapshots.completed, guess)
+    latency_s = np.where(reported, snapshots.latency_s, previous["lat"])
+    completed, failed = known_or_zero(snapshots.completed), known_or_zero(snapshots.failed)
+    done = summed(completed)
     smoothed = np.where(total == 0, done, total + TOTAL_SMOOTHING * (done - total))
+    fade = exp(-snapshots.tick_s / inputs.parameters.tau_e)
     return Traffic(
         reported=reported,
+        reportless_ticks=reportless_ticks,
+        report_age_ticks=np.where(reported, snapshots.report_age_ticks, 0),
         live=live,
-        reportless_ticks=silent,
-        age_ticks=np.where(reported, snapshots.report_age_ticks, 0),
-        count=np.where(reported, snapshots.completed, guess),
-        in_flight=np.where(reported, known_or_zero(snapshots.in_flight), in_flight),
-        latency_s=np.where(reported, snapshots.latency_s, latency_s),
+        count=count,
+        in_flight=np.where(reported, known_or_zero(snapshots.in_flight), previous["Q"]),
+        mean_in_flight=np.minimum(count * known_or_zero(latency_s) / snapshots.tick_s, MAX_FIGURE),
+        latency_s=latency_s,
+        ok=np.where(reported, previous["ok"] * fade + completed, previous["ok"]),
+        bad=np.where(reported, previous["bad"] * fade + failed, previous["bad"]),
         total=np.where(reported, smoothed, total),
     )
 
 
-def _shares(snapshots: Batch, weights_before: Floats) -> Floats:
+def _shares(inputs: Inputs) -> Floats:
     """Return each peer's share of the requests if the load balancers follow the published weights."""
+    snapshots, own = inputs.snapshots, inputs.previous["W"]
+    own = np.where(np.isnan(own), inputs.baseline, own)
     known = ~anybody(np.isnan(snapshots.published))
-    followed = np.where(snapshots.eligible, np.where(known, snapshots.published, weights_before), 0.0)
+    followed = np.where(snapshots.eligible, np.where(known, snapshots.published, own), 0.0)
     sums = summed(followed)
     return np.divide(followed, sums, out=np.zeros(followed.shape), where=sums > 0)

@@ -1,0 +1,90 @@
+"""What is known of the peers before a window: sums of load and requests that fade, and costs. Pure."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from steelyard_controller.laws.small_arrays import clip
+from steelyard_controller.laws.snapshot import Floats, indicator_column
+from steelyard_controller.laws.steelyard.inputs import Inputs
+from steelyard_controller.laws.steelyard.residuals import Busyness
+
+# The columns of sums and windows.
+REQUESTS, BUSY, SECONDS, FULL_SECONDS = range(4)
+
+# Fewer requests in a window than this say nothing about their dispersion or about queues.
+FEWEST_REQUESTS = 5.0
+# Less evidence than this has faded: six idle hours would make it underflow.
+FADED = 1e-9
+# A cost outside of this is a broken reader's; no quotient overflows.
+COST_MIN, COST_MAX = 1e-9, 1e9
+# No limit changes by more than this at once; a reader that says so is broken.
+LARGEST_STEP = 64.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is known of m upstreams of k peers. Load is in parts of the peer's tightest resource.
+
+    sums       k x 4, A, B, D, F: requests, load seconds, seconds, seconds full; fading, since a restart
+    recent     k x 3 RECENT_WINDOWS: requests, load seconds and seconds of each of the last windows
+    requests   k, A': fading, restarts or not; what the prior is weighed against
+    cost       k, load seconds a request takes where nobody else is; NaN before the first
+    windows    k, windows with requests that the cost was learnt from
+    jumps      k, J: restarts, fading
+    restarts   k, all of them
+    cores      k, the CPU limit that the loads are parts of; NaN where unknown
+    dispersion, in_flight_at_half   m x 1, disp and L_half
+    """
+
+    sums: Floats
+    recent: Floats
+    requests: Floats
+    cost: Floats
+    windows: Floats
+    jumps: Floats
+    restarts: Floats
+    cores: Floats
+    dispersion: Floats
+    in_flight_at_half: Floats
+
+
+def recall_evidence(inputs: Inputs, busyness: Busyness) -> Evidence:
+    """Return what is known before this tick's window, in parts of the limits that the peers have now.
+
+        B, cost  *=  cores before/cores now        where the CPU is the tightest resource
+
+    A quota that is halved doubles the load that the same work is. Where another resource is the tightest it
+    changes nothing.
+    """
+    snapshots, previous, previous_scalars = inputs.snapshots, inputs.previous, inputs.previous_scalars
+    cores_before = previous["cores"]
+    cores = np.where(busyness.sampled, snapshots.capacity[..., 0], np.nan)
+    cores = np.where(cores > 0, cores, cores_before)
+    ratio = clip(cores_before / cores, 1.0 / LARGEST_STEP, LARGEST_STEP)
+    cpu = indicator_column(busyness.residual, snapshots.indicators, "cpu")
+    ratio = np.where((cpu <= 1.0 - busyness.load) & ~np.isnan(ratio), ratio, 1.0)
+    evidence = Evidence(
+        sums=previous["sums"],
+        recent=previous["recent"],
+        requests=previous["requests"],
+        cost=previous["cost"],
+        windows=previous["windows"],
+        jumps=previous["J"],
+        restarts=previous["restarts"],
+        cores=cores,
+        dispersion=previous_scalars["disp"],
+        in_flight_at_half=previous_scalars["in_flight_at_half"],
+    )
+    return _rescaled(evidence, ratio)
+
+
+def _rescaled(evidence: Evidence, ratio: Floats) -> Evidence:
+    """Return the evidence with every load `ratio` (k) times what it was."""
+    if (ratio == 1.0).all():
+        return evidence
+    sums, recent = evidence.sums.copy(), evidence.recent.copy()
+    sums[..., BUSY] *= ratio
+    recent[..., BUSY::3] *= ratio[..., None]
+    cost = clip(evidence.cost * ratio, COST_MIN, COST_MAX)
+    return replace(evidence, sums=sums, recent=recent, cost=cost)

@@ -1,0 +1,125 @@
+"""Whose load it is: what of a window's load our own requests made (step 4). Pure."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from steelyard_controller.laws.small_arrays import clip, median, quotient, summed
+from steelyard_controller.laws.snapshot import Bools, Floats
+from steelyard_controller.laws.steelyard.evidence import BUSY, FEWEST_REQUESTS, REQUESTS, SECONDS, Evidence
+from steelyard_controller.laws.steelyard.inputs import Inputs
+from steelyard_controller.laws.steelyard.request_cost import capacity, prior_cost, split
+from steelyard_controller.laws.steelyard.traffic import Traffic
+from steelyard_controller.laws.steelyard.window import Window
+
+# A load from here on may be anybody's: no resource can say more than "full".
+FULL = 0.95
+LEAST_OURS = 0.05
+# The queue of a peer at half load: about 1 in theory (M/M/1), less behind a picker that looks.
+HALF_LOAD_PART = 0.1
+HALF_LOAD_MIN, HALF_LOAD_MAX = 0.1, 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnLoad:
+    """The window with our part of its load, and what was known before it (step 4); k each.
+
+    load       l, where a backlog counts as load
+    ours       what of l is ours
+    full       l is full, by the peer's resources or by its backlog
+    seen       something can be learnt from the window
+    telling    it says what load a request is: seen, no resource full, and more than a few requests
+    window     k x 3, requests, load seconds that are ours, seconds; 0 where not seen
+    prior      cost_0, what a request should cost
+    evidence   from before the window, with cost_0 for peers whose first requests are in it; L_half is new
+    e, w       what that evidence expects: load seconds a request, and load that is not ours
+    """
+
+    load: Floats
+    ours: Floats
+    full: Bools
+    seen: Bools
+    telling: Bools
+    window: Floats
+    prior: Floats
+    evidence: Evidence
+    e: Floats
+    w: Floats
+
+
+def attribute_load(inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic) -> OwnLoad:
+    """Tell what of the window's load is ours, and what was known before it (step 4).
+
+        ours   l where the peer is not full; where it is:  max(n/T cost, L/(L + L_half)), at most 1
+
+    l: load; n, L: requests completed, and in flight in the mean; L_half: L of a peer at half load. A peer
+    is full where l >= 0.95. Where a backlog says so the count is exact, and l is ours. Of a full window
+    without a request of ours nothing can be said.
+    """
+    tick_s = inputs.snapshots.tick_s
+    waiting = _waiting_load(inputs, evidence, window, traffic)
+    blocked = window.matched & (waiting > window.load)
+    load = np.maximum(window.load, waiting)
+    full = window.matched & (load >= FULL)
+    rate, in_flight = window.count / tick_s, window.in_flight
+    queued = np.maximum(LEAST_OURS, in_flight / (in_flight + evidence.in_flight_at_half))
+    explained = np.where(np.isnan(evidence.cost), 1.0, np.minimum(rate * evidence.cost, 1.0))
+    ours = np.where(full & ~blocked & (in_flight > 0), np.maximum(queued, explained), load)
+    seen = window.matched & ~(full & (window.count < 1.0))
+
+    first = np.isnan(evidence.cost) & seen & (window.count > 0) & (ours > 0)
+    prior = prior_cost(evidence.cost, rate * first, ours * first, inputs.baseline)
+    cost, sums = np.where(first, prior, evidence.cost), np.where(first[..., None], 0.0, evidence.sums)
+    e, w = split(sums, cost, inputs.parameters.l0)
+    telling = seen & ~np.isnan(cost) & ~full & (window.count >= FEWEST_REQUESTS)
+    half = _in_flight_at_half(evidence.in_flight_at_half, telling, in_flight, rate * e / (1.0 - w))
+    return OwnLoad(
+        load=load,
+        ours=ours,
+        full=full | blocked,
+        seen=seen,
+        telling=telling,
+        window=_of_the_seen(seen, window.count, ours * tick_s, tick_s),
+        prior=prior,
+        evidence=replace(evidence, cost=cost, sums=sums, in_flight_at_half=half),
+        e=e,
+        w=w,
+    )
+
+
+def _waiting_load(inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic) -> Floats:
+    """Return clip((D_j - Dm)/d_sat, 0, 1), k: a backlog means busy, whatever the sample says."""
+    parameters = inputs.parameters
+    e, w = split(evidence.sums, evidence.cost, parameters.l0)
+    able = capacity(e, w, evidence.requests, inputs.baseline, parameters.n0)
+    backlog_s, mean_backlog_s = waiting_s(traffic.in_flight, able, inputs.yardsticks)
+    waiting = clip((backlog_s - mean_backlog_s) / parameters.d_sat, 0.0, 1.0)
+    return np.where(window.matched & traffic.live, waiting, 0.0)
+
+
+def waiting_s(in_flight: Floats, capacity: Floats, yardsticks: Bools) -> tuple[Floats, Floats]:
+    """Return the seconds of work that wait at each peer, k; and at the yardsticks together, m x 1.
+
+    D_j = Q_j/c_j,   Dm = sum Q/sum c        Q: requests in flight;  c: capacity
+    """
+    mean = quotient(summed(in_flight, yardsticks), summed(capacity, yardsticks), 0.0)
+    return in_flight / capacity, mean
+
+
+def _of_the_seen(seen: Bools, count: Floats, busy_s: Floats, tick_s: float) -> Floats:
+    window = np.empty((*count.shape, 3))
+    window[..., REQUESTS], window[..., BUSY], window[..., SECONDS] = count, busy_s, tick_s
+    window *= seen[..., None]
+    return window
+
+
+def _in_flight_at_half(before: Floats, telling: Bools, in_flight: Floats, rho: Floats) -> Floats:
+    """Return L_half, m x 1, after a window.
+
+        L_half = EWMA_0.1 of the median of L (1 - rho)/rho over the peers that tell
+
+    rho = n/T e/(1 - w) is the load that our requests are of what is left to them.
+    """
+    rho = clip(rho, LEAST_OURS, FULL)
+    now = clip(median(in_flight * (1.0 - rho) / rho, telling), HALF_LOAD_MIN, HALF_LOAD_MAX)
+    return np.where(np.isnan(now), before, before + HALF_LOAD_PART * (now - before))

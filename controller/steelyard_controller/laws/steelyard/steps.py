@@ -1,0 +1,123 @@
+"""What the steps of one tick returned: the columns that explain each weight, and what is remembered. Pure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard_controller.laws.law import Columns
+from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.laws.steelyard.capacity_estimate import Estimate
+from steelyard_controller.laws.steelyard.change_detection import Change
+from steelyard_controller.laws.steelyard.evidence import BUSY, REQUESTS
+from steelyard_controller.laws.steelyard.factors import Backlog, BoundedWeights, Failures, Slowness, SlowStart
+from steelyard_controller.laws.steelyard.inputs import Inputs
+from steelyard_controller.laws.steelyard.own_load import OwnLoad
+from steelyard_controller.laws.steelyard.residuals import Busyness
+from steelyard_controller.laws.steelyard.traffic import Traffic
+from steelyard_controller.laws.steelyard.window import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """The records of steps 1 to 11, in their order."""
+
+    busyness: Busyness
+    traffic: Traffic
+    window: Window
+    own: OwnLoad
+    change: Change
+    estimate: Estimate
+    backlog: Backlog
+    slowness: Slowness
+    failures: Failures
+    slow_start: SlowStart
+    bounded: BoundedWeights
+
+    def explained(self, inputs: Inputs) -> Columns:
+        """Return the columns of a decision that are this law's own."""
+        snapshots, n0 = inputs.snapshots, inputs.parameters.n0
+        matched, evidence = self.window.matched, self.estimate.evidence
+        by_name = list(enumerate(snapshots.indicators))
+        return {
+            **{f"residual_{name}": self.busyness.residual[..., i] for i, name in by_name},
+            **{f"smoothed_{name}": self.busyness.smoothed[..., i] for i, name in by_name},
+            "sampleless_ticks": self.busyness.sampleless_ticks,
+            "reportless_ticks": self.traffic.reportless_ticks,
+            "hot": self.busyness.hot.astype(float),
+            "matched": matched.astype(float),
+            "load": np.where(matched, self.window.load, np.nan),
+            "learnt_count": np.where(matched, self.window.count, np.nan),
+            "own_load": np.where(matched, self.own.ours, np.nan),
+            "evidence_requests": evidence.sums[..., REQUESTS],
+            "evidence_busy_s": evidence.sums[..., BUSY],
+            "request_cost": evidence.cost,
+            "not_ours": self.estimate.not_ours,
+            "prior_share": n0 / (evidence.requests + n0),
+            "z": self.change.z,
+            "restarted": self.change.restarted.astype(float),
+            "restarts": evidence.restarts,
+            "backlog_s": self.backlog.waiting_s,
+            "mean_backlog_s": self.backlog.mean_waiting_s,
+            "busy": self.slowness.busy,
+            "backlog": self.backlog.factor,
+            "slow": self.slowness.factor,
+            "err": self.failures.factor,
+            "join": self.slow_start.factor,
+            "clamp_residual": (snapshots.utilization > 1.0).any(axis=-1).astype(float),
+            "clamp_backlog": self.backlog.at_bound.astype(float),
+            "clamp_floor": self.bounded.at_floor.astype(float),
+            "clamp_ceiling": self.bounded.at_ceiling.astype(float),
+        }
+
+    def by_indicator(self) -> Columns:
+        """Return what explains the indicators' weights, m x n each."""
+        indicators = self.busyness.by_indicator
+        return {
+            "range": indicators.spread.range,
+            "entropy": indicators.spread.entropy,
+            "credit": indicators.credit,
+            "knee": self.busyness.knee,
+        }
+
+    def columns(self, weights: Floats) -> Columns:
+        """Return what is remembered of each peer, by the names of the schema."""
+        evidence = self.estimate.evidence
+        return {
+            "sums": evidence.sums,
+            "recent": evidence.recent,
+            "requests": evidence.requests,
+            "cost": evidence.cost,
+            "windows": evidence.windows,
+            "J": evidence.jumps,
+            "cores": evidence.cores,
+            "restarts": evidence.restarts,
+            "W": weights,
+            "Q": self.traffic.in_flight,
+            "ok": self.traffic.ok,
+            "bad": self.traffic.bad,
+            "lat": self.traffic.latency_s,
+            "busy": self.slowness.busy,
+            "seen_s": self.slow_start.seen_s,
+            "gone_s": self.slow_start.gone_s,
+            "sampleless_ticks": self.busyness.sampleless_ticks,
+            "rs": self.busyness.smoothed,
+            "load_ring": self.window.load_ring,
+            "count_ring": self.window.count_ring,
+            "in_flight_ring": self.window.in_flight_ring,
+        }
+
+    def scalars(self, inputs: Inputs) -> Columns:
+        """Return what is remembered of each upstream, by the names of the schema."""
+        evidence, indicator_weights = self.estimate.evidence, self.busyness.by_indicator.weights
+        return {
+            "tick": self.window.tick.astype(float),
+            "alert": self.busyness.alert.astype(float),
+            "disp": evidence.dispersion,
+            "in_flight_at_half": evidence.in_flight_at_half,
+            "X": self.traffic.total,
+            "reportless_ticks": self.traffic.reportless_ticks,
+            **{
+                f"W_{name}": indicator_weights[:, i : i + 1]
+                for i, name in enumerate(inputs.snapshots.indicators)
+            },
+        }
