@@ -73,3 +73,12 @@ def test_without_grpcio_the_flag_says_what_to_install() -> None:
         "steelyard-agent: --orca-grpc needs grpcio and protobuf (pip install 'steelyard-agent[grpc]'): "
     )
     assert ran.stderr.count("\n") == 1
+
+
+def test_the_agent_does_without_msgspec_which_takes_7_mb() -> None:
+    program = (
+        "import pkgutil, sys, steelyard_agent as ours\n"
+        "for each in pkgutil.walk_packages(ours.__path__, 'steelyard_agent.'): __import__(each.name)\n"
+        "sys.exit('msgspec' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

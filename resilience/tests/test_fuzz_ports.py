@@ -9,8 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from steelyard_agent.registration.controller_client import ControllerClient
-from steelyard_agent.registration.register_flags import Url
+from steelyard_agent.untrusted_input import ControllerClient, Url
 from steelyard_resilience.fuzz import hostile_bytes, hostile_peers, leftovers
 from steelyard_resilience.fuzz.edits import an_input
 from steelyard_resilience.fuzz.hostile_peers import Answering

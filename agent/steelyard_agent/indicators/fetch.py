@@ -9,12 +9,11 @@ from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
-from steelyard_agent import http_exchange
+from steelyard_agent import http_exchange, regular_file
 from steelyard_agent.indicators import run_command
 from steelyard_agent.indicators.declared import Source
 from steelyard_agent.indicators.text_formats import SourceError
 from steelyard_agent.log_text import one_line
-from steelyard_agent.readers.files import read_regular
 
 # A large server's page of metrics has some 100 kB.
 MOST_BYTES = 1024 * 1024
@@ -34,7 +33,7 @@ def fetch(source: Source, timeout_s: float, stop: threading.Event) -> str:
             case "http":
                 found = _http(str(source.target), timeout_s)
             case "file":
-                found = read_regular(str(source.target), MOST_BYTES + 1)
+                found = regular_file.read(str(source.target), MOST_BYTES + 1)
             case "command":
                 found = run_command.run(tuple(source.target), timeout_s, MOST_BYTES + 1, stop)
     except TimeoutError:

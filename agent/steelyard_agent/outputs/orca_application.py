@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from steelyard_agent import regular_file
 from steelyard_agent.outputs import orca_report
 from steelyard_agent.outputs.orca_report import Report
-from steelyard_agent.readers.files import read_regular
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class ApplicationReport:
         return report
 
     def _text(self) -> str:
-        found = read_regular(str(self._path), orca_report.LONGEST + 1)
+        found = regular_file.read(str(self._path), orca_report.LONGEST + 1)
         if len(found) > orca_report.LONGEST:
             raise ValueError(f"it is longer than {orca_report.LONGEST} bytes")
         return found.decode("ascii")

@@ -13,12 +13,11 @@ from pathlib import Path
 from steelyard_protocol import setting_values
 from steelyard_protocol.setting_values import Address
 
-from steelyard_agent import http_exchange
+from steelyard_agent import http_exchange, regular_file
 from steelyard_agent.http_exchange import Answer
 from steelyard_agent.log_text import one_line
 from steelyard_agent.pods import pod_list
 from steelyard_agent.pods.pod_list import PodList
-from steelyard_agent.readers.files import read_regular
 
 TIMEOUT_S = 5.0
 
@@ -51,7 +50,7 @@ class ApiClient:
         """Return the pods, or why they cannot be had; never raises."""
         name = f"the API server at {setting_values.shown(self._address)}"
         try:
-            token = read_regular(str(self._folder / "token"), MOST_TOKEN_BYTES).strip().decode("ascii")
+            token = regular_file.read(str(self._folder / "token"), MOST_TOKEN_BYTES).strip().decode("ascii")
             trust = ssl.create_default_context(cafile=str(self._folder / "ca.crt"))
         except (OSError, ValueError) as error:  # the latter for what is neither a token nor a certificate
             why = one_line(str(error)) or type(error).__name__

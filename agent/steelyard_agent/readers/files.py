@@ -3,10 +3,8 @@
 A `ColumnReader` keeps one file that cannot be read from stopping the others.
 """
 
-import errno
 import logging
 import os
-import stat
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -30,16 +28,6 @@ def read(path: str, longest: int = 1024 * 1024) -> bytes:
         return b"".join(parts)
     finally:
         os.close(file)
-
-
-def read_regular(path: str, longest: int) -> bytes:
-    """Return the bytes of a file that somebody else writes; raise OSError, also for a pipe or a device."""
-    # Not to wait for whoever writes into a pipe of that name.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        return file.read(longest)
 
 
 def read_or_none(path: str) -> bytes | None:
