@@ -81,10 +81,11 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-class _Server(ThreadingHTTPServer):
+class CrowdServer(ThreadingHTTPServer):
+    """For hundreds who connect at a time: who finds no place in the queue tries again after a second."""
+
     daemon_threads = True
     block_on_close = False
-    # Hundreds may connect at a time, and who finds no place tries again after a second.
     request_queue_size = 512
 
 
@@ -113,7 +114,7 @@ class Backend:
             "name": self.name, "statuses": self.statuses, "delays_s": self.delays_s,
             "headers_sent": self.headers, "connections": self._connections, "received": self.received,
         }  # fmt: skip
-        self._server = _Server(("127.0.0.1", port), type("Handler", (_Handler,), shared))
+        self._server = CrowdServer(("127.0.0.1", port), type("Handler", (_Handler,), shared))
         if self._tls:
             self._server.socket = self._tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)

@@ -4,9 +4,11 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,6 +128,15 @@ class Edge:
         """Wait until values of `web` were refused so often for that reason."""
         wait_until(lambda: self.upstream()["refused"][reason] >= times, f"a value refused: {reason}")
 
+    def fetches_well(self) -> bool:
+        """Tell whether half a second, which is five fetches, goes by without one that fails.
+
+        One may fail at any time, where a busy machine keeps Memcached from answering in time.
+        """
+        before = self.status()["fetch_errors"]
+        time.sleep(0.5)
+        return bool(self.status()["fetch_errors"] == before)
+
     def test_config(self) -> str:
         """Return what `nginx -t` says; nothing when all is well."""
         return subprocess.run([*self._command, "-t", "-q"], check=True, capture_output=True, text=True).stderr
@@ -144,6 +155,13 @@ class Edge:
     def logged(self, text: str) -> int:
         """Count the lines of the error log that contain a text."""
         return sum(text in line for line in self.log.read_text().splitlines())
+
+    def complaints(self) -> list[str]:
+        """Return the log's warnings and errors, but those of a Memcached that is late on a busy machine."""
+        late = re.compile(r"timeout|timed out")
+        levels = re.compile(r"\[(warn|error|crit)\]")
+        lines = self.log.read_text().splitlines()
+        return [line for line in lines if levels.search(line) and not late.search(line)]
 
     def stop(self) -> None:
         """Stop; fail when the log shows that Lua or nginx itself broke."""

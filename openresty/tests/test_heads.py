@@ -10,6 +10,8 @@ import pytest
 from steelyard_protocol import signature, weight_table
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
+from testing.waiting import PATIENCE_S
+
 if TYPE_CHECKING:
     from openresty.tests.rig import Rig
 
@@ -45,7 +47,7 @@ def publish(rig: "Rig", made: WeightTable, secret: str | None = None) -> None:
 
 def bytes_read(rig: "Rig") -> int:
     """Return how many bytes Memcached has sent."""
-    with socket.create_connection(("127.0.0.1", rig.memcached.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", rig.memcached.port), timeout=PATIENCE_S) as client:
         client.sendall(b"stats\r\n")
         answer = b""
         while not answer.endswith(b"END\r\n"):
@@ -125,7 +127,7 @@ def test_a_table_that_is_lost_leaves_the_last_one_until_it_is_back(rig: "Rig") -
     edge = rig.edge()
     edge.wait_for(1)
     changed = table(rows[1], generation=2)
-    with socket.create_connection(("127.0.0.1", rig.memcached.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", rig.memcached.port), timeout=PATIENCE_S) as client:
         client.sendall(f"delete {TABLE}\r\n".encode())
         assert client.recv(100) == b"DELETED\r\n"
     put(rig, HEAD, weight_table.encode_head(changed))

@@ -5,11 +5,12 @@ import http.client
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from steelyard_loadtest.machine import picker_list
 
+from openresty.tests.backend import CrowdServer
 from openresty.tests.nginx_process import Answer, Edge
 from openresty.tests.rig import Rig
 from testing.waiting import PATIENCE_S
@@ -45,9 +46,7 @@ class Gate:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
+        self._server = CrowdServer(("127.0.0.1", 0), Handler)
         self.address = f"127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from testing.waiting import PATIENCE_S
+
 if TYPE_CHECKING:
     from openresty.tests.nginx_process import Answer, Edge
     from openresty.tests.rig import Rig
@@ -179,7 +181,7 @@ def test_both_pages_are_for_loopback_and_whom_allow_names(rig: "Rig") -> None:
 
 def test_both_pages_take_get_and_head_and_nothing_else(rig: "Rig") -> None:
     edge = edge_with(rig, bootstrap=[rig.dead_address()])
-    connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
     for page in PAGES:
         for method, expected in (("HEAD", 200), ("GET", 200), ("POST", 405), ("DELETE", 405), ("PUT", 405)):
             connection.request(method, page)
@@ -197,7 +199,7 @@ def test_requests_are_served_while_thousands_of_peers_are_shown(rig: "Rig") -> N
     rig.publish([("a", a.address, 1, "up"), *peers], generation=1)
     edge = edge_with(rig)
     edge.wait_for(1)
-    slow = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=20)
+    slow = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
     for page in PAGES:
         slow.request("GET", page)  # and is not read
         assert edge.shares(5) == {"a": 5}
@@ -218,7 +220,7 @@ def test_who_leaves_while_reading_disturbs_nobody(rig: "Rig") -> None:
     edge = edge_with(rig)
     edge.wait_for(1)
     for page in PAGES * 3:
-        leaver = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=20)
+        leaver = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
         leaver.request("GET", page)
         leaver.close()
         assert edge.shares(2) == {"a": 2}

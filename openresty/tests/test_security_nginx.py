@@ -12,6 +12,7 @@ import pytest
 from openresty.tests.nginx_process import Edge, config, one_upstream
 from openresty.tests.rig import Rig
 from openresty.tests.test_sources import Controller, options, signed, table
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -32,7 +33,7 @@ def controller() -> Iterator[Controller]:
 
 def exchange(edge: Edge, request: str) -> str:
     """Send a request as it is, and return all of the answer."""
-    with socket.create_connection(("127.0.0.1", edge.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as connection:
         connection.sendall(request.encode("latin-1"))
         answer = b""
         while piece := connection.recv(65536):
