@@ -68,6 +68,17 @@ _ADAPTIVE = (
     "LEAST_REQUEST",
 )
 
+USUAL = (
+    "nginx-rr", "nginx-wrr", "nginx-least_conn", "nginx-wleast_conn", "nginx-random2", "nginx-hash",
+    "nginx-fair", "nginx-least_time",
+    "haproxy-roundrobin", "haproxy-leastconn", "haproxy-leastconn-agent", "haproxy-steelyard",
+    "envoy-round_robin", "envoy-least_request", "envoy-cswrr",
+    "steelyard", "steelyard-steelyard-vnswrr", "steelyard-steelyard-least_conn",
+    "steelyard-steelyard-peak_ewma", "steelyard-paper-vnswrr", "steelyard-cswrr-vnswrr2",
+    "steelyard-static-vnswrr2", "steelyard-static-peak_ewma",
+)  # fmt: skip
+"""What a scenario means by `usual` in its list."""
+
 DEFAULT = f"steelyard-steelyard-{picker_list.DEFAULT}"
 """The default law with the default picker."""
 

@@ -4,7 +4,7 @@ The quick form is the full one with the keys of [quick] in the place of its own.
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,7 @@ def parse(name: str, text: str, *, quick: bool) -> Scenario:
         quick=quick,
         what=" ".join(file.what.split()),
         events=tuple(sorted(file.events, key=lambda event: event.at_s)),
-        algorithms=tuple(_algorithm(name, algorithm) for algorithm in file.algorithms),
+        algorithms=tuple(_algorithms(name, file.algorithms)),
     )
     for fault in _faults(scenario):
         raise ScenarioError(f"{scenario.name}: {fault}")
@@ -57,9 +57,11 @@ def _merged(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _algorithm(scenario: str, name: str) -> str:
+def _algorithms(scenario: str, words: Sequence[str]) -> Iterator[str]:
     try:
-        return algorithms.named(name).name
+        for word in words:
+            for name in algorithms.USUAL if word == "usual" else [word]:
+                yield algorithms.named(name).name
     except ValueError as error:
         raise ScenarioError(f"{scenario}: algorithms: {error}") from None
 
