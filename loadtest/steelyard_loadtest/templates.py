@@ -1,4 +1,4 @@
-"""Configuration files from templates in jinja2's language; the rendering of a text is pure.
+"""Configuration files from templates in jinja2's language.
 
 A name that the template uses and nobody gives is an error (StrictUndefined). A line that has only a
 tag leaves no line. `{{ value | json }}` writes JSON, which is a quoted string in YAML and HAProxy;
@@ -10,29 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from jinja2 import BaseLoader, DictLoader, Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, FileSystemLoader, StrictUndefined
 
 LUA_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LUA_WIDTH = 80
 """A table that is longer than this takes a line for each of its entries."""
 
 
-def render_named(templates: Mapping[str, str], name: str, values: Mapping[str, object]) -> str:
-    """Return one of these texts by name, which may include and extend each other, with these values.
-
-    Raises jinja2.UndefinedError where one is missing.
-    """
-    return environment(DictLoader(templates)).get_template(name).render(values)
-
-
 def render_file(file: Path, values: Mapping[str, object]) -> str:
-    """Return a template file with these values; what it includes lies beside it. Raises OSError."""
+    """Return a template file with these values; what it includes or extends lies beside it."""
     return environment(FileSystemLoader(file.parent)).get_template(file.name).render(values)
-
-
-def read_folder(folder: Path) -> dict[str, str]:
-    """Return the texts of a folder's files by name. Raises OSError."""
-    return {file.name: file.read_text(encoding="utf-8") for file in sorted(folder.iterdir())}
 
 
 def lua(value: object, indent: int = 12) -> str:
@@ -58,15 +45,14 @@ def lua(value: object, indent: int = 12) -> str:
 
 
 def environment(loader: BaseLoader, *, keep_trailing_newline: bool = True) -> Environment:
-    """Return what the templates of all files and reports are written for."""
+    """Return what the templates of all files and pages are written for."""
     made = Environment(
         loader=loader,
         undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - configuration files and Markdown are no HTML
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=keep_trailing_newline,
+        autoescape=False,  # noqa: S701 - configuration files and Markdown are no HTML
     )
-    made.filters["json"] = json.dumps
-    made.filters["lua"] = lua
+    made.filters |= {"json": json.dumps, "lua": lua}
     return made

@@ -13,7 +13,6 @@ from steelyard_loadtest.cluster.parts import Part, agent, redis, server
 from steelyard_loadtest.cluster.plan import Cluster, Server, components, files
 
 FOLDER = Path(steelyard_loadtest.cluster.__file__).with_name("templates")
-TEMPLATES = {path.name: path.read_text() for path in FOLDER.iterdir()}
 
 PLAIN = Cluster(
     checkout=Path("/opt/steelyard"),
@@ -35,7 +34,7 @@ SPACED = replace(
 
 def program(cluster: Cluster, name: str) -> configparser.SectionProxy:
     parser = configparser.RawConfigParser(inline_comment_prefixes=(" ;",))
-    parser.read_string(files(cluster, TEMPLATES)["supervisord.conf"])
+    parser.read_string(files(cluster)["supervisord.conf"])
     return parser[f"program:{name}"]
 
 
@@ -93,24 +92,24 @@ def test_nginx_is_told_to_finish_the_requests_under_way() -> None:
     "cluster", [PLAIN, SPACED, replace(PLAIN, user="root")], ids=["plain", "spaced", "root"]
 )
 def test_no_placeholder_is_left_in_any_file(cluster: Cluster) -> None:
-    texts = files(cluster, TEMPLATES)
+    texts = files(cluster)
     assert set(texts) == {"nginx.conf", "controller.yaml", "supervisord.conf"}
     assert [name for name, text in texts.items() if re.search(r"%\{|\$\{", text)] == []
 
 
 def test_nginx_keeps_its_own_variables() -> None:
-    assert "proxy_set_header Host $host;" in files(PLAIN, TEMPLATES)["nginx.conf"]
+    assert "proxy_set_header Host $host;" in files(PLAIN)["nginx.conf"]
 
 
 def test_nginx_listens_where_the_command_line_says_and_knows_the_servers() -> None:
-    text = files(PLAIN, TEMPLATES)["nginx.conf"]
+    text = files(PLAIN)["nginx.conf"]
     assert "listen 127.0.0.1:8080;" in text
     assert 'bootstrap = { "127.0.0.1:8101", "127.0.0.1:8102", "127.0.0.1:8103" }' in text
     assert re.findall(r"^ +server (127.+);$", text, re.MULTILINE) == [f"127.0.0.1:810{n}" for n in (1, 2, 3)]
 
 
 def test_the_controller_s_file_is_yaml_that_names_every_server() -> None:
-    text = files(replace(PLAIN, law="equal"), TEMPLATES)["controller.yaml"]
+    text = files(replace(PLAIN, law="equal"))["controller.yaml"]
     web = yaml.safe_load(text)["upstreams"]["web"]
     assert web["law"] == "equal"
     assert web["peers"] == [
@@ -119,7 +118,7 @@ def test_the_controller_s_file_is_yaml_that_names_every_server() -> None:
 
 
 def test_paths_with_spaces_are_quoted_in_nginx_conf() -> None:
-    for line in files(SPACED, TEMPLATES)["nginx.conf"].splitlines():
+    for line in files(SPACED)["nginx.conf"].splitlines():
         outside_quotes = "".join(line.split('"')[::2])
         assert "a b" not in outside_quotes, line
 
@@ -153,8 +152,8 @@ def test_a_redis_that_others_reach_is_told_so_and_keeps_what_it_is_told_where_as
 
 def test_a_user_is_named_only_for_root() -> None:
     for name, line in (("nginx.conf", r"^user "), ("supervisord.conf", r"^user *=")):
-        assert not re.search(line, files(PLAIN, TEMPLATES)[name], re.MULTILINE)
-        assert re.search(line, files(replace(PLAIN, user="root"), TEMPLATES)[name], re.MULTILINE)
+        assert not re.search(line, files(PLAIN)[name], re.MULTILINE)
+        assert re.search(line, files(replace(PLAIN, user="root"))[name], re.MULTILINE)
 
 
 def test_memcached_is_told_whom_to_be_only_when_root_starts_it() -> None:
@@ -197,6 +196,6 @@ def test_a_wrong_command_line_is_status_2(arguments: list[str], capsys: pytest.C
 
 def test_a_percent_sign_in_the_path_reaches_supervisord_escaped() -> None:
     cluster = replace(PLAIN, run_dir=Path("/srv/100%/run"))
-    text = files(cluster, TEMPLATES)
+    text = files(cluster)
     assert "directory = /srv/100%%/run" in text["supervisord.conf"]
     assert "/srv/100%/run" in text["nginx.conf"]

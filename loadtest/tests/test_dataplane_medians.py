@@ -161,7 +161,7 @@ def test_a_missed_target_says_by_how_much() -> None:
 
 def test_the_report_names_what_is_missing_and_has_a_section_a_number_of_servers() -> None:
     found, changed = rows(MEASURED), changes(REWEIGHED)
-    text = table.report(
+    text = table.page(
         conditions={"Machine": "2 cores"},
         rows=found,
         changes=changed,
@@ -182,7 +182,7 @@ def test_the_report_names_what_is_missing_and_has_a_section_a_number_of_servers(
 
 
 def test_a_report_of_nothing_is_its_conditions() -> None:
-    text = table.report(
+    text = table.page(
         conditions={"Machine": "2 cores"}, rows=[], changes=[], verdicts=[], missing={}, plot=None
     )
     assert text == "- Machine: 2 cores\n"

@@ -17,9 +17,8 @@ from steelyard_loadtest.machine.programs import FAIR, LUA, VNSWRR, Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.render import Scene
-from steelyard_loadtest.templates import read_folder, render_named
+from steelyard_loadtest.templates import render_file
 
-TEMPLATES = read_folder(nginx.TEMPLATES)
 PLAIN = "\nupstream web {\n    keepalive 67;\n}\n"
 SHARDED = "\nupstream web_00 {\n}\n\nupstream web_01 {\n}\n"
 SERVERS = peers(3, 20002)
@@ -51,7 +50,7 @@ def scene(name: str, **changes: object) -> Scene:
 
 
 def text(name: str, **changes: object) -> str:
-    return render.configuration(scene(name, **changes), [peer.id for peer in SERVERS], TEMPLATES)
+    return render.configuration(scene(name, **changes), [peer.id for peer in SERVERS])
 
 
 def lines(name: str, **changes: object) -> list[str]:
@@ -131,7 +130,7 @@ def test_envoy_s_file_is_yaml_with_every_server_and_its_method() -> None:
 def test_the_servers_answer_loopback_only() -> None:
     listen = ["0.0.0.0:20002 reuseport backlog=4096"]
     values = {"nginx": scene("direct").nginx, "listen": listen, "title": ""}
-    config = render_named(TEMPLATES, "answering.conf", values)
+    config = render_file(nginx.TEMPLATES / "answering.conf", values)
     assert "listen 0.0.0.0:20002 reuseport" in config
     assert config.index("allow 127.0.0.0/8;") < config.index("deny all;")
     assert "%" not in config

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_loadtest.demo.demo_report import figures, per_second, thirds
+from steelyard_loadtest.demo.phase_figures import figures, per_second, thirds
 from steelyard_loadtest.demo.records import Phase
 from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.statistics import nearest_rank

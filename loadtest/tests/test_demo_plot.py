@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
-from steelyard_loadtest.demo.demo_report import csv_of, summary, thirds
+from steelyard_loadtest.demo.phase_figures import csv_of, summary, thirds
 from steelyard_loadtest.demo.plot import BURNED, observations, plot, server_styles
 from steelyard_loadtest.demo.records import Observed, Phase
 from steelyard_loadtest.generators.tally import Request

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from steelyard_loadtest.demo.demo_report import requests_csv
 from steelyard_loadtest.demo.records import Observed, parse_weights, sent_within
 from steelyard_loadtest.generators.recording import REQUESTS, Recording
 from steelyard_loadtest.generators.tally import Request, of_status
@@ -55,15 +54,6 @@ def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
 )
 def test_an_answer_that_is_no_success_is_a_failure(status: int, failed: bool) -> None:
     assert bool(of_status(status)) is failed
-
-
-def test_the_file_of_requests_has_a_status_which_is_0_without_an_answer() -> None:
-    requests = [request(1.23456, 2.5), request(2.0, 3.0, "", "timeout"), request(3.0, 4.0, "b", "502")]
-    assert requests_csv(requests).splitlines() == [
-        "1.2346,2.500,200,server-1",
-        "2.0000,3.000,0,",
-        "3.0000,4.000,502,b",
-    ]
 
 
 def test_weights_are_read_as_parts_of_all_weights() -> None:

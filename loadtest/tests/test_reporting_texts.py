@@ -13,10 +13,10 @@ from steelyard_loadtest.reporting import flags, wording
 from steelyard_loadtest.reporting.csv_text import Field, csv_text, names_of
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.markdown import as_section, bullets, document, image
-from steelyard_loadtest.reporting.publish import Report, check_page, fill_page, write_report
+from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 from steelyard_loadtest.reporting.result_files import read_csv, write_text
 from steelyard_loadtest.reporting.statistics import grouped, interval, nearest_rank, spread, spread_of
-from steelyard_loadtest.templates import lua, render_file, render_named
+from steelyard_loadtest.templates import lua, render_file
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def test_a_report_on_a_page_is_one_level_down_and_has_its_plots_elsewhere() -> N
 
 
 def test_the_same_report_goes_to_a_folder_and_between_the_marks_of_a_page(tmp_path: Path) -> None:
-    report = Report(
+    report = Page(
         text=lambda paths: document("Measured.", image("CPU", paths["cpu"])),
         plots={"cpu": lambda file: file.write_bytes(b"png")},
     )
@@ -97,7 +97,7 @@ def test_the_same_report_goes_to_a_folder_and_between_the_marks_of_a_page(tmp_pa
     check_page(page, "x")
     with pytest.raises(ValueError, match="y: begin"):
         check_page(page, "y")
-    written = write_report(report, tmp_path / "out", "scale")
+    written = write_page(report, tmp_path / "out", "scale")
     assert [file.name for file in written] == ["scale.md", "cpu.png"]
     assert written[0].read_text() == "Measured.\n\n![CPU](cpu.png)\n"
     fill_page(report, page, "x", folder="plots/page", prefix="x-")
@@ -185,24 +185,25 @@ def test_a_percentile_is_the_nearest_rank_in_spite_of_floating_point() -> None:
 
 
 def test_a_template_that_uses_what_nobody_gives_is_an_error(tmp_path: Path) -> None:
-    text = "upstream web {\n    {% for peer in peers %}\n    server {{ peer }};\n    {% endfor %}\n}\n"
-    assert (
-        render_named({"text": text}, "text", {"peers": ["a:1", "b:2"]})
-        == "upstream web {\n    server a:1;\n    server b:2;\n}\n"
+    file = tmp_path / "upstream.conf"
+    file.write_text(
+        "upstream web {\n    {% for peer in peers %}\n    server {{ peer }};\n    {% endfor %}\n}\n"
     )
+    wanted = "upstream web {\n    server a:1;\n    server b:2;\n}\n"
+    assert render_file(file, {"peers": ["a:1", "b:2"]}) == wanted
     with pytest.raises(UndefinedError):
-        render_named({"text": text}, "text", {})
+        render_file(file, {})
+
+
+def test_templates_include_and_extend_those_beside_them(tmp_path: Path) -> None:
     (tmp_path / "part.conf").write_text("user {{ user }};\n")
     (tmp_path / "nginx.conf").write_text('{% include "part.conf" %}\nset $x {{ "a\\"b" | json }};\n')
     assert render_file(tmp_path / "nginx.conf", {"user": "root"}) == 'user root;\nset $x "a\\"b";\n'
-
-
-def test_templates_by_name_extend_each_other() -> None:
-    templates = {"http.conf": "http {\n{% block servers %}{% endblock %}\n}\n"}
-    templates["one.conf"] = (
+    (tmp_path / "http.conf").write_text("http {\n{% block servers %}{% endblock %}\n}\n")
+    (tmp_path / "one.conf").write_text(
         '{% extends "http.conf" %}\n{% block servers %}listen {{ port }};\n{% endblock %}\n'
     )
-    assert render_named(templates, "one.conf", {"port": 80}) == "http {\nlisten 80;\n}\n"
+    assert render_file(tmp_path / "one.conf", {"port": 80}) == "http {\nlisten 80;\n}\n"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.balancers import why_missing
 from steelyard_loadtest.rig.place import Place
-from steelyard_loadtest.rig.proxies import TEMPLATES, part, steelyard_blocks
+from steelyard_loadtest.rig.proxies import part, steelyard_blocks
 from steelyard_loadtest.scenario.algorithms import ALGORITHMS, BY_NAME, Algorithm
 
 from testing.daemons import free_port
@@ -76,7 +76,7 @@ def configured(algorithm: Algorithm, folder: Path) -> render.Scene:
 def test_the_program_itself_accepts_every_configuration(algorithm: Algorithm, tmp_path: Path) -> None:
     scene = configured(algorithm, tmp_path)
     config = str(scene.config)
-    scene.config.write_text(render.configuration(scene, NAMES, TEMPLATES))
+    scene.config.write_text(render.configuration(scene, NAMES))
     command = {
         "haproxy": [programs().haproxy or "haproxy", "-c", "-f", config],
         "envoy": [programs().envoy or "envoy", "-c", config, "--mode", "validate", "--log-level", "error"],
@@ -98,7 +98,7 @@ def test_over_tcp_ours_is_accepted_where_nginx_has_ngx_stream_lua_and_refused_el
         assert "has no ngx_stream_lua, which OpenResty has (--nginx PATH)" in why
         return
     scene = configured(algorithm, tmp_path)
-    scene.config.write_text(render.configuration(scene, NAMES, TEMPLATES))
+    scene.config.write_text(render.configuration(scene, NAMES))
     subprocess.run([programs().nginx, "-t", "-c", scene.config], check=True)
 
 
@@ -109,7 +109,7 @@ def test_least_time_is_the_configuration_of_least_conn_with_another_directive_an
     for name in ("nginx-least_conn", "nginx-least_time"):
         (tmp_path / name).mkdir()
         scene = configured(BY_NAME[name], tmp_path / name)
-        text = render.configuration(scene, NAMES, TEMPLATES)
+        text = render.configuration(scene, NAMES)
         texts[name] = re.sub(r"127\.0\.0\.1:\d+", "here", text.replace(name, "x"))
     old, new = texts.values()
     assert old.replace("        least_conn;\n", "        least_time last_byte inflight;\n") == new
@@ -134,7 +134,7 @@ def test_every_nginx_keeps_its_connections_alike(servers: int, tmp_path: Path) -
             scene = replace(scene, upstream=blocks)
         pools = re.findall(
             r"^ +keepalive \d+;.*\n((?: +keepalive_.*\n)*)",
-            render.configuration(scene, list(many), TEMPLATES),
+            render.configuration(scene, list(many)),
             flags=re.MULTILINE,
         )
         kept |= {" ".join(pool.split()) for pool in pools}

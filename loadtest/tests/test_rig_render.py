@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 from steelyard_controller import laws
-from steelyard_loadtest.cluster import nginx
 from steelyard_loadtest.machine.programs import FAIR, LUA, STREAM_LUA, VNSWRR, Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.place import Place
@@ -21,9 +20,7 @@ from steelyard_loadtest.scenario.algorithms import (
     PICKERS,
 )
 from steelyard_loadtest.scenario.definition import Load, Scenario, Server
-from steelyard_loadtest.templates import read_folder
 
-TEMPLATES = read_folder(nginx.TEMPLATES)
 BLOCK = "\nupstream web {\n    keepalive 2003;\n}\n"
 SCENARIO = Scenario(
     name="unequal",
@@ -73,7 +70,7 @@ def scene(name: str) -> Scene:
 
 
 def text(name: str, members: Sequence[str] = NAMES) -> str:
-    return render.configuration(scene(name), members, TEMPLATES)
+    return render.configuration(scene(name), members)
 
 
 def lines(name: str, members: Sequence[str] = NAMES) -> list[str]:
@@ -217,7 +214,7 @@ def test_envoy_s_weighted_round_robin_is_fed_by_the_largest_of_three_indicators(
 
 
 def test_only_root_names_a_user() -> None:
-    plain = render.configuration(replace(scene("nginx-rr"), root=False), NAMES, TEMPLATES)
+    plain = render.configuration(replace(scene("nginx-rr"), root=False), NAMES)
     assert "user root;" not in plain
     assert "user root;" in text("nginx-rr")
 

@@ -19,7 +19,7 @@ from steelyard_loadtest.rig.place import (
 )
 from steelyard_loadtest.scenario.definition import Drift, Server
 from steelyard_loadtest.server.options import parser
-from steelyard_loadtest.templates import read_folder, render_named
+from steelyard_loadtest.templates import render_file
 
 FILES = Files("server-1", Path("/lab"))
 
@@ -90,7 +90,7 @@ def test_static_servers_listen_on_each_port() -> None:
     told = nginx.Nginx(folder=Path("/lab"), log=Path("/lab/log"), files=1024)
     listen = ["127.0.0.1:20001 backlog=4096", "127.0.0.1:20002 backlog=4096"]
     values = {"nginx": told, "listen": listen, "title": ""}
-    text = render_named(read_folder(nginx.TEMPLATES), "answering.conf", values)
+    text = render_file(nginx.TEMPLATES / "answering.conf", values)
     assert "listen 127.0.0.1:20001 backlog" in text
     assert "listen 127.0.0.1:20002 backlog" in text
     assert "user root" not in text

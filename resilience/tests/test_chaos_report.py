@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.progress import Progress
-from steelyard_loadtest.reporting.publish import fill_page, write_report
+from steelyard_loadtest.reporting.publish import fill_page, write_page
 from steelyard_resilience.chaos import run_files
 from steelyard_resilience.chaos.command import NAME
 from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Outcome, Stray, Trial
@@ -243,7 +243,7 @@ def test_strips_hold_the_run_and_are_few(length_s: float) -> None:
 
 def test_a_run_is_written_whole(tmp_path: Path) -> None:
     run = gathered()
-    written = write_report(run_files.of(run, {"Machine": "small"}), tmp_path)
+    written = write_page(run_files.of(run, {"Machine": "small"}), tmp_path)
     assert sorted(written) == sorted(tmp_path.iterdir())
     document = json.loads((tmp_path / "outcomes.json").read_text())
     assert document["conditions"] == {"Machine": "small"}
@@ -277,7 +277,7 @@ def test_a_page_gets_the_report_between_its_marks_and_the_pictures_beside_it(tmp
 
 
 def test_pictures_of_many_faults_stay_a_page_wide(tmp_path: Path) -> None:
-    write_report(run_files.of(gathered(30), {}), tmp_path)
+    write_page(run_files.of(gathered(30), {}), tmp_path)
     for name in ("bounds.png", "timeline.png"):
         with Image.open(tmp_path / name) as picture:
             assert 1000 < picture.width < 1800

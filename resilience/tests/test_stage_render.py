@@ -3,13 +3,9 @@
 from pathlib import Path
 
 import yaml
-from steelyard_loadtest.cluster.nginx import TEMPLATES as FOLDER
-from steelyard_loadtest.templates import read_folder
 from steelyard_resilience.stage import layout
 from steelyard_resilience.stage.hosts import Settings
 from steelyard_resilience.stage.layout import Place
-
-TEMPLATES = read_folder(FOLDER)
 
 
 def nginx(settings: Settings, clocks: Path | None = None) -> str:
@@ -21,7 +17,7 @@ def nginx(settings: Settings, clocks: Path | None = None) -> str:
         redis="/usr/bin/redis-server",
         clocks=clocks,
     )
-    return layout.nginx_conf(settings, place, TEMPLATES, "    upstream web { }")
+    return layout.nginx_conf(settings, place, "    upstream web { }")
 
 
 def test_nginx_knows_every_part() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.exit_status import exit_status
-from steelyard_loadtest.reporting.publish import Report, check_page, fill_page, write_report
+from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 
 from steelyard_simulator.studies import (
     evidence_clusters,
@@ -114,13 +114,13 @@ def _run(study: Study, options: argparse.Namespace) -> None:
         module = import_module(f"steelyard_simulator.studies.{study.name}_plot")
         getattr(module, by)(file, *found.drawn)
 
-    made = Report(
+    made = Page(
         text=lambda plots: found.report(*(plots[name] for name in drawn_by)),
         plots={name: partial(draw, by) for name, by in drawn_by.items()},
         files=found.tables,
     )
     if options.out is not None:
-        write_report(made, options.out, name=study.name)
+        write_page(made, options.out, name=study.name)
         print(f"{options.out}: {study.files}", file=sys.stderr)
     fill_page(made, options.page, name)
 

@@ -10,7 +10,7 @@ from steelyard_loadtest.cluster.plan import Cluster, components, files
 from steelyard_loadtest.cluster.supervise import Supervisor, end, holder, leftovers
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.machine.http_ask import LOOK_S, ask_line, look, why_not_ok
-from steelyard_loadtest.templates import read_folder, render_file
+from steelyard_loadtest.templates import render_file
 
 # Everything is up within some 5 s; a loaded machine may take several times that.
 PATIENCE_S = 60.0
@@ -21,7 +21,7 @@ Check = Callable[[], str | None]
 
 def up(cluster: Cluster) -> int:
     """Start what does not run, wait until all of it works, and say what to try."""
-    texts = files(cluster, read_folder(TEMPLATES))
+    texts = files(cluster)
     with Supervisor(cluster.socket) as supervisor:
         if supervisor.is_up():
             _refuse_other_settings(cluster, texts)

@@ -6,7 +6,6 @@
     answering.conf     servers that answer at once
 
 native.conf, haproxy.cfg and envoy.yaml are what `rig.render` writes for a trial.
-`templates` is always the folder's texts by name (`templates.read_folder(nginx.TEMPLATES)`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,11 +15,9 @@ from pathlib import Path
 import yaml
 
 from steelyard_loadtest.cluster.parts import UPSTREAM
-from steelyard_loadtest.templates import render_named
+from steelyard_loadtest.templates import render_file
 
 TEMPLATES = Path(__file__).with_name("templates")
-
-Texts = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +72,16 @@ class Steelyard:
     backend: str = ""
 
 
-def steelyard(templates: Texts, nginx: Nginx, ours: Steelyard, *, title: str) -> str:
+def steelyard(nginx: Nginx, ours: Steelyard, *, title: str) -> str:
     """Return the nginx.conf of one that balances by Steelyard; title: its first line."""
     values = {name: getattr(ours, name) for name in ours.__dataclass_fields__}
-    return render_named(templates, "steelyard.conf", {"nginx": nginx, "title": title, **values})
+    return render_file(TEMPLATES / "steelyard.conf", {"nginx": nginx, "title": title, **values})
 
 
-def steelyard_stream(templates: Texts, nginx: Nginx, lua_dir: Path, options: Mapping[str, object]) -> str:
+def steelyard_stream(nginx: Nginx, lua_dir: Path, options: Mapping[str, object]) -> str:
     """Return the nginx.conf of one that balances TCP connections by Steelyard; options: of init_worker."""
     values = {"nginx": nginx, "lua_dir": lua_dir, "options": options, "upstream": UPSTREAM}
-    return render_named(templates, "stream.conf", values)
+    return render_file(TEMPLATES / "stream.conf", values)
 
 
 def controller(

@@ -3,14 +3,13 @@
 Pure: a `Cluster` in, texts and commands out.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard_loadtest.cluster import nginx, parts
 from steelyard_loadtest.cluster.nginx import Nginx, Steelyard
 from steelyard_loadtest.cluster.parts import HOST, Part
-from steelyard_loadtest.templates import render_named
+from steelyard_loadtest.templates import render_file
 
 LOAD_BALANCER = "edge-1"
 
@@ -82,7 +81,7 @@ def components(cluster: Cluster) -> list[Part]:
     return started
 
 
-def files(cluster: Cluster, templates: Mapping[str, str]) -> dict[str, str]:
+def files(cluster: Cluster) -> dict[str, str]:
     """Return the text of every file the cluster reads, by its name in the run folder."""
     addresses = {server.name: f"{HOST}:{server.port}" for server in cluster.servers}
     peers = [{"id": name, "address": address, "baseline": 1} for name, address in addresses.items()]
@@ -95,13 +94,13 @@ def files(cluster: Cluster, templates: Mapping[str, str]) -> dict[str, str]:
         "parts": [_program(cluster, part) for part in components(cluster)],
     }
     return {
-        "nginx.conf": _nginx_conf(cluster, templates, list(addresses.values())),
+        "nginx.conf": _nginx_conf(cluster, list(addresses.values())),
         "controller.yaml": nginx.controller(peers, law=cluster.law, load_balancers=[LOAD_BALANCER]),
-        "supervisord.conf": render_named(templates, "supervisord.conf", escaped),
+        "supervisord.conf": render_file(nginx.TEMPLATES / "supervisord.conf", escaped),
     }
 
 
-def _nginx_conf(cluster: Cluster, templates: Mapping[str, str], addresses: list[str]) -> str:
+def _nginx_conf(cluster: Cluster, addresses: list[str]) -> str:
     options = {
         "memcached": [f"{HOST}:{cluster.memcached_port}"],
         # Asked when Memcached has nothing new.
@@ -112,7 +111,6 @@ def _nginx_conf(cluster: Cluster, templates: Mapping[str, str], addresses: list[
         "upstreams": {parts.UPSTREAM: {"bootstrap": addresses}},
     }
     return nginx.steelyard(
-        templates,
         Nginx(
             folder=cluster.run_dir,
             log=cluster.log_dir / "nginx.log",

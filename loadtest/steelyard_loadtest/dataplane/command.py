@@ -16,12 +16,12 @@ from steelyard_loadtest.measurements.trials import Gathered
 from steelyard_loadtest.reporting.conditions import conditions
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.flags import Subparsers, add_output, ascending, whole
-from steelyard_loadtest.reporting.publish import Report, check_page, fill_page, write_report
+from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 from steelyard_loadtest.scenario import find as scenarios
 from steelyard_loadtest.scenario.algorithms import Algorithm
 
 MARKS = "measured"
-"""Between which a page has the report."""
+"""Between which a file has the page."""
 
 MOST_PEERS = 10_000
 """What one weight table in Memcached holds."""
@@ -100,7 +100,7 @@ def _run(options: argparse.Namespace) -> int:
         results = session.run(scenario, options.peers or counts, reweigh_rounds, programs, Path(folder))
     failed = sum(entry.outcome.failures for entry in results.measured)
     if results.measured:
-        _report(options, known, results)
+        _publish(options, known, results)
     if results.interrupted:
         print("interrupted: the figures go as far as it went", file=sys.stderr)
         return INTERRUPTED
@@ -109,14 +109,14 @@ def _run(options: argparse.Namespace) -> int:
     return 0 if results.measured and not failed else 1
 
 
-def _report(options: argparse.Namespace, known: dict[str, str], results: Gathered) -> None:
-    """Print the report; write it, the rounds and the plot."""
+def _publish(options: argparse.Namespace, known: dict[str, str], results: Gathered) -> None:
+    """Print the page; write it, the rounds and the plot."""
     from steelyard_loadtest.dataplane.plot import plot  # matplotlib takes a second that --help need not wait
 
     rows, changes = medians.rows(results.measured), medians.changes(results.measured)
     known_cpu = any(medians.CPU in row.metrics for row in rows)
-    report = Report(
-        text=lambda paths: table.report(
+    page = Page(
+        text=lambda paths: table.page(
             conditions=known,
             rows=rows,
             changes=changes,
@@ -130,7 +130,7 @@ def _report(options: argparse.Namespace, known: dict[str, str], results: Gathere
             "reweigh.csv": medians.changes_csv(results.measured),
         },
     )
-    write_report(report, options.out, "dataplane")
-    print(report.text({}))
+    write_page(page, options.out, "dataplane")
+    print(page.text({}))
     print(f"{options.out}: dataplane.md (this), dataplane.csv and reweigh.csv (every round), dataplane.png")
-    fill_page(report, options.page, MARKS)
+    fill_page(page, options.page, MARKS)

@@ -34,7 +34,7 @@ def targets(verdicts: Sequence[medians.Verdict]) -> str:
     return markdown(table(verdicts, TARGETS))
 
 
-def report(
+def page(
     *,
     conditions: Mapping[str, str],
     rows: Sequence[Summary],

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from steelyard_loadtest.demo import reach
-from steelyard_loadtest.demo.demo_report import csv_of, finding, summary, table, thirds
+from steelyard_loadtest.demo.phase_figures import csv_of, finding, summary, table, thirds
 from steelyard_loadtest.demo.phase_run import Run
 from steelyard_loadtest.demo.records import Phase, Plan, capacity, target_rate, users_for
 from steelyard_loadtest.machine.errors import ProgramError
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     except (ProgramError, KeyboardInterrupt) as error:
         ended_by = error
     if phases:
-        _report(options, phases, servers, conditions)
+        _publish(options, phases, servers, conditions)
     if isinstance(ended_by, KeyboardInterrupt):
         print("interrupted" + (": the figures go as far as it went" if phases else ""), file=sys.stderr)
         return INTERRUPTED
@@ -127,7 +127,7 @@ def _plan(options: argparse.Namespace, weights_url: str, conditions: dict[str, o
     )
 
 
-def _report(
+def _publish(
     options: argparse.Namespace,
     phases: list[Phase],
     servers: Sequence[str],
@@ -143,7 +143,7 @@ def _report(
     write_text(out / "demo.csv", csv_of(phases, servers))
     write_json(out / "demo.json", summary(conditions, phases, rows))
     plot(out / "demo.png", phases, servers, options.burn)
-    print(f"\n{out}/demo.png (plot), demo.csv (figures), demo.json (summary), requests-*.csv (requests)")
+    print(f"\n{out}/demo.png (plot), demo.csv (figures), demo.json (summary), locust-*/requests.csv")
 
 
 def _as_static(phase: Phase, servers: Sequence[str]) -> Phase:

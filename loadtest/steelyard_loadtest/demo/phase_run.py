@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard_loadtest.demo import reach
-from steelyard_loadtest.demo.demo_report import describe, requests_csv
+from steelyard_loadtest.demo.phase_figures import describe
 from steelyard_loadtest.demo.records import Observed, Phase, Plan, parse_weights, sent_within
 from steelyard_loadtest.generators import LOCUST_USERS
 from steelyard_loadtest.generators.job import FINISH_S, Task
 from steelyard_loadtest.generators.load import Recorded
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.reporting.progress import Progress
-from steelyard_loadtest.reporting.result_files import write_text
 
 TICK_S = 0.1
 POLL_TIMEOUT_S = 0.8  # an observation that takes longer is a gap, not a delay of the next one
@@ -60,15 +59,13 @@ class Run:
                 load.stop(patience_s=FINISH_S + 10)
         if load is None or began_s is None:
             return None
-        requests = load.requests()
-        write_text(self.folder / f"requests-{plan.name}.csv", requests_csv(requests))
         return Phase(
             name=plan.name,
             title=plan.title,
             planned_s=plan.seconds,
             measured_s=measured_s,
             burn=(self._burn[0], self._burn[1]) if self._burn else None,
-            sent=sent_within(requests, began_s, measured_s),
+            sent=sent_within(load.requests(), began_s, measured_s),
             observed=tuple(self._observed),
         )
 

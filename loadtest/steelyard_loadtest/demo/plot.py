@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.lines import Line2D
 
-from steelyard_loadtest.demo.demo_report import Figures, finding, per_second, thirds
+from steelyard_loadtest.demo.phase_figures import Figures, finding, per_second, thirds
 from steelyard_loadtest.demo.records import Observed, Phase
 from steelyard_loadtest.reporting.plot_style import BLACK, BLUE, DASHES, GREEN, INK, ORANGE, PINK, SKY, YELLOW
 from steelyard_loadtest.reporting.plots import Panel, Series, Span, draw

@@ -22,18 +22,18 @@ def image(alt: str, path: str | None) -> str:
     return f"![{alt}]({path})" if path else ""
 
 
-def as_section(report: str, plots: str, plots_on_page: str) -> str:
-    """Return a report as a part of a page: without its title, one level down, its plots elsewhere."""
-    _, _, body = report.partition("\n")
+def as_section(page: str, plots: str, plots_on_page: str) -> str:
+    """Return a page as a part of another: without its title, one level down, its plots elsewhere."""
+    _, _, body = page.partition("\n")
     body = re.sub(r"^(#{2,5}) ", r"#\1 ", body, flags=re.MULTILINE)
     return body.replace(f"]({plots}/", f"]({plots_on_page}/").strip() + "\n"
 
 
-def filled(page: str, marks: str, report: str) -> str:
-    """Return the page with the report between the marks of this name. Raises ValueError when it has none."""
+def filled(file: str, marks: str, page: str) -> str:
+    """Return the file with the page between the marks of this name. Raises ValueError when it has none."""
     begin, end = f"<!-- {marks}: begin -->", f"<!-- {marks}: end -->"
-    before, begun, rest = page.partition(begin)
+    before, begun, rest = file.partition(begin)
     _, closed, after = rest.partition(end)
     if not begun or not closed:
         raise ValueError(f"the page has no {begin} and {end} to write between")
-    return f"{before}{begin}\n\n{report}\n{end}{after}"
+    return f"{before}{begin}\n\n{page}\n{end}{after}"

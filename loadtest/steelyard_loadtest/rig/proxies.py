@@ -20,9 +20,7 @@ from steelyard_loadtest.rig import haproxy_stat, render
 from steelyard_loadtest.rig.control import Control
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.render import Scene
-from steelyard_loadtest.templates import read_folder, render_named
-
-TEMPLATES = read_folder(nginx.TEMPLATES)
+from steelyard_loadtest.templates import render_file
 
 ANSWERED = "L7OK"
 """What `show stat` has as agent_status after a good answer."""
@@ -60,7 +58,7 @@ class Proxy:
         self._scene.nginx.temporary.mkdir(exist_ok=True)
 
     def _write(self, members: Sequence[str]) -> None:
-        self._scene.config.write_text(render.configuration(self._scene, members, TEMPLATES))
+        self._scene.config.write_text(render.configuration(self._scene, members))
 
 
 class Nginx(Proxy):
@@ -209,7 +207,8 @@ def start_answering(place: Place, cpus: Collection[int]) -> Process:
     )
     told.temporary.mkdir(parents=True)
     listen = [f"0.0.0.0:{port} reuseport backlog=4096" for port in place.server_ports]
-    text = render_named(TEMPLATES, "answering.conf", {"nginx": told, "listen": listen, "title": ANSWERING})
+    values = {"nginx": told, "listen": listen, "title": ANSWERING}
+    text = render_file(nginx.TEMPLATES / "answering.conf", values)
     (folder / "nginx.conf").write_text(text, encoding="utf-8")
     command = parts.nginx(0, folder, log=told.log, program=place.programs.backend_nginx).command
     return Process(command, told.log, cpus)

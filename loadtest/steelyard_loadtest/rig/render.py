@@ -1,4 +1,4 @@
-"""The files of a balancer and its controller: a `Scene` and the cluster's templates in, text out. Pure."""
+"""The files of a balancer and its controller: a `Scene` in, text out. Pure."""
 
 import json
 import re
@@ -9,13 +9,13 @@ from pathlib import Path
 from steelyard_protocol.sample_record import INDICATORS
 
 from steelyard_loadtest.cluster import nginx
-from steelyard_loadtest.cluster.nginx import Nginx, Steelyard, Texts
+from steelyard_loadtest.cluster.nginx import Nginx, Steelyard
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
 from steelyard_loadtest.machine.programs import STREAM_LUA
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.scenario.algorithms import Algorithm
 from steelyard_loadtest.scenario.definition import Scenario
-from steelyard_loadtest.templates import render_named
+from steelyard_loadtest.templates import render_file
 
 FILES = {"haproxy": "haproxy.cfg", "envoy": "envoy.yaml"}
 """A program's configuration; all others have nginx.conf."""
@@ -156,7 +156,7 @@ def weights(algorithm: Algorithm, scenario: Scenario) -> dict[str, int]:
     return dict.fromkeys(known, 1)
 
 
-def configuration(scene: Scene, members: Sequence[str], templates: Texts) -> str:
+def configuration(scene: Scene, members: Sequence[str]) -> str:
     """Return the balancer's configuration with these servers."""
     servers = scene.backends(members)
     if template := TEMPLATES.get(scene.algorithm.program):
@@ -168,11 +168,10 @@ def configuration(scene: Scene, members: Sequence[str], templates: Texts) -> str
             "upstream": UPSTREAM,
             "title": title,
         }
-        return render_named(templates, template, values)
+        return render_file(nginx.TEMPLATES / template, values)
     place = scene.place
     if scene.algorithm.mode == "tcp":
         return nginx.steelyard_stream(
-            templates,
             scene.nginx,
             place.checkout / "openresty",
             {
@@ -199,7 +198,7 @@ def configuration(scene: Scene, members: Sequence[str], templates: Texts) -> str
         memory=scene.memory,
     )
     title = "The same nginx with Steelyard, as openresty/README.md has it."
-    return nginx.steelyard(templates, scene.nginx, ours, title=title)
+    return nginx.steelyard(scene.nginx, ours, title=title)
 
 
 def endpoints(scene: Scene, members: Sequence[str]) -> str:

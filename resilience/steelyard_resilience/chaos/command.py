@@ -13,7 +13,7 @@ from steelyard_loadtest.machine import network
 from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.conditions import conditions
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
-from steelyard_loadtest.reporting.publish import check_page, fill_page, write_report
+from steelyard_loadtest.reporting.publish import check_page, fill_page, write_page
 
 from steelyard_resilience.chaos.fault import Fault, Gathered
 from steelyard_resilience.chaos.faults import FAULTS, chosen, listed
@@ -128,7 +128,7 @@ def _report(options: argparse.Namespace, gathered: Gathered, about: dict[str, st
     from steelyard_resilience.chaos import run_files  # matplotlib takes a second that --help need not wait
 
     made = run_files.of(gathered, about)
-    files = write_report(made, options.out)
+    files = write_page(made, options.out)
     print(summary(gathered.outcomes, len(gathered.requests), lost_between(gathered)))
     print("\n".join(map(str, files)))
     if gathered.interrupted:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.csv_text import Field, csv_text
-from steelyard_loadtest.reporting.publish import Report
+from steelyard_loadtest.reporting.publish import Page
 from steelyard_loadtest.reporting.result_files import json_text
 
 from steelyard_resilience.chaos import plot
@@ -13,7 +13,7 @@ from steelyard_resilience.chaos.fault import Gathered, Look
 from steelyard_resilience.chaos.report import report
 
 
-def of(run: Gathered, conditions: Mapping[str, str]) -> Report:
+def of(run: Gathered, conditions: Mapping[str, str]) -> Page:
     """Return what a run leaves in a folder or on a page; 0 s is the first request."""
     zero_s = run.first_s
     requests: list[Field[Request]] = [
@@ -28,7 +28,7 @@ def of(run: Gathered, conditions: Mapping[str, str]) -> Report:
         "outcomes": [asdict(outcome) | {"passed": outcome.passed} for outcome in run.outcomes],
     }
     outcomes = _outcomes(run)
-    return Report(
+    return Page(
         text=lambda pictures: report(run, conditions, pictures),
         plots={
             "bounds": lambda file: plot.draw_bounds(file, run.outcomes),

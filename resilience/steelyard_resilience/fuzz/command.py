@@ -9,7 +9,7 @@ from pathlib import Path
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
-from steelyard_loadtest.reporting.publish import Report, fill_page, write_report
+from steelyard_loadtest.reporting.publish import Page, fill_page, write_page
 from steelyard_loadtest.reporting.result_files import json_text
 
 from steelyard_resilience.fuzz import report
@@ -74,10 +74,10 @@ def _run(options: argparse.Namespace) -> int:
     print(report.summary(tallies))
     figures = {"seed": plan.seed, "seconds": plan.seconds, "tallies": tallies}
     conditions = f"{plan.seconds:g} s for each target and method, seed {plan.seed}."
-    written = Report(
+    written = Page(
         text=lambda _: report.page(tallies, conditions=conditions), plots={},
         files={"fuzz.json": json_text(figures)},
     )  # fmt: skip
-    write_report(written, options.out, "fuzz")
+    write_page(written, options.out, "fuzz")
     fill_page(written, options.page, "fuzz")
     return status

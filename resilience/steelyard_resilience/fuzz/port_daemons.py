@@ -14,7 +14,6 @@ from steelyard_loadtest.machine.child_process import Process, inherited_environm
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.network import free_ports
 from steelyard_loadtest.machine.programs import LUA, Programs
-from steelyard_loadtest.templates import read_folder
 
 from steelyard_resilience import CHECKOUT
 
@@ -99,7 +98,7 @@ class Rig:
             backend=f"{HOST}:{self._backend} reuseport",
         )  # fmt: skip
         general.temporary.mkdir(parents=True)
-        text = nginx.steelyard(read_folder(nginx.TEMPLATES), general, ours, title="Under attack.")
+        text = nginx.steelyard(general, ours, title="Under attack.")
         (folder / "nginx.conf").write_text(text)
         part = parts.nginx(port, folder, log=log, program=self._programs.nginx)
         daemon = self._start(part, {"http": port}, log=log)

@@ -9,7 +9,7 @@ from pathlib import Path
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.reporting import exit_status, flags
 from steelyard_loadtest.reporting.conditions import conditions
-from steelyard_loadtest.reporting.publish import Report, check_page, fill_page, write_report
+from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 
 from steelyard_resilience.soak import report
 from steelyard_resilience.soak.leaks import Growth, judge, newest_growth
@@ -78,12 +78,12 @@ def _report(options: argparse.Namespace, plan: Plan, soaked: Soaked, about: dict
     from steelyard_resilience.soak.plot import plot  # matplotlib takes a second that --help need not wait
 
     verdict = judge(soaked, plan)
-    written = Report(
+    written = Page(
         text=lambda plots: report.report(soaked, verdict, plan, about, plots.get("soak")),
         plots={"soak": lambda file: plot(file, soaked)},
         files={SAMPLES: report.samples(soaked), OVERVIEW: report.overview(soaked)},
     )
-    write_report(written, options.out, "soak")
+    write_page(written, options.out, "soak")
     print(written.text({}))
     print(f"{options.out}: soak.md (this), {SAMPLES} and {OVERVIEW} (every reading), soak.png")
     if options.page:

@@ -5,14 +5,12 @@ import secrets
 import shutil
 from pathlib import Path
 
-from steelyard_loadtest.cluster.nginx import TEMPLATES
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.machine.programs import LUA
 from steelyard_loadtest.reporting.conditions import version_of
 from steelyard_loadtest.reporting.result_files import write_text
 from steelyard_loadtest.rig.proxies import steelyard_blocks
-from steelyard_loadtest.templates import read_folder
 
 from steelyard_resilience import CHECKOUT
 from steelyard_resilience.stage import hosts, layout
@@ -66,8 +64,7 @@ def write(place: Place, settings: Settings) -> None:
             step_clock(place, host, 0)
     clients = layout.CONCURRENCY
     block = steelyard_blocks(CHECKOUT, place.nginx, servers=settings.servers, clients=clients)
-    templates = read_folder(TEMPLATES)
-    (place.folder / "nginx.conf").write_text(layout.nginx_conf(settings, place, templates, block))
+    (place.folder / "nginx.conf").write_text(layout.nginx_conf(settings, place, block))
     if settings.haproxy:
         (place.folder / "haproxy.cfg").write_text(layout.haproxy_cfg(settings))
     (place.folder / "controller.yaml").write_text(layout.controller_yaml(settings))

@@ -166,7 +166,7 @@ def proxies(settings: Settings) -> tuple[Part, ...]:
     )  # fmt: skip
 
 
-def nginx_conf(settings: Settings, place: Place, templates: Mapping[str, str], blocks: str) -> str:
+def nginx_conf(settings: Settings, place: Place, blocks: str) -> str:
     """Return nginx.conf; `blocks` is what steelyard-upstream prints."""
     address = hosts.addresses(settings)
     servers = [f"{address[name]}:{hosts.SERVER_PORT}" for name in hosts.servers(settings)]
@@ -211,7 +211,7 @@ def nginx_conf(settings: Settings, place: Place, templates: Mapping[str, str], b
         blocks=blocks,
         jit=settings.jit,
     )
-    return nginx.steelyard(templates, general, ours, title="The load balancer of a stage.")
+    return nginx.steelyard(general, ours, title="The load balancer of a stage.")
 
 
 def controller_yaml(settings: Settings) -> str:

@@ -4,7 +4,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from steelyard_loadtest.demo.demo_report import Figures, describe, finding, table
+from steelyard_loadtest.demo.phase_figures import Figures, describe, finding, table
 from steelyard_loadtest.demo.records import Observed, Plan
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.wording import milliseconds, percent

@@ -6,7 +6,7 @@ be quick, and would make the latencies look better than they are.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard_loadtest.demo.records import Observed, Phase, Plan
@@ -119,13 +119,6 @@ def csv_of(phases: Sequence[Phase], servers: Sequence[str]) -> str:
     return rows_text(COLUMNS, (row for phase in phases for row in _tidy(phase, servers)))
 
 
-def requests_csv(requests: Iterable[Request]) -> str:
-    """Return a line a request: when it was sent, its latency in ms, status (0: no answer) and server."""
-    return "".join(
-        f"{one.due_s:.4f},{one.latency_ms:.3f},{_status(one.failure)},{one.server}\n" for one in requests
-    )
-
-
 def summary(
     conditions: Mapping[str, object], phases: Sequence[Phase], thirds: Mapping[str, Thirds]
 ) -> dict[str, object]:
@@ -136,10 +129,6 @@ def summary(
         for phase in phases
     ]
     return {**conditions, "phases": told}
-
-
-def _status(failure: str) -> int:
-    return int(failure) if failure.isdigit() else 0 if failure else 200
 
 
 def _tidy(phase: Phase, servers: Sequence[str]) -> Iterator[Sequence[object]]:
