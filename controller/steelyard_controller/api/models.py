@@ -41,7 +41,7 @@ class IndicatorRow(BaseModel):
 
     used: bool = Field(description="whether it counts: one that is reported and not declared does not")
     knee: Known = Field(
-        examples=[0.8], description="the load below which it is not load; null: the law has none"
+        examples=[0.8], description="utilization below it does not count as load; null: the law has none"
     )
     weight: Known = Field(examples=[0.25], description="the part that it has in the score; null: it has none")
     reporting: int = Field(examples=[3], description="how many servers report it")

@@ -1,9 +1,7 @@
 """Run several laws at once: the live one and its shadows; and blend two laws' weights in a migration.
 
 Pure. A shadow law steps on the same snapshots and keeps its own memory, so that
-it can become the live one without warming up. A migration goes from 0 to 100 %:
-
-    W_j = (1 - percent/100) W_from,j + (percent/100) W_to,j
+it can become the live one without warming up. A migration goes from 0 to 100 %.
 """
 
 from collections import defaultdict
@@ -65,6 +63,8 @@ def step_upstreams(due: Sequence[Due]) -> list[StepResult]:
 
 def blend(before: Decision, after: Decision, percent: float) -> Decision:
     """Return the decision that is `percent` of the way from one law's to another's.
+
+        W_j = (1 - percent/100) W_before,j + (percent/100) W_after,j
 
     0 and 100 are the decisions themselves. Raises ValueError for a percentage out of 0..100, and
     for decisions on different peers: the caller's bug.

@@ -2,9 +2,6 @@
 
 Pure. The same for every law, so that pins and leaving servers have the same
 effect under each of them.
-
-    leaving   W_j = 0.02 W_Sj                     it may still answer, but nothing should be sent
-    pinned    W_j as pinned; the others share S - sum of pins, in proportion
 """
 
 from collections.abc import Mapping
@@ -67,17 +64,7 @@ def build_decisions(
     """
     m, n = len(snapshots.ids), len(snapshots.indicators)
     total = law_total(parameters["S"], snapshots.k)
-    weights = raw * (total / summed(raw)) if snapshots.k else raw
-    if snapshots.leaving.any():
-        left = np.where(snapshots.leaving, LEAVING_SHARE * baseline, weights)
-        left *= total / summed(left)
-        weights = np.where(anybody(snapshots.leaving), left, weights)
-    published = quantize(weights, total)
-    pinned = ~np.isnan(snapshots.pinned)
-    pin_scaled = np.zeros((m, 1), dtype=np.bool_)
-    for row in np.flatnonzero(pinned.any(axis=-1)):
-        weights[row], pin_scaled[row] = _with_pins(weights[row], snapshots.pinned[row], pinned[row], total)
-        published[row] = _with_pins_quantized(weights[row], pinned[row], total)
+    weights, published, clamp_pin = _published(snapshots, raw, baseline, total)
     unknown = np.full((m, snapshots.k), np.nan)
     explained = {
         **_inputs(snapshots),
@@ -85,7 +72,7 @@ def build_decisions(
         **columns,
         "leaving": snapshots.leaving.astype(float),
         "pinned": snapshots.pinned,
-        "clamp_pin": (pinned & pin_scaled).astype(float),
+        "clamp_pin": clamp_pin.astype(float),
         "clamp_one": (np.rint(weights) < 1.0).astype(float),
     }
     for name, each in explained.items():
@@ -112,6 +99,26 @@ def build_decisions(
         "parameters": parameters,
     }
     return weights, [Decision(**shared, **each) for each in unstacked(decided, m)]
+
+
+def _published(snapshots: Batch, raw: Floats, baseline: Floats, total: int) -> tuple[Floats, Ints, Bools]:
+    """Return the weights, summing to S, the integers, and whose pin was scaled; m x k each.
+
+    leaving   W_j = 0.02 W_Sj        it may still answer, but nothing should be sent;  W_S: baseline
+    pinned    W_j as pinned; the others share S - sum of pins, in proportion
+    """
+    weights = raw * (total / summed(raw)) if snapshots.k else raw
+    if snapshots.leaving.any():
+        left = np.where(snapshots.leaving, LEAVING_SHARE * baseline, weights)
+        left *= total / summed(left)
+        weights = np.where(anybody(snapshots.leaving), left, weights)
+    published = quantize(weights, total)
+    pinned = ~np.isnan(snapshots.pinned)
+    scaled = np.zeros((len(weights), 1), dtype=np.bool_)
+    for row in np.flatnonzero(pinned.any(axis=-1)):
+        weights[row], scaled[row] = _with_pins(weights[row], snapshots.pinned[row], pinned[row], total)
+        published[row] = _with_pins_quantized(weights[row], pinned[row], total)
+    return weights, published, pinned & scaled
 
 
 def _with_pins_quantized(weights: Floats, pinned: Bools, total: int) -> Ints:

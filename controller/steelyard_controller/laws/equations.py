@@ -3,20 +3,7 @@
 Pure arithmetic: no I/O, no clock, no settings. Qin, Wang, Yuan, Zhong,
 "Research on Nginx Dynamic Load Balancing Algorithm". Rows are peers j = 1..k,
 columns are indicators i = 1..n (cpu, net, io, mem, and further ones); NaN is "not measured".
-
-    Y_ij = (X_ij - min_j X_ij) / (max_j X_ij - min_j X_ij)            (1)
-    p_ij = Y_ij / sum_j Y_ij                                          (2)
-    E_i  = -1/ln(k) sum_j p_ij ln p_ij              0 ln 0 = 0        (3)
-    W_i  = (1 - E_i) q_i / sum_i (1 - E_i) q_i                        (4)
-    W_Sj = S sum_i W_i cap_ij / sum_j cap_ij      of the four         (5)
-    U_j  = sum_i W_i (1 - X_ij)                                       (6)
-    F_j  = U_j / sum_j U_j                                            (7)
-    W_j  = F_j W_Sj  of high and low nodes, W_Sj of the others        (8)
-
-An indicator on which all peers are equal gets E = 1, hence W = 0; where that
-holds for all, W = 1/n each. k is, for each indicator, the number of peers that
-measure it; with fewer than two there is nothing to compare. All of it also holds
-for arrays with a first axis before these, the upstreams.
+All of it also holds for arrays with a first axis before these, the upstreams.
 """
 
 from dataclasses import dataclass
@@ -43,7 +30,15 @@ class Spread:
 
 
 def spread(busy: Floats) -> Spread:
-    """Apply eqs 1-3 to utilizations, k x n, NaN where an indicator is not measured."""
+    """Apply eqs 1-3 to utilizations X, k x n, NaN where an indicator is not measured.
+
+        Y_ij = (X_ij - min_j X_ij)/(max_j X_ij - min_j X_ij)        (1)
+        p_ij = Y_ij/sum_j Y_ij                                      (2)
+        E_i  = -1/ln(k) sum_j p_ij ln p_ij        0 ln 0 = 0        (3)
+
+    k is, for each indicator, the number of peers that measure it. One on which all of them are equal, or that
+    fewer than two measure, tells nothing: p = 1/k, E = 1.
+    """
     measured = ~np.isnan(busy)
     count = measured.sum(axis=-2, keepdims=True)
     low = np.min(busy, axis=-2, keepdims=True, where=measured, initial=np.inf)
@@ -78,6 +73,8 @@ def _entropy(proportions: Floats, count: Ints) -> Floats:
 def entropy_weights(entropy: Floats, credit: Floats | None = None) -> Floats:
     """Return eq 4: indicator weights that sum to 1, 1/n each where no indicator tells anything.
 
+        W_i = (1 - E_i) q_i/sum_i (1 - E_i) q_i        (4)        E: entropy
+
     `credit` q_i in 0..1 scales what an indicator may claim (the paper has none: 1).
     """
     divergence: Floats = (1.0 - entropy) * (1.0 if credit is None else credit)
@@ -89,6 +86,8 @@ def entropy_weights(entropy: Floats, credit: Floats | None = None) -> Floats:
 
 def hardware_shares(indicator_weights: Floats, capacity: Floats) -> Floats:
     """Return eq 5 without its S: the share of each of k peers in the whole hardware; sums to 1.
+
+        W_Sj = S sum_i W_i cap_ij/sum_j cap_ij        (5)        i: the four;  W: indicator weights
 
     `capacity` is k x 4, absolute. A column that is 0 everywhere is shared equally. A figure that
     is not known (NaN) is left out: a peer is judged by the columns it knows, a peer that knows
@@ -124,7 +123,9 @@ def hardware_weights(indicator_weights: Floats, indicators: tuple[str, ...]) -> 
 def residual_score(indicator_weights: Floats, residual: Floats) -> Floats:
     """Return eq 6, k: the weighted residual over the indicators that each peer measures.
 
-    `residual` is k x n. A peer that measures nothing scores NaN.
+        U_j = sum_i W_i (1 - X_ij)        (6)        X: utilization
+
+    `residual`, 1 - X, is k x n. A peer that measures nothing scores NaN.
     """
     measured = ~np.isnan(residual)
     weights = _over_the_known(indicator_weights, measured)
@@ -145,7 +146,10 @@ def _over_the_known(indicator_weights: Floats, known: Bools) -> Floats:
 
 
 def score_shares(score: Floats) -> Floats:
-    """Return eq 7, k: each peer's share of the summed score; NaN where the score is; equal if all are 0."""
+    """Return eq 7, k: each peer's share of the summed score; NaN where the score is; equal if all are 0.
+
+    F_j = U_j/sum_j U_j        (7)
+    """
     known = ~np.isnan(score)
     total = score.sum(axis=-1, keepdims=True, where=known)
     equal = np.where(known, 1.0 / np.maximum(summed(known), 1), np.nan)
@@ -168,7 +172,9 @@ def load_classes(
 
 
 def adjusted_weights(baseline: Floats, shares: Floats, adjusted: Bools, scale: float = 1.0) -> Floats:
-    """Return eq 8, k: F_j W_Sj (times `scale`) for the `adjusted` nodes, W_Sj for the others.
+    """Return eq 8, k: for the `adjusted` nodes (times `scale`), W_Sj for the others.
+
+        W_j = F_j W_Sj        (8)        F: shares;  W_S: baseline
 
     As printed (scale 1) the result does not sum to S: an adjusted node shrinks k-fold against an
     untouched one. `scale` = k is the variant that compares like with like.

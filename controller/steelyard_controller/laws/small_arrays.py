@@ -29,8 +29,8 @@ def summed(values: Floats | Bools, among: Bools | None = None) -> Floats:
 
 def anybody(among: Bools) -> Bools:
     """Tell whether any peer of an upstream is `among`; m x k give m x 1."""
-    found: Bools = np.logical_or.reduce(among, axis=-1, keepdims=True)
-    return found
+    any_of_them: Bools = np.logical_or.reduce(among, axis=-1, keepdims=True)
+    return any_of_them
 
 
 def median(values: Floats, among: Bools) -> Floats:

@@ -66,7 +66,7 @@ class Snapshot:
     Optional; what is not given is filled in:
 
     indicators     n names, the columns of `utilization`: those of the four first (default: the four)
-    knees          n, the load below which an indicator is not load, 0..1; NaN: the law's own (default)
+    knees          n, 0..1: utilization below it does not count as load; NaN: the law's own (default)
     eligible       k, False for a peer that gets no requests now (drain, down, backup): it keeps
                    a weight, but others are not compared with it, and it learns nothing (default: all True)
     pinned         k, a weight that a person fixed, on the scale of `Decision.weights` (of S);
