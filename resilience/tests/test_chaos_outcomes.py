@@ -120,8 +120,8 @@ def test_a_failure_between_two_faults_is_told_with_the_one_that_came_next() -> N
         TRIAL, fault="redis killed", began_s=115.0, undone_s=116.0, recovered_s=117.0, until_s=118.0
     )
     lost = [request(due_s, failure="502") for due_s in (95.0, 101.0, 112.0, 116.0, 119.0)]
-    found = strays([*lost, request(112.5)], [TRIAL, second])
-    assert [(stray.before, stray.request.due_s) for stray in found] == [
+    lost_outside = strays([*lost, request(112.5)], [TRIAL, second])
+    assert [(stray.before, stray.request.due_s) for stray in lost_outside] == [
         ("memcached killed", 95.0),
         ("redis killed", 112.0),
         ("", 119.0),

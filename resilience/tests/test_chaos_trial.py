@@ -11,7 +11,6 @@ from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Trial
-from steelyard_resilience.chaos.observer import Observer
 from steelyard_resilience.chaos.session import (
     MOMENT_S,
     PATIENCE,
@@ -22,6 +21,7 @@ from steelyard_resilience.chaos.session import (
     carry_out,
     run,
 )
+from steelyard_resilience.chaos.status_poller import StatusPoller
 from steelyard_resilience.running_load import Load
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ TAKES_S = 0.5
 
 @dataclass
 class World:
-    """Stage, load, observer and time: ill from a fault's beginning until heals_s after its end."""
+    """Stage, load, poller and time: ill from a fault's beginning until heals_s after its end."""
 
     heals_s: float | None = 1.0
     now_s: float = 1000.0
@@ -90,8 +90,8 @@ class World:
 
     def scene(self) -> Scene:
         return Scene(
-            stage=cast("Stage", self), load=cast(Load, self), observer=cast(Observer, self), clock=self.clock,
-            sleep=self.sleep,
+            stage=cast("Stage", self), load=cast(Load, self), poller=cast(StatusPoller, self),
+            clock=self.clock, sleep=self.sleep,
         )  # fmt: skip
 
     def trial(self, **changed: object) -> Trial:

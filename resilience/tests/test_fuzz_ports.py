@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 from steelyard_agent.untrusted_input import ControllerClient, Url
-from steelyard_resilience.fuzz import hostile_bytes, hostile_peers, leftovers
+from steelyard_resilience.fuzz import footprint, hostile_bytes, hostile_peers
 from steelyard_resilience.fuzz.edits import an_input
+from steelyard_resilience.fuzz.footprint import MEGABYTE, MOST_GROWTH, MOST_KEPT
 from steelyard_resilience.fuzz.hostile_peers import Answering
-from steelyard_resilience.fuzz.leftovers import MEGABYTE, MOST_GROWTH, MOST_KEPT
 from steelyard_resilience.fuzz.target import ACCEPTED
 
 
@@ -59,14 +59,14 @@ def test_the_agent_never_raises_whatever_a_controller_answers() -> None:
 
 def test_nothing_is_left_of_what_did_nothing() -> None:
     pid = os.getpid()
-    assert leftovers.why_not_as_before(leftovers.footprint([pid]), [pid]) is None
+    assert footprint.why_not_as_before(footprint.footprint([pid]), [pid]) is None
 
 
 def test_descriptors_that_stay_open_are_told() -> None:
     pid = os.getpid()
-    before = leftovers.footprint([pid])
+    before = footprint.footprint([pid])
     opened = [socket.socket() for _ in range(MOST_KEPT + 1)]
-    why = leftovers.why_not_as_before(before, [pid], let_go_s=0.0)
+    why = footprint.why_not_as_before(before, [pid], let_go_s=0.0)
     for each in opened:
         each.close()
     assert (
@@ -77,17 +77,17 @@ def test_descriptors_that_stay_open_are_told() -> None:
 
 def test_memory_that_grew_is_told() -> None:
     pid = os.getpid()
-    now = leftovers.footprint([pid])
+    now = footprint.footprint([pid])
     before = replace(now, resident_bytes=now.resident_bytes - MOST_GROWTH - MEGABYTE)
-    assert "its memory grew by" in (leftovers.why_not_as_before(before, [pid]) or "")
+    assert "its memory grew by" in (footprint.why_not_as_before(before, [pid]) or "")
 
 
 def test_a_process_that_ended_is_told() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        before = leftovers.footprint([process.pid])
+        before = footprint.footprint([process.pid])
         process.communicate(b"\n")
     assert (
-        leftovers.why_not_as_before(before, [process.pid])
+        footprint.why_not_as_before(before, [process.pid])
         == f"its processes were ({process.pid},) and are ()"
     )
 
@@ -95,5 +95,5 @@ def test_a_process_that_ended_is_told() -> None:
 def test_lines_that_no_input_may_cause_are_found(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("all is well\nTraceback (most recent call last):\n[alert] worker exited on signal 11\n")
-    assert len(leftovers.bad_lines(log)) == 2
-    assert leftovers.bad_lines(tmp_path / "none") == []
+    assert len(footprint.bad_lines(log)) == 2
+    assert footprint.bad_lines(tmp_path / "none") == []

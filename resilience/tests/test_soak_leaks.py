@@ -164,7 +164,7 @@ def test_redis_is_judged_once_its_history_is_full() -> None:
     short = judge(soaked(), SHORT)
     assert not [row for row in short.rows if row.process == "redis"]
     full = judge(soaked(plan=LONG), LONG)
-    assert [row.found.span_s for row in full.rows if row.process == "redis" and row.found] == [900.0]
+    assert [row.growth.span_s for row in full.rows if row.process == "redis" and row.growth] == [900.0]
 
 
 def test_a_process_that_did_not_live_long_enough_is_not_passed() -> None:
@@ -220,9 +220,9 @@ def test_a_worker_more_than_the_reloads_explain_has_crashed() -> None:
 def test_so_far_there_is_no_growth_until_the_process_is_warm() -> None:
     life = [one for one in soaked().readings if one.pid == PROCESSES["controller-1"]]
     assert newest_growth(life[:50], SHORT) is None
-    found = newest_growth(life[:60], SHORT)
-    assert found is not None
-    assert found.most == 0
+    grown = newest_growth(life[:60], SHORT)
+    assert grown is not None
+    assert grown.most == 0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from steelyard_loadtest.machine.errors import UnreadableError
-from steelyard_resilience.soak import readings, report
+from steelyard_resilience.soak import page, readings
 from steelyard_resilience.soak.readings import Overview, Soaked
 from steelyard_resilience.soak.sampling import private_bytes, read_process
 
@@ -100,9 +100,9 @@ def test_every_reading_is_a_line() -> None:
         steps=2,
         ending=None,
     )
-    head, line = report.samples(soaked).splitlines()
+    head, line = page.samples(soaked).splitlines()
     assert head.startswith("at_s,process,pid,private_bytes,")
     assert line.startswith(f"1.5,me,{os.getpid()},")
-    lines = report.overview(soaked).splitlines()
+    lines = page.overview(soaked).splitlines()
     assert lines[0].endswith(",keys,in flight: server-1,in flight: server-2")
     assert lines[1:] == ["1.0,200,0,1,,,,,,2,", "2.0,400,1,2,,4,,,,,3"]

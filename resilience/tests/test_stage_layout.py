@@ -25,8 +25,8 @@ def parts(settings: Settings, where: Place | None = None) -> dict[str, Part]:
 
 
 def test_each_part_is_there_once_and_on_its_host() -> None:
-    found = parts(Settings(servers=2))
-    assert {name: part.host for name, part in found.items()} == {
+    daemons = parts(Settings(servers=2))
+    assert {name: part.host for name, part in daemons.items()} == {
         "memcached": "memcached",
         "redis": "redis",
         "controller-1": "controller-1",
@@ -40,25 +40,25 @@ def test_each_part_is_there_once_and_on_its_host() -> None:
 
 
 def test_stores_listen_behind_the_proxies_that_their_clients_connect_to() -> None:
-    found = parts(Settings())
+    daemons = parts(Settings())
     for proxy in layout.proxies(Settings()):
         behind = hosts.DAEMON_PORTS.get(proxy.host, hosts.API_PORT)
         assert str(behind) in proxy.command
-        assert found[proxy.host].port == behind
-    clients = [part for name, part in found.items() if name not in ("memcached", "redis")]
+        assert daemons[proxy.host].port == behind
+    clients = [part for name, part in daemons.items() if name not in ("memcached", "redis")]
     assert not any(str(port) in word for part in clients for word in part.command for port in (11212, 6380))
     assert all(
         "10.213.0.31:11211" in part.command for part in clients if part.name.startswith(("agent", "contr"))
     )
-    assert "redis://10.213.0.32:6379/0" in found["controller-2"].command
+    assert "redis://10.213.0.32:6379/0" in daemons["controller-2"].command
 
 
 def test_parts_read_their_secrets_from_files() -> None:
-    found = parts(Settings())
-    assert {"--key-file", "--read-token-file"} <= set(found["controller-1"].command)
-    state = {found[name].environment["XDG_STATE_HOME"] for name in hosts.CONTROLLERS}
+    daemons = parts(Settings())
+    assert {"--key-file", "--read-token-file"} <= set(daemons["controller-1"].command)
+    state = {daemons[name].environment["XDG_STATE_HOME"] for name in hosts.CONTROLLERS}
     assert state == {str(place().secret("steelyard/admin_token").parents[1])}
-    assert "--key-file" in found["agent-1"].command
+    assert "--key-file" in daemons["agent-1"].command
 
 
 @pytest.mark.parametrize("name", ["memcached", "redis", "controller-1", "server-1", "agent-1", "nginx"])

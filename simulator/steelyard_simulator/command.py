@@ -16,16 +16,16 @@ from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, wr
 
 from steelyard_simulator.studies import (
     evidence_clusters,
-    evidence_report,
+    evidence_page,
     measures,
     ns3_study,
     scale_cpu,
     scale_grid,
-    scale_report,
+    scale_page,
     stability_grid,
-    stability_report,
+    stability_page,
 )
-from steelyard_simulator.studies.evidence_clusters import ALGORITHMS, EvidenceCell
+from steelyard_simulator.studies.evidence_clusters import ALGORITHMS, EvidenceTrial
 from steelyard_simulator.studies.study import simulated
 
 MOST = 100_000
@@ -39,13 +39,13 @@ IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "requests",
 class Outcome:
     """What a study found.
 
-    report    from the paths of the study's plots, those that there are, to Markdown
+    page      from the paths of the study's plots, those that there are, to Markdown
     drawn     what the study's plots are drawn of
     tables    CSV by file name
-    printed   what stands on stdout instead of the report
+    printed   what stands on stdout instead of the page
     """
 
-    report: Callable[..., str]
+    page: Callable[..., str]
     drawn: tuple[object, ...]
     tables: Mapping[str, str]
     printed: str | None = None
@@ -105,19 +105,19 @@ def _run(study: Study, options: argparse.Namespace) -> None:
     defaults = {"seed": 1, "requests": ns3_study.REQUESTS, "only": tuple(ns3_study.BY_NAME)}
     command = " ".join(["steelyard-loadtest", name, *flags.given(options, defaults, IN_COMMAND)])
     count = options.seeds or (study.quick[1] if study.quick and options.quick else study.seeds)
-    found = study.work(options, range(options.seed, options.seed + count), command)
+    outcome = study.work(options, range(options.seed, options.seed + count), command)
     drawn_by = study.plots or {study.name: "draw"}
-    print(found.report(*[None] * len(drawn_by)) if found.printed is None else found.printed)
+    print(outcome.page(*[None] * len(drawn_by)) if outcome.printed is None else outcome.printed)
 
     def draw(by: str, file: Path) -> None:
         # Here, because matplotlib takes a second that nobody else need wait.
         module = import_module(f"steelyard_simulator.studies.{study.name}_plot")
-        getattr(module, by)(file, *found.drawn)
+        getattr(module, by)(file, *outcome.drawn)
 
     made = Page(
-        text=lambda plots: found.report(*(plots[name] for name in drawn_by)),
+        text=lambda plots: outcome.page(*(plots[name] for name in drawn_by)),
         plots={name: partial(draw, by) for name, by in drawn_by.items()},
-        files=found.tables,
+        files=outcome.tables,
     )
     if options.out is not None:
         write_page(made, options.out, name=study.name)
@@ -126,13 +126,13 @@ def _run(study: Study, options: argparse.Namespace) -> None:
 
 
 def _ns3(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
-    cells = [ns3_study.Ns3Cell(algorithm=name, requests=options.requests) for name in options.only]
-    work = [(cell, seed) for cell in dict.fromkeys(cells) for seed in seeds]
-    found = simulated(work, ns3_study.figures_of, jobs=options.jobs, title="ns3")
-    runs = {cell.algorithm: own for cell, own in found.items()}
+    trials = [ns3_study.Ns3Trial(algorithm=name, requests=options.requests) for name in options.only]
+    work = [(trial, seed) for trial in dict.fromkeys(trials) for seed in seeds]
+    figures = simulated(work, ns3_study.figures_of, jobs=options.jobs, title="ns3")
+    runs = {trial.algorithm: own for trial, own in figures.items()}
     rows = measures.averaged(runs)
     return Outcome(
-        report=lambda plot: ns3_study.report(rows, command, plot),
+        page=lambda plot: ns3_study.page(rows, command, plot),
         drawn=(rows,),
         tables={"ns3.csv": ns3_study.runs_csv(runs, options.seed)},
         printed=json.dumps(ns3_study.objects(rows), indent=1) if options.json else None,
@@ -146,44 +146,44 @@ def _scale(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
         else (scale_grid.SIZES, scale_grid.LOAD_BALANCERS)
     )
     sizes, balancers = options.servers or sizes, options.load_balancers or balancers
-    cells = scale_grid.cells(sizes, balancers)
-    work = scale_grid.work(cells, seeds=len(seeds), first_seed=options.seed)
+    trials = scale_grid.trials(sizes, balancers)
+    work = scale_grid.work(trials, seeds=len(seeds), first_seed=options.seed)
     runs = simulated(work, scale_grid.figures_of, jobs=options.jobs, title="scale")
     points = scale_grid.points(runs)
     # One after the other: two at a time would slow each other down, and be measured so.
     cpu = [scale_cpu.measure(*at) for at in scale_cpu.affordable(sizes, balancers)]
     grid = [(k, n) for k in sizes for n in balancers]
     return Outcome(
-        report=lambda plot: scale_report.report(points, grid, cpu, command, plot),
+        page=lambda plot: scale_page.page(points, grid, cpu, command, plot),
         drawn=(points, grid, cpu),
         tables={
-            "scale.csv": scale_report.scale_csv(points, grid), "scale-cpu.csv": scale_report.cpu_csv(cpu),
+            "scale.csv": scale_page.scale_csv(points, grid), "scale-cpu.csv": scale_page.cpu_csv(cpu),
         },
     )  # fmt: skip
 
 
 def _stability(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
     maps = stability_grid.maps(quick=options.quick)
-    work = [(cell, seed) for cell in stability_grid.distinct(maps) for seed in seeds]
-    runs = simulated(work, stability_report.figures_of, jobs=options.jobs, title="stability")
+    work = [(trial, seed) for trial in stability_grid.distinct(maps) for seed in seeds]
+    runs = simulated(work, stability_page.figures_of, jobs=options.jobs, title="stability")
     points = measures.averaged(runs)
     return Outcome(
-        report=lambda plot: stability_report.report(maps, points, command, plot),
+        page=lambda plot: stability_page.page(maps, points, command, plot),
         drawn=(maps, points, stability_grid.VARIANTS),
-        tables={"stability.csv": stability_report.stability_csv(maps, points)},
+        tables={"stability.csv": stability_page.stability_csv(maps, points)},
     )
 
 
 def _evidence(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
     clusters = tuple(dict.fromkeys(options.only or evidence_clusters.clusters()))
-    cells = [EvidenceCell(cluster=name, algorithm=by) for name in clusters for by in ALGORITHMS]
-    work = [(cell, seed) for cell in cells for seed in seeds]
-    runs = simulated(work, evidence_report.figures_of, jobs=options.jobs, title="evidence")
-    found = evidence_report.Evidence(runs=runs)
+    trials = [EvidenceTrial(cluster=name, algorithm=by) for name in clusters for by in ALGORITHMS]
+    work = [(trial, seed) for trial in trials for seed in seeds]
+    runs = simulated(work, evidence_page.figures_of, jobs=options.jobs, title="evidence")
+    evidence = evidence_page.Evidence(runs=runs)
     return Outcome(
-        report=lambda *plots: evidence_report.report(found, command, *plots),
-        drawn=(found, evidence_report.over_time(clusters, seeds[0])),
-        tables={"evidence.csv": evidence_report.evidence_csv(runs, options.seed)},
+        page=lambda *plots: evidence_page.page(evidence, command, *plots),
+        drawn=(evidence, evidence_page.over_time(clusters, seeds[0])),
+        tables={"evidence.csv": evidence_page.evidence_csv(runs, options.seed)},
     )
 
 

@@ -14,7 +14,7 @@ from steelyard_simulator.studies.ns3_study import (
     COLUMNS,
     PUBLISHED,
     REQUESTS_PER_SERVER,
-    Ns3Cell,
+    Ns3Trial,
     distribution,
     figures_of,
     latencies,
@@ -34,7 +34,7 @@ def command(arguments: Sequence[str]) -> int:
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, list[Figures]]:
-    cases = {name: Ns3Cell(algorithm=name).case() for name in BY_NAME}
+    cases = {name: Ns3Trial(algorithm=name).case() for name in BY_NAME}
     return {name: [figures_of(case, run(case, seed)) for seed in SEEDS] for name, case in cases.items()}
 
 
@@ -84,15 +84,15 @@ def test_every_request_is_answered_and_counted(runs: dict[str, list[Figures]]) -
     for own in runs.values():
         for each in own:
             assert sum(each[name] for name in REQUESTS_PER_SERVER) == 1000
-    result = run(Ns3Cell(algorithm="wrr", requests=7).case(), 1)
+    result = run(Ns3Trial(algorithm="wrr", requests=7).case(), 1)
     assert (result.arrived, result.served, result.in_flight) == (70, 70, 0)
 
 
 def test_json_is_a_list_of_objects_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["--json", "--seeds", "1", "--requests", "20", "--jobs", "1"]) == 0
     out, err = capsys.readouterr()
-    found = json.loads(out)
-    assert [row["algorithm"] for row in found[:7]] == [
+    rows = json.loads(out)
+    assert [row["algorithm"] for row in rows[:7]] == [
         "wrr",
         "lr",
         "random",
@@ -101,14 +101,14 @@ def test_json_is_a_list_of_objects_and_nothing_else(capsys: pytest.CaptureFixtur
         "peakewma",
         "prequal",
     ]
-    assert {row["algorithm"] for row in found[7:]} >= {
+    assert {row["algorithm"] for row in rows[7:]} >= {
         f"steelyard-{law}-{picker}"
         for law, picker in (
             ("steelyard", "vnswrr2"), ("steelyard", "vnswrr"), ("steelyard", "least_conn"),
             ("steelyard", "peak_ewma"), ("static", "vnswrr"), ("paper", "vnswrr"), ("cswrr", "vnswrr"),
         )
     }  # fmt: skip
-    for row in found:
+    for row in rows:
         assert list(row) == ["algorithm", *COLUMNS, "requests_per_server"]
         assert all(isinstance(row[name], float) for name in COLUMNS)
         assert sum(row["requests_per_server"]) == 200

@@ -24,18 +24,18 @@ from steelyard_simulator.studies.evidence_clusters import (
     OURS_BLIND,
     REFERENCE,
     TRUE_ALONE,
-    EvidenceCell,
+    EvidenceTrial,
     clusters,
 )
-from steelyard_simulator.studies.evidence_plot import draw, draw_curves
-from steelyard_simulator.studies.evidence_report import (
+from steelyard_simulator.studies.evidence_page import (
     Evidence,
     Runs,
     evidence_csv,
     figures_of,
-    report,
+    page,
     whole_at,
 )
+from steelyard_simulator.studies.evidence_plot import draw, draw_curves
 from steelyard_simulator.studies.measures import Figures, capacities
 
 CLUSTERS = list(clusters().values())
@@ -172,7 +172,7 @@ def made_up(p99_ms: dict[str, float], *, whole_s: float = 2.0, failed: float = 0
         }  # fmt: skip
 
     return {
-        EvidenceCell(cluster=cluster, algorithm=algorithm): [
+        EvidenceTrial(cluster=cluster, algorithm=algorithm): [
             figures(algorithm, times) for times in (1.0, 2.0)
         ]
         for cluster in ("two", "neighbour-rest-needed", "drift-30")
@@ -182,7 +182,7 @@ def made_up(p99_ms: dict[str, float], *, whole_s: float = 2.0, failed: float = 0
 
 def test_the_report_tells_ratios_and_which_targets_are_met() -> None:
     ours = {DEFAULT: 8.0, ALONE: 50.0, TRUE_ALONE: 13.0}
-    text = report(Evidence(runs=made_up({REFERENCE: 10.0, **ours})), "the command", "a.png", "b.png")
+    text = page(Evidence(runs=made_up({REFERENCE: 10.0, **ours})), "the command", "a.png", "b.png")
     assert "`the command`, 2 seeds each" in text
     # The mean of the seeds' ratios, not the ratio of the means; 14.1 is the geometric mean of 10 and 20.
     assert "| two | 14 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 5.00 | 0.80 |" in text
@@ -197,7 +197,7 @@ def test_the_report_tells_ratios_and_which_targets_are_met() -> None:
 
 
 def test_the_report_tells_failures_and_recoveries_that_never_came() -> None:
-    text = report(Evidence(runs=made_up({REFERENCE: 10.0}, whole_s=math.inf, failed=0.03)), "c", None, None)
+    text = page(Evidence(runs=made_up({REFERENCE: 10.0}, whole_s=math.inf, failed=0.03)), "c", None, None)
     assert "| two | 3.0 % |" in text
     assert "never (never)" in text
     assert f"({DEFAULT}): worst | 5 | never | not met |" in text
@@ -212,9 +212,9 @@ def test_every_run_is_a_line_of_the_csv() -> None:
 
 def test_ratios_and_curves_are_drawn(tmp_path: Path) -> None:
     one = result([0.4, 0.5, 0.5, 0.5])
-    found = Evidence(runs=made_up({REFERENCE: 10.0, DEFAULT: 9.0}))
-    draw(tmp_path / "ratios.png", found, {})
-    draw_curves(tmp_path / "curves.png", found, {"two": {CSWRR: one, DEFAULT: one}})
+    evidence = Evidence(runs=made_up({REFERENCE: 10.0, DEFAULT: 9.0}))
+    draw(tmp_path / "ratios.png", evidence, {})
+    draw_curves(tmp_path / "curves.png", evidence, {"two": {CSWRR: one, DEFAULT: one}})
     for name in ("ratios.png", "curves.png"):
         assert matplotlib.image.imread(tmp_path / name).std() > 0.01
 

@@ -49,11 +49,11 @@ def test_sample_is_one_that_the_controller_reads() -> None:
 
 
 def test_report_is_one_that_the_controller_reads() -> None:
-    found = traffic_report.decode(report(250))
-    assert isinstance(found, TrafficReport)
-    assert found.ids == list(messages.names(250))
-    assert found.completed[1] == 1
-    assert found.latency_ms[0] is None
+    decoded = traffic_report.decode(report(250))
+    assert isinstance(decoded, TrafficReport)
+    assert decoded.ids == list(messages.names(250))
+    assert decoded.completed[1] == 1
+    assert decoded.latency_ms[0] is None
 
 
 @pytest.mark.integration

@@ -13,44 +13,44 @@ import pytest
 from steelyard_simulator import add_parser
 from steelyard_simulator.model import RunResult, Ticks
 from steelyard_simulator.studies import scale_cpu as controller_cpu
-from steelyard_simulator.studies import scale_report as report
+from steelyard_simulator.studies import scale_page
 from steelyard_simulator.studies.measures import Figures, capacities
 from steelyard_simulator.studies.scale_grid import (
     LOAD,
     LOAD_BALANCERS,
     REQUESTS_PER_SERVER_S,
     SIZES,
-    ScaleCell,
+    ScaleTrial,
     TickCpu,
-    cells,
     figures_of,
     points,
     seeds_of,
+    trials,
     work,
 )
 from steelyard_simulator.studies.study import simulated
 
 
-def cell(servers: int = 8, load_balancers: int = 2, picker: str = "vnswrr2") -> ScaleCell:
-    return ScaleCell(servers=servers, load_balancers=load_balancers, picker=picker)
+def trial(servers: int = 8, load_balancers: int = 2, picker: str = "vnswrr2") -> ScaleTrial:
+    return ScaleTrial(servers=servers, load_balancers=load_balancers, picker=picker)
 
 
 def test_load_is_three_quarters_of_what_the_servers_can_do_at_first_and_nearly_at_last() -> None:
-    case = cell(servers=1000).case()
+    case = trial(servers=1000).case()
     first, last = capacities(case, np.array([0.0, case.duration_s])).sum(axis=1)
     assert pytest.approx(LOAD * first) == 1000 * REQUESTS_PER_SERVER_S
     assert last == pytest.approx(first, rel=0.01)
 
 
 def test_every_tick_a_hundredth_of_the_servers_changes() -> None:
-    case = cell(servers=1000).case()
+    case = trial(servers=1000).case()
     speeds = capacities(case, np.arange(1.0, case.duration_s))
     changed = (np.diff(speeds, axis=0) != 0).sum(axis=1)
     assert changed.tolist() == [10] * len(changed)
 
 
 def test_grid_has_every_size_and_number_and_the_largest_first() -> None:
-    grid = cells(SIZES, LOAD_BALANCERS)
+    grid = trials(SIZES, LOAD_BALANCERS)
     assert {each.servers for each in grid} == set(SIZES)
     assert {each.load_balancers for each in grid} == set(LOAD_BALANCERS)
     assert grid[0].servers == max(SIZES)
@@ -58,12 +58,12 @@ def test_grid_has_every_size_and_number_and_the_largest_first() -> None:
 
 
 def test_large_points_get_fewer_seeds_and_never_one_where_more_are_asked() -> None:
-    assert [seeds_of(cell(servers=k), 3) for k in (100, 1000, 3000, 10_000)] == [3, 3, 2, 2]
-    assert seeds_of(cell(servers=10_000), 1) == 1
+    assert [seeds_of(trial(servers=k), 3) for k in (100, 1000, 3000, 10_000)] == [3, 3, 2, 2]
+    assert seeds_of(trial(servers=10_000), 1) == 1
 
 
 def result_of(weights: list[list[float]], picks: list[list[int]], latency_ms: list[float]) -> RunResult:
-    case = cell(servers=2).case()
+    case = trial(servers=2).case()
     ticks = len(weights)
     return RunResult(
         sent_s=np.zeros(len(latency_ms)), latency_ms=np.array(latency_ms),
@@ -78,26 +78,26 @@ def result_of(weights: list[list[float]], picks: list[list[int]], latency_ms: li
 
 
 def test_figures_are_of_what_came_after_the_warm_up() -> None:
-    case = cell(servers=2).case()
+    case = trial(servers=2).case()
     at_s = case.warmup_s + np.arange(3, dtype=np.float64)
     right = capacities(case, at_s)
     right /= right.sum(axis=1, keepdims=True)
-    found = figures_of(
+    measured = figures_of(
         case, result_of(right.tolist(), [[900, 0], [30, 70], [30, 70]], [10.0] * 99 + [1000.0])
     )
-    assert found["published_error"] == pytest.approx(0.0, abs=1e-12)
-    assert found["mean_ms"] == pytest.approx(19.9)
-    assert found["p50_ms"] == 10.0
+    assert measured["published_error"] == pytest.approx(0.0, abs=1e-12)
+    assert measured["mean_ms"] == pytest.approx(19.9)
+    assert measured["p50_ms"] == 10.0
     # The tables of the first two ticks ruled the requests of the last two, 30 : 70.
     ruled = right[:2].mean(axis=0)
-    assert found["achieved_error"] == pytest.approx(abs(0.3 - ruled[0]))
+    assert measured["achieved_error"] == pytest.approx(abs(0.3 - ruled[0]))
 
 
 def test_rows_that_change_are_counted_by_share() -> None:
     table = [[0.25, 0.75], [0.25, 0.75], [0.25, 0.75], [0.26, 0.74]]
-    found = figures_of(cell(servers=2).case(), result_of(table, [[1, 3]] * 4, [1.0]))
-    assert found["rows_changed"] == pytest.approx(0.5)
-    assert found["rows_changed_5"] == 0.0
+    measured = figures_of(trial(servers=2).case(), result_of(table, [[1, 3]] * 4, [1.0]))
+    assert measured["rows_changed"] == pytest.approx(0.5)
+    assert measured["rows_changed_5"] == 0.0
 
 
 def figures(p99_ms: float) -> Figures:
@@ -108,11 +108,11 @@ def figures(p99_ms: float) -> Figures:
 
 
 def test_p99_is_compared_seed_by_seed() -> None:
-    alone, many = cell(load_balancers=1), cell(load_balancers=4)
-    found = points({many: [figures(20), figures(40)], alone: [figures(10), figures(20)]})
-    assert list(found) == [alone, many]
-    assert found[many]["p99_ratio"].mean == 2.0
-    assert found[many]["p99_ratio"].half_width == 0.0
+    alone, many = trial(load_balancers=1), trial(load_balancers=4)
+    averages = points({many: [figures(20), figures(40)], alone: [figures(10), figures(20)]})
+    assert list(averages) == [alone, many]
+    assert averages[many]["p99_ratio"].mean == 2.0
+    assert averages[many]["p99_ratio"].half_width == 0.0
 
 
 def test_costs_of_a_tick_are_found_again() -> None:
@@ -121,11 +121,11 @@ def test_costs_of_a_tick_are_found_again() -> None:
         for k in (300, 1000)
         for n in (1, 16)
     ]
-    costs = report.tick_costs(cpu)
+    costs = scale_page.tick_costs(cpu)
     assert costs is not None
     assert costs == pytest.approx((50.0, 8.0))
-    assert report.tick_costs(cpu[:1]) is None
-    assert "a tick of 1 s is over with 119 load balancers" in report.limits({}, [(1000, 1)], cpu)
+    assert scale_page.tick_costs(cpu[:1]) is None
+    assert "a tick of 1 s is over with 119 load balancers" in scale_page.limits({}, [(1000, 1)], cpu)
 
 
 def test_only_points_that_are_worth_the_wait_are_measured() -> None:
@@ -133,23 +133,23 @@ def test_only_points_that_are_worth_the_wait_are_measured() -> None:
 
 
 def test_the_controllers_cycle_is_what_is_measured() -> None:
-    found = controller_cpu.measure(20, 2, ticks=1)
-    assert 0 < found.law_ms < found.tick_ms
+    cpu = controller_cpu.measure(20, 2, ticks=1)
+    assert 0 < cpu.law_ms < cpu.tick_ms
 
 
 def test_the_same_seeds_give_the_same_csv_however_many_processes() -> None:
-    grid = cells((12,), (1, 3))
+    grid = trials((12,), (1, 3))
     texts = []
     for jobs in (1, 2):
         log = io.StringIO()
         scale = work(grid, seeds=2, first_seed=1)
         runs = simulated(scale, figures_of, jobs=jobs, title="scale", stream=log)
-        texts.append(report.scale_csv(points(runs), [(12, 1)]))
+        texts.append(scale_page.scale_csv(points(runs), [(12, 1)]))
         assert int(log.getvalue().split(" events in ")[0].replace(",", "")) > 0
     assert texts[0] == texts[1]
     other = work(grid, seeds=2, first_seed=2)
     runs = simulated(other, figures_of, jobs=1, title="scale", stream=io.StringIO())
-    assert report.scale_csv(points(runs), [(12, 1)]) != texts[0]
+    assert scale_page.scale_csv(points(runs), [(12, 1)]) != texts[0]
 
 
 def test_the_command_writes_tables_plot_and_page(tmp_path: Path) -> None:

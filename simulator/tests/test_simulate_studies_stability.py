@@ -16,28 +16,28 @@ from steelyard_simulator.studies.measures import Measures, averaged, capacities
 from steelyard_simulator.studies.stability_grid import (
     BY_NAME,
     VARIANTS,
-    StabilityCell,
-    default_cell,
+    StabilityTrial,
+    default_trial,
     distinct,
     maps,
 )
-from steelyard_simulator.studies.stability_plot import draw
-from steelyard_simulator.studies.stability_report import (
+from steelyard_simulator.studies.stability_page import (
     SETTLED,
     Points,
     Reach,
     figures_of,
     gain_reach,
     load_reach,
+    page,
     reach,
-    report,
     stability_csv,
 )
+from steelyard_simulator.studies.stability_plot import draw
 from steelyard_simulator.studies.study import simulated
 
 
-def cell(variant: str = "steelyard", load: float = 0.8) -> StabilityCell:
-    return default_cell(BY_NAME[variant], load)
+def trial(variant: str = "steelyard", load: float = 0.8) -> StabilityTrial:
+    return default_trial(BY_NAME[variant], load)
 
 
 def swung(swing: float) -> Measures:
@@ -46,7 +46,7 @@ def swung(swing: float) -> Measures:
 
 def test_every_law_of_the_maps_is_one_that_the_controller_has() -> None:
     for variant in VARIANTS:
-        case = cell(variant.name).case()
+        case = trial(variant.name).case()
         made = laws.create(variant.law, case.balancing.parameters)
         if variant.knob is not None:
             assert made.parameters[variant.knob.name] == variant.knob.default
@@ -54,12 +54,12 @@ def test_every_law_of_the_maps_is_one_that_the_controller_has() -> None:
 
 def test_the_printed_law_and_the_default_have_the_controllers_defaults() -> None:
     for name in ("paper", "cswrr", "steelyard"):
-        made = laws.create(BY_NAME[name].law, cell(name).case().balancing.parameters)
+        made = laws.create(BY_NAME[name].law, trial(name).case().balancing.parameters)
         assert dict(made.parameters) == dict(laws.create(BY_NAME[name].law).parameters)
 
 
 def test_load_is_of_the_capacity_after_the_change() -> None:
-    case = cell(load=0.5).case()
+    case = trial(load=0.5).case()
     before, after = capacities(case, np.array([0.0, case.duration_s])).sum(axis=1)
     assert after < before
     assert isinstance(case.clients, OpenClients)
@@ -67,12 +67,12 @@ def test_load_is_of_the_capacity_after_the_change() -> None:
 
 
 def test_half_of_a_delay_is_before_the_controller_and_a_mismatch_is_of_samples_alone() -> None:
-    prompt = cell().case().delays
-    late = replace(cell(), delay_ticks=3, interval_s=2.0).case().delays
+    prompt = trial().case().delays
+    late = replace(trial(), delay_ticks=3, interval_s=2.0).case().delays
     assert late.sample_s - prompt.sample_s == pytest.approx(4.0)
     assert late.report_s - prompt.report_s == pytest.approx(4.0)
     assert late.fetch_s - prompt.fetch_s == pytest.approx(2.0)
-    apart = replace(cell(), mismatch_ticks=2).case().delays
+    apart = replace(trial(), mismatch_ticks=2).case().delays
     assert apart.sample_s - prompt.sample_s == pytest.approx(2.0)
     assert (apart.report_s, apart.fetch_s) == (prompt.report_s, prompt.fetch_s)
 
@@ -82,7 +82,7 @@ def test_coarse_maps_are_of_fewer_points_and_hold_every_default() -> None:
     assert len(quick["load-delay"]) < len(full["load-delay"])
     for each in (full, quick):
         for variant in VARIANTS:
-            assert replace(cell(variant.name), load=variant.gain_load) in each["gain-interval"]
+            assert replace(trial(variant.name), load=variant.gain_load) in each["gain-interval"]
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_coarse_maps_are_of_fewer_points_and_hold_every_default() -> None:
 def test_the_papers_law_swings_above_half_load_and_the_others_do_not(
     variant: str, load: float, settles: bool
 ) -> None:
-    case = cell(variant, load).case()
+    case = trial(variant, load).case()
     assert (figures_of(case, run(case, 1))["swing"] < SETTLED) is settles
 
 
 def test_reach_ends_at_the_first_value_that_swings() -> None:
     def walk(settled: dict[float, bool], default: float, *, upwards: bool) -> Reach:
-        start = replace(cell(), knob=default)
+        start = replace(trial(), knob=default)
         points = {
             replace(start, knob=value): swung(0.1 if still else 0.9) for value, still in settled.items()
         }
@@ -114,20 +114,20 @@ def test_reach_ends_at_the_first_value_that_swings() -> None:
 def test_margins_go_along_one_thing_with_the_rest_at_its_default() -> None:
     variant = BY_NAME["steelyard"]
     loads = {
-        cell(load=load): swung(swing) for load, swing in ((0.3, 0.01), (0.5, 0.1), (0.8, 0.5), (0.9, 0.1))
+        trial(load=load): swung(swing) for load, swing in ((0.3, 0.01), (0.5, 0.1), (0.8, 0.5), (0.9, 0.1))
     }
     assert load_reach(loads, variant) == Reach(last_settled=0.5, first_unsettled=0.8)
-    late = {replace(cell(), delay_ticks=ticks): swung(ticks / 20) for ticks in (0, 1, 2, 4, 6)}
-    assert reach(late, cell(load=0.8), "delay_ticks") == Reach(last_settled=2.0, first_unsettled=4.0)
+    late = {replace(trial(), delay_ticks=ticks): swung(ticks / 20) for ticks in (0, 1, 2, 4, 6)}
+    assert reach(late, trial(load=0.8), "delay_ticks") == Reach(last_settled=2.0, first_unsettled=4.0)
     points = {
-        replace(cell(), interval_s=interval_s, knob=tau): swung(swing)
+        replace(trial(), interval_s=interval_s, knob=tau): swung(swing)
         for interval_s, tau, swing in (
             (1.0, 30.0, 0.01), (1.0, 3.0, 0.1), (1.0, 1.0, 0.3), (2.0, 30.0, 0.1), (4.0, 30.0, 0.4),
             (0.5, 30.0, 0.1), (0.5, 1.0, 0.9),
         )
     }  # fmt: skip
     assert gain_reach(points, variant) == Reach(last_settled=3.0, first_unsettled=1.0)
-    start = cell(load=variant.gain_load)
+    start = trial(load=variant.gain_load)
     assert reach(points, start, "interval_s") == Reach(last_settled=2.0, first_unsettled=4.0)
     down = reach(points, start, "interval_s", upwards=False)
     assert down == Reach(last_settled=0.5, first_unsettled=None)
@@ -142,14 +142,12 @@ def points_of(swing: float) -> Points:
 
 
 def test_report_tells_margins_of_every_law() -> None:
-    text = report(QUICK, points_of(0.01), "the command", None)
+    text = page(QUICK, points_of(0.01), "the command", None)
     for variant in VARIANTS:
         assert f"| {variant.title} | 0.95 (the map's end) |" in text
     assert "oscillates" not in text.split("| law |")[1]
     assert text.count("oscillates from the start") == 0
-    assert report(QUICK, points_of(0.9), "the command", None).count("oscillates from the start") > len(
-        VARIANTS
-    )
+    assert page(QUICK, points_of(0.9), "the command", None).count("oscillates from the start") > len(VARIANTS)
 
 
 def test_report_goes_between_its_marks_only() -> None:
@@ -170,9 +168,9 @@ def test_maps_are_drawn_with_shares_that_stand_still_and_those_that_fly(tmp_path
 
 def test_the_same_seeds_give_the_same_csv_however_many_processes() -> None:
     few = {
-        "load-delay": [cell("paper", 0.3), cell("cswrr", 0.3)],
-        "load-mismatch": [replace(cell("cswrr", 0.3), mismatch_ticks=1)],
-        "gain-interval": [cell("cswrr", 0.3)],
+        "load-delay": [trial("paper", 0.3), trial("cswrr", 0.3)],
+        "load-mismatch": [replace(trial("cswrr", 0.3), mismatch_ticks=1)],
+        "gain-interval": [trial("cswrr", 0.3)],
     }
     work = [(at, seed) for at in distinct(few) for seed in (1, 2)]
     one, two = (

@@ -1,6 +1,6 @@
 """The whole local cluster under constant load, and one fault after the other.
 
-Data flows one way: faults -> session (stage, load and observer, I/O) -> outcomes -> report, plot, run_files.
+Data flows one way: faults -> session (stage, load and poller, I/O) -> outcomes -> page, plot, run_files.
 """
 
 from steelyard_resilience.chaos.command import add_parser

@@ -18,7 +18,7 @@ from steelyard_loadtest.reporting.publish import check_page, fill_page, write_pa
 from steelyard_resilience.chaos.fault import Fault, Gathered
 from steelyard_resilience.chaos.faults import FAULTS, chosen, listed
 from steelyard_resilience.chaos.outcomes import lost_between
-from steelyard_resilience.chaos.report import summary
+from steelyard_resilience.chaos.page import summary
 from steelyard_resilience.running_load import TIMEOUT_S
 
 NAME = "chaos"

@@ -23,21 +23,21 @@ def strays(requests: Iterable[Request], trials: Sequence[Trial]) -> list[Stray]:
 
     Those after a fault that was not recovered from are its doing, although nobody counts them there.
     """
-    found = []
+    lost = []
     for one in requests:
         if not one.failure or any(of_fault([one], trial) for trial in trials):
             continue
         earlier = [trial for trial in trials if trial.began_s <= one.due_s]
         if not earlier or earlier[-1].recovered_s is not None:
             later = trials[len(earlier) :]
-            found.append(Stray(before=later[0].fault if later else "", request=one))
-    return found
+            lost.append(Stray(before=later[0].fault if later else "", request=one))
+    return lost
 
 
 def lost_between(gathered: Gathered) -> list[Stray]:
     """Return the strays of a run, without those of the fault that was under way when it was interrupted."""
-    found = strays(gathered.requests, gathered.trials)
-    return [stray for stray in found if stray.before or not gathered.interrupted]
+    lost = strays(gathered.requests, gathered.trials)
+    return [stray for stray in lost if stray.before or not gathered.interrupted]
 
 
 def well_since(looks: Sequence[Look], since_s: float) -> float | None:
@@ -45,11 +45,11 @@ def well_since(looks: Sequence[Look], since_s: float) -> float | None:
 
     The looks are in the order of their moments; those before since_s do not count.
     """
-    found = None
+    well_s = None
     for look in looks:
         if look.at_s >= since_s:
-            found = None if look.not_well else look.at_s if found is None else found
-    return found
+            well_s = None if look.not_well else look.at_s if well_s is None else well_s
+    return well_s
 
 
 def outcome(trial: Trial, requests: Iterable[Request], looks: Iterable[Look]) -> Outcome:

@@ -113,14 +113,14 @@ def _measured(
             return []
         value, bound = figures(row)
         most = max(bound, least)
-        found = [Mark(value=most, color=FAINT, marker="|", size=9)]
+        drawn = [Mark(value=most, color=FAINT, marker="|", size=9)]
         if value is not None:
             shown = max(value, least)
             color, marker, size = (KEPT, "o", 5.0) if value <= bound else (BROKEN, "X", 7.0)
-            found.append(
+            drawn.append(
                 Mark(value=shown, color=color, marker=marker, size=size, low=shown, high=most, width=0.5)
             )
-        return found
+        return drawn
 
     made = [marks(row) for row in rows]
     highest = max(mark.value for row in made for mark in row)

@@ -1,4 +1,4 @@
-"""What a run leaves: its report, outcomes, requests and looks, each as a text, and its pictures."""
+"""What a run leaves: its page, outcomes, requests and looks, each as a text, and its pictures."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from steelyard_loadtest.reporting.result_files import json_text
 
 from steelyard_resilience.chaos import plot
 from steelyard_resilience.chaos.fault import Gathered, Look
-from steelyard_resilience.chaos.report import report
+from steelyard_resilience.chaos.page import page
 
 
 def of(run: Gathered, conditions: Mapping[str, str]) -> Page:
@@ -29,7 +29,7 @@ def of(run: Gathered, conditions: Mapping[str, str]) -> Page:
     }
     outcomes = _outcomes(run)
     return Page(
-        text=lambda pictures: report(run, conditions, pictures),
+        text=lambda pictures: page(run, conditions, pictures),
         plots={
             "bounds": lambda file: plot.draw_bounds(file, run.outcomes),
             "timeline": lambda file: plot.draw_timeline(file, run),

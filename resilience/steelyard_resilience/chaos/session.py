@@ -13,9 +13,9 @@ from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.reporting.progress import Progress
 
 from steelyard_resilience.chaos.fault import Fault, Gathered, Notes, Outcome, Trial
-from steelyard_resilience.chaos.observer import Observer
 from steelyard_resilience.chaos.outcomes import outcome, well_since
-from steelyard_resilience.chaos.report import line
+from steelyard_resilience.chaos.page import line
+from steelyard_resilience.chaos.status_poller import StatusPoller
 from steelyard_resilience.running_load import Load
 from steelyard_resilience.stage.hosts import Settings
 from steelyard_resilience.stage.stage import Stage
@@ -50,7 +50,7 @@ class Scene:
 
     stage: Stage
     load: Load
-    observer: Observer
+    poller: StatusPoller
     clock: Callable[[], float]
     sleep: Callable[[float], None]
 
@@ -102,7 +102,7 @@ def _watch(fault: Fault, scene: Scene, undone_s: float) -> tuple[float | None, f
     while now_s < deadline_s:
         scene.sleep(LOOK_S)
         now_s = scene.clock()
-        looks = list(scene.observer.looks)
+        looks = list(scene.poller.looks)
         since_s = well_since(looks, undone_s)
         # By the last look, not by the clock: a look may be slow.
         if since_s is not None and looks[-1].at_s >= max(since_s + SETTLED_S, least_s):
@@ -146,7 +146,7 @@ def _on_scene(faults: Sequence[Fault], scene: Scene, gathered: Gathered, progres
         scene.sleep(CALM_S)
         progress.begin(fault.name)
         trial = carry_out(fault, scene)
-        result = outcome(trial, scene.load.requests, scene.observer.looks)
+        result = outcome(trial, scene.load.requests, scene.poller.looks)
         gathered.trials.append(trial)
         gathered.outcomes.append(result)
         tell(progress, result)
@@ -162,14 +162,14 @@ def scene(folder: Path, settings: Settings, rate_per_s: float, gathered: Gathere
     with Stage(folder, settings) as stage:
         stage.wait_well(STAGE_WELL_S)
         load = Load(stage.url, rate_per_s, folder)
-        observer = Observer(stage)
+        poller = StatusPoller(stage)
         try:
-            with observer:
-                yield Scene(stage=stage, load=load, observer=observer, clock=time.monotonic, sleep=time.sleep)
+            with poller:
+                yield Scene(stage=stage, load=load, poller=poller, clock=time.monotonic, sleep=time.sleep)
         finally:
             # Before the stage goes: what then fails is nobody's fault.
             load.stop()
-            gathered.keep(load.requests, observer.looks)
+            gathered.keep(load.requests, poller.looks)
 
 
 def tell(progress: Progress, result: Outcome) -> None:

@@ -22,8 +22,8 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 
 def python_says(data: bytes) -> tuple[str, dict[str, Any] | None]:
     """Return Python's outcome, and what it read, in the form of the Lua specs' fuzz_targets.lua."""
-    found = weight_table.decode(data)
-    return (found.reason, None) if isinstance(found, Refused) else ("accepted", _as_lua_shows_it(found))
+    table = weight_table.decode(data)
+    return (table.reason, None) if isinstance(table, Refused) else ("accepted", _as_lua_shows_it(table))
 
 
 def difference(data: bytes, lua: Mapping[str, Any]) -> str | None:

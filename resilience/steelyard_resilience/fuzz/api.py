@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from steelyard_resilience import CHECKOUT
-from steelyard_resilience.fuzz.leftovers import bad_lines
+from steelyard_resilience.fuzz.footprint import bad_lines
 from steelyard_resilience.fuzz.port_daemons import Rig
 from steelyard_resilience.fuzz.target import Tally, Violation
 from steelyard_resilience.fuzz.targets.http_messages import ADMIN, READ

@@ -23,11 +23,11 @@ def run(target: Target, *, seconds: float, seed: int) -> Tally:
     """Try inputs for so long, at least a round of them; return what came of them."""
     outcomes: Counter[str] = Counter()
     deadline, rounds = time.monotonic() + seconds, 0
-    found: list[Violation] = []
-    while not found and (rounds == 0 or time.monotonic() < deadline):
-        found = _round(target, seed + rounds, outcomes, deadline)
+    violations: list[Violation] = []
+    while not violations and (rounds == 0 or time.monotonic() < deadline):
+        violations = _round(target, seed + rounds, outcomes, deadline)
         rounds += 1
-    return target.tally(METHOD, outcomes, found[-1:])  # the last one is the shrunk one
+    return target.tally(METHOD, outcomes, violations[-1:])  # the last one is the shrunk one
 
 
 def _round(target: Target, seed: int, outcomes: Counter[str], deadline: float) -> list[Violation]:

@@ -12,7 +12,7 @@ from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.publish import Page, fill_page, write_page
 from steelyard_loadtest.reporting.result_files import json_text
 
-from steelyard_resilience.fuzz import report
+from steelyard_resilience.fuzz import page
 from steelyard_resilience.fuzz.target import Tally
 
 # Some ten minutes in all.
@@ -66,16 +66,16 @@ def _run(options: argparse.Namespace) -> int:
         for tally in session.run(plan):
             tallies.append(tally)
             status |= bool(tally.violations)
-            print(report.line(tally), flush=True)
+            print(page.line(tally), flush=True)
             for told in session.kept(plan, tally):
                 print(f"  VIOLATION {told}", flush=True)
     except KeyboardInterrupt:
         status = INTERRUPTED
-    print(report.summary(tallies))
+    print(page.summary(tallies))
     figures = {"seed": plan.seed, "seconds": plan.seconds, "tallies": tallies}
     conditions = f"{plan.seconds:g} s for each target and method, seed {plan.seed}."
     written = Page(
-        text=lambda _: report.page(tallies, conditions=conditions), plots={},
+        text=lambda _: page.page(tallies, conditions=conditions), plots={},
         files={"fuzz.json": json_text(figures)},
     )  # fmt: skip
     write_page(written, options.out, "fuzz")

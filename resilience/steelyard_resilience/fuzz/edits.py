@@ -97,7 +97,7 @@ def tree_edited(
     """Edit the value number `at` of a tree: put `value` there ... `count`: how deep or often."""
     places = _places(tree)
     node, place = places[at % len(places)]
-    name, found = node.rows[place]
+    name, old = node.rows[place]
     if node is tree and kind in ("remove", "rename", "repeat", "lengthen"):
         return
     again: list[tuple[str, Node | str]]
@@ -105,27 +105,27 @@ def tree_edited(
         case "replace":
             again = [(name, value)]
         case "nest":
-            again = [(name, "[" * count + written(found) + "]" * count)]
+            again = [(name, "[" * count + written(old) + "]" * count)]
         case "move":
             other, where = places[(at // len(places)) % len(places)]
             again = [(name, written(other.rows[where][1]))]
         case "remove":
             again = []
         case "rename":
-            again = [(f"{key}:" if name else "", found)]
+            again = [(f"{key}:" if name else "", old)]
         case "repeat":
-            again = [(name, found), (name, value)]
+            again = [(name, old), (name, value)]
         case _:
             copies = range(count if name else count - 1)
-            again = [(name, found), *((f'"x{n}":' if name else "", written(found)) for n in copies)]
+            again = [(name, old), *((f'"x{n}":' if name else "", written(old)) for n in copies)]
     node.rows[place : place + 1] = again
 
 
 def _places(node: Node) -> list[tuple[Node, int]]:
-    found = []
+    places = []
     for place, (_, value) in enumerate(node.rows):
-        found += [(node, place), *(_places(value) if isinstance(value, Node) else ())]
-    return found
+        places += [(node, place), *(_places(value) if isinstance(value, Node) else ())]
+    return places
 
 
 def bytes_edited(data: bytes, kind: str, at: int, *, piece: bytes = b"", count: int = 1) -> bytes:

@@ -68,13 +68,13 @@ def run(target: str, *, seconds: float, seed: int) -> Iterator[Tally]:
     except subprocess.CalledProcessError as ended:
         raise ProgramError(f"`{' '.join(command)}` ended: {ended.stderr.strip()[-300:]}") from None
     for line in done.stdout.splitlines():
-        found = json.loads(line)
+        tally = json.loads(line)
         broken = [
-            Violation(what=each["what"], input=bytes.fromhex(each["input"])) for each in found["violations"]
+            Violation(what=each["what"], input=bytes.fromhex(each["input"])) for each in tally["violations"]
         ]
         yield Tally(
-            target=target, method=METHOD, about=found["about"], tried=found["tried"],
-            outcomes=dict(found["outcomes"]), violations=tuple(broken),
+            target=target, method=METHOD, about=tally["about"], tried=tally["tried"],
+            outcomes=dict(tally["outcomes"]), violations=tuple(broken),
         )  # fmt: skip
 
 

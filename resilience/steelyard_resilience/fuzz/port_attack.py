@@ -12,8 +12,8 @@ from steelyard_loadtest.machine.errors import ProgramError
 
 from steelyard_resilience.fuzz import hostile_bytes
 from steelyard_resilience.fuzz.edits import an_input
+from steelyard_resilience.fuzz.footprint import bad_lines, footprint, why_not_as_before
 from steelyard_resilience.fuzz.hostile_peers import Answering, ask, deliver
-from steelyard_resilience.fuzz.leftovers import bad_lines, footprint, why_not_as_before
 from steelyard_resilience.fuzz.port_daemons import Daemon, Rig
 from steelyard_resilience.fuzz.target import ACCEPTED, Tally, Violation, raised
 
@@ -150,11 +150,11 @@ def _answers(name: str, rig: Rig, seconds: float, seed: int) -> Tally:
 def _judged(
     name: str, about: str, outcomes: Counter[str], daemon: Daemon, port: Port, why: str | None
 ) -> Tally:
-    found = [*([why] if why else []), *bad_lines(daemon.log)]
+    broken = [*([why] if why else []), *bad_lines(daemon.log)]
     answer = ask(daemon.ports[port.port], port.question)
     if port.answer not in answer:
-        found.append(f"afterwards {port.question.splitlines()[0]!r} is answered with {answer[:200]!r}")
-    violations = tuple(Violation(what=what, input=daemon.log.read_bytes()) for what in found)
+        broken.append(f"afterwards {port.question.splitlines()[0]!r} is answered with {answer[:200]!r}")
+    violations = tuple(Violation(what=what, input=daemon.log.read_bytes()) for what in broken)
     return Tally(
         target=name, method=METHOD, about=about, tried=outcomes.total(), outcomes=dict(outcomes),
         violations=violations,

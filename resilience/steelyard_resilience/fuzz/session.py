@@ -110,14 +110,14 @@ def _again(plan: Plan, tally: Tally, file: Path) -> str:
 
 def repeat(plan: Plan, file: Path) -> int:
     """Give one input to the decoder of the plan; print what it makes of it, and return 1 for a violation."""
-    found = [target for target in targets() if target.name in plan.only]
-    if len(found) != 1:
+    chosen = [target for target in targets() if target.name in plan.only]
+    if len(chosen) != 1:
         raise SetupError("--input needs --only with the name of one of Python's decoders")
     try:
-        print(f"{found[0].name}: {outcome_of(found[0], file.read_bytes())}")
+        print(f"{chosen[0].name}: {outcome_of(chosen[0], file.read_bytes())}")
     except OSError as error:
         raise SetupError(f"--input: {file} cannot be read: {error.strerror}") from None
     except ViolationError as error:
-        print(f"VIOLATION {found[0].name}: {error}")
+        print(f"VIOLATION {chosen[0].name}: {error}")
         return 1
     return 0

@@ -101,16 +101,16 @@ def judge_of(
 
     def judge(data: bytes) -> str:
         try:
-            found = decode(data)
+            value = decode(data)
         except refuses as error:
             require(str(error), "it is refused without a reason")
             return reason(error) or REFUSED
-        refused = reason(found)
+        refused = reason(value)
         if refused is None:
-            check(found)
+            check(value)
             if encode is not None:
-                again = decode(encode(found))
-                require(again == found, f"it is another one after encoding and decoding: {again}")
+                again = decode(encode(value))
+                require(again == value, f"it is another one after encoding and decoding: {again}")
         return refused or ACCEPTED
 
     return judge

@@ -11,7 +11,7 @@ from steelyard_loadtest.reporting import exit_status, flags
 from steelyard_loadtest.reporting.conditions import conditions
 from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 
-from steelyard_resilience.soak import report
+from steelyard_resilience.soak import page
 from steelyard_resilience.soak.leaks import Growth, judge, newest_growth
 from steelyard_resilience.soak.readings import Soaked, lives
 from steelyard_resilience.soak.timetable import LEAST_S, MOST_S, Plan
@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
 
         def tell() -> None:
             if progress.due():
-                progress.show(report.describe(soaked, _grown(soaked, plan)))
+                progress.show(page.describe(soaked, _grown(soaked, plan)))
 
         session.run(plan, Path(folder), soaked, tell)
     if not soaked.readings:
@@ -69,19 +69,21 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _grown(soaked: Soaked, plan: Plan) -> dict[str, Growth]:
-    found = lives(soaked.readings).items()
-    return {f"{name} ({pid})": growth for (name, pid), life in found if (growth := newest_growth(life, plan))}
+    processes = lives(soaked.readings).items()
+    return {
+        f"{name} ({pid})": growth for (name, pid), life in processes if (growth := newest_growth(life, plan))
+    }
 
 
 def _report(options: argparse.Namespace, plan: Plan, soaked: Soaked, about: dict[str, str]) -> bool:
-    """Print the report; write it, the readings and the plot; say whether all is well."""
+    """Print the page; write it, the readings and the plot; say whether all is well."""
     from steelyard_resilience.soak.plot import plot  # matplotlib takes a second that --help need not wait
 
     verdict = judge(soaked, plan)
     written = Page(
-        text=lambda plots: report.report(soaked, verdict, plan, about, plots.get("soak")),
+        text=lambda plots: page.page(soaked, verdict, plan, about, plots.get("soak")),
         plots={"soak": lambda file: plot(file, soaked)},
-        files={SAMPLES: report.samples(soaked), OVERVIEW: report.overview(soaked)},
+        files={SAMPLES: page.samples(soaked), OVERVIEW: page.overview(soaked)},
     )
     write_page(written, options.out, "soak")
     print(written.text({}))

@@ -153,7 +153,7 @@ COUNTS = (DESCRIPTORS, THREADS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure of one process; found: None, it did not live long enough to be judged.
+    """One figure of one process; growth: None, it did not live long enough to be judged.
 
     process: a name of KINDS. lives: how many such processes were judged. bound: in the figure's unit.
     """
@@ -161,7 +161,7 @@ class Row:
     process: str
     figure: str
     lives: int
-    found: Growth | None
+    growth: Growth | None
     bound: float
 
     @property
@@ -171,9 +171,9 @@ class Row:
         Memory that is once taken is seldom given back, so either estimate counts. Descriptors and threads
         come and go with the load: they must have grown by both, or a burst of connections would be a leak.
         """
-        if self.found is None:
+        if self.growth is None:
             return None
-        return self.found.least if self.figure in COUNTS else self.found.most
+        return self.growth.least if self.figure in COUNTS else self.growth.most
 
     @property
     def passed(self) -> bool:
@@ -183,10 +183,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that must be true at the end; found: what was, in words."""
+    """One thing that must be true at the end; told: what was, in words."""
 
     what: str
-    found: str
+    told: str
     passed: bool
 
 
@@ -214,7 +214,7 @@ def judge(soaked: Soaked, plan: Plan) -> Verdict:
     # Before, its history fills up.
     redis = _growth([one for one in soaked.overviews if one.at_s >= HISTORY_S], "redis_bytes")
     if redis:
-        rows.append(Row(process="redis", figure="used memory", lives=1, found=redis, bound=REDIS_BYTES))
+        rows.append(Row(process="redis", figure="used memory", lives=1, growth=redis, bound=REDIS_BYTES))
     return Verdict(rows=tuple(rows), checks=tuple(_checks(soaked, plan)))
 
 
@@ -236,10 +236,10 @@ def _rows(process: str, judged: Iterable[Sequence[Reading]], may: Allowed) -> It
         (DESCRIPTORS, "descriptors", may.descriptors),
         (THREADS, "threads", may.threads),
     ):
-        grown = [found for life in judged if (found := _growth(life, member))]
+        grown = [growth for life in judged if (growth := _growth(life, member))]
         if grown or figure != LUA:  # nginx's workers have one, and tell it only while they are asked
             most = max(grown, key=lambda one: one.most, default=None)
-            yield Row(process=process, figure=figure, lives=len(grown), found=most, bound=bound)
+            yield Row(process=process, figure=figure, lives=len(grown), growth=most, bound=bound)
 
 
 def _growth(items: Sequence[Reading] | Sequence[Overview], member: str) -> Growth | None:
@@ -256,13 +256,13 @@ def _checks(soaked: Soaked, plan: Plan) -> Iterator[Check]:
     first = f": {kinds}; the first {soaked.first_failure_s or 0:.1f} s after the begin" if kinds else ""
     yield Check(
         what="every request is answered",
-        found=f"{failed:,} of {soaked.sent:,} failed{first}",
+        told=f"{failed:,} of {soaked.sent:,} failed{first}",
         passed=failed == 0 and soaked.sent > 0,
     )
     first = f"; the first: {soaked.refused[0]}" if soaked.refused else ""
     yield Check(
         what="every step of churn is taken",
-        found=f"{len(soaked.refused)} of {soaked.steps:,} refused{first}",
+        told=f"{len(soaked.refused)} of {soaked.steps:,} refused{first}",
         passed=not soaked.refused and soaked.steps > 0,
     )
     end = soaked.ending
@@ -271,7 +271,7 @@ def _checks(soaked: Soaked, plan: Plan) -> Iterator[Check]:
     left = ", ".join(f"{count} at {server}" for server, count in sorted(end.in_flight.items()) if count)
     yield Check(
         what=f"in flight at each server is 0 within {IN_FLIGHT_WITHIN_S:.0f} s of the load's end",
-        found=left or ("never told" if end.settled_s is None else f"0 after {end.settled_s:.1f} s"),
+        told=left or ("never told" if end.settled_s is None else f"0 after {end.settled_s:.1f} s"),
         passed=end.settled_s is not None and end.settled_s <= IN_FLIGHT_WITHIN_S,
     )
     generations, workers = len(soaked.reloads) + 1, plan.nginx_workers
@@ -279,6 +279,6 @@ def _checks(soaked: Soaked, plan: Plan) -> Iterator[Check]:
     there = f"{seen} workers in {generations} generations, {end.workers_left} at the end"
     yield Check(
         what="no daemon restarts, no worker but by a reload, and those sent away go",
-        found=", ".join(end.restarted) or there,
+        told=", ".join(end.restarted) or there,
         passed=not end.restarted and seen == workers * generations and end.workers_left == workers,
     )

@@ -139,7 +139,7 @@ def _panel(
 
 
 def _lives(soaked: Soaked, kinds: Sequence[str], member: str, unit: float) -> list[Series]:
-    found: list[Series] = []
+    series: list[Series] = []
     named: set[str] = set()
     for kind in kinds:
         colors = COLORS[kind]
@@ -148,9 +148,9 @@ def _lives(soaked: Soaked, kinds: Sequence[str], member: str, unit: float) -> li
             # One name for all that look alike.
             label = process if len(colors) > 1 or kind == process else f"{kind}s"
             shown = "" if label in named else label
-            found.append(_series(shown, color, life, attrgetter(member), unit))
+            series.append(_series(shown, color, life, attrgetter(member), unit))
             named.add(label)
-    return found
+    return series
 
 
 def _series(

@@ -105,14 +105,14 @@ def in_flight(status: Mapping[str, Any] | None) -> dict[str, int]:
     The one is the workers' board, the other what each worker says of itself: both must come to 0.
     """
     status = status or {}
-    found: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
     for upstream in status.get("upstreams", {}).values():
         for peer in upstream.get("peers", ()):
-            found[str(peer.get("id"))] += int(peer.get("in_flight", 0))
+            requests[str(peer.get("id"))] += int(peer.get("in_flight", 0))
     for worker in status.get("workers", ()):
         own = worker.get("in_flight")  # of none cjson makes a list
-        found[f"{WORKER_PREFIX}{worker.get('slot')}"] = sum(own.values()) if isinstance(own, dict) else 0
-    return dict(found)
+        requests[f"{WORKER_PREFIX}{worker.get('slot')}"] = sum(own.values()) if isinstance(own, dict) else 0
+    return dict(requests)
 
 
 def lua_bytes(status: Mapping[str, Any] | None) -> dict[int, int]:

@@ -28,12 +28,12 @@ from steelyard_resilience.stage.stage import Stage
 
 def readings(stage: Stage, at_s: float, status: Mapping[str, Any] | None) -> list[Reading]:
     """Return every process that runs now; status: nginx's, which tells LuaJIT's heap."""
-    lua, found = lua_bytes(status), []
+    lua, read = lua_bytes(status), []
     for name, pid in _processes(stage):
         # A worker that has just ended is not there any more: it is no error.
         with contextlib.suppress(OSError, psutil.Error, UnreadableError):
-            found.append(read_process(name, pid, at_s, lua.get(pid)))
-    return found
+            read.append(read_process(name, pid, at_s, lua.get(pid)))
+    return read
 
 
 def read_process(name: str, pid: int, at_s: float, lua: int | None = None) -> Reading:
@@ -61,10 +61,10 @@ def private_bytes(status: str) -> int:
     Raises UnreadableError for a process that has ended and waits to be reaped.
     """
     # psutil tells it by reading each mapping, which takes a hundred times as long.
-    found = re.findall(r"^(?:RssAnon|VmSwap):\s+(\d+) kB$", status, re.MULTILINE)
-    if len(found) < 2:
+    kilobytes = re.findall(r"^(?:RssAnon|VmSwap):\s+(\d+) kB$", status, re.MULTILINE)
+    if len(kilobytes) < 2:
         raise UnreadableError("/proc/PID/status has no RssAnon and VmSwap")
-    return sum(map(int, found)) * 1024
+    return sum(map(int, kilobytes)) * 1024
 
 
 def overview(stage: Stage, status: Mapping[str, Any] | None, soaked: Soaked, at_s: float) -> Overview:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 OUTSIDE = "10.213.0.1"
-"""This program's own address: the clients', and the observer's."""
+"""This program's own address: the clients', and the poller's."""
 
 PREFIX = "10.213.0."
 PREFIX_LENGTH = 24

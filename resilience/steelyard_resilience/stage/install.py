@@ -30,21 +30,21 @@ LIBRARIES = (Path("/usr/lib"), Path("/usr/lib64"), Path("/usr/local/lib"))
 
 def place(folder: Path, settings: Settings) -> Place:
     """Find the programs; say which packages are missing. Raises SetupError."""
-    found = find(None)
+    programs = find(None)
     missing = sorted({package for program, package in PACKAGES.items() if shutil.which(program) is None})
-    if found.memcached is None:
+    if programs.memcached is None:
         missing.append("memcached")
-    if found.modules[LUA] is None:
+    if programs.modules[LUA] is None:
         missing.append("libnginx-mod-http-lua")
-    if settings.haproxy and found.haproxy is None:
+    if settings.haproxy and programs.haproxy is None:
         missing.append("haproxy")
     if missing:
         raise SetupError(f"not installed: {', '.join(missing)} (apt-get install {' '.join(missing)})")
     return Place(
         folder=folder.resolve(),
-        nginx=found.nginx,
-        nginx_modules=found.modules[LUA] or (),
-        memcached=found.memcached or "",
+        nginx=programs.nginx,
+        nginx_modules=programs.modules[LUA] or (),
+        memcached=programs.memcached or "",
         redis=shutil.which("redis-server") or "",
         clocks=_faketime() if settings.faketime else None,
     )

@@ -74,7 +74,7 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
         hosts.DAEMON_PORTS[REDIS], place.redis_dir, program=place.redis, listen=ANYWHERE, keep=True
     )
     redis = _on(place, REDIS, redis)
-    found = [_on(place, MEMCACHED, memcached), replace(redis, environment=_without_jemalloc(redis))]
+    daemons = [_on(place, MEMCACHED, memcached), replace(redis, environment=_without_jemalloc(redis))]
     for name in hosts.CONTROLLERS:
         controller = parts.controller(
             hosts.API_PORT, place.folder / "controller.yaml", name=name, id=name, api_host=ANYWHERE,
@@ -85,7 +85,7 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
         # The admin token is the one that they make themselves.
         part = _on(place, name, controller)
         state = {"XDG_STATE_HOME": str(place.folder / "secrets")}
-        found.append(replace(part, environment=dict(part.environment) | state))
+        daemons.append(replace(part, environment=dict(part.environment) | state))
     for name in hosts.servers(settings):
         pid_file = place.folder / f"{name}.pid"
         server = parts.server(
@@ -97,13 +97,13 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
             name, memcached=store[MEMCACHED], pid_file=pid_file, upstream=hosts.UPSTREAM, cpu_limit=1,
             key_file=key,
         )  # fmt: skip
-        found += [_on(place, name, server), _on(place, name, agent)]
+        daemons += [_on(place, name, server), _on(place, name, agent)]
     if settings.haproxy:
-        found += [_on(place, EDGE, each) for each in _haproxy(address[EDGE], store[MEMCACHED], place)]
+        daemons += [_on(place, EDGE, each) for each in _haproxy(address[EDGE], store[MEMCACHED], place)]
     log = place.folder / "logs" / "nginx.log"
     edge = _on(place, EDGE, parts.nginx(hosts.WEB_PORT, place.folder, log=log, program=place.nginx))
     # Its workers end with it only when it may tell them.
-    return (*found, replace(edge, orphan_signal="TERM"))
+    return (*daemons, replace(edge, orphan_signal="TERM"))
 
 
 def _haproxy(address: str, memcached: str, place: Place) -> tuple[Part, Part]:

@@ -51,8 +51,8 @@ def _controllers(readiness: Mapping[str, Document | None]) -> str | None:
             return f"{name} is not ready: {causes}"
         roles.append(document.get("role"))
     if roles.count("leader") != 1 or roles.count("standby") != len(roles) - 1:
-        found = ", ".join(f"{name}: {role}" for name, role in zip(readiness, roles, strict=True))
-        return f"not one leader, the others standing by ({found})"
+        roles_told = ", ".join(f"{name}: {role}" for name, role in zip(readiness, roles, strict=True))
+        return f"not one leader, the others standing by ({roles_told})"
     return None
 
 

@@ -75,7 +75,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceCell:
+class EvidenceTrial:
     """A cluster and an algorithm by their names."""
 
     cluster: str

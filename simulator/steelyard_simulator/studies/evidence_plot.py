@@ -10,19 +10,19 @@ from steelyard_loadtest.reporting.plots import Mark, Panel, RowName, RowPanel, R
 
 from steelyard_simulator.model import Floats, RunResult
 from steelyard_simulator.studies import evidence_clusters as declared
-from steelyard_simulator.studies.evidence_report import LINES, Evidence
+from steelyard_simulator.studies.evidence_page import LINES, Evidence
 from steelyard_simulator.studies.measures import capacities, shares
 
 COLORS = dict(zip(LINES, (GREEN, BLUE, PINK, ORANGE), strict=True))
 WINDOW_S = 2.0
 
 
-def draw(file: Path, found: Evidence, _curves: object) -> None:
+def draw(file: Path, evidence: Evidence, _curves: object) -> None:
     """Draw the ratios into a PNG file, the best geometric mean on top."""
     algorithms = [name for name in declared.ALGORITHMS if name != declared.REFERENCE]
-    algorithms.sort(key=lambda name: found.summary(name)[0])
+    algorithms.sort(key=lambda name: evidence.summary(name)[0])
     panel = RowPanel(
-        rows=[_row(found, name) for name in algorithms],
+        rows=[_row(evidence, name) for name in algorithms],
         x_label=f"p99 over that of {declared.REFERENCE} (logarithmic); a point a cluster; "
         "bar and figures: geometric mean, worst",
         scale="log",
@@ -32,9 +32,9 @@ def draw(file: Path, found: Evidence, _curves: object) -> None:
     plots.draw(file, [[panel]], size=(11, 1.4 + 0.36 * len(algorithms)), names=names)
 
 
-def _row(found: Evidence, name: str) -> list[Mark]:
-    mean, worst = found.summary(name)
-    points = [Mark(value=value, color=_color(name), size=4.5, alpha=0.5) for value in found.ratios(name)]
+def _row(evidence: Evidence, name: str) -> list[Mark]:
+    mean, worst = evidence.summary(name)
+    points = [Mark(value=value, color=_color(name), size=4.5, alpha=0.5) for value in evidence.ratios(name)]
     told = f"{mean:.2f}, {worst:.3g}"
     return [*points, Mark(value=mean, high=worst, width=0.0, marker="|", size=15, text=told)]
 

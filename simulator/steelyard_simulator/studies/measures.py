@@ -1,4 +1,4 @@
-"""What studies measure: distances of servers' shares, latencies; and the mean of a cell's seeds. Pure.
+"""What studies measure: distances of servers' shares, latencies; and the mean over a trial's seeds. Pure.
 
 A share is a part of all requests. The distance of two lists of shares is the part of the requests that would
 have to go to another server to turn the one into the other (the total variation distance):
@@ -25,23 +25,22 @@ Figures = Mapping[str, float]
 """One run's figure of each measure."""
 
 Measures = Mapping[str, Interval]
-"""A cell's mean of each measure over its seeds, with its interval."""
+"""A trial's mean of each measure over its seeds, with its interval."""
 
 MEASURE_COLUMNS = ("measure", "unit", "mean", "ci95_half_width", "seeds")
 
 
 def averaged(runs: Mapping[C, Sequence[Figures]]) -> dict[C, Measures]:
-    """Return every cell's measures from the runs with each of its seeds."""
+    """Return every trial's measures from the runs with each of its seeds."""
     return {
-        cell: {name: interval([each[name] for each in own]) for name in own[0]} for cell, own in runs.items()
+        trial: {name: interval([each[name] for each in own]) for name in own[0]}
+        for trial, own in runs.items()
     }
 
 
 def measure_rows(measures: Measures, units: Mapping[str, str]) -> list[tuple[object, ...]]:
-    """Return the cells of `MEASURE_COLUMNS`, a row a measure."""
-    return [
-        (name, units[name], found.mean, found.half_width, found.count) for name, found in measures.items()
-    ]
+    """Return the fields of `MEASURE_COLUMNS`, a row a measure."""
+    return [(name, units[name], each.mean, each.half_width, each.count) for name, each in measures.items()]
 
 
 def percentile_ms(result: RunResult, percent: float) -> float:

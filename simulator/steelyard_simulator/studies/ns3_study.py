@@ -55,7 +55,7 @@ BY_NAME = {balancing.name: balancing for balancing in ALGORITHMS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ns3Cell:
+class Ns3Trial:
     """An algorithm of the study by its name; more requests a client make it as much longer."""
 
     algorithm: str
@@ -119,7 +119,7 @@ def latencies(rows: Mapping[str, Measures]) -> str:
     """Return the latencies, each of the study's algorithms followed by what the study published."""
     lines = []
     for algorithm, row in rows.items():
-        lines.append([f"`{algorithm}`", *(_cell(row[name]) for name in COLUMNS)])
+        lines.append([f"`{algorithm}`", *(_text(row[name]) for name in COLUMNS)])
         if algorithm in PUBLISHED:
             lines.append(["*published, one run*", *(f"*{figure:.3f}*" for figure in PUBLISHED[algorithm])])
     return tables.markdown(tables.text_columns(["ms", *HEAD], lines))
@@ -133,14 +133,14 @@ def distribution(rows: Mapping[str, Measures]) -> str:
         [
             f"`{algorithm}`",
             *(f"{row[name].mean:.1f}" for name in REQUESTS_PER_SERVER),
-            _cell(row["slow_share"], scale=100, digits=2),
+            _text(row["slow_share"], scale=100, digits=2),
         ]
         for algorithm, row in rows.items()
     ]
     return tables.markdown(tables.text_columns(head, lines))
 
 
-def report(rows: Mapping[str, Measures], command: str, plot: str | None) -> str:
+def page(rows: Mapping[str, Measures], command: str, plot: str | None) -> str:
     """Return both tables, and how they were made."""
     seeds = next(iter(rows.values()))["avg_ms"].count
     how = f"`{command}`: {seeds} seed{'s' if seeds > 1 else ''} an algorithm"
@@ -150,6 +150,6 @@ def report(rows: Mapping[str, Measures], command: str, plot: str | None) -> str:
     return document(f"{how}.", latencies(rows), distribution(rows), drawn)
 
 
-def _cell(figure: Interval, *, scale: float = 1, digits: int = 3) -> str:
+def _text(figure: Interval, *, scale: float = 1, digits: int = 3) -> str:
     mean, half_width = scale * figure.mean, scale * figure.half_width
     return plus_minus(mean, half_width if half_width >= 10**-digits / 2 else None, digits)

@@ -40,10 +40,10 @@ def measure(servers: int, load_balancers: int, ticks: int = TICKS) -> TickCpu:
     memory = law.start()
     law_ms: list[float] = []
     tick_ms: list[float] = []
-    for tick, found in enumerate(_arrivals(upstream, ticks + UNCOUNTED)):
+    for tick, values in enumerate(_arrivals(upstream, ticks + UNCOUNTED)):
         began_s = time.process_time()
         outcome, _ = cycle.advance(
-            found, now_s=float(tick), term=messages.TERM, issued_at_ms=messages.TAKEN_AT_MS, addresses={}
+            values, now_s=float(tick), term=messages.TERM, issued_at_ms=messages.TAKEN_AT_MS, addresses={}
         )
         # Not `encode`, which refuses what is too large to publish: what that costs may be asked too.
         weight_table.to_json(outcome.table)

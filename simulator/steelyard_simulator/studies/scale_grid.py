@@ -40,7 +40,7 @@ REQUESTS_PER_SERVER_S = LOAD * sum(SPEEDS) / len(SPEEDS) / WORK_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class ScaleCell:
+class ScaleTrial:
     """One point of the scale study; they sort by size."""
 
     servers: int
@@ -92,10 +92,10 @@ LARGEST_LOAD_BALANCERS = (1, 16, 256)
 """A run of the largest size takes minutes; the ends and the middle tell the curve."""
 
 
-def cells(sizes: tuple[int, ...], load_balancers: tuple[int, ...]) -> list[ScaleCell]:
+def trials(sizes: tuple[int, ...], load_balancers: tuple[int, ...]) -> list[ScaleTrial]:
     """Return the points of the study, the largest first, so that no core waits for one of them at the end."""
     return [
-        ScaleCell(servers=servers, load_balancers=balancers, picker=picker)
+        ScaleTrial(servers=servers, load_balancers=balancers, picker=picker)
         for servers in sorted(sizes, reverse=True)
         for balancers in sorted(load_balancers, reverse=True)
         for picker in (DEFAULT_PICKER, PLAIN_PICKER)
@@ -104,14 +104,16 @@ def cells(sizes: tuple[int, ...], load_balancers: tuple[int, ...]) -> list[Scale
     ]
 
 
-def work(cells: Sequence[ScaleCell], *, seeds: int, first_seed: int) -> list[tuple[ScaleCell, int]]:
-    """Return every cell with each of its seeds."""
-    return [(cell, seed) for cell in cells for seed in range(first_seed, first_seed + seeds_of(cell, seeds))]
+def work(trials: Sequence[ScaleTrial], *, seeds: int, first_seed: int) -> list[tuple[ScaleTrial, int]]:
+    """Return every trial with each of its seeds."""
+    return [
+        (trial, seed) for trial in trials for seed in range(first_seed, first_seed + seeds_of(trial, seeds))
+    ]
 
 
-def seeds_of(cell: ScaleCell, most: int) -> int:
+def seeds_of(trial: ScaleTrial, most: int) -> int:
     """Return how many seeds a point gets: above 1000 servers, which are a sample themselves, two thirds."""
-    return most if cell.servers <= MOST_PLAIN else min(most, max(2, round(most * 2 / 3)))
+    return most if trial.servers <= MOST_PLAIN else min(most, max(2, round(most * 2 / 3)))
 
 
 UNITS: Mapping[str, str] = {
@@ -165,21 +167,21 @@ def _changed(weights: Floats, by_more_than: float) -> float:
     return float(np.mean(np.abs(ratio - 1.0) > max(by_more_than, 1e-9)))
 
 
-Points = Mapping[ScaleCell, Measures]
+Points = Mapping[ScaleTrial, Measures]
 
 
-def points(runs: Mapping[ScaleCell, Sequence[Figures]]) -> Points:
-    """Average the seeds of every cell, in ascending order of servers, load balancers and picker.
+def points(runs: Mapping[ScaleTrial, Sequence[Figures]]) -> Points:
+    """Average the seeds of every trial, in ascending order of servers, load balancers and picker.
 
     `p99_ratio` is against one load balancer with the same servers, picker and seed, where that was run.
     """
-    found = averaged({cell: runs[cell] for cell in sorted(runs)})
-    for cell, measures in found.items():
-        alone = runs.get(replace(cell, load_balancers=1))
+    measured = averaged({trial: runs[trial] for trial in sorted(runs)})
+    for trial, measures in measured.items():
+        alone = runs.get(replace(trial, load_balancers=1))
         if alone is not None:
-            ratios = [own["p99_ms"] / one["p99_ms"] for own, one in zip(runs[cell], alone, strict=True)]
-            found[cell] = {**measures, "p99_ratio": interval(ratios)}
-    return found
+            ratios = [own["p99_ms"] / one["p99_ms"] for own, one in zip(runs[trial], alone, strict=True)]
+            measured[trial] = {**measures, "p99_ratio": interval(ratios)}
+    return measured
 
 
 Place = tuple[int, int]
@@ -189,7 +191,9 @@ Place = tuple[int, int]
 def of_picker(points: Points, picker: str) -> dict[Place, Measures]:
     """Return the measures of one picker's points by their place."""
     return {
-        (cell.servers, cell.load_balancers): found for cell, found in points.items() if cell.picker == picker
+        (trial.servers, trial.load_balancers): measures
+        for trial, measures in points.items()
+        if trial.picker == picker
     }
 
 

@@ -24,7 +24,7 @@ from steelyard_simulator.studies.scale_grid import (
     of_picker,
 )
 from steelyard_simulator.studies.scale_messages import GIGABIT_BYTES_PER_S, TICK_S, most_servers_in_an_item
-from steelyard_simulator.studies.scale_report import Grid, volume_of
+from steelyard_simulator.studies.scale_page import Grid, volume_of
 
 DARKEST = 256
 
@@ -130,14 +130,14 @@ def _styles(balancers: Sequence[int]) -> dict[int, Style]:
 def _intervals(
     points: Mapping[Place, Measures], measure: str, styles: dict[int, Style], scale: float
 ) -> list[Series]:
-    found = []
+    series = []
     for count, style in styles.items():
         own = {k: each[measure] for (k, n), each in points.items() if n == count and measure in each}
         half = [0.0 if math.isnan(each.half_width) else scale * each.half_width for each in own.values()]
         if own:
             y = [scale * each.mean for each in own.values()]
-            found.append(Series(x=list(own), y=y, style=style, below=half, above=half))
-    return found
+            series.append(Series(x=list(own), y=y, style=style, below=half, above=half))
+    return series
 
 
 def _random_picks(points: Mapping[Place, Measures], count: int) -> Series:
@@ -147,11 +147,11 @@ def _random_picks(points: Mapping[Place, Measures], count: int) -> Series:
 
 
 def _lines(grid: Grid, styles: dict[int, Style], value: Callable[[Place], float]) -> list[Series]:
-    found = []
+    series = []
     for count, style in styles.items():
         own = [at for at in grid if at[1] == count]
-        found.append(Series(x=[servers for servers, _ in own], y=[value(at) for at in own], style=style))
-    return found
+        series.append(Series(x=[servers for servers, _ in own], y=[value(at) for at in own], style=style))
+    return series
 
 
 def _cpu_lines(cpu: Sequence[TickCpu], styles: dict[int, Style]) -> list[Series]:

@@ -80,7 +80,7 @@ SHOCKED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StabilityCell:
+class StabilityTrial:
     """One point of the stability maps: a law at a load, with messages late by some ticks of an interval.
 
     delay_ticks      all messages: one half before the controller (samples and reports, alike), one behind it
@@ -127,54 +127,54 @@ class StabilityCell:
         )
 
 
-def default_cell(variant: Variant, load: float) -> StabilityCell:
+def default_trial(variant: Variant, load: float) -> StabilityTrial:
     """Return the point at which a law runs as shipped."""
-    return StabilityCell(
+    return StabilityTrial(
         variant=variant.name, load=load, knob=None if variant.knob is None else variant.knob.default
     )
 
 
-Maps = Mapping[str, Sequence[StabilityCell]]
+Maps = Mapping[str, Sequence[StabilityTrial]]
 """The points of each map by its name: `load-delay`, `load-mismatch`, `gain-interval`."""
 
 
 def maps(*, quick: bool) -> Maps:
     """Return all maps, or coarse ones of some 150 points; those over lateness have the default gain."""
     loads = QUICK_LOADS if quick else LOADS
-    shipped = [default_cell(variant, load) for variant in VARIANTS for load in loads]
+    shipped = [default_trial(variant, load) for variant in VARIANTS for load in loads]
     return {
         "load-delay": [
-            replace(cell, delay_ticks=ticks)
-            for cell in shipped
+            replace(trial, delay_ticks=ticks)
+            for trial in shipped
             for ticks in (QUICK_TICKS if quick else DELAYS_TICKS)
         ],
         "load-mismatch": [
-            replace(cell, mismatch_ticks=ticks)
-            for cell in shipped
+            replace(trial, mismatch_ticks=ticks)
+            for trial in shipped
             for ticks in (QUICK_TICKS if quick else MISMATCHES_TICKS)
         ],
         "gain-interval": [
-            replace(cell, interval_s=interval_s)
+            replace(trial, interval_s=interval_s)
             for variant in VARIANTS
             for interval_s in (QUICK_INTERVALS_S if quick else INTERVALS_S)
-            for cell in _over_gain(variant, loads, every=2 if quick else 1)
+            for trial in _over_gain(variant, loads, every=2 if quick else 1)
         ],
     }
 
 
-def _over_gain(variant: Variant, loads: Sequence[float], every: int) -> list[StabilityCell]:
+def _over_gain(variant: Variant, loads: Sequence[float], every: int) -> list[StabilityTrial]:
     """Return a column of the map over gain: of the gains one in `every`, and the default."""
     knob = variant.knob
     if knob is None:
-        return [default_cell(variant, load) for load in loads]
+        return [default_trial(variant, load) for load in loads]
     return [
-        replace(default_cell(variant, variant.gain_load), knob=value)
+        replace(default_trial(variant, variant.gain_load), knob=value)
         for place, value in enumerate(knob.values)
         if place % every == 0 or value == knob.default
     ]
 
 
-def distinct(maps: Maps) -> list[StabilityCell]:
-    """Return every cell once, as maps share defaults; the longest first, so that no core waits for it."""
-    cells = dict.fromkeys(cell for own in maps.values() for cell in own)
-    return sorted(cells, key=lambda cell: -cell.duration_s * cell.load)
+def distinct(maps: Maps) -> list[StabilityTrial]:
+    """Return every trial once, as maps share defaults; the longest first, so that no core waits for it."""
+    trials = dict.fromkeys(trial for own in maps.values() for trial in own)
+    return sorted(trials, key=lambda trial: -trial.duration_s * trial.load)

@@ -13,7 +13,7 @@ from steelyard_loadtest.reporting.plot_style import canvas, headline
 
 from steelyard_simulator.studies.measures import Measures
 from steelyard_simulator.studies.stability_grid import DEFAULT_DELAY_TICKS, DEFAULT_INTERVAL_S, Maps, Variant
-from steelyard_simulator.studies.stability_report import SETTLED, Points, settled
+from steelyard_simulator.studies.stability_page import SETTLED, Points, settled
 
 Table = Mapping[tuple[float, float], Measures]
 """The measures by column and row of a map."""
@@ -40,8 +40,8 @@ def draw(file: Path, maps: Maps, points: Points, variants: Sequence[Variant]) ->
     size = (3.7 * len(variants) + 0.9, 11.2)
 
     def table(name: str, variant: Variant, x: str, y: str) -> Table:
-        own = [cell for cell in maps[name] if cell.variant == variant.name]
-        return {(getattr(cell, x), getattr(cell, y)): points[cell] for cell in own}
+        own = [trial for trial in maps[name] if trial.variant == variant.name]
+        return {(getattr(trial, x), getattr(trial, y)): points[trial] for trial in own}
 
     with canvas(file, 3, len(variants), settings=BOXED, all_colors=True, figsize=size) as (figure, grid):
         for column, variant in enumerate(variants):
@@ -67,7 +67,7 @@ def draw(file: Path, maps: Maps, points: Points, variants: Sequence[Variant]) ->
 
 
 def _delay_map(axis: Axes, table: Table, norm: LogNorm) -> Any:  # noqa: ANN401 - matplotlib's
-    drawn, _, rows = _cells(axis, table, norm)
+    drawn, _, rows = _squares(axis, table, norm)
     axis.set_xlabel("load (part of the capacity)")
     axis.axhline(rows.index(DEFAULT_DELAY_TICKS), color=MARK, linestyle="--", linewidth=1.4)
     return drawn
@@ -75,7 +75,7 @@ def _delay_map(axis: Axes, table: Table, norm: LogNorm) -> Any:  # noqa: ANN401 
 
 def _gain_map(axis: Axes, table: Table, variant: Variant, norm: LogNorm) -> None:
     knob = variant.knob
-    _, columns, rows = _cells(axis, table, norm, downwards=knob is not None and knob.higher_is_slower)
+    _, columns, rows = _squares(axis, table, norm, downwards=knob is not None and knob.higher_is_slower)
     axis.set_xlabel("tick T (s)" + (f", at load {variant.gain_load:g}" if knob is not None else ""))
     if knob is None:
         axis.set_ylabel("load (this law has no gain to set)")
@@ -87,10 +87,10 @@ def _gain_map(axis: Axes, table: Table, variant: Variant, norm: LogNorm) -> None
     )  # fmt: skip
 
 
-def _cells(
+def _squares(
     axis: Axes, table: Table, norm: LogNorm, *, downwards: bool = False
 ) -> tuple[Any, list[float], list[float]]:
-    """Draw the cells; return them, and the values of the columns and of the rows from below."""
+    """Draw a square for each trial; return them, and the values of the columns and of the rows from below."""
     columns = sorted({column for column, _ in table})
     rows = sorted({row for _, row in table}, reverse=downwards)
     # Shares that stand quite still have a swing of 0, which no logarithm has.
@@ -107,7 +107,7 @@ def _cells(
 
 
 def _edges(at_rest: np.ndarray) -> list[list[tuple[float, float]]]:
-    """Return the sides between cells that settle and cells that do not: a contour without interpolation."""
+    """Return the sides between squares that settle and those that do not: a contour without interpolation."""
     beside = np.argwhere(at_rest[:, 1:] != at_rest[:, :-1])
     above = np.argwhere(at_rest[1:] != at_rest[:-1])
     return [

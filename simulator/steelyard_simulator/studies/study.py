@@ -1,4 +1,4 @@
-"""Runs a study's cells with their seeds in processes of their own, with a bar (I/O).
+"""Runs a study's trials with their seeds in processes of their own, with a bar (I/O).
 
 What comes back does not depend on the number of processes: each run has its own seed, and results
 are in the order of the arguments.
@@ -23,11 +23,11 @@ from steelyard_simulator.run import run
 from steelyard_simulator.studies.measures import Figures
 
 A = TypeVar("A")
-C = TypeVar("C", bound="Cell")
+C = TypeVar("C", bound="Trial")
 R = TypeVar("R")
 
 
-class Cell(Protocol):
+class Trial(Protocol):
     """One point of a study."""
 
     def case(self) -> Case:
@@ -42,7 +42,7 @@ def simulated(
     title: str,
     stream: TextIO | None = None,
 ) -> dict[C, list[Figures]]:
-    """Run each cell with each seed; return the cells' figures in the order of the work.
+    """Run each trial with each seed; return the trials' figures in the order of the work.
 
     How fast the model ran is written to the stream (stderr). `figures_of` must be importable.
     """
@@ -51,8 +51,8 @@ def simulated(
     jobs = jobs or len(os.sched_getaffinity(0))
     done = mapped(partial(_one, figures_of), work, jobs=jobs, title=title, stream=stream)
     runs: dict[C, list[Figures]] = {}
-    for (cell, _), (figures, _, _) in zip(work, done, strict=True):
-        runs.setdefault(cell, []).append(figures)
+    for (trial, _), (figures, _, _) in zip(work, done, strict=True):
+        runs.setdefault(trial, []).append(figures)
     events, cpu_s = sum(events for _, events, _ in done), sum(cpu_s for _, _, cpu_s in done)
     rate = events / cpu_s if cpu_s > 0 else 0.0
     print(f"{events:,} events in {cpu_s:.1f} s of CPU: {rate:,.0f} events/s", file=stream)
@@ -60,10 +60,10 @@ def simulated(
 
 
 def _one(
-    figures_of: Callable[[Case, RunResult], Figures], of: tuple[Cell, int]
+    figures_of: Callable[[Case, RunResult], Figures], of: tuple[Trial, int]
 ) -> tuple[Figures, int, float]:
-    cell, seed = of
-    case = cell.case()
+    trial, seed = of
+    case = trial.case()
     result = run(case, seed)
     return figures_of(case, result), result.events, result.cpu_s
 

@@ -70,7 +70,7 @@ def sample(peer: str) -> str:
     return wire.sample_key(UPSTREAM, peer)
 
 
-def found(stage: Stage, key: str) -> bytes | None:
+def value_of(stage: Stage, key: str) -> bytes | None:
     """Return a value in Memcached, past all clients; None when there is none."""
     head, _, rest = stage.memcached_command(f"get {key}").partition(b"\r\n")
     return rest[: int(head.split()[3])] if head.startswith(b"VALUE ") else None
@@ -78,7 +78,7 @@ def found(stage: Stage, key: str) -> bytes | None:
 
 def get(stage: Stage, key: str) -> bytes:
     """Return a value in Memcached. Raises ProgramError when there is none."""
-    value = found(stage, key)
+    value = value_of(stage, key)
     if value is None:
         raise ProgramError(f"memcached has no {key}")
     return value

@@ -130,7 +130,7 @@ def _old_sample(stage: Stage, value: bytes) -> bytes:
     agent.start()
 
     def of_the_same_run() -> str | None:
-        now = cluster_state.found(stage, SAMPLE)  # an agent that begins may find nothing to measure yet
+        now = cluster_state.value_of(stage, SAMPLE)  # an agent that begins may find nothing to measure yet
         if now is not None and forgery.run_of(now) != forgery.run_of(value):
             return None
         return f"{SAMPLE} was not written by another run of its sender"

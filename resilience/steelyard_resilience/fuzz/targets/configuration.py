@@ -56,16 +56,16 @@ def _toml(data: bytes) -> agent.Settings:
     return agent.load(["--config", "agent.toml"], {}, hostname="server-1", read=lambda _: data)
 
 
-def _refused_toml(found: object) -> str | None:
-    if not isinstance(found, SettingsError):
+def _refused_toml(refusal: object) -> str | None:
+    if not isinstance(refusal, SettingsError):
         return None
-    require("\n" not in str(found), f"the message is not one line: {found}")
+    require("\n" not in str(refusal), f"the message is not one line: {refusal}")
     return REFUSED
 
 
-def _check_toml(found: agent.Settings) -> None:
-    named = wire.is_name(found.upstream) and wire.is_name(found.peer)
-    require(named and found.memcached, "it is half a setting")
+def _check_toml(settings: agent.Settings) -> None:
+    named = wire.is_name(settings.upstream) and wire.is_name(settings.peer)
+    require(named and settings.memcached, "it is half a setting")
 
 
 def _yaml() -> Callable[[bytes], object]:

@@ -74,9 +74,11 @@ def _body(data: bytes) -> Upstream:
     return request_body.validated(Upstream, request_body.read(data, request_body.JSON))
 
 
-def _check_body(found: Upstream) -> None:
-    kept = declaration.decode(declaration.encode(Declaration(upstream=found)))
-    require(isinstance(kept, Declaration) and kept.upstream == found, f"what is declared is not kept: {kept}")
+def _check_body(upstream: Upstream) -> None:
+    kept = declaration.decode(declaration.encode(Declaration(upstream=upstream)))
+    require(
+        isinstance(kept, Declaration) and kept.upstream == upstream, f"what is declared is not kept: {kept}"
+    )
 
 
 def _peer(data: bytes) -> Peer:
@@ -85,15 +87,15 @@ def _peer(data: bytes) -> Peer:
     return request_body.validated(Peer, {**document, "id": "server-1"})
 
 
-def _check_peer(found: Peer) -> None:
-    require(found.id == "server-1" and found.address, "a peer without an address was taken")
+def _check_peer(peer: Peer) -> None:
+    require(peer.id == "server-1" and peer.address, "a peer without an address was taken")
 
 
-def _problem(found: object) -> str | None:
-    if not isinstance(found, ProblemError):
+def _problem(problem: object) -> str | None:
+    if not isinstance(problem, ProblemError):
         return None
-    require(400 <= found.status_code < 500, f"the status is {found.status_code}: it blames itself")
-    return f"HTTP {found.status_code}"
+    require(400 <= problem.status_code < 500, f"the status is {problem.status_code}: it blames itself")
+    return f"HTTP {problem.status_code}"
 
 
 _ACCESS = tokens.access(admin=[ADMIN], read=[READ])
@@ -115,8 +117,8 @@ def _header(data: bytes) -> str:
     return ACCEPTED
 
 
-def _check_tokens(found: Iterable[str]) -> None:
-    require(all(tokens.checked(token) == token for token in found), "a token was taken that is none")
+def _check_tokens(read: Iterable[str]) -> None:
+    require(all(tokens.checked(token) == token for token in read), "a token was taken that is none")
 
 
 def _question() -> Callable[[bytes], str]:
@@ -127,10 +129,10 @@ def _question() -> Callable[[bytes], str]:
         line = check.answer(data)
         is_line = line.endswith(b"\n") and line.count(b"\n") == 1 and line.isascii()
         require(is_line and b"\r" not in line and b"\0" not in line, f"it answers {line[:200]!r}")
-        found = agent_answer.question(data)
-        if found is None:
+        question = agent_answer.question(data)
+        if question is None:
             return REFUSED
-        require(1 <= found.configured <= MOST, "a weight out of bounds was taken")
+        require(1 <= question.configured <= MOST, "a weight out of bounds was taken")
         return ACCEPTED
 
     return judge

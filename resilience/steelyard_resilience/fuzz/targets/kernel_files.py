@@ -88,11 +88,11 @@ def _located(data: bytes) -> object:
 
 def _trees() -> list[bytes]:
     folder = CHECKOUT / "agent" / "tests" / "fixtures"
-    found = {file.stem: file.read_bytes() for file in sorted(folder.glob("*.tree"))}
-    groups = [tree for name, tree in found.items() if name.startswith("v")]
+    trees = {file.stem: file.read_bytes() for file in sorted(folder.glob("*.tree"))}
+    groups = [tree for name, tree in trees.items() if name.startswith("v")]
     if not groups:
         raise SetupError(f"fuzzing needs a checkout of Steelyard: no trees in {folder}")
-    hardware = b"".join(tree for name, tree in found.items() if not name.startswith("v"))
+    hardware = b"".join(tree for name, tree in trees.items() if not name.startswith("v"))
     return [hardware + group for group in groups]
 
 

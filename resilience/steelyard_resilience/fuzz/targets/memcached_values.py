@@ -62,8 +62,8 @@ def _text(example: dict[str, object]) -> bytes:
     if "manifest" in example:
         return "\n".join([str(example["manifest"]), *cast("list[str]", example["chunks"])]).encode()
     # An accepted one may be given as the object that it is, a signed one as the value that it is.
-    found = example.get("text" if "value" not in example else "value")
-    text = found if isinstance(found, str) else json.dumps(found, separators=(",", ":"))
+    value = example.get("text" if "value" not in example else "value")
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -103,29 +103,29 @@ def targets() -> tuple[Target, ...]:
     )
 
 
-def _reason(found: object) -> str | None:
-    if not isinstance(found, Refused):
+def _reason(decoded: object) -> str | None:
+    if not isinstance(decoded, Refused):
         return None
-    require(found.reason in KNOWN, f"the reason {found.reason!r} is none of those that are counted")
-    require(len(found.detail) < LONGEST_DETAIL, f"the detail has {len(found.detail)} characters")
-    return found.reason
+    require(decoded.reason in KNOWN, f"the reason {decoded.reason!r} is none of those that are counted")
+    require(len(decoded.detail) < LONGEST_DETAIL, f"the detail has {len(decoded.detail)} characters")
+    return decoded.reason
 
 
-def _check_sample(found: SampleRecord) -> None:
-    further = [value for _, value in found.further]
-    measured = [value for value in (*found.utilization, *found.capacity, *further) if value is not None]
+def _check_sample(sample: SampleRecord) -> None:
+    further = [value for _, value in sample.further]
+    measured = [value for value in (*sample.utilization, *sample.capacity, *further) if value is not None]
     require(all(isfinite(value) and value >= 0 for value in measured), "a figure is negative or not finite")
 
 
-def _check_traffic(found: TrafficReport) -> None:
-    require(all(wire.is_name(peer) for peer in found.ids), "a peer's name is none")
+def _check_traffic(report: TrafficReport) -> None:
+    require(all(wire.is_name(peer) for peer in report.ids), "a peer's name is none")
     counts, latencies = (
-        (found.completed, found.failed, found.in_flight),
-        (found.latency_ms, found.latency_p50_ms),
+        (report.completed, report.failed, report.in_flight),
+        (report.latency_ms, report.latency_p50_ms),
     )
-    loads = [load for _, load in found.loads.values()]
+    loads = [load for _, load in report.loads.values()]
     utilizations = [[load.utilization or 0, load.mem_utilization or 0] for load in loads]
-    require(all(len(column) == len(found.ids) for column in (*counts, *latencies)), "a column is too short")
+    require(all(len(column) == len(report.ids) for column in (*counts, *latencies)), "a column is too short")
     require(
         all(wire.is_name(name) for load in loads for name in load.named_metrics), "a metric's name is none"
     )
@@ -133,41 +133,41 @@ def _check_traffic(found: TrafficReport) -> None:
         require(all(0 <= (each or 0) <= wire.MAX_INTEGER for each in column), "a figure is out of bounds")
 
 
-def _check_table(found: WeightTable) -> None:
-    require(all(peer.weight >= 1 for peer in found.peers), "a weight is below 1")
+def _check_table(table: WeightTable) -> None:
+    require(all(peer.weight >= 1 for peer in table.peers), "a weight is below 1")
 
 
 def _joined(data: bytes) -> WeightTable | Refused:
     first, *texts = data.split(b"\n")
-    found = table_chunks.decode(first)
-    return table_chunks.join(found, texts) if isinstance(found, Manifest) else found
+    manifest = table_chunks.decode(first)
+    return table_chunks.join(manifest, texts) if isinstance(manifest, Manifest) else manifest
 
 
-def _in_chunks(found: WeightTable) -> bytes:
-    if found.digest is None:
-        return weight_table.to_json(found)
-    texts = table_chunks.split(found)
-    return b"\n".join([table_chunks.encode_manifest(found, [*map(table_chunks.name_of, texts)]), *texts])
+def _in_chunks(table: WeightTable) -> bytes:
+    if table.digest is None:
+        return weight_table.to_json(table)
+    texts = table_chunks.split(table)
+    return b"\n".join([table_chunks.encode_manifest(table, [*map(table_chunks.name_of, texts)]), *texts])
 
 
-def _check_list(found: UpstreamList) -> None:
-    require(all(map(wire.is_name, found.names)), "an upstream's name is none")
-    require(all(one < other for one, other in pairwise(found.names)), "the names are not in order")
+def _check_list(listed: UpstreamList) -> None:
+    require(all(map(wire.is_name, listed.names)), "an upstream's name is none")
+    require(all(one < other for one, other in pairwise(listed.names)), "the names are not in order")
 
 
-def _signed(found: Examples) -> Callable[[bytes], str]:
-    texts = {value[65:] for value in found.accepted}
+def _signed(examples: Examples) -> Callable[[bytes], str]:
+    texts = {value[65:] for value in examples.accepted}
 
     def judge(data: bytes) -> str:
         without = signature.read(None, data, lambda text: text)
         if not isinstance(without, Refused):
             require(without == data and not _looks_signed(data), "without a key something was stripped")
-        opened: Any = signature.read(found.key, data, lambda text: text)
+        opened: Any = signature.read(examples.key, data, lambda text: text)
         refused = _reason(opened)
         if refused:
             return refused
         # By the standard's other interface, so that a mistake of ours is not made twice.
-        expected = hmac.new(found.key, opened, hashlib.sha256).hexdigest().encode() + b"." + opened
+        expected = hmac.new(examples.key, opened, hashlib.sha256).hexdigest().encode() + b"." + opened
         require(data == expected, "a value was believed whose signature is another")
         require(opened in texts, "a text was believed that nobody has signed")
         return ACCEPTED

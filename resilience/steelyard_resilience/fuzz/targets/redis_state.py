@@ -43,9 +43,9 @@ def targets() -> tuple[Target, ...]:
     )
 
 
-def _damaged(found: object) -> str | None:
-    require(found != "", "it is refused without a reason")
-    return DAMAGED if found is None or isinstance(found, str) else None
+def _damaged(decoded: object) -> str | None:
+    require(decoded != "", "it is refused without a reason")
+    return DAMAGED if decoded is None or isinstance(decoded, str) else None
 
 
 UPSTREAMS = (
@@ -92,13 +92,13 @@ def _memory(name: str, snapshot: Snapshot = SNAPSHOT) -> dict[str, object]:
 
 def _state(data: bytes) -> str:
     try:
-        found = saved_state.decode(data)
+        state = saved_state.decode(data)
     except NewerVersion:
         return "newer"
-    if found is None:
+    if state is None:
         return DAMAGED
     # Memories are judged by their own decoders, and never written as they were read.
-    kept = SavedState(term=found.term, generation=found.generation, memories={})
+    kept = SavedState(term=state.term, generation=state.generation, memories={})
     again = saved_state.decode(saved_state.encode(kept))
     require(again == kept, f"it is another one after encoding and decoding: {again}")
     return ACCEPTED

@@ -48,7 +48,7 @@ def volume_of(servers: int, load_balancers: int) -> Volume:
 def scale_csv(points: Points, grid: Grid) -> str:
     """Return what the model says: the same for the same seeds. What is exact has no interval and no seeds."""
     lines: list[tuple[object, ...]] = [
-        (*astuple(cell), *row) for cell, measures in points.items() for row in measure_rows(measures, UNITS)
+        (*astuple(trial), *row) for trial, measures in points.items() for row in measure_rows(measures, UNITS)
     ]
     for place in grid:
         at = volume_of(*place)
@@ -63,11 +63,11 @@ def cpu_csv(cpu: Sequence[TickCpu]) -> str:
     return csv_text(cpu, CPU_COLUMNS, digits=6)
 
 
-def report(points: Points, grid: Grid, cpu: Sequence[TickCpu], command: str, plot: str | None) -> str:
+def page(points: Points, grid: Grid, cpu: Sequence[TickCpu], command: str, plot: str | None) -> str:
     """Return the tables, and what they say of the limits."""
     ours, plain = of_picker(points, DEFAULT_PICKER), of_picker(points, PLAIN_PICKER)
     ticks = {(each.servers, each.load_balancers): each.tick_ms for each in cpu}
-    random = _span([found["random_error"].mean for found in plain.values()], 1) if plain else "unknown"
+    random = _span([measures["random_error"].mean for measures in plain.values()], 1) if plain else "unknown"
     measured = (
         ("Published weights at the wrong server, % of the traffic", ours, "published_error", 100, 1),
         ("Traffic that moves each tick, %", ours, "moved", 100, 1),
@@ -117,8 +117,8 @@ def limits(points: Mapping[Place, Measures], grid: Grid, cpu: Sequence[TickCpu])
             f"{law.law_ms:.0f} ms of it, and a tick of 1 s is over with {rows:.0f} load balancers."
         )
     if points:
-        changed = _span([found["rows_changed"].mean for found in points.values()])
-        much = _span([found["rows_changed_5"].mean for found in points.values()])
+        changed = _span([measures["rows_changed"].mean for measures in points.values()])
+        much = _span([measures["rows_changed_5"].mean for measures in points.values()])
         lines.append(f"**Rows that change in a tick**: {changed} of the table; by more than 5 %: {much}.")
     return bullets(lines)
 
@@ -148,20 +148,20 @@ def _measure_table(
     title: str, points: Mapping[Place, Measures], measure: str, scale: float, digits: int
 ) -> str:
     def text(at: Place) -> str:
-        found = points[at].get(measure) if at in points else None
-        if found is None or math.isnan(found.mean):
+        interval = points[at].get(measure) if at in points else None
+        if interval is None or math.isnan(interval.mean):
             return ""
-        return plus_minus(scale * found.mean, scale * found.half_width, digits)
+        return plus_minus(scale * interval.mean, scale * interval.half_width, digits)
 
     return _grid_table(title, list(points), text) if points else ""
 
 
 def _grid_table(title: str, grid: Grid, text: Callable[[Place], str]) -> str:
-    found = tables.pivot(
+    rows = tables.pivot(
         "servers",
         sorted({servers for servers, _ in grid}),
         sorted({count for _, count in grid}),
         lambda servers, count: text((servers, count)),
         row_text=lambda servers: f"{servers:,}",
     )
-    return f"**{title}**\n\n{tables.markdown(found)}"
+    return f"**{title}**\n\n{tables.markdown(rows)}"

@@ -1,4 +1,4 @@
-"""The outcomes in words: a line of a terminal, the table by group, the report in Markdown. Pure."""
+"""The outcomes in words: a line of a terminal, the table by group, the page in Markdown. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,8 +28,8 @@ PICTURES = {
 }
 
 
-def report(run: Gathered, conditions: Mapping[str, str], pictures: Mapping[str, str]) -> str:
-    """Return the whole report; pictures: paths by their names in PICTURES."""
+def page(run: Gathered, conditions: Mapping[str, str], pictures: Mapping[str, str]) -> str:
+    """Return the whole page; pictures: paths by their names in PICTURES."""
     strays = lost_between(run)
     in_short = summary(run.outcomes, len(run.requests), strays)
     return document(

@@ -22,10 +22,10 @@ from steelyard_simulator.model import Case, RunResult, Server, Work
 from steelyard_simulator.run import run
 from steelyard_simulator.simulated_server import able_at, speed_edges
 from steelyard_simulator.studies import evidence_clusters as declared
-from steelyard_simulator.studies.evidence_clusters import ALONE, DEFAULT, REFERENCE, EvidenceCell
+from steelyard_simulator.studies.evidence_clusters import ALONE, DEFAULT, REFERENCE, EvidenceTrial
 from steelyard_simulator.studies.measures import Figures, capacities, shares
 
-Runs = Mapping[EvidenceCell, Sequence[Figures]]
+Runs = Mapping[EvidenceTrial, Sequence[Figures]]
 
 FAIR, STEADY_TICKS = 0.8, 3
 MEASURES = ("p99_ms", "failed", "unanswered", "whole_after_s")
@@ -74,7 +74,7 @@ def over_time(asked: Sequence[str], seed: int) -> dict[str, dict[str, RunResult]
     """Run what is drawn over time: of the clusters those of `CURVED`, or else the first three."""
     drawn = [name for name in CURVED if name in asked] or asked[: len(CURVED)]
     return {
-        cluster: {name: run(EvidenceCell(cluster=cluster, algorithm=name).case(), seed) for name in LINES}
+        cluster: {name: run(EvidenceTrial(cluster=cluster, algorithm=name).case(), seed) for name in LINES}
         for cluster in drawn
     }
 
@@ -88,11 +88,11 @@ class Evidence:
     @property
     def clusters(self) -> tuple[str, ...]:
         """Return the clusters that were simulated."""
-        return tuple(dict.fromkeys(cell.cluster for cell in self.runs))
+        return tuple(dict.fromkeys(trial.cluster for trial in self.runs))
 
     def figures(self, cluster: str, algorithm: str, measure: str) -> list[float]:
         """Return a figure of every seed."""
-        return [each[measure] for each in self.runs[EvidenceCell(cluster=cluster, algorithm=algorithm)]]
+        return [each[measure] for each in self.runs[EvidenceTrial(cluster=cluster, algorithm=algorithm)]]
 
     def ratio(self, cluster: str, algorithm: str, of: str = REFERENCE) -> float:
         """Return a cluster's p99 over that of another algorithm with the same seeds."""
@@ -105,49 +105,49 @@ class Evidence:
 
     def summary(self, algorithm: str) -> tuple[float, float]:
         """Return geometric mean and worst of the ratios."""
-        found = self.ratios(algorithm)
-        return geometric_mean(found), max(found)
+        ratios = self.ratios(algorithm)
+        return geometric_mean(ratios), max(ratios)
 
 
 def evidence_csv(runs: Runs, first_seed: int) -> str:
     """Return a line for each cluster, algorithm and seed."""
     rows = [
-        (cell.cluster, cell.algorithm, seed, *(figures[name] for name in MEASURES))
-        for cell, own in runs.items()
+        (trial.cluster, trial.algorithm, seed, *(figures[name] for name in MEASURES))
+        for trial, own in runs.items()
         for seed, figures in enumerate(own, first_seed)
     ]
     return rows_text(("cluster", "algorithm", "seed", *MEASURES), rows, digits=6)
 
 
-def report(found: Evidence, command: str, ratios: str | None, curves: str | None) -> str:
+def page(evidence: Evidence, command: str, ratios: str | None, curves: str | None) -> str:
     """Return the tables: ratios, targets, failures, recoveries, and the clusters."""
-    seeds = len(next(iter(found.runs.values())))
+    seeds = len(next(iter(evidence.runs.values())))
     return document(
         f"From the model: `{command}`, {counted(seeds, 'seed')} each. p99 over that of the reference "
         f"({REFERENCE} at every moment); of a cluster the geometric mean over its seeds. Less is better.",
-        _ratio_table(found),
+        _ratio_table(evidence),
         image("p99 over that of the reference, a point for each cluster, by algorithm", ratios),
         "**Targets**",
-        tables.markdown(tables.text_columns(["", "at most", "found", ""], _targets(found))),
+        tables.markdown(tables.text_columns(["", "at most", "found", ""], _targets(evidence))),
         f"**Failed, or without an answer {declared.DRAIN_S:g} s after the last request**: part of all "
         "requests in the worst seed; the clusters in which there were any. What failed is not in p99.",
-        _lost_table(found),
+        _lost_table(evidence),
         f"**From whole again to {100 * FAIR:.0f} % of the fair share**, as published, in seconds: median "
         "(worst) of the seeds; of each seed the slowest server",
-        _whole_table(found),
+        _whole_table(evidence),
         image("Over time: the first server's share beside the truth, and p99, in three clusters", curves),
         "**The clusters**: the load is of what the servers can do together when they can do the least",
-        _cluster_table(found),
+        _cluster_table(evidence),
     )
 
 
-def _ratio_table(found: Evidence) -> str:
+def _ratio_table(evidence: Evidence) -> str:
     compared = [name for name in declared.ALGORITHMS if name != REFERENCE]
     lines = []
-    for cluster in found.clusters:
-        p99_ms = milliseconds(geometric_mean(found.figures(cluster, REFERENCE, "p99_ms")))
-        lines.append([cluster, p99_ms, *(_short(found.ratio(cluster, name)) for name in compared)])
-    summaries = [found.summary(name) for name in compared]
+    for cluster in evidence.clusters:
+        p99_ms = milliseconds(geometric_mean(evidence.figures(cluster, REFERENCE, "p99_ms")))
+        lines.append([cluster, p99_ms, *(_short(evidence.ratio(cluster, name)) for name in compared)])
+    summaries = [evidence.summary(name) for name in compared]
     for place, name in enumerate(("geometric mean", "worst")):
         lines.append([name, "", *(_short(summary[place]) for summary in summaries)])
     return tables.markdown(tables.text_columns(["cluster", "reference, ms", *compared], lines))
@@ -157,32 +157,34 @@ def _short(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
-def _targets(found: Evidence) -> list[list[str]]:
-    """Return a line for each target: what, at most, found, whether met."""
-    best = min(declared.OURS, key=lambda name: found.summary(name)[0])
+def _targets(evidence: Evidence) -> list[list[str]]:
+    """Return a line for each target: what, at most, evidence, whether met."""
+    best = min(declared.OURS, key=lambda name: evidence.summary(name)[0])
     asked: list[tuple[str, float, float, Callable[[float], str]]] = []
     for title, algorithm, bounds in (
         (f"ours at its best ({best})", best, BEST_TARGET),
         (f"weights alone ({ALONE})", ALONE, ALONE_TARGET),
     ):
-        mean, worst = found.summary(algorithm)
+        mean, worst = evidence.summary(algorithm)
         asked += [
             (f"{title}: geometric mean", bounds[0], mean, ratio),
             (f"{title}: worst", bounds[1], worst, ratio),
         ]
-    back = [each for cluster in found.clusters for each in found.figures(cluster, DEFAULT, "whole_after_s")]
+    back = [
+        each for cluster in evidence.clusters for each in evidence.figures(cluster, DEFAULT, "whole_after_s")
+    ]
     if back := [each for each in back if not math.isnan(each)]:
         title = f"seconds from whole again to {100 * FAIR:.0f} % of the fair share ({DEFAULT})"
         asked += [(f"{title}: median", WHOLE_TARGET_S[0], median(back), number)]
         asked += [(f"{title}: worst", WHOLE_TARGET_S[1], max(back), number)]
-    drifting = [name for name in found.clusters if name.startswith("drift")]
+    drifting = [name for name in evidence.clusters if name.startswith("drift")]
     beside = [(REST_NEEDED, name, declared.OURS_BLIND) for name in (DEFAULT, declared.OUR_LEAST_CONN)]
     beside += [(name, ALONE, declared.CSWRR) for name in drifting]
     beside += [(name, DEFAULT, declared.BLIND) for name in drifting]
     asked += [
-        (f"{cluster}: {mine} over {its}", 1.0, found.ratio(cluster, mine, its), ratio)
+        (f"{cluster}: {mine} over {its}", 1.0, evidence.ratio(cluster, mine, its), ratio)
         for cluster, mine, its in beside
-        if cluster in found.clusters
+        if cluster in evidence.clusters
     ]
     return [
         [what, f"{bound:g}", told(value), "met" if value <= bound else "not met"]
@@ -190,30 +192,34 @@ def _targets(found: Evidence) -> list[list[str]]:
     ]
 
 
-def _lost_table(found: Evidence) -> str:
+def _lost_table(evidence: Evidence) -> str:
     def lost(cluster: str, name: str) -> float:
-        both = (found.figures(cluster, name, which) for which in ("failed", "unanswered"))
+        both = (evidence.figures(cluster, name, which) for which in ("failed", "unanswered"))
         return max(map(sum, zip(*both, strict=True)))
 
-    hit = [cluster for cluster in found.clusters if any(lost(cluster, name) for name in declared.ALGORITHMS)]
+    hit = [
+        cluster for cluster in evidence.clusters if any(lost(cluster, name) for name in declared.ALGORITHMS)
+    ]
     return tables.markdown(
-        tables.pivot("cluster", hit, [*declared.ALGORITHMS], lambda *cell: small_percent(lost(*cell)))
+        tables.pivot("cluster", hit, [*declared.ALGORITHMS], lambda *of: small_percent(lost(*of)))
     )
 
 
-def _whole_table(found: Evidence) -> str:
+def _whole_table(evidence: Evidence) -> str:
     def back(cluster: str, name: str) -> str:
-        values = found.figures(cluster, name, "whole_after_s")
+        values = evidence.figures(cluster, name, "whole_after_s")
         return f"{number(median(values), 1)} ({number(max(values), 1)})"
 
     mended = [
-        name for name in found.clusters if not math.isnan(found.figures(name, DEFAULT, "whole_after_s")[0])
+        name
+        for name in evidence.clusters
+        if not math.isnan(evidence.figures(name, DEFAULT, "whole_after_s")[0])
     ]
     return tables.markdown(tables.pivot("cluster", mended, [declared.CSWRR, *declared.OURS], back))
 
 
-def _cluster_table(found: Evidence) -> str:
-    own = [declared.clusters()[name] for name in found.clusters]
+def _cluster_table(evidence: Evidence) -> str:
+    own = [declared.clusters()[name] for name in evidence.clusters]
     lines = [[each.name, each.what, str(len(each.case.servers)), f"{each.load:g}"] for each in own]
     return tables.markdown(
         tables.text_columns(["cluster", "what it stands for", "servers", "load"], lines, left=2)

@@ -30,9 +30,9 @@ def reasons(tally: Tally) -> str:
 
 def summary(tallies: Sequence[Tally]) -> str:
     """Return the sums in a sentence."""
-    tried, found = sum(tally.tried for tally in tallies), sum(len(tally.violations) for tally in tallies)
+    tried, violations = sum(tally.tried for tally in tallies), sum(len(tally.violations) for tally in tallies)
     targets = {tally.target for tally in tallies if not tally.skipped}
-    return f"{tried:,} inputs to {len(targets)} targets: {found} violations"
+    return f"{tried:,} inputs to {len(targets)} targets: {violations} violations"
 
 
 def page(tallies: Sequence[Tally], *, conditions: str) -> str:

@@ -1,7 +1,7 @@
 """What libFuzzer and schemathesis say is read, and tallies become lines and a table."""
 
 import pytest
-from steelyard_resilience.fuzz import by_atheris, report
+from steelyard_resilience.fuzz import by_atheris, page
 from steelyard_resilience.fuzz.target import ACCEPTED, Tally, Violation
 from steelyard_resilience.fuzz.targets import targets
 from steelyard_resilience.fuzz.tool_output import parse_libfuzzer, parse_schemathesis, statuses
@@ -66,7 +66,7 @@ def test_statuses_are_counted_and_successes_summed() -> None:
 
 
 def test_a_line_has_the_most_frequent_reasons() -> None:
-    line = report.line(TALLY)
+    line = page.line(TALLY)
     assert "1,234 inputs" in line
     assert line.endswith("70 edges; type 1,000, range 100, a 50, b 30, others 20; 2 x 1e2")
 
@@ -76,10 +76,10 @@ def test_a_page_has_the_sums_and_a_row_each() -> None:
         target="x", method="atheris", tried=1, violations=(Violation(what="it raises", input=b""),)
     )
     skipped = Tally(target="y", method="atheris", skipped="it is not here")
-    page = report.page([TALLY, broken, skipped], conditions="1 s each.")
-    assert page.startswith("**1,235 inputs to 2 targets: 1 violations.** 1 s each.\n")
-    assert "| sample | a\\|b | atheris | 1,234 | 34 |" in page
-    assert "| y |  | atheris | – | – | it is not here | – | – |" in page
+    text = page.page([TALLY, broken, skipped], conditions="1 s each.")
+    assert text.startswith("**1,235 inputs to 2 targets: 1 violations.** 1 s each.\n")
+    assert "| sample | a\\|b | atheris | 1,234 | 34 |" in text
+    assert "| y |  | atheris | – | – | it is not here | – | – |" in text
 
 
 @pytest.mark.integration

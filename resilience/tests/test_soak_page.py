@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_resilience.soak import add_parser
-from steelyard_resilience.soak import report as table
+from steelyard_resilience.soak import page as table
 from steelyard_resilience.soak.leaks import Check, Growth, Row, Verdict
 from steelyard_resilience.soak.plot import panels, plot
 from steelyard_resilience.soak.readings import MASTER, WORKER, Overview, Reading, Soaked
@@ -69,16 +69,16 @@ def run(**members: object) -> Soaked:
 
 def verdict(bound: float) -> Verdict:
     return Verdict(
-        rows=(Row(process=WORKER, figure="private memory", lives=2, found=LEAK, bound=bound),),
-        checks=(Check(what="every request is answered", found="0 of 23,800 failed", passed=True),),
+        rows=(Row(process=WORKER, figure="private memory", lives=2, growth=LEAK, bound=bound),),
+        checks=(Check(what="every request is answered", told="0 of 23,800 failed", passed=True),),
     )
 
 
 def test_a_leak_is_a_line_with_its_size_its_rate_and_its_bound() -> None:
-    text = table.report(run(), verdict(512 * 1024), PLAN, {"Date": "today"}, "plots/soak.png")
+    text = table.page(run(), verdict(512 * 1024), PLAN, {"Date": "today"}, "plots/soak.png")
     line = next(line for line in text.splitlines() if WORKER in line)
-    cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells == [
+    fields = [field.strip() for field in line.strip("|").split("|")]
+    assert fields == [
         "nginx worker (worst of 2)", "private memory", "5.7 MB", "8.6 MB", "+177.4 MB/h", "+3,027 kB",
         "+512 kB", "8.5 kB/s", "FAIL",
     ]  # fmt: skip
@@ -88,15 +88,15 @@ def test_a_leak_is_a_line_with_its_size_its_rate_and_its_bound() -> None:
 
 
 def test_the_first_line_says_that_all_is_well() -> None:
-    text = table.report(run(), verdict(4e6), PLAN, {}, None)
+    text = table.page(run(), verdict(4e6), PLAN, {}, None)
     assert text.splitlines()[0] == (
         "**1:59 minutes, 23,800 requests, 0 failed, 119 steps of churn, 1 reloads; PASS: nothing leaked**"
     )
 
 
 def test_a_process_that_was_not_judged_is_named() -> None:
-    rows = (Row(process="agents", figure="descriptors", lives=0, found=None, bound=8),)
-    text = table.report(run(), Verdict(rows=rows, checks=()), PLAN, {}, None)
+    rows = (Row(process="agents", figure="descriptors", lives=0, growth=None, bound=8),)
+    text = table.page(run(), Verdict(rows=rows, checks=()), PLAN, {}, None)
     assert "FAIL: no process lived 30 s" in text
 
 
@@ -125,17 +125,17 @@ def test_progress_in_a_file_is_a_line_every_ten_seconds() -> None:
 
 
 def test_the_plot_shows_memory_descriptors_and_the_whole(tmp_path: Path) -> None:
-    found = panels(run())
-    assert [[panel.title for panel in row] for row in found] == [
+    rows = panels(run())
+    assert [[panel.title for panel in row] for row in rows] == [
         [f"{who}: {what}" for who in ("nginx", "controllers", "agents", "demo servers")]
         for what in ("private memory, MB", "descriptors")
     ] + [["requests in flight at all servers", "requests/s", "steps of churn/s", "kept in the stores, kB"]]
     # Each worker a line of its own, one name for all of them.
-    assert [line.label for line in found[0][0].series] == [MASTER, WORKER, ""]
-    assert [line.label for line in found[0][2].series] == ["agents", ""]
+    assert [line.label for line in rows[0][0].series] == [MASTER, WORKER, ""]
+    assert [line.label for line in rows[0][2].series] == ["agents", ""]
     # The servers' count alone: the workers' is the same requests again.
-    assert found[2][0].series[0].y == [2, 2, 2]
-    assert found[2][1].series[0].y == pytest.approx([200, 200])
+    assert rows[2][0].series[0].y == [2, 2, 2]
+    assert rows[2][1].series[0].y == pytest.approx([200, 200])
     plot(tmp_path / "soak.png", run())
     with Image.open(tmp_path / "soak.png") as picture:
         assert picture.size[0] > 1000

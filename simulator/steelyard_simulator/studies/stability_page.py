@@ -32,12 +32,12 @@ from steelyard_simulator.studies.stability_grid import (
     PAPERS_EDGE,
     VARIANTS,
     Maps,
-    StabilityCell,
+    StabilityTrial,
     Variant,
-    default_cell,
+    default_trial,
 )
 
-Points = Mapping[StabilityCell, Measures]
+Points = Mapping[StabilityTrial, Measures]
 
 SETTLED = 0.2
 """Counting noise alone makes a law without a memory swing by up to 17 % of all traffic here (cswrr, ticks
@@ -102,13 +102,13 @@ class Reach:
         return f"{self.last_settled:g} (not {self.first_unsettled:g})"
 
 
-def reach(points: Points, start: StabilityCell, along: str, *, upwards: bool = True) -> Reach:
-    """Walk from a cell along one of its fields, the others as they are, until a value does not settle."""
+def reach(points: Points, start: StabilityTrial, along: str, *, upwards: bool = True) -> Reach:
+    """Walk from a trial along one of its fields, the others as they are, until a value does not settle."""
     default = getattr(start, along)
     row = {
-        getattr(cell, along): settled(measures)
-        for cell, measures in points.items()
-        if replace(cell, **{along: default}) == start
+        getattr(trial, along): settled(measures)
+        for trial, measures in points.items()
+        if replace(trial, **{along: default}) == start
     }
     last: float | None = None
     for value in sorted(row, reverse=not upwards):
@@ -124,14 +124,14 @@ def gain_reach(points: Points, variant: Variant) -> Reach | None:
     """Return how far the gain may be raised from its default; None for a law without a knob."""
     if variant.knob is None:
         return None
-    start = default_cell(variant, variant.gain_load)
+    start = default_trial(variant, variant.gain_load)
     return reach(points, start, "knob", upwards=not variant.knob.higher_is_slower)
 
 
 def load_reach(points: Points, variant: Variant) -> Reach:
     """Return up to which load a law settles as shipped, from the smallest on."""
-    smallest = min(cell.load for cell in points if cell.variant == variant.name)
-    return reach(points, default_cell(variant, smallest), "load")
+    smallest = min(trial.load for trial in points if trial.variant == variant.name)
+    return reach(points, default_trial(variant, smallest), "load")
 
 
 def stability_csv(maps: Maps, points: Points) -> str:
@@ -139,26 +139,26 @@ def stability_csv(maps: Maps, points: Points) -> str:
     return rows_text(
         (*HEAD, *MEASURE_COLUMNS),
         [
-            (*_head(name, cell, settled(points[cell])), *row)
-            for name, cells in maps.items()
-            for cell in cells
-            for row in measure_rows(points[cell], UNITS)
+            (*_head(name, trial, settled(points[trial])), *row)
+            for name, trials in maps.items()
+            for trial in trials
+            for row in measure_rows(points[trial], UNITS)
         ],
         digits=6,
     )
 
 
-def _head(name: str, cell: StabilityCell, settled: bool) -> tuple[object, ...]:
-    variant = BY_NAME[cell.variant]
-    parameters = variant.parameters_at(cell.knob)
+def _head(name: str, trial: StabilityTrial, settled: bool) -> tuple[object, ...]:
+    variant = BY_NAME[trial.variant]
+    parameters = variant.parameters_at(trial.knob)
     text = " ".join(f"{key}={value:g}" for key, value in parameters.items())
     return (
-        name, variant.law, text, cell.load, cell.delay_ticks, cell.mismatch_ticks, cell.interval_s, cell.knob,
-        int(settled),
+        name, variant.law, text, trial.load, trial.delay_ticks, trial.mismatch_ticks, trial.interval_s,
+        trial.knob, int(settled),
     )  # fmt: skip
 
 
-def report(maps: Maps, points: Points, command: str, plot: str | None) -> str:
+def page(maps: Maps, points: Points, command: str, plot: str | None) -> str:
     """Return the defaults' margins, and what the laws do where they are at home."""
     return document(
         f"From the model: `{command}`. Settled: the shares' swing in the last third of a run is below "
@@ -174,13 +174,13 @@ def report(maps: Maps, points: Points, command: str, plot: str | None) -> str:
 
 
 def _margins(maps: Maps, points: Points) -> list[Column[Variant]]:
-    over_load = {cell: points[cell] for cell in maps["load-delay"]}
+    over_load = {trial: points[trial] for trial in maps["load-delay"]}
 
     def late(variant: Variant, along: str) -> str:
         last = load_reach(over_load, variant).last_settled
-        loads = sorted({cell.load for cell in over_load})
+        loads = sorted({trial.load for trial in over_load})
         reaches = [
-            reach(points, default_cell(variant, load), along)
+            reach(points, default_trial(variant, load), along)
             for load in loads
             if last is not None and load <= min(last, HIGHEST_PLANNED)
         ]
@@ -188,11 +188,11 @@ def _margins(maps: Maps, points: Points) -> list[Column[Variant]]:
         return str(min(reaches, key=lambda each: each.order, default=never))
 
     def interval(variant: Variant, *, upwards: bool) -> str:
-        return str(reach(points, default_cell(variant, variant.gain_load), "interval_s", upwards=upwards))
+        return str(reach(points, default_trial(variant, variant.gain_load), "interval_s", upwards=upwards))
 
     def gain(variant: Variant) -> str:
-        found, knob = gain_reach(points, variant), variant.knob
-        return "no knob" if knob is None else f"{knob.name}: {found}"
+        reach, knob = gain_reach(points, variant), variant.knob
+        return "no knob" if knob is None else f"{knob.name}: {reach}"
 
     return [
         Column("law", lambda variant: variant.title, "left"),
@@ -207,10 +207,10 @@ def _margins(maps: Maps, points: Points) -> list[Column[Variant]]:
 
 def _as_shipped(points: Points) -> list[Column[Variant]]:
     def at(variant: Variant, measure: str) -> Interval:
-        return points[default_cell(variant, BUSY)][measure]
+        return points[default_trial(variant, BUSY)][measure]
 
-    def percent(found: Interval) -> str:
-        return plus_minus(100 * found.mean, 100 * found.half_width, 1)
+    def percent(interval: Interval) -> str:
+        return plus_minus(100 * interval.mean, 100 * interval.half_width, 1)
 
     return [
         Column("law", lambda variant: variant.title, "left"),

@@ -13,13 +13,13 @@ from steelyard_resilience.soak.readings import Overview, Reading, Soaked
 from steelyard_resilience.soak.timetable import Plan
 
 
-def describe(soaked: Soaked, found: Mapping[str, Growth]) -> str:
+def describe(soaked: Soaked, grown: Mapping[str, Growth]) -> str:
     """Say in a line where the soak is, what failed, and which process's memory grew most so far."""
     at_s = soaked.overviews[-1].at_s if soaked.overviews else 0.0
     failed = sum(soaked.failures.values())
     gained = "warming up"
-    if found:
-        name, most = max(found.items(), key=lambda item: item[1].most)
+    if grown:
+        name, most = max(grown.items(), key=lambda item: item[1].most)
         gained = f"most memory gained: {name} {_gained(leaks.MEMORY, most.most)}"
     parts = [
         f"{clock(at_s)} of {clock(soaked.seconds)}",
@@ -43,7 +43,7 @@ def summary(soaked: Soaked, verdict: Verdict) -> str:
     )
 
 
-def report(
+def page(
     soaked: Soaked, verdict: Verdict, plan: Plan, conditions: Mapping[str, str], plot: str | None
 ) -> str:
     """Return all of it as a section."""
@@ -96,29 +96,29 @@ def _pass(passed: bool) -> str:
 
 
 def _word(row: Row) -> str:
-    return _pass(row.passed) if row.found else f"FAIL: no process lived {leaks.JUDGED_LEAST_S:.0f} s"
+    return _pass(row.passed) if row.growth else f"FAIL: no process lived {leaks.JUDGED_LEAST_S:.0f} s"
 
 
 CHECKS = (
     Column[Check]("at the end", lambda check: check.what, "left"),
-    Column[Check]("found", lambda check: check.found, "left"),
+    Column[Check]("found", lambda check: check.told, "left"),
     Column[Check]("", lambda check: _pass(check.passed), "left"),
 )
 
 
-def _grown(heading: str, cell: Callable[[Row, Growth], str]) -> Column[Row]:
-    return Column(heading, lambda row: cell(row, row.found) if row.found else None, "left")
+def _grown(heading: str, text: Callable[[Row, Growth], str]) -> Column[Row]:
+    return Column(heading, lambda row: text(row, row.growth) if row.growth else None, "left")
 
 
 ROWS = (
     Column[Row]("process", _process, "left"),
     Column[Row]("figure", lambda row: row.figure, "left"),
-    _grown("begin", lambda row, found: _amount(row.figure, found.begin)),
-    _grown("end", lambda row, found: _amount(row.figure, found.end)),
-    _grown("trend", lambda row, found: _rate(row.figure, found.trend_per_hour)),
+    _grown("begin", lambda row, growth: _amount(row.figure, growth.begin)),
+    _grown("end", lambda row, growth: _amount(row.figure, growth.end)),
+    _grown("trend", lambda row, growth: _rate(row.figure, growth.trend_per_hour)),
     _grown("growth", lambda row, _: _gained(row.figure, row.grown or 0.0)),
     Column[Row]("may grow", lambda row: _gained(row.figure, row.bound), "left"),
-    _grown("would show", lambda row, found: _smallest(row, found.span_s)),
+    _grown("would show", lambda row, growth: _smallest(row, growth.span_s)),
     Column[Row]("", _word, "left"),
 )
 

@@ -17,8 +17,8 @@ from steelyard_resilience.chaos.command import NAME
 from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Outcome, Stray, Trial
 from steelyard_resilience.chaos.faults import FAULTS, chosen, listed
 from steelyard_resilience.chaos.outcomes import outcome
+from steelyard_resilience.chaos.page import line, page, summary, table
 from steelyard_resilience.chaos.plot import LEAST_STRIP_S, MOST_STRIPS, Tenth, not_well, strips, tenths
-from steelyard_resilience.chaos.report import line, report, summary, table
 from steelyard_resilience.chaos.session import tell
 
 KEPT = Outcome(
@@ -132,7 +132,7 @@ def test_the_report_says_what_broke_and_gives_each_reason_once() -> None:
         requests=[STRAY.request] * 2 + [replace(STRAY.request, failure="")] * 5998,
         trials=[replace(gathered(1).trials[0], fault="redis killed")],
     )
-    text = report(run, conditions={"Machine": "small"}, pictures={"bounds": "it.png"})
+    text = page(run, conditions={"Machine": "small"}, pictures={"bounds": "it.png"})
     assert text.startswith(
         "**3 faults, 6,000 requests, 4 failed, 2 failed between the faults, 1 broke a bound.**"
     )
@@ -145,7 +145,7 @@ def test_the_report_says_what_broke_and_gives_each_reason_once() -> None:
 
 
 def test_a_report_without_trouble_has_no_headings_of_trouble() -> None:
-    text = report(
+    text = page(
         Gathered(outcomes=[KEPT], requests=[replace(STRAY.request, failure="")], interrupted=True), {}, {}
     )
     assert text.startswith("**1 fault, 1 requests, 0 failed, all bounds kept, interrupted.**")

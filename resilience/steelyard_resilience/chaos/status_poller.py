@@ -25,7 +25,7 @@ AT_ONCE = 8
 """A look at hosts that do not answer takes a few seconds; the next ones are not to wait for it."""
 
 
-class Observer:
+class StatusPoller:
     """Looks until it is left. `looks` only grows; it is in the order in which the answers came."""
 
     def __init__(self, stage: "Stage") -> None:
@@ -36,7 +36,7 @@ class Observer:
         self._free = threading.Semaphore(AT_ONCE)
         self._adding = threading.Lock()
         self._pool = ThreadPoolExecutor(AT_ONCE, "look")
-        self._thread = threading.Thread(target=self._tick, name="observer", daemon=True)
+        self._thread = threading.Thread(target=self._tick, name="poller", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
