@@ -68,24 +68,24 @@ def version() -> str:
 @contextmanager
 def limited(*, cores: float | None = None, memory_bytes: int | None = None) -> Iterator[Group]:
     """Make a cgroup with these limits; kill what is still in it at the end, and remove it."""
-    found = _mounted()
+    hierarchies = _mounted()
     name = f"steelyard-truth-{os.getpid()}"
     quota_us = int((cores or 0.0) * PERIOD_US)
-    if _is_version_1(found):
+    if _is_version_1(hierarchies):
         # A mount is often of several controllers (cpu,cpuacct): one folder then.
-        tops = sorted({found[controller] for controller in CONTROLLERS if controller in found})
+        tops = sorted({hierarchies[controller] for controller in CONTROLLERS if controller in hierarchies})
         with _made(1, tuple(top / name for top in tops)) as group:
             if cores:
-                (found["cpu"] / name / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-                (found["cpu"] / name / "cpu.cfs_quota_us").write_text(str(quota_us))
-                (found["cpu"] / name / "cpu.shares").write_text(MOST_SHARES)
+                (hierarchies["cpu"] / name / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+                (hierarchies["cpu"] / name / "cpu.cfs_quota_us").write_text(str(quota_us))
+                (hierarchies["cpu"] / name / "cpu.shares").write_text(MOST_SHARES)
             if memory_bytes:
-                (found["memory"] / name / "memory.limit_in_bytes").write_text(str(memory_bytes))
+                (hierarchies["memory"] / name / "memory.limit_in_bytes").write_text(str(memory_bytes))
             yield group
         return
-    if VERSION_2 not in found:
+    if VERSION_2 not in hierarchies:
         raise FileNotFoundError("no cgroup hierarchy with cpu and memory is mounted")
-    top = found[VERSION_2]
+    top = hierarchies[VERSION_2]
     with _delegated(top), _made(2, (top / name,)) as group:
         if cores:
             (top / name / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
@@ -106,8 +106,8 @@ def count_io(group: Group) -> None:
             rule.write_text(f"{disk.read_text().strip()} 4000000000")
 
 
-def _is_version_1(found: Mapping[str, Path]) -> bool:
-    return "cpu" in found and "memory" in found
+def _is_version_1(hierarchies: Mapping[str, Path]) -> bool:
+    return "cpu" in hierarchies and "memory" in hierarchies
 
 
 def _mounted() -> Mapping[str, Path]:
@@ -116,17 +116,17 @@ def _mounted() -> Mapping[str, Path]:
 
 def mounts(mountinfo: str) -> Mapping[str, Path]:
     """Return where each controller's hierarchy is mounted, from the text of mountinfo (proc(5))."""
-    found: dict[str, Path] = {}
+    hierarchies: dict[str, Path] = {}
     for line in mountinfo.splitlines():
         place, _, source = line.partition(" - ")
         kind, _, options = source.split(" ", 2)
         folder = Path(place.split(" ")[4])
         if kind == "cgroup2":
-            found.setdefault(VERSION_2, folder)
+            hierarchies.setdefault(VERSION_2, folder)
         elif kind == "cgroup":
             for option in options.split(","):
-                found.setdefault(option, folder)
-    return found
+                hierarchies.setdefault(option, folder)
+    return hierarchies
 
 
 @contextmanager

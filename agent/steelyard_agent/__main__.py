@@ -49,12 +49,12 @@ def main() -> int:
 
 
 def _load() -> LoadedSettings:
-    found = settings.load(sys.argv[1:], os.environ, hostname=socket.gethostname(), read=Path.read_bytes)
-    key = secret_file.key(found.key_file, found.key)
-    token = None if found.register is None else found.register.token
-    if found.register is not None and found.register.token_file is not None:
-        token = secret_file.read(found.register.token_file, "token", register_flags.token)
-    return LoadedSettings(settings=found, key=key, token=token)
+    chosen = settings.load(sys.argv[1:], os.environ, hostname=socket.gethostname(), read=Path.read_bytes)
+    key = secret_file.key(chosen.key_file, chosen.key)
+    token = None if chosen.register is None else chosen.register.token
+    if chosen.register is not None and chosen.register.token_file is not None:
+        token = secret_file.read(chosen.register.token_file, "token", register_flags.token)
+    return LoadedSettings(settings=chosen, key=key, token=token)
 
 
 def _run_until_signal(loaded: LoadedSettings) -> int:

@@ -39,9 +39,9 @@ def pod_uid(folder: str) -> str | None:
 
 def pods_in(parent: str, folders: Iterable[str]) -> dict[str, str]:
     """Return the paths of the pods' groups among the folders of a group, by uid."""
-    found = {}
+    paths = {}
     for folder in folders:
         uid = pod_uid(folder)
         if uid:
-            found[uid] = f"{parent}/{folder}"
-    return found
+            paths[uid] = f"{parent}/{folder}"
+    return paths

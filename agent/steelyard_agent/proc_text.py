@@ -42,8 +42,8 @@ def parse_flat(text: bytes) -> Mapping[str, int]:
 
 def flat_value(text: bytes, name: str) -> int:
     """Read one number of such a file, in a tenth of the time; KeyError where it is not there."""
-    _, found, rest = (b"\n" + text).partition(f"\n{name} ".encode())
-    if not found:
+    _, separator, rest = (b"\n" + text).partition(f"\n{name} ".encode())
+    if not separator:
         raise KeyError(name)
     return int(rest.partition(b"\n")[0])
 

@@ -16,8 +16,8 @@ Resolve = Callable[[str, int], list[Address]]
 
 def system(host: str, port: int) -> list[Address]:
     """Return a host's addresses, as the system's resolver gives them; raise OSError or UnicodeError."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys((str(entry[4][0]), port) for entry in found))
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys((str(entry[4][0]), port) for entry in entries))
 
 
 class DnsLookup:

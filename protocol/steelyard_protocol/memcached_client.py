@@ -79,18 +79,18 @@ class MemcachedClient:
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the values of the keys that are there."""
-        found: dict[str, bytes] = {}
+        values: dict[str, bytes] = {}
         for some in _parts(keys):
-            found |= self._call(methodcaller("get_many", some))
-        return found
+            values |= self._call(methodcaller("get_many", some))
+        return values
 
     def seen(self, keys: Sequence[str]) -> dict[str, Seen]:
         """Return the values of the keys that are there, with their marks."""
-        found: dict[str, Seen] = {}
+        values: dict[str, Seen] = {}
         for some in _parts(keys):
             answer = self._call(methodcaller("gets_many", some))
-            found |= {key: Seen(value, mark) for key, (value, mark) in answer.items()}
-        return found
+            values |= {key: Seen(value, mark) for key, (value, mark) in answer.items()}
+        return values
 
     def put(self, key: str, value: bytes, *, ttl_s: int) -> None:
         """Store a value for `ttl_s` seconds, whatever was there."""

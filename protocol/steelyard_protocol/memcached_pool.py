@@ -49,7 +49,7 @@ class MemcachedPool:
         """Return the values of the keys that are there; raise `Unavailable` when no server answers."""
         skip = set() if skip is None else skip
         orders = self._ordered(keys)
-        found: dict[str, bytes] = {}
+        values: dict[str, bytes] = {}
         left = list(orders)
         for choice in range(len(self._clients)):
             asked: defaultdict[str, list[str]] = defaultdict(list)
@@ -57,18 +57,18 @@ class MemcachedPool:
                 asked[orders[key][choice]].append(key)
             answers = await self._each(asked, lambda name, some: self._clients[name].get_many(some), skip)
             for answer in answers.values():
-                found.update(answer)
-            left = [key for key in left if key not in found]
+                values.update(answer)
+            left = [key for key in left if key not in values]
         self._raise_if_none_answers(skip)
-        return found
+        return values
 
     async def seen(self, keys: Sequence[str], skip: set[str] | None = None) -> dict[str, dict[str, Seen]]:
         """Return by server what it holds of the keys; raise `Unavailable` when no server answers."""
         skip = set() if skip is None else skip
         asked = {name: list(dict.fromkeys(keys)) for name in self._clients}
-        found = await self._each(asked, lambda name, some: self._clients[name].seen(some), skip)
+        held = await self._each(asked, lambda name, some: self._clients[name].seen(some), skip)
         self._raise_if_none_answers(skip)
-        return found
+        return held
 
     async def replace(
         self,
@@ -168,13 +168,13 @@ class MemcachedPool:
         answers = await asyncio.gather(
             *(asyncio.to_thread(self._answer, name, asked[name], ask) for name in names)
         )
-        found = {}
+        answered = {}
         for name, answer in zip(names, answers, strict=True):
             if answer is None:
                 skip.add(name)
             else:
-                found[name] = answer
-        return found
+                answered[name] = answer
+        return answered
 
     def _answer(self, name: str, asked: Asked, ask: Callable[[str, Asked], Answer]) -> Answer | None:
         try:

@@ -132,21 +132,21 @@ class MemcachedWriter:
 
     def put(self, key: str, value: bytes) -> bool:
         """Store a value; tell whether a server took it. Never raises."""
-        found: dict[str, str] = {}
+        faults: dict[str, str] = {}
         taken_by = None
         for name in rendezvous.order(list(self._servers), key):
             fault = self._servers[name].put(key, value)
             if fault is None:
                 taken_by = name
                 break
-            found[name] = fault
-        self._tell(found, [] if taken_by is None else [taken_by])
+            faults[name] = fault
+        self._tell(faults, [] if taken_by is None else [taken_by])
         return taken_by is not None
 
     def put_many(self, values: Mapping[str, bytes]) -> set[str]:
         """Store values by key, those of one server in one question; return the keys taken. Never raises."""
         orders = {key: rendezvous.order(list(self._servers), key) for key in values}
-        found: dict[str, str] = {}
+        faults: dict[str, str] = {}
         taken: set[str] = set()
         taken_by: list[str] = []
         for choice in range(len(self._servers)):
@@ -155,13 +155,13 @@ class MemcachedWriter:
                 asked[orders[key][choice]][key] = values[key]
             for name, some in asked.items():
                 # One that failed has cost its time already.
-                fault = found.get(name) or self._servers[name].put_many(some)
+                fault = faults.get(name) or self._servers[name].put_many(some)
                 if fault is None:
                     taken |= some.keys()
                     taken_by.append(name)
                 else:
-                    found[name] = fault
-        self._tell(found, taken_by)
+                    faults[name] = fault
+        self._tell(faults, taken_by)
         return taken
 
     @property
@@ -174,15 +174,15 @@ class MemcachedWriter:
         for server in self._servers.values():
             server.close()
 
-    def _tell(self, found: Mapping[str, str], taken_by: Sequence[str]) -> None:
-        for name, fault in found.items():
+    def _tell(self, faults: Mapping[str, str], taken_by: Sequence[str]) -> None:
+        for name, fault in faults.items():
             if name not in self._faults:
                 self._faults[name] = fault
                 log.warning(
                     "Memcached at %s takes no %s (%s): %s", name, self._what, fault, self._then(taken_by)
                 )
         for name in taken_by:
-            if name not in found and self._faults.pop(name, None) is not None:
+            if name not in faults and self._faults.pop(name, None) is not None:
                 log.info("Memcached at %s is back: %s arrive again", name, self._what)
 
     def _then(self, taken_by: Sequence[str]) -> str:

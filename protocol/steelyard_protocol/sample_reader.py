@@ -62,20 +62,20 @@ def decode(value: bytes) -> SampleRecord | Refused:
     Unknown keys are ignored, so that a newer agent of the same version can add some.
     """
     try:
-        found = _READER.read(value)
+        message = _READER.read(value)
     except InvalidMessage as bad:
         return bad.refused
-    used, limit = found.utilization, found.capacity
+    used, limit = message.utilization, message.capacity
     return SampleRecord(
-        upstream=found.upstream,
-        peer=found.peer,
-        boot=found.boot,
-        seq=found.seq,
-        taken_at_ms=found.taken_at_ms,
-        interval_s=found.interval_s,
+        upstream=message.upstream,
+        peer=message.peer,
+        boot=message.boot,
+        seq=message.seq,
+        taken_at_ms=message.taken_at_ms,
+        interval_s=message.interval_s,
         utilization=(used.cpu, used.net, used.io, used.mem),
         capacity=(limit.cpu_cores, limit.net_bytes_per_s, limit.io_ops_per_s, limit.mem_bytes),
-        scope=found.scope,
-        leaving=found.leaving,
-        further=tuple(found.further.items()),
+        scope=message.scope,
+        leaving=message.leaving,
+        further=tuple(message.further.items()),
     )

@@ -38,12 +38,12 @@ def number(what: str, low: float, high: float) -> Callable[[str], float]:
 
     def parse(text: str) -> float:
         try:
-            found = float(text)
+            value = float(text)
         except ValueError:
-            found = nan  # which is within no bounds
-        if not low <= found <= high:
+            value = nan  # which is within no bounds
+        if not low <= value <= high:
             raise ValueError(f"give {what} within {low:g}..{high:g}")
-        return found
+        return value
 
     return parse
 
@@ -58,8 +58,8 @@ def switch(text: str) -> bool:
 def servers(text: str) -> tuple[Address, ...]:
     """Return the addresses of Memcached servers, each once."""
     remedy = "give HOST:PORT, such as 127.0.0.1:11211 or [::1]:11211, with commas between several"
-    found = [address(part.strip(), None, MEMCACHED_PORT, remedy) for part in text.split(",")]
-    return tuple(dict.fromkeys(found))
+    addresses = [address(part.strip(), None, MEMCACHED_PORT, remedy) for part in text.split(",")]
+    return tuple(dict.fromkeys(addresses))
 
 
 def host_and_port(text: str, remedy: str) -> Address:

@@ -125,20 +125,20 @@ _READER: TypedReader[_Rows | _Columns] = TypedReader(_Rows | _Columns)  # type: 
 def decode(value: bytes) -> TrafficReport | Refused:
     """Read a traffic report from the network; total, never raises."""
     try:
-        found = _READER.read(value)
-        columns = _columns_of(found) if isinstance(found, _Columns) else _columns_of_rows(found.peers)
+        message = _READER.read(value)
+        columns = _columns_of(message) if isinstance(message, _Columns) else _columns_of_rows(message.peers)
         check_names(columns["ids"])
     except InvalidMessage as bad:
         return bad.refused
     return TrafficReport(
-        upstream=found.upstream,
-        lb=found.lb,
-        boot=found.boot,
-        seq=found.seq,
-        interval_s=found.interval_s,
-        rung=found.rung or None,
-        order=found.order or None,
-        sent_at_ms=None if found.sent_at_ms is UNSET else found.sent_at_ms,
+        upstream=message.upstream,
+        lb=message.lb,
+        boot=message.boot,
+        seq=message.seq,
+        interval_s=message.interval_s,
+        rung=message.rung or None,
+        order=message.order or None,
+        sent_at_ms=None if message.sent_at_ms is UNSET else message.sent_at_ms,
         **columns,
     )
 
@@ -177,23 +177,23 @@ def encode(report: TrafficReport, read_version: int | None) -> bytes:
     return msgspec.json.encode({**document, "ids": report.ids, **columns})
 
 
-def _columns_of(found: _Columns) -> dict[str, Any]:
-    count = len(found.ids)
+def _columns_of(message: _Columns) -> dict[str, Any]:
+    count = len(message.ids)
     columns: dict[str, Sequence[Any]] = {
-        "completed": found.completed,
-        "failed": found.failed,
-        "in_flight": found.in_flight,
-        "latency_ms": found.latency_ms,
-        "latency_p50_ms": [None] * count if found.latency_p50_ms is UNSET else found.latency_p50_ms,
+        "completed": message.completed,
+        "failed": message.failed,
+        "in_flight": message.in_flight,
+        "latency_ms": message.latency_ms,
+        "latency_p50_ms": [None] * count if message.latency_p50_ms is UNSET else message.latency_p50_ms,
     }
     for name, column in columns.items():
         if len(column) != count:
             raise InvalidMessage("range", f'"{name}" has {len(column)} figures, and there are {count} ids')
-    if len(set(found.ids)) != count:
+    if len(set(message.ids)) != count:
         raise InvalidMessage("range", '"ids" has a name twice')
-    rows = zip(found.ids, found.completed, strict=True) if found.loads else ()
-    loads = {peer: (completed, found.loads[peer]) for peer, completed in rows if peer in found.loads}
-    return {"ids": found.ids, "loads": loads, **columns}
+    rows = zip(message.ids, message.completed, strict=True) if message.loads else ()
+    loads = {peer: (completed, message.loads[peer]) for peer, completed in rows if peer in message.loads}
+    return {"ids": message.ids, "loads": loads, **columns}
 
 
 def _columns_of_rows(peers: dict[str, _Figures]) -> dict[str, Any]:

@@ -59,13 +59,13 @@ class Tables:
         missing = {upstream: wire.weights_key(upstream) for upstream in self._upstreams}
         for client in self._clients:
             try:
-                found = client.get_many([*missing.values()])
+                values = client.get_many([*missing.values()])
             except Unavailable:
                 continue  # whoever writes the reports to it says so
             for upstream, key in [*missing.items()]:
-                if key not in found:
+                if key not in values:
                     continue
-                value = found[key]
+                value = values[key]
                 if self._seen.get((client.name, upstream)) == value:
                     continue
                 fault, is_newer = self._take(upstream, value, client)
@@ -86,10 +86,10 @@ class Tables:
 
     def _take(self, upstream: str, value: bytes, client: Memcached) -> tuple[str | None, bool]:
         """Return why a value is no table to follow, and whether it was newer and is followed now."""
-        found = self._read(value)
-        if isinstance(found, Refused):
-            return _refused(upstream, str(found)), False
-        head = found.table if isinstance(found, Manifest) else found
+        message = self._read(value)
+        if isinstance(message, Refused):
+            return _refused(upstream, str(message)), False
+        head = message.table if isinstance(message, Manifest) else message
         if head.upstream != upstream:
             return _refused(upstream, f"that of {head.upstream}"), False
         last = self.newest.get(upstream)
@@ -100,7 +100,7 @@ class Tables:
                 f"the weight table of {upstream} is more than 25 hours old: "
                 "look at this clock and the controller's"
             ), False
-        table = self._joined(found, last, client) if isinstance(found, Manifest) else found
+        table = self._joined(message, last, client) if isinstance(message, Manifest) else message
         if isinstance(table, Refused):
             return _refused(upstream, str(table)), False
         self.newest[upstream] = table
@@ -116,12 +116,12 @@ class Tables:
             return with_members(head, peers=tuple(peers))
         keys = [wire.chunk_key(head.upstream, name) for name in manifest.chunks]
         try:
-            found = client.get_many(keys)
+            chunks = client.get_many(keys)
         except Unavailable as error:
             return Refused("missing", f"its {len(keys)} chunks could not be read: {error}")
-        if missing := len([key for key in keys if key not in found]):
+        if missing := len([key for key in keys if key not in chunks]):
             return Refused("missing", f"{missing} of its {len(keys)} chunks are not in Memcached")
-        texts = [self._opened(found[key]) for key in keys]
+        texts = [self._opened(chunks[key]) for key in keys]
         refused = next((text for text in texts if isinstance(text, Refused)), None)
         return refused or table_chunks.join(manifest, [text for text in texts if isinstance(text, bytes)])
 
@@ -130,12 +130,12 @@ class Tables:
         return text if isinstance(text, Refused) else table_chunks.decode(text)
 
     def _opened(self, value: bytes) -> bytes | Refused:
-        found: bytes | Refused = Refused("signature", "there is no key")
+        text: bytes | Refused = Refused("signature", "there is no key")
         for key in self._keys or (None,):
-            found = signature.open_value(key, value)
-            if not isinstance(found, Refused) or found.reason != "signature":
+            text = signature.open_value(key, value)
+            if not isinstance(text, Refused) or text.reason != "signature":
                 break
-        return found
+        return text
 
 
 def _refused(upstream: str, why: str) -> str:

@@ -144,14 +144,14 @@ class Reporter:
             backend = self._settings.upstreams[table.upstream]
             for process in self._processes:
                 if not process.ending:
-                    found = orders.mismatches(
+                    texts = orders.mismatches(
                         table,
                         backend,
                         process.servers[backend],
                         sets=self._settings.set_weights,
                         adds=self._settings.add_servers is not None,
                     )
-                    faults |= {f"{table.upstream}/{kind}": text for kind, text in found.items()}
+                    faults |= {f"{table.upstream}/{kind}": text for kind, text in texts.items()}
         self._faults.tell("names", faults)
 
     def _made(self, table: WeightTable, window: Window, at_ms: int) -> TrafficReport:

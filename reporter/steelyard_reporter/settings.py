@@ -107,15 +107,15 @@ def _socket(text: str) -> Address | Path:
 
 
 def _upstreams(text: str) -> Mapping[str, str]:
-    found: dict[str, str] = {}
+    backends: dict[str, str] = {}
     for part in text.split(","):
         name, _, backend = part.strip().partition("=")
-        if setting_values.name(name) in found:
+        if setting_values.name(name) in backends:
             raise ValueError(f"{name} is there twice: a report is of one backend")
-        found[name] = backend or name
-        if not wire.is_name(found[name]):
+        backends[name] = backend or name
+        if not wire.is_name(backends[name]):
             raise ValueError(f"{backend!r} cannot be a backend's name here: use letters, digits, . _ and -")
-    return found
+    return backends
 
 
 def _keywords(text: str) -> str:

@@ -82,18 +82,18 @@ def parse(entries: object, *, interval_s: float) -> tuple[Indicator, ...]:
         raise DeclarationError("'indicator' is a list of tables: write [[indicator]] above each")
     if len(entries) > MAX_FURTHER:
         raise DeclarationError(f"there are {len(entries)} [[indicator]] tables: give at most {MAX_FURTHER}")
-    found: list[Indicator] = []
+    indicators: list[Indicator] = []
     for number, entry in enumerate(entries, 1):
         try:
             one = _indicator(entry, interval_s)
-            if one.name in {earlier.name for earlier in found}:
+            if one.name in {earlier.name for earlier in indicators}:
                 raise ValueError("another [[indicator]] has that name: give each its own")
         except ValueError as error:
             name = entry.get("name")
             named = f" ({one_line(name)})" if isinstance(name, str) else ""
             raise DeclarationError(f"[[indicator]] {number}{named}: {error}") from None
-        found.append(one)
-    return tuple(found)
+        indicators.append(one)
+    return tuple(indicators)
 
 
 def _indicator(given: Mapping[str, object], interval_s: float) -> Indicator:

@@ -31,20 +31,20 @@ def fetch(source: Source, timeout_s: float, stop: threading.Event) -> str:
     try:
         match source.kind:
             case "http":
-                found = _http(str(source.target), timeout_s)
+                answer = _http(str(source.target), timeout_s)
             case "file":
-                found = regular_file.read(str(source.target), MOST_BYTES + 1)
+                answer = regular_file.read(str(source.target), MOST_BYTES + 1)
             case "command":
-                found = run_command.run(tuple(source.target), timeout_s, MOST_BYTES + 1, stop)
+                answer = run_command.run(tuple(source.target), timeout_s, MOST_BYTES + 1, stop)
     except TimeoutError:
         raise SourceError(
             f"no answer within {timeout_s:g} s: if it is always slow, give every more"
         ) from None
     except (OSError, HTTPException, UnicodeError) as error:  # the last one: an impossible host name
         raise SourceError(http_exchange.reason(error)) from None
-    if len(found) > MOST_BYTES:
+    if len(answer) > MOST_BYTES:
         raise SourceError(f"it is longer than {MOST_BYTES // 1024} KiB: ask for less of it")
-    return found.decode("utf-8", "replace")
+    return answer.decode("utf-8", "replace")
 
 
 def _http(url: str, timeout_s: float) -> bytes:

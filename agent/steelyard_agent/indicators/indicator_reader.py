@@ -34,7 +34,7 @@ Fetch = Callable[[Source, float, threading.Event], str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Newest:
     """The newest evidence of an indicator, and from when it is; `failed` says why there is no value."""
 
     at_s: float
@@ -53,8 +53,8 @@ class IndicatorReader:
         self._before: dict[str, Reading] = {}
         self._failing: set[str] = set()
         self._threads: list[threading.Thread] = []
-        self._found = {
-            one.name: _Found(clock(), measure.failed(one, "it was not read yet")) for one in self._indicators
+        self._newest = {
+            one.name: _Newest(clock(), measure.failed(one, "it was not read yet")) for one in self._indicators
         }
 
     def start(self) -> None:
@@ -103,22 +103,22 @@ class IndicatorReader:
         for one in concerned:
             try:
                 reading = measure.reading(one, text, now_s)
-                found = measure.measured(one, self._before.get(one.name), reading)
+                evidence = measure.measured(one, self._before.get(one.name), reading)
             except Exception as error:
                 self._lost(one, _why(error))
             else:
                 self._before[one.name] = reading
-                self._found[one.name] = _Found(now_s, found)
+                self._newest[one.name] = _Newest(now_s, evidence)
 
     def _lost(self, indicator: Indicator, why: str) -> None:
         # A rate begins anew: over the gap it would not be that of now.
         self._before.pop(indicator.name, None)
-        self._found[indicator.name] = _Found(self._clock(), measure.failed(indicator, why), why)
+        self._newest[indicator.name] = _Newest(self._clock(), measure.failed(indicator, why), why)
 
     def _now(self, indicator: Indicator) -> Evidence:
-        found = self._found[indicator.name]
-        evidence, failed = found.evidence, found.failed
-        age_s, allowed_s = self._clock() - found.at_s, STALE * indicator.source.every_s
+        newest = self._newest[indicator.name]
+        evidence, failed = newest.evidence, newest.failed
+        age_s, allowed_s = self._clock() - newest.at_s, STALE * indicator.source.every_s
         if failed is None and age_s > allowed_s:
             failed = f"nothing was read of it for {age_s:.3g} s"
             evidence = measure.failed(indicator, failed)

@@ -49,19 +49,19 @@ def read(indicator: Indicator, name: str, text: str) -> Series:
     """Return the numbers that `name` (the indicator's amount or limit) has in a text; raise `SourceError`."""
     match indicator.text_format:
         case "prometheus":
-            found = _prometheus(text, name, indicator.labels)
+            series = _prometheus(text, name, indicator.labels)
         case "json":
-            found = Series({(): _in_json(text, name)})
+            series = Series({(): _in_json(text, name)})
         case "column":
-            found = _column(text, name, indicator.labels)
+            series = _column(text, name, indicator.labels)
         case "words":
-            found = Series({(): _after(text, name)})
+            series = Series({(): _after(text, name)})
         case "number":
-            found = Series({(): _alone(text)})
-    for number in found.numbers.values():
+            series = Series({(): _alone(text)})
+    for number in series.numbers.values():
         if not isfinite(number):
             raise SourceError(f"{name or 'the number'} is {number}")
-    return found
+    return series
 
 
 def _prometheus(text: str, metric: str, labels: Labels) -> Series:
@@ -105,22 +105,22 @@ def _in_json(text: str, pointer: str) -> float:
     if len(text) > LARGEST_JSON:
         raise SourceError(f"the JSON is longer than {LARGEST_JSON // 1024} KiB: ask for less of it")
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         raise SourceError(f"it is not JSON: {_start(text)}") from None
     # RFC 6901.
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict) and key in found:
-            found = found[key]
-        elif isinstance(found, list) and INDEX.fullmatch(key) and int(key) < len(found):
-            found = found[int(key)]
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and INDEX.fullmatch(key) and int(key) < len(value):
+            value = value[int(key)]
         else:
             raise SourceError(f"there is no {pointer} in its JSON")
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise SourceError(f"{pointer} is not a number")
     try:
-        return float(found)
+        return float(value)
     except OverflowError:
         raise SourceError(f"{pointer} is too large") from None
 
@@ -155,9 +155,9 @@ def _cell(row: Sequence[str], place: int) -> str:
 
 
 def _after(text: str, words: str) -> float:
-    _, found, rest = text.partition(words)
+    _, separator, rest = text.partition(words)
     match = NUMBER.match(rest)
-    if not found or match is None:
+    if not separator or match is None:
         raise SourceError(f"there is no number after {words!r}: it begins with {_start(text)}")
     return float(match[1])
 

@@ -81,8 +81,8 @@ def _answered(request: bytes, page: Callable[[str], _Page | None], pages: str) -
     method, target, _ = words
     if method not in {"GET", "HEAD"}:
         return _response(_Page(405, "Only GET and HEAD.\n", ("Allow: GET, HEAD",)))
-    found = page(target.partition("?")[0])
-    return _response(_Page(404, pages) if found is None else found, body=method == "GET")
+    shown = page(target.partition("?")[0])
+    return _response(_Page(404, pages) if shown is None else shown, body=method == "GET")
 
 
 def _response(page: _Page, *, body: bool = True) -> bytes:

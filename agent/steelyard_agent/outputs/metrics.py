@@ -67,8 +67,8 @@ class Deliveries(Protocol):
 
 def family(name: str, kind: str, about: str, values: Iterable[tuple[Labels, float]]) -> list[str]:
     """Return the lines of one metric; none where it has no value."""
-    found = [f"{name}{_labels(labels)} {_number(number)}" for labels, number in values]
-    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}", *found] if found else []
+    lines = [f"{name}{_labels(labels)} {_number(number)}" for labels, number in values]
+    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}", *lines] if lines else []
 
 
 def common_families(status: Deliveries | None, *, cpu_s: float) -> list[str]:

@@ -59,7 +59,7 @@ class ApplicationReport:
         return report
 
     def _text(self) -> str:
-        found = regular_file.read(str(self._path), orca_report.LONGEST + 1)
-        if len(found) > orca_report.LONGEST:
+        content = regular_file.read(str(self._path), orca_report.LONGEST + 1)
+        if len(content) > orca_report.LONGEST:
             raise ValueError(f"it is longer than {orca_report.LONGEST} bytes")
-        return found.decode("ascii")
+        return content.decode("ascii")

@@ -73,8 +73,8 @@ _pool.Add(_service())
 
 
 def _message(name: str) -> type[Message]:
-    found: type[Message] = message_factory.GetMessageClass(_pool.FindMessageTypeByName(name))
-    return found
+    message: type[Message] = message_factory.GetMessageClass(_pool.FindMessageTypeByName(name))
+    return message
 
 
 OrcaLoadReport = _message("xds.data.orca.v3.OrcaLoadReport")

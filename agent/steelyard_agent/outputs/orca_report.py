@@ -84,10 +84,10 @@ def parse(value: str) -> dict[str, float]:
         if field in report:
             raise ValueError(f"{field} is there twice")
         most = MAX_UTILIZATION if field in UTILIZATIONS else MAX_VALUE
-        found = float(number) if _NUMBER.fullmatch(number) else -1.0
-        if not (isfinite(found) and 0 <= found <= most):
+        figure = float(number) if _NUMBER.fullmatch(number) else -1.0
+        if not (isfinite(figure) and 0 <= figure <= most):
             raise ValueError(f"{field} is {number[:40]!r}: give a number within 0..{most:g}")
-        report[field] = found
+        report[field] = figure
     return report
 
 

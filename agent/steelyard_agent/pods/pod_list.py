@@ -77,18 +77,18 @@ def parse(text: bytes) -> PodList:
     faults: dict[str, str] = {}
     # The older first: of two that claim one name it is the one that is believed already.
     for one in sorted((_metadata(item) for item in items), key=_age):
-        found = _pod(one)
-        if isinstance(found, str):
-            faults[f"{one.get('namespace')}/{one.get('name')}"] = found
-        elif (other := pods.get(f"{found.upstream}/{found.name}")) is not None:
-            faults[found.full_name] = (
-                f"pod {other.full_name} is {found.upstream}/{found.name} already: "
+        pod = _pod(one)
+        if isinstance(pod, str):
+            faults[f"{one.get('namespace')}/{one.get('name')}"] = pod
+        elif (other := pods.get(f"{pod.upstream}/{pod.name}")) is not None:
+            faults[pod.full_name] = (
+                f"pod {other.full_name} is {pod.upstream}/{pod.name} already: "
                 "give one of them another label, or another name"
             )
         elif len(pods) >= MOST_PODS:
-            faults[found.full_name] = f"one agent samples {MOST_PODS} pods at most"
+            faults[pod.full_name] = f"one agent samples {MOST_PODS} pods at most"
         else:
-            pods[f"{found.upstream}/{found.name}"] = found
+            pods[f"{pod.upstream}/{pod.name}"] = pod
     ordered = sorted(pods.values(), key=lambda pod: pod.full_name)
     return PodList(pods=tuple(ordered), faults=faults)
 

@@ -29,8 +29,8 @@ def own_groups(root: Path) -> dict[str, Cgroup]:
     """Return this process's group in each controller; raise OSError."""
     membership = cgroup_text.parse_membership(read(below(root, "/proc/self/cgroup")))
     mounted = mounts(root)
-    found = {name: cgroup_text.locate(name, mounted, membership) for name in CONTROLLERS}
-    return {name: group for name, group in found.items() if group is not None}
+    groups = {name: cgroup_text.locate(name, mounted, membership) for name in CONTROLLERS}
+    return {name: group for name, group in groups.items() if group is not None}
 
 
 def mount_of(controller: str, mounted: Iterable[Mount]) -> Mount | None:
@@ -41,7 +41,7 @@ def mount_of(controller: str, mounted: Iterable[Mount]) -> Mount | None:
 
 def groups_at(root: Path, mounted: Iterable[Mount], path: str) -> dict[str, Cgroup]:
     """Return the group of this path in each controller that has one there."""
-    found: dict[str, Cgroup] = {}
+    groups: dict[str, Cgroup] = {}
     for controller in CONTROLLERS:
         mount = mount_of(controller, mounted)
         group = None if mount is None else Cgroup(mount=mount, path=path)
@@ -49,8 +49,8 @@ def groups_at(root: Path, mounted: Iterable[Mount], path: str) -> dict[str, Cgro
         if group is not None and controller in {"cpu", "cpuset"}:
             group = next((level for level in group.upwards if exists(below(root, level.folder))), None)
         if group is not None and exists(below(root, group.folder)):
-            found[controller] = group
-    return found
+            groups[controller] = group
+    return groups
 
 
 def is_container_view(root: Path, mount: Mount) -> bool:
@@ -202,7 +202,7 @@ def memory_limit_file(group: Cgroup) -> str:
     return _file(group, f"memory.limit_in_bytes or {INHERITED} of memory.stat", "memory.max or memory.high")
 
 
-def sources(found: Mapping[str, Cgroup]) -> Mapping[str, str]:
+def sources(groups: Mapping[str, Cgroup]) -> Mapping[str, str]:
     """Return the file of each column that has one."""
     files = {
         "cores": "/sys/devices/system/cpu/online",
@@ -211,13 +211,13 @@ def sources(found: Mapping[str, Cgroup]) -> Mapping[str, str]:
         "speed": "/sys/class/net/*/speed",
         "psi": "/proc/pressure",
     }
-    if "cpuset" in found:
-        files["cpuset"] = _file(found["cpuset"], "cpuset.effective_cpus", "cpuset.cpus.effective")
-    if "cpu" in found:
-        files["throttled"] = f"{found['cpu'].folder}/cpu.stat"
-    if "blkio" in found:
-        files["ops"] = _file(found["blkio"], "blkio.throttle.io_serviced", "io.stat")
-        files["stalled"] = f"{found['blkio'].folder}/io.pressure"
+    if "cpuset" in groups:
+        files["cpuset"] = _file(groups["cpuset"], "cpuset.effective_cpus", "cpuset.cpus.effective")
+    if "cpu" in groups:
+        files["throttled"] = f"{groups['cpu'].folder}/cpu.stat"
+    if "blkio" in groups:
+        files["ops"] = _file(groups["blkio"], "blkio.throttle.io_serviced", "io.stat")
+        files["stalled"] = f"{groups['blkio'].folder}/io.pressure"
     return files
 
 

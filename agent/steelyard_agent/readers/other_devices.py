@@ -45,13 +45,13 @@ class OtherDevices:
 
     def nic(self, name: str) -> tuple[NicKind, float | None]:
         """Return what a NIC is, and its speed in bytes/s."""
-        found = psutil.net_if_stats().get(name)
+        nic = psutil.net_if_stats().get(name)
         # Windows has no flags; its loopback is called so.
-        if "loopback" in name.lower() or (found is not None and "loopback" in found.flags.split(",")):
+        if "loopback" in name.lower() or (nic is not None and "loopback" in nic.flags.split(",")):
             return "loopback", None
-        if found is None or not found.speed:
+        if nic is None or not nic.speed:
             return "virtual", None
-        return "hardware", found.speed * BYTES_PER_S_IN_A_MEGABIT
+        return "hardware", nic.speed * BYTES_PER_S_IN_A_MEGABIT
 
     def stalled_s(self) -> dict[str, float]:
         """Return no pressure."""

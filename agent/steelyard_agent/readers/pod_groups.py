@@ -72,10 +72,10 @@ class PodGroups:
         for kubepods in self._kubepods:
             folders = names(f"{self._point}{kubepods}")
             qualities = [f"{kubepods}/{name}" for name in folders if kubelet_groups.is_quality(name)]
-            found = kubelet_groups.pods_in(kubepods, folders)
+            paths = kubelet_groups.pods_in(kubepods, folders)
             for inside in qualities:
-                found |= kubelet_groups.pods_in(inside, names(f"{self._point}{inside}"))
-            self._paths = found | self._paths
+                paths |= kubelet_groups.pods_in(inside, names(f"{self._point}{inside}"))
+            self._paths = paths | self._paths
 
 
 def _kubepods(point: str) -> Iterator[str]:

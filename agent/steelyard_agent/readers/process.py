@@ -15,7 +15,7 @@ import psutil
 
 from steelyard_agent.readers import cgroup_files
 from steelyard_agent.readers.files import ColumnReader, below, exists, names, read
-from steelyard_agent.readers.process_finder import ENDED, GONE, Find, Found, Target, finder
+from steelyard_agent.readers.process_finder import ENDED, GONE, Find, Target, TargetProcess, finder
 from steelyard_agent.scopes.process import ProcessCounters, ProcessReading
 from steelyard_agent.scopes.reading import Absent
 
@@ -58,7 +58,7 @@ class ProcessReader:
         self._root, self._proc = root, below(root, "/proc")
         self._mounts = cache(lambda: cgroup_files.mounts(root))  # a host of containers has thousands of lines
         self._columns = ColumnReader()
-        self._known: tuple[Found, psutil.Process] | None = None
+        self._known: tuple[TargetProcess, psutil.Process] | None = None
         self._members: dict[int, psutil.Process] = {}
         self._started_s: dict[psutil.Process, float] = {}
         self._threads = 0
@@ -66,17 +66,17 @@ class ProcessReader:
 
     def __call__(self) -> ProcessReading | Absent:
         """Read the tree, or say why there is none; never raises."""
-        found = self._find()
-        if isinstance(found, Absent):
-            return found
+        target = self._find()
+        if isinstance(target, Absent):
+            return target
         at_s, uptime_s = self._clock(), time.clock_gettime(time.CLOCK_BOOTTIME)
         try:
-            root = psutil.Process(found.pid)
+            root = psutil.Process(target.pid)
             with root.oneshot():
                 name, ended, own = root.name(), root.status() in ENDED, self._counters(root, parent_pid=0)
-            absent = Absent(f"{found.named} is not running") if ended else self._another(found, root)
+            absent = Absent(f"{target.named} is not running") if ended else self._another(target, root)
         except GONE:
-            absent = Absent(f"{found.named} is not running")
+            absent = Absent(f"{target.named} is not running")
         if absent is not None:
             return absent
         processes = {root: own, **self._below(root)}
@@ -96,31 +96,32 @@ class ProcessReader:
             ),
             machine_cores=psutil.cpu_count(),
             memory_total_bytes=self._columns.read("memory size", lambda: psutil.virtual_memory().total),
-            sources={"found": found.source, "tree": f"/proc/{root.pid}"},
+            sources={"target": target.source, "tree": f"/proc/{root.pid}"},
         )
 
-    def _another(self, found: Found, process: psutil.Process) -> Absent | None:
+    def _another(self, target: TargetProcess, process: psutil.Process) -> Absent | None:
         """Return why the process is not the one that was meant; its number was given out again."""
-        if self._known is not None and (self._known[0].pid, self._known[0].stamp) == (found.pid, found.stamp):
-            if process != self._known[1]:
-                return Absent(f"process {found.pid} has ended, and another one has its number now")
+        known, known_process = self._known or (None, None)
+        if known is not None and (known.pid, known.stamp) == (target.pid, target.stamp):
+            if process != known_process:
+                return Absent(f"process {target.pid} has ended, and another one has its number now")
             return None
-        if found.written_s is not None and process.create_time() > found.written_s + STALE_S:
+        if target.written_s is not None and process.create_time() > target.written_s + STALE_S:
             return Absent(
-                f"{found.named} started after that file was written: another process has that number now "
+                f"{target.named} started after that file was written: another process has that number now "
                 "(if it is the right one, and the clock was set since, touch the file)"
             )
-        self._known = found, process
+        self._known = target, process
         return None
 
     def _below(self, root: psutil.Process) -> dict[psutil.Process, ProcessCounters]:
         descendants = self._listed(root) if self._lists_are_cheaper(root) else self._scanned(root)
         self._threads = 0
-        found = {}
+        counters = {}
         for process, parent_pid in descendants:
             with suppress(*GONE):  # it has just ended
-                found[process] = self._counters(process, parent_pid)
-        return found
+                counters[process] = self._counters(process, parent_pid)
+        return counters
 
     def _lists_are_cheaper(self, root: psutil.Process) -> bool:
         # A list is a file for each thread of the tree, a scan one for each process of the machine.

@@ -45,7 +45,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class TargetProcess:
     """A process by number.
 
     As long as `stamp` is unchanged, the pid must still be the same process, because nothing has named
@@ -59,7 +59,7 @@ class Found:
     source: str = ""
 
 
-Find = Callable[[], Found | Absent]
+Find = Callable[[], TargetProcess | Absent]
 
 
 def finder(target: Target, root: Path, clock: Callable[[], float]) -> Find:
@@ -76,7 +76,7 @@ def finder(target: Target, root: Path, clock: Callable[[], float]) -> Find:
 
 def by_pid(pid: int) -> Find:
     """Find a process by its number."""
-    return lambda: Found(pid=pid, named=f"process {pid}", source="the given pid")
+    return lambda: TargetProcess(pid=pid, named=f"process {pid}", source="the given pid")
 
 
 def by_file(path: Path) -> Find:
@@ -84,7 +84,7 @@ def by_file(path: Path) -> Find:
     return lambda: _in_file(path)
 
 
-def _in_file(path: Path) -> Found | Absent:
+def _in_file(path: Path) -> TargetProcess | Absent:
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not hold the agent
         try:
@@ -98,7 +98,7 @@ def _in_file(path: Path) -> Found | Absent:
     pid = proc_text.parse_pid(text)
     if pid is None:
         return Absent(f"PID file {path} holds no process number")
-    return Found(
+    return TargetProcess(
         pid=pid,
         named=f"process {pid}, which PID file {path} names,",
         stamp=(status.st_ino, status.st_mtime_ns),
@@ -114,22 +114,22 @@ class PortFinder:
         self._port = port
         self._proc = below(root, "/proc")
         self._clock = clock
-        self._found: Found | Absent | None = None
+        self._last: TargetProcess | Absent | None = None
         self._process: psutil.Process | None = None
         self._searched_at_s = 0.0
         self._searches = 0
 
-    def __call__(self) -> Found | Absent:
+    def __call__(self) -> TargetProcess | Absent:
         """Return the listener, or why there is none; never raises."""
         now_s = self._clock()
-        lost = isinstance(self._found, Found) and not is_alive(self._process)
-        if self._found is None or lost or not 0 <= now_s - self._searched_at_s < SEARCH_AGAIN_S:
+        lost = isinstance(self._last, TargetProcess) and not is_alive(self._process)
+        if self._last is None or lost or not 0 <= now_s - self._searched_at_s < SEARCH_AGAIN_S:
             inodes = self._inodes()
             if not inodes:  # cheap to see, so it is looked at every time
-                self._found = None
+                self._last = None
                 return Absent(f"nothing listens on port {self._port}")
-            self._found, self._searched_at_s = self._search(inodes), now_s
-        return self._found
+            self._last, self._searched_at_s = self._search(inodes), now_s
+        return self._last
 
     def _inodes(self) -> set[int]:
         inodes: set[int] = set()
@@ -138,7 +138,7 @@ class PortFinder:
             inodes |= proc_text.parse_listeners(text, self._port) if text is not None else set()
         return inodes
 
-    def _search(self, inodes: Collection[int]) -> Found | Absent:
+    def _search(self, inodes: Collection[int]) -> TargetProcess | Absent:
         holders: dict[psutil.Process, tuple[int, float]] = {}
         for name in names(self._proc):
             if self._holds(name, inodes):
@@ -155,7 +155,7 @@ class PortFinder:
         self._process = min(tops, key=lambda top: (holders[top][1], top.pid))
         pid = self._process.pid
         self._searches += 1
-        return Found(
+        return TargetProcess(
             pid=pid,
             named=f"process {pid}, which listens on port {self._port},",
             stamp=(self._searches,),

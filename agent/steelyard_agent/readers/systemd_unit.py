@@ -14,7 +14,7 @@ from steelyard_agent.readers import cgroup_files
 from steelyard_agent.readers.cgroup import CgroupReader
 from steelyard_agent.readers.files import below, exists, read_or_none
 from steelyard_agent.readers.process import ProcessReader
-from steelyard_agent.readers.process_finder import Found
+from steelyard_agent.readers.process_finder import TargetProcess
 from steelyard_agent.scopes.cgroup import CgroupReading
 from steelyard_agent.scopes.process import ProcessReading
 from steelyard_agent.scopes.reading import Absent
@@ -89,7 +89,7 @@ class UnitReader:
             inside.sort()
         return None
 
-    def _oldest(self) -> Found | Absent:
+    def _oldest(self) -> TargetProcess | Absent:
         mounts = cgroup_files.mounts(self._root)
         tree = cgroup_files.mount_of("name=systemd", mounts)
         text = None
@@ -99,4 +99,5 @@ class UnitReader:
         if not pids:
             return Absent(f"unit {self._unit} has no process")
         # The list is in no order that means anything, and a number wraps once in a long while only.
-        return Found(pid=min(pids), named=f"process {min(pids)} of unit {self._unit}", source=self._unit)
+        pid = min(pids)
+        return TargetProcess(pid=pid, named=f"process {pid} of unit {self._unit}", source=self._unit)

@@ -77,8 +77,8 @@ def source_ip(url: Url) -> str:
 
     Sends nothing to the controller: connecting a datagram socket only chooses the way.
     """
-    found = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_DGRAM)
-    family, kind, protocol, _, address = found[0]
+    addresses = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_DGRAM)
+    family, kind, protocol, _, address = addresses[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(address)
         return str(probe.getsockname()[0])

@@ -67,10 +67,10 @@ def service_address(text: str) -> Address:
 def token(secret: bytes) -> str:
     """Return the token in a text: its first line that is not empty, as in the controller's own files."""
     lines = [line.strip() for line in secret.decode("latin-1").splitlines()]
-    found = next((line for line in lines if line), "")
-    if not TOKEN.fullmatch(found):
+    first = next((line for line in lines if line), "")
+    if not TOKEN.fullmatch(first):
         raise ValueError("a token is 1 to 1024 ASCII letters, digits and signs, without spaces")
-    return found
+    return first
 
 
 def _url(text: str) -> Url:

@@ -81,12 +81,12 @@ class RegisterLoop:
             answer = self._client(url, "PUT", self._wanted.path, self._wanted.body)
             if self._ended.is_set():
                 return 0.0
-            found, why = _judged(answer)
-            if isinstance(answer, Answer) and found is Verdict.TAKEN:
+            verdict, why = _judged(answer)
+            if isinstance(answer, Answer) and verdict is Verdict.TAKEN:
                 self._taken(answer, url)
                 return register_request.pause_after_taken_s(self._random())
             self._urls.append(self._urls.pop(0))
-            if isinstance(answer, Answer) and found is Verdict.REFUSED:
+            if isinstance(answer, Answer) and verdict is Verdict.REFUSED:
                 self._failed(why, f"{url} does not register it: {why}")
                 return register_request.pause_after_refusal_s(answer.status, self._random())
             faults.append(f"{url}: {why}")
@@ -100,8 +100,8 @@ class RegisterLoop:
         for _ in self._urls:
             url = self._urls[0]
             answer = self._client(url, "DELETE", self._wanted.path)
-            found, why = _judged(answer)
-            if found is Verdict.TAKEN or (isinstance(answer, Answer) and answer.status == 404):
+            verdict, why = _judged(answer)
+            if verdict is Verdict.TAKEN or (isinstance(answer, Answer) and answer.status == 404):
                 log.info("%s is deregistered with %s", self._name, url)
                 return
             self._urls.append(self._urls.pop(0))

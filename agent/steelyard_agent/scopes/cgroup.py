@@ -119,19 +119,19 @@ def _memory_bytes(now: CgroupReading) -> float | None:
 
 def _cpu(before: CgroupReading, after: CgroupReading, interval_s: float, given: float | None) -> Evidence:
     """Return CPU as evidence; `given` cores take the place of all limits, and the group's own use counts."""
-    was = {level.path: level.used_s for level in before.cpu}
+    used_before = {level.path: level.used_s for level in before.cpu}
     levels = after.cpu[:1] if given else after.cpu
-    return _nearest("cpu", (_cpu_level(level, was, after, interval_s, given) for level in levels))
+    return _nearest("cpu", (_cpu_level(level, used_before, after, interval_s, given) for level in levels))
 
 
 def _cpu_level(
     level: CpuLevel,
-    was: dict[str, float | None],
+    used_before: dict[str, float | None],
     now: CgroupReading,
     interval_s: float,
     given: float | None,
 ) -> Evidence:
-    used = rate(was.get(level.path), level.used_s, interval_s)
+    used = rate(used_before.get(level.path), level.used_s, interval_s)
     ceiling = _widest_cores(now)
     limit = given or tightest([level.quota_cores, ceiling])
     if given:
@@ -190,12 +190,12 @@ def _io(before: CgroupReading, after: CgroupReading, interval_s: float, given: f
 
 def _throttled(before: CgroupReading, after: CgroupReading, interval_s: float) -> list[Evidence]:
     """Return how often the quota held the group, where it has one: shown, not sent."""
-    was, now = before.throttling, after.throttling
-    if was is None or now is None:
+    earlier, now = before.throttling, after.throttling
+    if earlier is None or now is None:
         return []
-    periods = rate(was.periods, now.periods, interval_s)
-    held = rate(was.throttled_periods, now.throttled_periods, interval_s)
-    stood_s = rate(was.throttled_s, now.throttled_s, interval_s)
+    periods = rate(earlier.periods, now.periods, interval_s)
+    held = rate(earlier.throttled_periods, now.throttled_periods, interval_s)
+    stood_s = rate(earlier.throttled_s, now.throttled_s, interval_s)
     # Not "stood still for so long": v2 and v1 sum that over the cores.
     note = "" if stood_s is None else f"periods that were cut short; {stood_s:.3f} core s/s stood still"
     if not periods:  # nothing ran against a quota
@@ -207,10 +207,10 @@ def _throttled(before: CgroupReading, after: CgroupReading, interval_s: float) -
 
 def _nearest(indicator: str, levels: Iterable[Evidence]) -> Evidence:
     """Return the level nearest to its limit; one without a figure first, because it may be the nearest."""
-    found = list(levels)
-    if not found:
+    evidence = list(levels)
+    if not evidence:
         return unmeasured(indicator, "no group counts it")
-    return max(found, key=lambda one: float("inf") if one.value is None else one.value)
+    return max(evidence, key=lambda one: float("inf") if one.value is None else one.value)
 
 
 def _widest_cores(now: CgroupReading) -> float | None:

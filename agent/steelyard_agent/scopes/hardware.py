@@ -67,11 +67,11 @@ def busiest_nic(
     files = (sources.get("net"), "--net-capacity" if given else sources.get("speed"))
     if before is None or after is None:
         return unmeasured("net", "not counted in this scope, or not to be read", files)
-    was, now = counted_nics(before), counted_nics(after)
+    earlier, now = counted_nics(before), counted_nics(after)
     flows: list[tuple[float, float, str]] = []  # bytes/s, speed (0 is an unknown one), name
-    for name in sorted(was.keys() & now.keys()):
-        rx = rate(was[name].rx_bytes, now[name].rx_bytes, interval_s)
-        tx = rate(was[name].tx_bytes, now[name].tx_bytes, interval_s)
+    for name in sorted(earlier.keys() & now.keys()):
+        rx = rate(earlier[name].rx_bytes, now[name].rx_bytes, interval_s)
+        tx = rate(earlier[name].tx_bytes, now[name].tx_bytes, interval_s)
         if rx is None or tx is None:
             return unmeasured("net", f"{name}: a counter went backwards", files)
         flows.append((max(rx, tx), given or now[name].bytes_per_s or 0.0, name))
@@ -108,10 +108,10 @@ def busiest_disk(
 ) -> Evidence:
     """Return the busiest whole disk's share of busy time as evidence."""
     files = (sources.get("io"),)
-    was, now = _whole(before or {}), _whole(after or {})
+    earlier, now = _whole(before or {}), _whole(after or {})
     busiest = unmeasured("io", "no whole disk in both readings", files)
-    for name in sorted(was.keys() & now.keys()):
-        busy = rate(was[name].busy_s, now[name].busy_s, interval_s)
+    for name in sorted(earlier.keys() & now.keys()):
+        busy = rate(earlier[name].busy_s, now[name].busy_s, interval_s)
         if busy is None:
             return unmeasured("io", f"{name}: a counter went backwards", files)
         if busiest.value is None or busy > busiest.value:

@@ -98,7 +98,7 @@ def sample(
                 capacity.cpu,
                 "cores",
                 high=MAX_CPU_UTILIZATION,
-                sources=(tree, after.sources.get("found"), _cpu_source(limits, held=held)),
+                sources=(tree, after.sources.get("target"), _cpu_source(limits, held=held)),
             ),
             unmeasured("net", "the kernel does not count it by process"),
             _io(before, after, interval_s, limits.io),
@@ -135,11 +135,11 @@ def cpu_spent_s(before: ProcessReading, after: ProcessReading) -> float | None:
     """Return the CPU seconds the tree spent, or None when the counters contradict each other."""
     ended = _ended(before, after, {pid: p.cpu_s + p.reaped_cpu_s for pid, p in before.processes.items()})
     spent = 0.0
-    for pid, was, now in _members(before, after):
-        if was is None:
+    for pid, earlier, now in _members(before, after):
+        if earlier is None:
             spent += now.cpu_s + now.reaped_cpu_s
             continue
-        own, reaped = now.cpu_s - was.cpu_s, now.reaped_cpu_s - was.reaped_cpu_s
+        own, reaped = now.cpu_s - earlier.cpu_s, now.reaped_cpu_s - earlier.reaped_cpu_s
         if own < 0 or reaped < 0:
             return None
         spent += own + max(0.0, reaped - ended[pid])
@@ -153,8 +153,8 @@ def io_calls(before: ProcessReading, after: ProcessReading) -> float | None:
         return None
     ended = _ended(before, after, {pid: p.io_calls or 0 for pid, p in before.processes.items()})
     calls = 0.0
-    for pid, was, now in _members(before, after):
-        more = (now.io_calls or 0) - (was.io_calls or 0 if was else 0)
+    for pid, earlier, now in _members(before, after):
+        more = (now.io_calls or 0) - (earlier.io_calls or 0 if earlier else 0)
         if more < 0:
             return None
         calls += max(0.0, more - ended[pid])
@@ -170,14 +170,14 @@ def _members(
     overlooked (the kernel's list of children is not a snapshot): it counts from now on.
     """
     for pid, now in after.processes.items():
-        was = _same(pid, before, now)
-        if was is not None or now.started_s >= before.uptime_s - TICK_S:
-            yield pid, was, now
+        earlier = _same(pid, before, now)
+        if earlier is not None or now.started_s >= before.uptime_s - TICK_S:
+            yield pid, earlier, now
 
 
 def _same(pid: int, before: ProcessReading, now: ProcessCounters) -> ProcessCounters | None:
-    was = before.processes.get(pid)
-    return was if was is not None and was.started_s == now.started_s else None
+    earlier = before.processes.get(pid)
+    return earlier if earlier is not None and earlier.started_s == now.started_s else None
 
 
 def _ended(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from steelyard_agent import proc_text
 from steelyard_agent.readers.process import ProcessReader
-from steelyard_agent.readers.process_finder import SEARCH_AGAIN_S, Found, PortFinder, Target
+from steelyard_agent.readers.process_finder import SEARCH_AGAIN_S, PortFinder, Target, TargetProcess
 from steelyard_agent.scopes.process import ProcessReading
 from steelyard_agent.scopes.reading import Absent
 
@@ -43,7 +43,7 @@ def holder(plant_process: Plant) -> Plant:
 
 def found(root: Path, port: int = 80) -> int | str:
     answer = PortFinder(port, root, lambda: 0.0)()
-    return answer.pid if isinstance(answer, Found) else answer.why
+    return answer.pid if isinstance(answer, TargetProcess) else answer.why
 
 
 @pytest.mark.parametrize("table", ["tcp", "tcp6"])
@@ -98,7 +98,7 @@ def test_a_new_listener_is_found_when_the_old_one_ends_or_after_the_bound(
 
     def pid() -> int | None:
         answer = find()
-        return answer.pid if isinstance(answer, Found) else None
+        return answer.pid if isinstance(answer, TargetProcess) else None
 
     assert pid() == 20
     (empty_tree / "proc/20/fd/3").unlink()  # a reload: the old process lives on without the port

@@ -31,13 +31,13 @@ Look = tuple[int, int]
 def mean_ms(looks: Sequence[Look]) -> float:
     """Return the mean in ms of the latest requests; the last look is the newest."""
     n1, rounded1 = looks[-1]
-    found = newest = _middle(rounded1)
+    latest = newest = _middle(rounded1)
     for n0, rounded0 in looks[:-1]:
         rest = left(n0, n1)
         if rest < 1:
             mean, error = (newest - rest * _middle(rounded0)) / (1 - rest), (1 + rest) / (2 * (1 - rest))
-            found = min(max(found, mean - error), mean + error)
-    return max(0.0, found)
+            latest = min(max(latest, mean - error), mean + error)
+    return max(0.0, latest)
 
 
 def kept(looks: Sequence[Look]) -> tuple[Look, ...]:

@@ -92,25 +92,25 @@ def mismatches(
             f"or set. HAProxy has {_some(strange)}, declared are {_some(sorted(peers))}: "
             f"write the declared names behind `server` in haproxy.cfg{hints}"
         }
-    found = {}
+    texts = {}
     if strange:
-        found["strange"] = (
+        texts["strange"] = (
             f"{where}: {_some(strange)} {'is' if len(strange) == 1 else 'are'} not declared, and left alone: "
             f"declare, or rename in haproxy.cfg{hints}"
         )
     missing = sorted(peers.keys() - servers.keys())
     if missing and not adds:
-        found["missing"] = (
+        texts["missing"] = (
             f"{where}: HAProxy has no {_some(missing)}: write it into haproxy.cfg, "
             "or have it added by --add-servers"
         )
     checked = sorted(name for name, row in servers.items() if row.has_agent_check and name in peers)
     if sets and checked:
-        found["agent-check"] = (
+        texts["agent-check"] = (
             f"{where}: {_some(checked)} has an agent-check, which sets weights too; it is left to that: "
             "take agent-check out of haproxy.cfg, or start without --set-weights"
         )
-    return found
+    return texts
 
 
 def complaint(answer: str) -> str | None:
@@ -127,12 +127,12 @@ def complaint(answer: str) -> str | None:
 
 
 def _change(where: str, row: ServerRow, weight: int, state: str) -> list[str]:
-    found = [f"set server {where} weight {weight}"] if row.weight != weight else []
+    commands = [f"set server {where} weight {weight}"] if row.weight != weight else []
     has = _state(row)
     # One that is down shows nothing else, and one that HAProxy keeps out for a reason of its own is left.
     if has != state and (has is not None or state == "maint"):
-        found.append(f"set server {where} state {state}")
-    return found
+        commands.append(f"set server {where} state {state}")
+    return commands
 
 
 def _state(row: ServerRow) -> str | None:
@@ -144,8 +144,8 @@ def _state(row: ServerRow) -> str | None:
 def _addition(where: str, peer: TablePeer, weight: int, keywords: str) -> list[str]:
     ip, port = peer_address.split(peer.address)
     address = f"ipv6@[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
-    found = [f"add server {where} {address} weight {weight} {keywords}".rstrip()]
-    return [*found, f"enable health {where}"] if "check" in keywords.split() else found
+    commands = [f"add server {where} {address} weight {weight} {keywords}".rstrip()]
+    return [*commands, f"enable health {where}"] if "check" in keywords.split() else commands
 
 
 def _hints(strange: list[str], servers: Servers, peers: Mapping[str, TablePeer]) -> str:

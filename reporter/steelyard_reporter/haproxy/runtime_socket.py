@@ -63,13 +63,13 @@ class RuntimeSocket:
         if not workers:
             self._is_masters = False
             raise HaproxyFault(f"the master process at {self.name} has no worker: see HAProxy's log")
-        found = []
+        processes = []
         for pid, ending in workers:
             prefix = f"@!{pid} "
             answers = self._ask_all(prefix, backends)
             if not show_stat.is_gone(answers[0]):
-                found.append(self._process(answers, backends, prefix=prefix, ending=ending))
-        return found
+                processes.append(self._process(answers, backends, prefix=prefix, ending=ending))
+        return processes
 
     def ask(self, commands: str) -> str:
         """Return the answer to a line of commands; raise `HaproxyFault`."""

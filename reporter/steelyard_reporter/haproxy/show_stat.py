@@ -95,23 +95,23 @@ def parse_stat(text: str, backend: str, via: str) -> Servers | None:
     table = csv.DictReader(io.StringIO(text.removeprefix("# ")))
     try:
         rows = [row for row in table if row["pxname"] == backend]
-        found = [_server(row) for row in rows if row["type"] == _SERVER]
+        servers = [_server(row) for row in rows if row["type"] == _SERVER]
     except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise HaproxyFault(f"{via}: `show stat` of {backend} cannot be read: {error!r}") from None
     # A backend has a row of its own, too.
-    return {row.name: row for row in found} if rows else None
+    return {row.name: row for row in servers} if rows else None
 
 
 def parse_workers(text: str) -> list[tuple[int, bool]]:
     """Return (pid, whether a reload has replaced it) of each worker that the master's `show proc` lists."""
-    found, ending = [], False
+    workers, ending = [], False
     for line in text.splitlines():
         words = line.split()
         if line.startswith("#"):
             ending = "old" in words
         elif len(words) > 1 and words[1] == "worker" and (pid := _digits(words[0])) is not None:
-            found.append((pid, ending))
-    return found
+            workers.append((pid, ending))
+    return workers
 
 
 def is_masters(text: str) -> bool:

@@ -65,13 +65,13 @@ class Windows:
         if broken is not None or not before:
             totals = {}
         self._totals = {}
-        found: defaultdict[str, dict[str, list[_Part]]] = defaultdict(dict)
+        parts_of: defaultdict[str, dict[str, list[_Part]]] = defaultdict(dict)
         for process in processes:
             for backend, servers in process.servers.items():
                 for row in (servers or {}).values():
                     place = process.via, process.pid, backend, row.name
                     self._totals[place], part = _Totals.after(totals.get(place), row)
-                    found[backend].setdefault(row.name, []).append(part)
+                    parts_of[backend].setdefault(row.name, []).append(part)
         if not before:
             return None
         if broken is not None:
@@ -82,7 +82,7 @@ class Windows:
                 backend: {
                     name: _sum(parts) for name, parts in servers.items() if not any(p.fell for p in parts)
                 }
-                for backend, servers in found.items()
+                for backend, servers in parts_of.items()
             },
         )
 
