@@ -21,6 +21,12 @@ def test_every_parameter_is_on_the_page_with_its_default_unit_range_and_reason(n
     assert table.splitlines()[2:] == rows
 
 
+def test_every_law_has_tests_of_its_own() -> None:
+    assert [
+        name for name in laws.NAMES if not (Path(__file__).parent / f"test_law_{name}.py").is_file()
+    ] == []
+
+
 def test_every_plot_on_the_page_is_there() -> None:
     plots = re.findall(r"\]\((plots/[^)]+)\)", PAGE.read_text(encoding="utf-8"))
     assert plots
