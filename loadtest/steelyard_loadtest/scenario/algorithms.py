@@ -97,7 +97,7 @@ def with_those_of(file: Path, ours: Sequence[Algorithm]) -> tuple[Algorithm, ...
     Raises ValueError where one is not as it must be.
     """
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
-    known = [{"name": name} | fields for name, fields in tables.items()]
+    known = [{"name": name, "program": name.partition("-")[0]} | fields for name, fields in tables.items()]
     others = TypeAdapter(tuple[Algorithm, ...]).validate_python(known)
     before = [algorithm for algorithm in others if algorithm.program in ("direct", "nginx")]
     return (*before, *ours, *others[len(before) :])
