@@ -105,7 +105,7 @@ class Agent:
         key: bytes | None = None,
         outputs: Sequence[StatusOutput] = (),
         registered: Callable[[], bool | None] = lambda: None,
-        application: Callable[[], orca_report.Report] = dict,
+        application: Callable[[], orca_report.LoadReport] = dict,
     ) -> None:
         self.interval_s = interval_s
         self._sampler = sampler

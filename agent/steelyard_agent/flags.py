@@ -37,7 +37,7 @@ SETTINGS = (
      "over HTTP at /orca, where Prometheus finds /metrics too (default host: 127.0.0.1)"),
     ("orca-grpc", "[HOST]:PORT", "stream it to gRPC clients and Envoy too: ORCA out-of-band, "
      "xds.service.orca.v3.OpenRcaService (default host: 127.0.0.1; needs steelyard-agent[grpc])"),
-    ("orca-app", "FILE", "the application's own ORCA report, added to what is shown: "
+    ("orca-app", "FILE", "the application's own ORCA load report, added to what is shown: "
      "TEXT rps_fractional=118.5,eps=0.2,application_utilization=0.7"),
     ("register", "URL,...", "declare this server at one of these controllers (http://HOST:PORT), every 30 s"),
     ("address", "HOST:PORT|auto:PORT", "with --register: where nginx reaches this server; auto is "

@@ -21,7 +21,7 @@ from steelyard_agent.indicators.fetch import fetch
 from steelyard_agent.indicators.indicator_reader import IndicatorReader
 from steelyard_agent.outputs import http_response, listeners
 from steelyard_agent.outputs.http_server import HttpServer
-from steelyard_agent.outputs.orca_application import ApplicationReport
+from steelyard_agent.outputs.orca_application import ApplicationLoadReport
 from steelyard_agent.outputs.orca_file import OrcaFile
 from steelyard_agent.pods import node_wiring
 from steelyard_agent.pods.node_agent import NodeAgent
@@ -116,7 +116,9 @@ def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
             http_server.close()
         raise
     orca_file = None if settings.orca_file is None else OrcaFile(settings.orca_file)
-    application = None if settings.orca_app is None else ApplicationReport(settings.orca_app, time.monotonic)
+    application = (
+        None if settings.orca_app is None else ApplicationLoadReport(settings.orca_app, time.monotonic)
+    )
     pool = _pool(settings)
     indicators = indicator_reader(settings)
     register_loop = _register_loop(loaded)

@@ -37,18 +37,18 @@ def sample_after(earlier: SampleRecord, memcached: Daemon) -> SampleRecord:
     """Return a sample that is newer than `earlier`, of the same agent."""
 
     def newer() -> SampleRecord | None:
-        found = sample_in(memcached)
-        return found if found is not None and found.seq > earlier.seq else None
+        record = sample_in(memcached)
+        return record if record is not None and record.seq > earlier.seq else None
 
-    found = wait_until(newer)
-    assert found.boot == earlier.boot
-    return found
+    record = wait_until(newer)
+    assert record.boot == earlier.boot
+    return record
 
 
 def leaving_in(memcached: Daemon) -> SampleRecord | None:
     """Return the sample that lies there now, if it is a last one."""
-    found = sample_in(memcached)
-    return found if found is not None and found.leaving else None
+    record = sample_in(memcached)
+    return record if record is not None and record.leaving else None
 
 
 def value_in(memcached: Daemon, key: str = KEY) -> bytes | None:
@@ -199,12 +199,12 @@ def test_sighup_takes_up_new_settings_and_goes_on_counting(memcached: Daemon, tm
         agent.send_signal(signal.SIGHUP)
 
         def changed() -> SampleRecord | None:
-            found = sample_in(memcached)
-            return found if found is not None and found.capacity[0] == 4.0 else None
+            record = sample_in(memcached)
+            return record if record is not None and record.capacity[0] == 4.0 else None
 
-        found = wait_until(changed)
-        assert found.boot == first.boot
-        assert found.seq > first.seq
+        record = wait_until(changed)
+        assert record.boot == first.boot
+        assert record.seq > first.seq
 
 
 def test_sighup_with_a_mistake_says_so_and_changes_nothing(memcached: Daemon, tmp_path: Path) -> None:

@@ -87,12 +87,12 @@ def test_says_what_is_wrong_with_a_name(address: str, remedy: str) -> None:
 @given(st.text("aA1-.:[]%_é", max_size=300), st.integers(0, 70000))
 def test_whatever_is_parsed_is_an_endpoint_or_a_mistake_that_is_named(host: str, port: int) -> None:
     try:
-        found = parse(f"{host}:{port}")
+        address = parse(f"{host}:{port}")
     except ValueError:
         return
-    assert found.port == port
-    assert found.is_name or split(join(found.host, found.port)) == (found.host, found.port)
-    assert parse(f"{found.host}:{port}" if found.is_name else join(found.host, port)) == found
+    assert address.port == port
+    assert address.is_name or split(join(address.host, address.port)) == (address.host, address.port)
+    assert parse(f"{address.host}:{port}" if address.is_name else join(address.host, port)) == address
 
 
 @given(st.ip_addresses(), st.integers(1, 65535))

@@ -51,11 +51,11 @@ def test_who_does_not_know_chunks_refuses_the_manifest(case: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("case", EXAMPLES["refused"], ids=lambda case: case["about"])
 def test_refuses_the_examples_and_says_why(case: dict[str, Any]) -> None:
-    found = table_chunks.decode(case["manifest"].encode())
+    head = table_chunks.decode(case["manifest"].encode())
     whole = (
-        table_chunks.join(found, [text.encode() for text in case["chunks"]])
-        if isinstance(found, Manifest)
-        else found
+        table_chunks.join(head, [text.encode() for text in case["chunks"]])
+        if isinstance(head, Manifest)
+        else head
     )
     assert isinstance(whole, Refused)
     assert whole.reason == case["reason"], whole
@@ -86,8 +86,8 @@ def test_no_table_that_is_read_has_more_chunks_than_are_read() -> None:
     st.binary(max_size=200) | st.from_regex(r"\{\"v\":1,\"chunks\":.{0,80}\}", fullmatch=True).map(str.encode)
 )
 def test_whatever_comes_is_read_or_refused(value: bytes) -> None:
-    found = table_chunks.decode(value)
-    assert isinstance(found, WeightTable | Manifest | Refused)
+    head = table_chunks.decode(value)
+    assert isinstance(head, WeightTable | Manifest | Refused)
     manifest = table_chunks.decode(EXAMPLES["accepted"][0]["manifest"].encode())
     assert isinstance(manifest, Manifest)
     assert isinstance(table_chunks.join(manifest, [value]), Refused)

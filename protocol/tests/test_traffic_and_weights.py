@@ -156,13 +156,13 @@ def test_a_report_s_rung_and_order_are_read(rung: str) -> None:
 
 
 def _reports(version: int) -> list[tuple[dict[str, Any], traffic_report.TrafficReport]]:
-    found = []
+    pairs = []
     for case in json.loads((CONTRACT / "traffic.json").read_text())["accepted"]:
         report = traffic_report.decode(json.dumps(case["value"]).encode())
         assert isinstance(report, traffic_report.TrafficReport)
         if case["value"]["v"] == version:
-            found.append((case["value"], report))
-    return found
+            pairs.append((case["value"], report))
+    return pairs
 
 
 def test_a_report_s_rows_are_read_as_columns() -> None:

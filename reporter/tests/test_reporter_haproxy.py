@@ -117,8 +117,8 @@ class Rig:
 
     def pid(self) -> str | None:
         """Return the process that answers at the socket; None where none does."""
-        found = re.search(r"^Pid: (\d+)$", self.asked("show info"), re.MULTILINE)
-        return found[1] if found else None
+        line = re.search(r"^Pid: (\d+)$", self.asked("show info"), re.MULTILINE)
+        return line[1] if line else None
 
     def connected(self) -> socket.socket:
         """Return a connection through the backend db."""

@@ -13,16 +13,21 @@ def _load(line: str = "", **environment: str) -> Settings:
 
 
 def test_defaults() -> None:
-    found = _load()
-    assert found.sockets == (Path("/run/haproxy/admin.sock"),)
-    assert found.upstreams == {"web": "web"}
-    assert (found.lb, found.interval_s, found.set_weights, found.add_servers) == ("edge-1", 1.0, False, None)
+    chosen = _load()
+    assert chosen.sockets == (Path("/run/haproxy/admin.sock"),)
+    assert chosen.upstreams == {"web": "web"}
+    assert (chosen.lb, chosen.interval_s, chosen.set_weights, chosen.add_servers) == (
+        "edge-1",
+        1.0,
+        False,
+        None,
+    )
 
 
 def test_sockets_and_upstreams_may_be_several() -> None:
-    found = _load("--socket /run/a.sock,127.0.0.1:9999 --upstreams web=be_web,shop")
-    assert found.sockets == (Path("/run/a.sock"), ("127.0.0.1", 9999))
-    assert found.upstreams == {"web": "be_web", "shop": "shop"}
+    chosen = _load("--socket /run/a.sock,127.0.0.1:9999 --upstreams web=be_web,shop")
+    assert chosen.sockets == (Path("/run/a.sock"), ("127.0.0.1", 9999))
+    assert chosen.upstreams == {"web": "be_web", "shop": "shop"}
 
 
 def test_a_flag_is_stronger_than_its_variable_and_an_empty_one_is_none() -> None:
@@ -33,8 +38,8 @@ def test_a_flag_is_stronger_than_its_variable_and_an_empty_one_is_none() -> None
 
 
 def test_servers_may_be_added_without_keywords() -> None:
-    found = settings.load(["haproxy", "--set-weights", "--add-servers", ""], {}, hostname="edge-1")
-    assert found.add_servers == ""
+    chosen = settings.load(["haproxy", "--set-weights", "--add-servers", ""], {}, hostname="edge-1")
+    assert chosen.add_servers == ""
 
 
 @pytest.mark.parametrize(

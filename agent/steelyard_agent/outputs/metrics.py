@@ -32,7 +32,7 @@ class Status:
     dropped: int
     reachable: Mapping[str, bool]
     registered: bool | None = None
-    application: orca_report.Report = field(default_factory=dict)
+    application: orca_report.LoadReport = field(default_factory=dict)
 
 
 class StatusOutput(Protocol):

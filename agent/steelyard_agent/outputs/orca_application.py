@@ -1,4 +1,4 @@
-"""Reads the application's own ORCA report, a file that it writes anew every few seconds. I/O only.
+"""Reads the application's own ORCA load report, a file that it writes anew every few seconds. I/O only.
 
     TEXT rps_fractional=118.5,eps=0.2,application_utilization=0.7,named_metrics.queue=3
 
@@ -12,16 +12,16 @@ from pathlib import Path
 
 from steelyard_agent import regular_file
 from steelyard_agent.outputs import orca_report
-from steelyard_agent.outputs.orca_report import Report
+from steelyard_agent.outputs.orca_report import LoadReport
 
 log = logging.getLogger(__name__)
 
 STALE_S = 10.0
 
-NOTHING: Report = {}
+NOTHING: LoadReport = {}
 
 
-class ApplicationReport:
+class ApplicationLoadReport:
     """One file; a failure is logged when it begins, when it changes and when it ends.
 
     Its age goes by `clock`, a monotonic one, from when it was first seen as it is.
@@ -34,7 +34,7 @@ class ApplicationReport:
         self._seen_s = 0.0
         self._wrong: str | None = None
 
-    def read(self) -> Report:
+    def read(self) -> LoadReport:
         """Return what the application says now; nothing where it says nothing, or what nobody can read."""
         now_s, wrong, report = self._clock(), None, NOTHING
         try:
@@ -49,7 +49,7 @@ class ApplicationReport:
         except OSError as error:
             wrong = f"cannot be read: {error.strerror}"
         except ValueError as error:
-            wrong = f"is not an ORCA report: {error}"
+            wrong = f"is not an ORCA load report: {error}"
         if wrong != self._wrong:
             if wrong is None:
                 log.info("%s can be read again", self._path)

@@ -1,6 +1,6 @@
-"""ORCA out-of-band: gRPC's OpenRcaService, which streams the newest report to each client. I/O only.
+"""ORCA out-of-band: gRPC's OpenRcaService, which streams the newest load report to each client. I/O only.
 
-A report is sent at once and then as often as the client asks (`report_interval`), but
+A load report is sent at once and then as often as the client asks (`report_interval`), but
 no oftener than there are samples; without an interval, as often as that. While there is
 no sample a stream ends with UNAVAILABLE, upon which clients come back after a pause.
 (gRFC A51; xds.service.orca.v3 of github.com/cncf/xds.)

@@ -11,7 +11,7 @@ generated code is bound to a version of protobuf.
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory
 from google.protobuf.message import DecodeError, Message
 
-from steelyard_agent.outputs.orca_report import NAMED, Report
+from steelyard_agent.outputs.orca_report import NAMED, LoadReport
 
 SERVICE = "xds.service.orca.v3.OpenRcaService"
 METHOD = "StreamCoreMetrics"
@@ -81,8 +81,8 @@ OrcaLoadReport = _message("xds.data.orca.v3.OrcaLoadReport")
 OrcaLoadReportRequest = _message("xds.service.orca.v3.OrcaLoadReportRequest")
 
 
-def load_report(report: Report, utilization: Report) -> Message:
-    """Return the message of a report; `utilization` is the map of named utilizations."""
+def load_report(report: LoadReport, utilization: LoadReport) -> Message:
+    """Return the message of a load report; `utilization` is the map of named utilizations."""
     message = OrcaLoadReport(utilization=utilization)
     for field, value in report.items():
         if field.startswith(NAMED):
@@ -93,7 +93,7 @@ def load_report(report: Report, utilization: Report) -> Message:
 
 
 def period_s(request: bytes, interval_s: float) -> float:
-    """Return the seconds between two reports: what a request asks for, but no less than between two samples.
+    """Return the seconds between two load reports: as many as a request asks for, no less than `interval_s`.
 
     Raises ValueError for what is no OrcaLoadReportRequest.
     """

@@ -1,6 +1,6 @@
 """ORCA load reports: how busy a server is, in the words that gRPC and Envoy balance by. Pure.
 
-A report is a mapping of fields, named as the text form of an HTTP header has them:
+A load report is a mapping of fields, named as the text form of an HTTP header has them:
 
     endpoint-load-metrics: TEXT cpu_utilization=0.42,mem_utilization=0.31,named_metrics.net=0.02
 
@@ -9,7 +9,7 @@ memory; all other indicators are named metrics, because a reader of text that do
 know a field refuses the whole value, and all know those.
 
 What an agent cannot know, the rate of requests first, an application can say in a
-report of its own; what is measured comes before what is said.
+load report of its own; what is measured comes before what is said.
 """
 
 import re
@@ -32,7 +32,7 @@ FIELDS = {
 }
 
 LONGEST = 2048
-"""Bytes that are read of an application's report: it goes on into headers, for which nginx has 4096."""
+"""Bytes that are read of an application's load report: it goes on into headers, for which nginx has 4096."""
 
 # As openresty/steelyard/lib/steelyard/core/orca.lua has them.
 MAX_UTILIZATION = 64.0
@@ -41,11 +41,11 @@ MAX_VALUE = 1e15
 _NAMED = re.compile(r"named_metrics\.[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NUMBER = re.compile(r"\d{1,18}(\.\d{1,18})?([eE][+-]?\d{1,3})?")
 
-Report = Mapping[str, float]
+LoadReport = Mapping[str, float]
 
 
 def measured(record: SampleRecord) -> dict[str, float]:
-    """Return the report of a sample; what could not be measured is left out."""
+    """Return the load report of a sample; what could not be measured is left out."""
     values = dict(zip(INDICATORS, record.utilization, strict=True))
     fields = [(field, values[name]) for name, field in FIELDS.items()]
     fields += [(f"{NAMED}{name}", value) for name, value in record.further]
@@ -58,20 +58,20 @@ def utilizations(record: SampleRecord) -> dict[str, float]:
     return {field.removeprefix(NAMED): min(ours[field], 1.0) for field in ours if field.startswith(NAMED)}
 
 
-def joined(record: SampleRecord, application: Report) -> dict[str, float]:
-    """Return the report of a sample and of the application; empty where neither says anything."""
+def joined(record: SampleRecord, application: LoadReport) -> dict[str, float]:
+    """Return the load report of a sample and of the application; empty where neither says anything."""
     ours = measured(record)
     return {**ours, **{field: value for field, value in application.items() if field not in ours}}
 
 
-def text(report: Report) -> str | None:
-    """Return the value of a header; None for an empty report, as an empty value is refused."""
+def text(report: LoadReport) -> str | None:
+    """Return the value of a header; None for an empty load report, as an empty value is refused."""
     parts = [f"{field}={_plain(number)}" for field, number in report.items()]
     return f"TEXT {','.join(parts)}" if parts else None
 
 
 def parse(value: str) -> dict[str, float]:
-    """Return the report in the text form of a header; raise `ValueError` with what is wrong."""
+    """Return the load report in the text form of a header; raise `ValueError` with what is wrong."""
     form, _, rest = value.strip().partition(" ")
     if form != "TEXT":
         raise ValueError('it does not begin with "TEXT "')

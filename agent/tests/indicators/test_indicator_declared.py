@@ -62,8 +62,8 @@ def test_every_key_is_read() -> None:
     ],
 )
 def test_the_keys_say_source_and_format(keys: str, text_format: str, kind: str) -> None:
-    (found,) = parse(f'[[indicator]]\nname = "a"\nlimit = 5\n{keys}')
-    assert (found.text_format, found.source.kind) == (text_format, kind)
+    (indicator,) = parse(f'[[indicator]]\nname = "a"\nlimit = 5\n{keys}')
+    assert (indicator.text_format, indicator.source.kind) == (text_format, kind)
 
 
 def test_a_source_is_read_at_the_agents_interval_and_a_command_less_often() -> None:
@@ -96,8 +96,8 @@ def test_a_preset_is_the_defaults_of_an_entry() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_declares_an_indicator(name: str) -> None:
     limit = "" if "limit" in PRESETS[name].read else "limit = 8"
-    (found,) = parse(f'[[indicator]]\nname = "a"\npreset = "{name}"\nport = 4321\n{limit}')
-    assert "4321" in str(found.source)
+    (indicator,) = parse(f'[[indicator]]\nname = "a"\npreset = "{name}"\nport = 4321\n{limit}')
+    assert "4321" in str(indicator.source)
 
 
 def test_a_preset_whose_program_does_not_tell_its_limit_asks_for_it() -> None:

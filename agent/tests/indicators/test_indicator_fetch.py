@@ -72,7 +72,7 @@ def test_a_page_is_the_text_of_its_body() -> None:
 
 def test_a_request_has_the_urls_path_and_query_and_asks_for_plain_text() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
-        found = pool.submit(http, f"http://127.0.0.1:{listener.getsockname()[1]}/a/b?c=d")
+        answer = pool.submit(http, f"http://127.0.0.1:{listener.getsockname()[1]}/a/b?c=d")
         client, _ = listener.accept()
         with client:
             client.settimeout(PATIENCE_S)
@@ -80,7 +80,7 @@ def test_a_request_has_the_urls_path_and_query_and_asks_for_plain_text() -> None
             while b"\r\n\r\n" not in request:
                 request += client.recv(65536)
             client.sendall(HEAD + b"5")
-        assert found.result(PATIENCE_S) == "5"
+        assert answer.result(PATIENCE_S) == "5"
     assert request.startswith(b"GET /a/b?c=d HTTP/1.1\r\n")
     assert b"Accept: text/plain;version=0.0.4" in request
 

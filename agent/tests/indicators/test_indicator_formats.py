@@ -207,7 +207,7 @@ def test_a_number_stands_after_words_or_alone() -> None:
 )
 def test_any_text_is_read_or_refused(text: str, text_format: TextFormat) -> None:
     try:
-        found = read(text_format, "/a" if text_format == "json" else "a", text)
+        series = read(text_format, "/a" if text_format == "json" else "a", text)
     except SourceError:
         return
-    assert found.numbers
+    assert series.numbers

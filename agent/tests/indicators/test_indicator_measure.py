@@ -35,15 +35,15 @@ def counter(numbers: dict[Labels, float], at_s: float) -> Reading:
 
 @pytest.mark.parametrize(("across", "value"), [("sum", 0.8), ("max", 0.6), ("mean", 0.4)])
 def test_several_series_are_one_number(across: Across, value: float) -> None:
-    found = measure.measured(indicator(across=across), None, gauge({A: 2.0, B: 6.0}))
-    assert found.value == pytest.approx(value)
+    evidence = measure.measured(indicator(across=across), None, gauge({A: 2.0, B: 6.0}))
+    assert evidence.value == pytest.approx(value)
 
 
 def test_the_evidence_has_raw_values_limit_and_source() -> None:
-    found = measure.measured(indicator("size"), None, gauge({A: 3.0}, limit={A: 4.0}))
-    assert (found.indicator, found.value) == ("workers", 0.75)
-    assert (found.numerator, found.denominator) == (Quantity(3.0, ""), Quantity(4.0, ""))
-    assert found.sources == ("http://127.0.0.1:8000/metrics", 'busy{pool="web"}', "limit: size")
+    evidence = measure.measured(indicator("size"), None, gauge({A: 3.0}, limit={A: 4.0}))
+    assert (evidence.indicator, evidence.value) == ("workers", 0.75)
+    assert (evidence.numerator, evidence.denominator) == (Quantity(3.0, ""), Quantity(4.0, ""))
+    assert evidence.sources == ("http://127.0.0.1:8000/metrics", 'busy{pool="web"}', "limit: size")
 
 
 @pytest.mark.parametrize(("amount", "value"), [(-1.0, 0.0), (15.0, 1.5), (1000.0, 16.0)])
@@ -71,13 +71,13 @@ def test_a_limit_that_is_read_as_nothing_is_an_error(limit: float) -> None:
 
 def test_a_counter_is_its_growth_per_second() -> None:
     before, now = counter({A: 100.0}, 5.0), counter({A: 108.0}, 7.0)
-    found = measure.measured(indicator(), before, now)
-    assert (found.value, found.numerator) == (0.4, Quantity(4.0, "/s"))
+    evidence = measure.measured(indicator(), before, now)
+    assert (evidence.value, evidence.numerator) == (0.4, Quantity(4.0, "/s"))
 
 
 def test_the_first_reading_of_a_counter_has_no_rate() -> None:
-    found = measure.measured(indicator(), None, counter({A: 100.0}, 5.0))
-    assert (found.value, found.note) == (None, "a rate needs two readings of one counter")
+    evidence = measure.measured(indicator(), None, counter({A: 100.0}, 5.0))
+    assert (evidence.value, evidence.note) == (None, "a rate needs two readings of one counter")
 
 
 def test_a_counter_that_began_anew_has_no_rate_once() -> None:

@@ -33,10 +33,10 @@ class Texts:
         assert timeout_s == 2.0
         assert not stop.is_set()
         self.asked.append(str(source.target))
-        found = self.texts[str(source.target).removeprefix("/")]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        text = self.texts[str(source.target).removeprefix("/")]
+        if isinstance(text, Exception):
+            raise text
+        return text
 
 
 def metric(name: str, source: Source = ONE, limit: float | str = 10.0) -> Indicator:
@@ -44,20 +44,20 @@ def metric(name: str, source: Source = ONE, limit: float | str = 10.0) -> Indica
 
 
 def values(reader: IndicatorReader) -> list[float | None]:
-    return [found.value for found in reader.evidence()]
+    return [each.value for each in reader.evidence()]
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    found = [record.getMessage() for record in caplog.records]
+    lines = [record.getMessage() for record in caplog.records]
     caplog.clear()
-    return found
+    return lines
 
 
 def test_a_source_of_several_indicators_is_read_once() -> None:
     texts = Texts(one="a 1\nb 2\n", two="c 3\n")
     reader = IndicatorReader([metric("b"), metric("c", TWO), metric("a")], texts, Clock())
     reader.read_all()
-    assert [(found.indicator, found.value) for found in reader.evidence()] == [
+    assert [(each.indicator, each.value) for each in reader.evidence()] == [
         ("b", 0.2),
         ("c", 0.3),
         ("a", 0.1),
@@ -90,7 +90,7 @@ def test_what_fails_is_null_alone_and_said_once_and_again_when_it_is_back(
     for _ in range(3):
         assert values(reader) == [None, None, 0.3]
     assert said(caplog) == ["the indicator a cannot be read: /one: it answers 500; it is null until it can"]
-    assert [found.note for found in reader.evidence()] == ["it answers 500", "it answers 500", ""]
+    assert [each.note for each in reader.evidence()] == ["it answers 500", "it answers 500", ""]
     texts.texts["one"] = "a 1\nb 2\n"
     reader.read_all()
     for _ in range(3):

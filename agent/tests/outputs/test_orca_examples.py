@@ -128,8 +128,8 @@ def envoy_config(ports: tuple[int, int, int], admin: int, *, oob: int | None) ->
         assert f"port_value: {old}}}" in text
         text = text.replace(f"port_value: {old}}}", f"port_value: {new}}}")
     if oob is not None:
-        text, found = re.subn(r"# (enable_oob|oob_)", r"\1", text)
-        assert found == 3
+        text, replaced = re.subn(r"# (enable_oob|oob_)", r"\1", text)
+        assert replaced == 3
         text = text.replace("port_value: 9812}", f"port_value: {oob}}}")
     config: dict[str, Any] = yaml.safe_load(text)
     config["admin"] = {"address": {"socket_address": {"address": "127.0.0.1", "port_value": admin}}}
@@ -165,8 +165,8 @@ def test_envoy_prefers_the_server_that_says_it_is_less_loaded(out_of_band: bool,
         stack.enter_context(running(run, tmp_path / "envoy.log"))
 
         def answers() -> Counter[str]:
-            found = [get(ports[0]) for _ in range(60)]
-            return Counter(answer[0].headers["x-server"] for answer in found if answer)
+            replies = [get(ports[0]) for _ in range(60)]
+            return Counter(answer[0].headers["x-server"] for answer in replies if answer)
 
         # Without reports, or in the first two seconds of them, each has a half.
         wait_until(lambda: answers()["127.0.0.1"] < 15 < 45 < answers()["127.0.0.2"], "the weights move")

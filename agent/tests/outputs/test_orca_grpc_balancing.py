@@ -24,8 +24,8 @@ PAGE = (Path(__file__).parents[3] / "docs/agent.md").read_text(encoding="utf-8")
 
 def fenced(language: str, holding: str) -> str:
     """Return the one example of the page that holds some text."""
-    (found,) = [block for block in re.findall(rf"```{language}\n(.*?)```", PAGE, re.S) if holding in block]
-    return str(found)
+    (block,) = [block for block in re.findall(rf"```{language}\n(.*?)```", PAGE, re.S) if holding in block]
+    return str(block)
 
 
 def status(cpu: float) -> Status:

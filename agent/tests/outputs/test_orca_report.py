@@ -1,4 +1,4 @@
-"""ORCA reports: what is measured, what an application says, and both as protobuf."""
+"""ORCA load reports: what is measured, what an application says, and both as protobuf."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from steelyard_agent.outputs import orca_messages, orca_report
-from steelyard_agent.outputs.orca_application import STALE_S, ApplicationReport
+from steelyard_agent.outputs.orca_application import STALE_S, ApplicationLoadReport
 from steelyard_protocol.sample_record import SampleRecord
 
 EXAMPLES = json.loads((Path(__file__).parents[3] / "docs/contract/orca.json").read_text(encoding="utf-8"))
@@ -111,7 +111,7 @@ def test_an_application_s_report_counts_while_it_is_written(
 ) -> None:
     file, clock = tmp_path / "app", Clock()
     caplog.set_level("INFO")
-    report = ApplicationReport(file, clock)
+    report = ApplicationLoadReport(file, clock)
     assert report.read() == report.read() == {}
     file.write_text("TEXT rps_fractional=118.5, application_utilization=0.7\n")
     said = {"rps_fractional": 118.5, "application_utilization": 0.7}
@@ -128,14 +128,14 @@ def test_an_application_s_report_counts_while_it_is_written(
         f"{file} cannot be read: No such file or directory; nothing is taken from it",
         f"{file} can be read again",
         f"{file} has not been written for 10 s; nothing is taken from it",
-        f"{file} is not an ORCA report: rps_fractional is 'much': give a number within 0..1e+15; "
+        f"{file} is not an ORCA load report: rps_fractional is 'much': give a number within 0..1e+15; "
         "nothing is taken from it",
-        f"{file} is not an ORCA report: it is longer than 2048 bytes; nothing is taken from it",
+        f"{file} is not an ORCA load report: it is longer than 2048 bytes; nothing is taken from it",
     ]
 
 
 def test_nobody_waits_for_who_writes_into_a_pipe(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pipe = tmp_path / "app"
     os.mkfifo(pipe)
-    assert ApplicationReport(pipe, Clock()).read() == {}
+    assert ApplicationLoadReport(pipe, Clock()).read() == {}
     assert "cannot be read: it is not a regular file" in caplog.text

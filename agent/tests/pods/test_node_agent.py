@@ -41,9 +41,9 @@ class Shelf:
 
     def put_many(self, values: Mapping[str, bytes]) -> set[str]:
         opened = {key: signature.read(KEY, value, sample_reader.decode) for key, value in values.items()}
-        found = {key: record for key, record in opened.items() if isinstance(record, SampleRecord)}
-        assert found.keys() == values.keys()
-        self.rounds.append(found)
+        records = {key: record for key, record in opened.items() if isinstance(record, SampleRecord)}
+        assert records.keys() == values.keys()
+        self.rounds.append(records)
         return set(values) if self.takes else set()
 
 

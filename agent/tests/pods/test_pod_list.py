@@ -18,27 +18,27 @@ def listed(*pods: dict[str, object]) -> pod_list.PodList:
 
 
 def test_a_labelled_pod_is_the_peer_of_its_name_in_the_labels_upstream() -> None:
-    found = listed(pod("web-1", UID))
-    assert found.pods == (Pod(namespace="default", name="web-1", uid=UID, upstream="web"),)
-    assert found.faults == {}
+    told = listed(pod("web-1", UID))
+    assert told.pods == (Pod(namespace="default", name="web-1", uid=UID, upstream="web"),)
+    assert told.faults == {}
 
 
 def test_a_pod_that_is_being_deleted_leaves() -> None:
-    (found,) = listed(pod("web-1", UID, deletionTimestamp="2026-11-23T09:00:00Z")).pods
-    assert found.leaving
+    (leaving,) = listed(pod("web-1", UID, deletionTimestamp="2026-11-23T09:00:00Z")).pods
+    assert leaving.leaving
 
 
 def test_a_static_pods_group_is_named_after_its_hash() -> None:
-    (found,) = listed(pod("web-node-1", UID, annotations={"kubernetes.io/config.hash": "5d41402a"})).pods
-    assert found.uid == "5d41402a"
+    (static,) = listed(pod("web-node-1", UID, annotations={"kubernetes.io/config.hash": "5d41402a"})).pods
+    assert static.uid == "5d41402a"
 
 
 @pytest.mark.parametrize("value", ["", "-web", "a" * 65, None, 7])
 def test_a_label_that_names_no_upstream_is_a_fault(value: object) -> None:
-    found = listed(pod("web-1", UID, labels={"steelyard/upstream": value}), pod("web-2", OTHER))
-    assert [one.name for one in found.pods] == ["web-2"]
-    assert list(found.faults) == ["default/web-1"]
-    assert "steelyard/upstream" in found.faults["default/web-1"]
+    told = listed(pod("web-1", UID, labels={"steelyard/upstream": value}), pod("web-2", OTHER))
+    assert [one.name for one in told.pods] == ["web-2"]
+    assert list(told.faults) == ["default/web-1"]
+    assert "steelyard/upstream" in told.faults["default/web-1"]
 
 
 def test_a_name_that_is_too_long_for_a_peer_is_a_fault() -> None:
@@ -50,23 +50,23 @@ def test_a_name_that_is_too_long_for_a_peer_is_a_fault() -> None:
 
 @pytest.mark.parametrize("uid", ["", "../../system.slice", "a/b", None, 7])
 def test_a_uid_that_is_none_reaches_no_file(uid: str) -> None:
-    found = listed(pod("web-1", uid))
-    assert (found.pods, list(found.faults)) == ((), ["default/web-1"])
+    told = listed(pod("web-1", uid))
+    assert (told.pods, list(told.faults)) == ((), ["default/web-1"])
 
 
 def test_of_two_pods_of_one_name_and_upstream_the_older_is_sampled() -> None:
     young = pod("web-1", UID, namespace="a", creationTimestamp="2026-11-23T08:00:01Z")
     old = pod("web-1", OTHER, namespace="b", creationTimestamp="2026-11-23T08:00:00Z")
-    found = listed(young, old)
-    assert [one.full_name for one in found.pods] == ["b/web-1"]
-    assert found.faults["a/web-1"].startswith("pod b/web-1 is web/web-1 already")
+    told = listed(young, old)
+    assert [one.full_name for one in told.pods] == ["b/web-1"]
+    assert told.faults["a/web-1"].startswith("pod b/web-1 is web/web-1 already")
     elsewhere = listed(pod("web-1", UID, namespace="a", labels={"steelyard/upstream": "shop"}), old)
     assert len(elsewhere.pods) == 2
 
 
 def test_more_pods_than_one_agent_samples_are_faults() -> None:
-    found = listed(*(pod(f"web-{n}", f"{n:032x}") for n in range(MOST_PODS + 2)))
-    assert (len(found.pods), len(found.faults)) == (MOST_PODS, 2)
+    told = listed(*(pod(f"web-{n}", f"{n:032x}") for n in range(MOST_PODS + 2)))
+    assert (len(told.pods), len(told.faults)) == (MOST_PODS, 2)
 
 
 @pytest.mark.parametrize(

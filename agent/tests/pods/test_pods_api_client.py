@@ -70,12 +70,12 @@ def test_without_rights_the_api_servers_words_and_the_remedy_are_said(api: PodsA
         'pods is forbidden: User "system:serviceaccount:a:agent" cannot list resource "pods"\nin the cluster'
     )
     api.body = refusal(403, "Forbidden", said)
-    found = fault(client_of(api)())
-    assert found.kind == "403"
-    assert found.why.startswith(
+    refused = fault(client_of(api)())
+    assert refused.kind == "403"
+    assert refused.why.startswith(
         f"the API server at localhost:{api.port} answers 403: pods is forbidden: User"
     )
-    assert found.why.endswith("in the cluster: the ServiceAccount needs a ClusterRole that may list pods")
+    assert refused.why.endswith("in the cluster: the ServiceAccount needs a ClusterRole that may list pods")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"7", b'{"message": 7}', b"[" * 100_000])
@@ -93,9 +93,9 @@ def test_an_answer_that_is_no_list_is_a_fault(api: PodsApiServer, body: bytes) -
 def test_another_certificate_is_not_trusted(api: PodsApiServer, tmp_path: Path) -> None:
     with pods_api_server(tmp_path / "other") as other:
         (api.folder / "ca.crt").write_bytes((other.folder / "ca.crt").read_bytes())
-        found = fault(client_of(api)())
-    assert found.kind == "no answer"
-    assert "its certificate is not trusted" in found.why
+        refused = fault(client_of(api)())
+    assert refused.kind == "no answer"
+    assert "its certificate is not trusted" in refused.why
     assert api.asked == []
 
 
@@ -118,8 +118,8 @@ def test_a_file_of_the_service_account_that_is_none_is_a_fault(
 def test_an_api_server_that_is_away_is_a_fault(api: PodsApiServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    found = fault(ApiClient(("localhost", port), api.folder, "node-1", timeout_s=PATIENT_S)())
-    assert (found.kind, found.why) == (
+    refused = fault(ApiClient(("localhost", port), api.folder, "node-1", timeout_s=PATIENT_S)())
+    assert (refused.kind, refused.why) == (
         "no answer",
         f"the API server at localhost:{port} cannot be asked: Connection refused",
     )
@@ -128,5 +128,5 @@ def test_an_api_server_that_is_away_is_a_fault(api: PodsApiServer) -> None:
 def test_an_api_server_that_never_answers_costs_the_time_of_one_question(api: PodsApiServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        found = fault(ApiClient(("localhost", port), api.folder, "node-1", timeout_s=0.1)())
-    assert found.why == f"the API server at localhost:{port} does not answer within 0.1 s"
+        refused = fault(ApiClient(("localhost", port), api.folder, "node-1", timeout_s=0.1)())
+    assert refused.why == f"the API server at localhost:{port} does not answer within 0.1 s"

@@ -22,8 +22,8 @@ def load(line: str, toml: str = "", **environment: str) -> Settings:
 
 
 def test_the_node_comes_from_the_environment_as_the_downward_api_sets_it() -> None:
-    found = load("--scope pods", STEELYARD_AGENT_NODE="node-1.example", **IN_A_POD)
-    assert (found.scope, found.pods) == (
+    chosen = load("--scope pods", STEELYARD_AGENT_NODE="node-1.example", **IN_A_POD)
+    assert (chosen.scope, chosen.pods) == (
         "pods",
         PodsSettings(
             node="node-1.example",
@@ -36,14 +36,14 @@ def test_the_node_comes_from_the_environment_as_the_downward_api_sets_it() -> No
 
 def test_every_flag_is_read() -> None:
     line = "--scope pods --node n1 --service-account /sa --metrics 0.0.0.0:9811 --net-capacity 1e6"
-    found = load(f"{line} --io-capacity 9", **IN_A_POD)
-    assert found.pods == PodsSettings(
+    chosen = load(f"{line} --io-capacity 9", **IN_A_POD)
+    assert chosen.pods == PodsSettings(
         node="n1",
         api_server=("10.96.0.1", 443),
         service_account=Path("/sa"),
         metrics=("0.0.0.0", 9811),  # noqa: S104 (what kubelets reach)
     )
-    assert found.limits == Indicators(net=1e6, io=9.0)
+    assert chosen.limits == Indicators(net=1e6, io=9.0)
 
 
 def test_a_hosts_name_that_is_no_peers_name_does_not_matter() -> None:

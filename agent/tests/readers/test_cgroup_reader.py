@@ -38,13 +38,13 @@ def taken(root: Path, between: Callable[[], None], limits: Indicators = NOTHING)
     after = reader()
     assert isinstance(before, CgroupReading)
     assert isinstance(after, CgroupReading)
-    found = sample_between(before, after, limits)
-    assert found is not None
-    return found
+    sample = sample_between(before, after, limits)
+    assert sample is not None
+    return sample
 
 
-def evidence(found: Sample, indicator: str) -> Evidence:
-    return next(one for one in found.evidence if one.indicator == indicator)
+def evidence(sample: Sample, indicator: str) -> Evidence:
+    return next(one for one in sample.evidence if one.indicator == indicator)
 
 
 def nothing_happens() -> None:
@@ -53,35 +53,35 @@ def nothing_happens() -> None:
 
 def test_v2_cpu_is_a_share_of_the_quota_and_memory_of_the_limit(plant: Plant) -> None:
     root = plant("machine", "v2-container")
-    found = taken(
+    sample = taken(
         root, lambda: changed(root / GROUP / "cpu.stat", "usage_usec 5000000", "usage_usec 6500000")
     )
-    assert found.utilization.cpu == pytest.approx(1.5 / 2 / 1.5)
-    assert found.utilization.mem == pytest.approx((1500e6 - 500e6) / 2000e6)
-    assert found.capacity == Indicators(cpu=1.5, mem=2e9)
+    assert sample.utilization.cpu == pytest.approx(1.5 / 2 / 1.5)
+    assert sample.utilization.mem == pytest.approx((1500e6 - 500e6) / 2000e6)
+    assert sample.capacity == Indicators(cpu=1.5, mem=2e9)
 
 
 def test_v1_cpu_is_a_share_of_the_quota_and_memory_of_the_limit_above_the_container(plant: Plant) -> None:
     root = plant("machine", "v1-container")
     usage = root / GROUP / "cpu,cpuacct/cpuacct.usage"
-    found = taken(root, lambda: changed(usage, "5000000000", "5250000000"))
-    assert found.utilization.cpu == pytest.approx(0.25 / 2 / 0.5)
-    assert found.utilization.mem == pytest.approx((1500e6 - 500e6) / 4000e6)
-    assert found.capacity.cpu == 0.5
-    assert found.capacity.mem == 4e9
+    sample = taken(root, lambda: changed(usage, "5000000000", "5250000000"))
+    assert sample.utilization.cpu == pytest.approx(0.25 / 2 / 0.5)
+    assert sample.utilization.mem == pytest.approx((1500e6 - 500e6) / 4000e6)
+    assert sample.capacity.cpu == 0.5
+    assert sample.capacity.mem == 4e9
 
 
 def test_without_a_quota_the_cpuset_counts_and_without_it_the_machine(plant: Plant) -> None:
     root = plant("machine", "v1-container")
     changed(root / GROUP / "cpu,cpuacct/cpu.cfs_quota_us", "50000", "-1")
     usage = root / GROUP / "cpu,cpuacct/cpuacct.usage"
-    found = taken(root, lambda: changed(usage, "5000000000", "7000000000"))
-    assert found.utilization.cpu == pytest.approx(0.5)
-    assert found.capacity.cpu == 2
+    sample = taken(root, lambda: changed(usage, "5000000000", "7000000000"))
+    assert sample.utilization.cpu == pytest.approx(0.5)
+    assert sample.capacity.cpu == 2
     (root / GROUP / "cpuset/cpuset.effective_cpus").unlink()
-    found = taken(root, lambda: changed(usage, "7000000000", "9000000000"))
-    assert found.utilization.cpu == pytest.approx(0.25)
-    assert found.capacity.cpu == 4
+    sample = taken(root, lambda: changed(usage, "7000000000", "9000000000"))
+    assert sample.utilization.cpu == pytest.approx(0.25)
+    assert sample.capacity.cpu == 4
 
 
 def test_a_quota_larger_than_the_machine_is_none(plant: Plant) -> None:
@@ -94,9 +94,9 @@ def test_a_quota_larger_than_the_machine_is_none(plant: Plant) -> None:
 def test_without_a_memory_limit_the_machines_memory_counts(plant: Plant, text: str) -> None:
     root = plant("machine", "v2-container")
     (root / GROUP / "memory.max").write_text(text)
-    found = taken(root, nothing_happens)
-    assert found.capacity.mem == 8_000_000 * 1024
-    assert found.utilization.mem == pytest.approx(1000e6 / (8_000_000 * 1024))
+    sample = taken(root, nothing_happens)
+    assert sample.capacity.mem == 8_000_000 * 1024
+    assert sample.utilization.mem == pytest.approx(1000e6 / (8_000_000 * 1024))
 
 
 def test_memory_high_is_a_limit_too(plant: Plant) -> None:
@@ -113,11 +113,11 @@ def test_of_nested_limits_the_tightest_counts_with_what_is_used_at_its_level(pla
         changed(pod / "app.scope/cpu.stat", "10000000", "10600000")
         changed(pod / "cpu.stat", "20000000", "21600000")  # the app's, and a second container's
 
-    found = taken(root, work)
-    assert found.capacity == Indicators(cpu=1.0, net=125_000_000, mem=1e9)
-    assert found.utilization.cpu == pytest.approx(1.6 / 2 / 1.0)
-    assert found.utilization.mem == pytest.approx(0.8)
-    assert evidence(found, "cpu").sources == (
+    sample = taken(root, work)
+    assert sample.capacity == Indicators(cpu=1.0, net=125_000_000, mem=1e9)
+    assert sample.utilization.cpu == pytest.approx(1.6 / 2 / 1.0)
+    assert sample.utilization.mem == pytest.approx(0.8)
+    assert evidence(sample, "cpu").sources == (
         "/sys/fs/cgroup/kubepods.slice/pod1.slice/cpu.stat",
         "/sys/fs/cgroup/kubepods.slice/pod1.slice/cpu.max",
     )
@@ -126,19 +126,19 @@ def test_of_nested_limits_the_tightest_counts_with_what_is_used_at_its_level(pla
 def test_a_given_limit_takes_the_place_of_every_limit(plant: Plant) -> None:
     root = plant("machine", "v2-nested")
     app = root / GROUP / "kubepods.slice/pod1.slice/app.scope"
-    found = taken(
+    sample = taken(
         root, lambda: changed(app / "cpu.stat", "10000000", "10600000"), Indicators(cpu=0.5, mem=800e6)
     )
-    assert found.utilization.cpu == pytest.approx(0.6)
-    assert found.utilization.mem == pytest.approx(0.25)
-    assert (found.capacity.cpu, found.capacity.mem) == (0.5, 800e6)
+    assert sample.utilization.cpu == pytest.approx(0.6)
+    assert sample.utilization.mem == pytest.approx(0.25)
+    assert (sample.capacity.cpu, sample.capacity.mem) == (0.5, 800e6)
 
 
 def test_the_machines_own_v2_group_has_the_machines_memory(plant: Plant) -> None:
     root = plant("machine", "v2-host")
     (root / "proc/self/cgroup").write_text("0::/\n")
-    found = taken(root, nothing_happens)
-    assert found.utilization == Indicators(cpu=0.0, net=0.0, mem=0.25)
+    sample = taken(root, nothing_happens)
+    assert sample.utilization == Indicators(cpu=0.0, net=0.0, mem=0.25)
 
 
 def test_a_virtual_nic_counts_only_against_a_given_capacity(plant: Plant) -> None:
@@ -154,8 +154,8 @@ def test_a_virtual_nic_counts_only_against_a_given_capacity(plant: Plant) -> Non
 
 def test_io_is_the_groups_own_pressure_where_no_capacity_is_given(plant: Plant) -> None:
     root = plant("machine", "v2-container")
-    found = taken(root, lambda: changed(root / GROUP / "io.pressure", "total=3000000", "total=3500000"))
-    assert found.utilization.io == pytest.approx(0.25)
+    sample = taken(root, lambda: changed(root / GROUP / "io.pressure", "total=3000000", "total=3500000"))
+    assert sample.utilization.io == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("tree", ["v1-container", "v2-container"])
@@ -168,8 +168,8 @@ def test_io_is_operations_on_whole_disks_where_a_capacity_is_given(plant: Plant,
         else:
             changed(root / GROUP / "io.stat", "rios=10", "rios=70")
 
-    found = taken(root, work, Indicators(io=100.0))
-    assert found.utilization.io == pytest.approx(0.3)  # dm on that disk did the same 60, and is not added
+    sample = taken(root, work, Indicators(io=100.0))
+    assert sample.utilization.io == pytest.approx(0.3)  # dm on that disk did the same 60, and is not added
 
 
 def test_v1_without_a_capacity_has_no_io(plant: Plant) -> None:
@@ -191,8 +191,8 @@ def test_a_first_operation_counts_though_its_device_was_not_listed(plant: Plant)
     def work() -> None:
         io_stat.write_text(text)
 
-    found = taken(root, work, Indicators(io=100.0))
-    assert found.utilization.io == pytest.approx(0.15)
+    sample = taken(root, work, Indicators(io=100.0))
+    assert sample.utilization.io == pytest.approx(0.15)
 
 
 @pytest.mark.parametrize("tree", ["v1-container", "v2-container"])
@@ -208,9 +208,9 @@ def test_throttling_and_pressure_are_shown_as_extras(plant: Plant, tree: str) ->
         changed(folder / "cpu.stat", "nr_periods 100", "nr_periods 120")
         changed(folder / "cpu.stat", "nr_throttled 10", "nr_throttled 15")
 
-    found = taken(root, work)
-    assert evidence(found, "throttled").value == pytest.approx(0.25)
-    assert evidence(found, "psi io").value == 0.0
+    sample = taken(root, work)
+    assert evidence(sample, "throttled").value == pytest.approx(0.25)
+    assert evidence(sample, "psi io").value == 0.0
 
 
 def test_counters_that_begin_again_are_null_never_negative(plant: Plant) -> None:
@@ -224,9 +224,9 @@ def test_counters_that_begin_again_are_null_never_negative(plant: Plant) -> None
         ):
             changed(root / GROUP / file, before, after)
 
-    found = taken(root, reset, Indicators(io=100.0))
-    assert (found.utilization.cpu, found.utilization.io) == (None, None)
-    assert found.utilization.mem == pytest.approx(0.5)
+    sample = taken(root, reset, Indicators(io=100.0))
+    assert (sample.utilization.cpu, sample.utilization.io) == (None, None)
+    assert sample.utilization.mem == pytest.approx(0.5)
 
 
 def test_a_group_that_was_made_again_is_no_sample(plant: Plant) -> None:
@@ -252,8 +252,8 @@ def test_a_missing_or_garbled_file_costs_its_column_only(
     (root / GROUP / file).unlink()
     if text is not None:
         (root / GROUP / file).write_text(text)
-    found = taken(root, nothing_happens).utilization
-    measured = {"cpu": found.cpu, "mem": found.mem, "io": found.io}
+    utilization = taken(root, nothing_happens).utilization
+    measured = {"cpu": utilization.cpu, "mem": utilization.mem, "io": utilization.io}
     assert {name for name, value in measured.items() if value is None} == {column}
 
 
@@ -277,10 +277,10 @@ def test_a_v2_quota_that_changes_is_in_the_next_samples_capacity_and_utilization
     before = reader.at(100.0)
     changed(root / GROUP / "cpu.stat", "usage_usec 5000000", "usage_usec 5300000")
     (root / GROUP / "cpu.max").write_text("50000 100000\n")
-    found = sample_between(before, reader.at(101.0), NOTHING)
-    assert found is not None
-    assert found.capacity.cpu == 0.5
-    assert found.utilization.cpu == pytest.approx(0.6)
+    sample = sample_between(before, reader.at(101.0), NOTHING)
+    assert sample is not None
+    assert sample.capacity.cpu == 0.5
+    assert sample.utilization.cpu == pytest.approx(0.6)
 
 
 @pytest.mark.parametrize(
@@ -296,10 +296,10 @@ def test_a_v1_quota_that_changes_is_in_the_next_samples_capacity_and_utilization
     before = reader.at(100.0)
     changed(root / GROUP / "cpu,cpuacct/cpuacct.usage", "5000000000", "5100000000")
     (root / GROUP / f"cpu,cpuacct/cpu.cfs_{file}_us").write_text(f"{text}\n")
-    found = sample_between(before, reader.at(101.0), NOTHING)
-    assert found is not None
-    assert found.capacity.cpu == cores
-    assert found.utilization.cpu == pytest.approx(0.1 / cores)
+    sample = sample_between(before, reader.at(101.0), NOTHING)
+    assert sample is not None
+    assert sample.capacity.cpu == cores
+    assert sample.utilization.cpu == pytest.approx(0.1 / cores)
 
 
 def test_a_first_quota_is_seen_at_the_next_sample(plant: Plant) -> None:
@@ -337,9 +337,9 @@ def test_where_v1_counts_time_in_another_group_than_it_limits_cpu_is_null(plant:
     limited.mkdir()
     (limited / "cpu.cfs_quota_us").write_text("50000\n")
     (limited / "cpu.cfs_period_us").write_text("100000\n")
-    found = taken(root, nothing_happens)
-    assert (found.utilization.cpu, found.capacity.cpu) == (None, 0.5)
-    assert "not counted" in evidence(found, "cpu").note
+    sample = taken(root, nothing_happens)
+    assert (sample.utilization.cpu, sample.capacity.cpu) == (None, 0.5)
+    assert "not counted" in evidence(sample, "cpu").note
 
 
 def test_without_groups_there_is_nothing_to_read(plant: Plant) -> None:

@@ -123,12 +123,12 @@ def test_a_disk_that_is_plugged_in_counts_after_the_next_look(plant: Plant, agai
     reader = HostReader(root=root, clock=lambda: now_s[0])
     reader()
     (root / "sys/block/sda1/device").mkdir(parents=True)
-    found = []
+    whole = []
     for now_s[0] in (1.0, again_s):
         disks = reader().disks
         assert disks is not None
-        found.append(disks["sda1"].whole)
-    assert found == [False, True]
+        whole.append(disks["sda1"].whole)
+    assert whole == [False, True]
 
 
 def sampled(reader: HostReader) -> tuple[Sample | None, HostReading]:

@@ -57,18 +57,18 @@ def taken(
     sampler, _ = watch(Pod(namespace="default", name="web-1", uid=uid, upstream="web"))
     assert sampler.step() is None
     between()
-    found = sampler.step()
-    assert found is not None
-    return found
+    sample = sampler.step()
+    assert sample is not None
+    return sample
 
 
 @every_tree
 def test_a_pod_is_a_share_of_its_own_quota_and_limit(plant: Plant, tree: str) -> None:
     root = plant("machine", tree)
-    found = taken(root, BURSTABLE, lambda: use_cpu(root, BURSTABLE, 0.5))
-    assert found.utilization.cpu == pytest.approx(0.5)
-    assert found.utilization.mem == pytest.approx(0.5)
-    assert found.capacity == Indicators(cpu=0.5, mem=1e9)
+    sample = taken(root, BURSTABLE, lambda: use_cpu(root, BURSTABLE, 0.5))
+    assert sample.utilization.cpu == pytest.approx(0.5)
+    assert sample.utilization.mem == pytest.approx(0.5)
+    assert sample.capacity == Indicators(cpu=0.5, mem=1e9)
 
 
 @every_tree
@@ -76,15 +76,15 @@ def test_a_pod_without_limits_is_a_share_of_the_nodes_cores_and_of_what_all_pods
     plant: Plant, tree: str
 ) -> None:
     root = plant("machine", tree)
-    found = taken(root, GUARANTEED, lambda: use_cpu(root, GUARANTEED, 2.0))
-    assert found.utilization.cpu == pytest.approx(0.25)
-    assert found.capacity.cpu == 4
+    sample = taken(root, GUARANTEED, lambda: use_cpu(root, GUARANTEED, 2.0))
+    assert sample.utilization.cpu == pytest.approx(0.25)
+    assert sample.capacity.cpu == 4
     if tree in NODES_LIMIT:
-        assert found.capacity.mem == 6e9
-        assert found.utilization.mem == pytest.approx(0.5)
+        assert sample.capacity.mem == 6e9
+        assert sample.utilization.mem == pytest.approx(0.5)
     else:
-        assert found.capacity.mem == 8_000_000 * 1024
-        assert found.utilization.mem == pytest.approx(300e6 / (8_000_000 * 1024))
+        assert sample.capacity.mem == 8_000_000 * 1024
+        assert sample.utilization.mem == pytest.approx(300e6 / (8_000_000 * 1024))
 
 
 @every_tree
@@ -104,8 +104,8 @@ def test_v2_io_is_the_pods_own_pressure(plant: Plant, tree: str) -> None:
     root = plant("machine", tree)
     pressure = group(root, BURSTABLE, "io.pressure")
     text = pressure.read_text()
-    found = taken(root, BURSTABLE, lambda: change(pressure, text.replace("total=2000000", "total=2500000")))
-    assert found.utilization.io == pytest.approx(0.25)
+    sample = taken(root, BURSTABLE, lambda: change(pressure, text.replace("total=2000000", "total=2500000")))
+    assert sample.utilization.io == pytest.approx(0.25)
 
 
 def change(file: Path, text: str) -> None:

@@ -41,7 +41,7 @@ def holder(plant_process: Plant) -> Plant:
     return grow
 
 
-def found(root: Path, port: int = 80) -> int | str:
+def listener(root: Path, port: int = 80) -> int | str:
     answer = PortFinder(port, root, lambda: 0.0)()
     return answer.pid if isinstance(answer, TargetProcess) else answer.why
 
@@ -52,14 +52,14 @@ def test_of_a_master_and_its_workers_the_master_is_found(empty_tree: Path, holde
     holder(20, 1, 4711)
     holder(10, 20, 4711, 4712)
     holder(30, 1, 4712)
-    assert found(empty_tree) == 20
+    assert listener(empty_tree) == 20
 
 
 def test_of_several_that_share_a_port_the_oldest_is_found(empty_tree: Path, holder: Plant) -> None:
     listen(empty_tree, 80, 4711)
     holder(10, 1, 4711, started=900)
     holder(20, 1, 4711, started=600)
-    assert found(empty_tree) == 20
+    assert listener(empty_tree) == 20
 
 
 def test_systemd_which_holds_the_sockets_of_its_services_is_not_the_listener(
@@ -68,24 +68,24 @@ def test_systemd_which_holds_the_sockets_of_its_services_is_not_the_listener(
     listen(empty_tree, 80, 4711)
     holder(1, 0, 4711)
     holder(20, 1, 4711)
-    assert found(empty_tree) == 20
+    assert listener(empty_tree) == 20
 
 
 def test_in_a_container_process_1_may_be_the_listener(empty_tree: Path, holder: Plant) -> None:
     listen(empty_tree, 80, 4711)
     holder(1, 0, 4711)
-    assert found(empty_tree) == 1
+    assert listener(empty_tree) == 1
 
 
 def test_a_port_that_is_only_connected_to_is_not_listened_on(empty_tree: Path, holder: Plant) -> None:
     listen(empty_tree, 80, 4711, state="01")
     holder(20, 1, 4711)
-    assert found(empty_tree) == "nothing listens on port 80"
+    assert listener(empty_tree) == "nothing listens on port 80"
 
 
 def test_a_listener_of_another_user_is_named_as_such(empty_tree: Path) -> None:
     listen(empty_tree, 80, 4711)
-    assert found(empty_tree) == "the process that listens on port 80 belongs to another user"
+    assert listener(empty_tree) == "the process that listens on port 80 belongs to another user"
 
 
 def test_a_new_listener_is_found_when_the_old_one_ends_or_after_the_bound(

@@ -136,21 +136,21 @@ def talking(*parts: bytes, pause_s: float = 0.0, end: bool = True) -> Iterator[s
 def test_a_request_has_its_token_and_knows_where_it_comes_from() -> None:
     with serving() as controller:
         controller.status, controller.body = 201, b'{"id":"server-1"}'
-        found = ask(f"{controller.url}/steelyard/", token="t0ken")  # noqa: S106
-        assert found == Answer(status=201, body=b'{"id":"server-1"}', source_ip="127.0.0.1")
+        answer = ask(f"{controller.url}/steelyard/", token="t0ken")  # noqa: S106
+        assert answer == Answer(status=201, body=b'{"id":"server-1"}', source_ip="127.0.0.1")
         document = {"from": "127.0.0.1"}
         assert controller.asked == [Asked("PUT", f"/steelyard{PEER}", "Bearer t0ken", document, "agent")]
         url = register_flags.urls(controller.url)[0]
-        assert ControllerClient(None)(url, "DELETE", PEER) == found
+        assert ControllerClient(None)(url, "DELETE", PEER) == answer
         assert controller.asked[1] == Asked("DELETE", PEER, None, None)
 
 
 def test_a_redirection_is_not_followed_with_the_token() -> None:
     with serving() as elsewhere, serving() as controller:
         controller.status, controller.headers = 307, {"Location": elsewhere.url + PEER}
-        found = ask(controller.url, token="t0ken")  # noqa: S106
-        assert isinstance(found, Answer)
-        assert found.status == 307
+        answer = ask(controller.url, token="t0ken")  # noqa: S106
+        assert isinstance(answer, Answer)
+        assert answer.status == 307
         assert elsewhere.asked == []
 
 
@@ -171,10 +171,10 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
 )
 def test_what_is_no_answer_is_told_in_one_line(parts: list[bytes], why: str) -> None:
     with talking(*parts) as url:
-        found = ask(url)
-    assert isinstance(found, NoAnswer)
-    assert re.search(why, found.why)
-    assert found.why.isprintable()
+        answer = ask(url)
+    assert isinstance(answer, NoAnswer)
+    assert re.search(why, answer.why)
+    assert answer.why.isprintable()
 
 
 def test_nobody_there_and_no_such_host_are_no_answers() -> None:
@@ -192,9 +192,9 @@ def test_who_is_silent_or_never_ends_is_cut_off(part: bytes) -> None:
 
 def test_of_an_endless_answer_only_the_beginning_is_read() -> None:
     with talking(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 200_000) as url:
-        found = ask(url)
-    assert isinstance(found, Answer)
-    assert len(found.body) == 65536
+        answer = ask(url)
+    assert isinstance(answer, Answer)
+    assert len(answer.body) == 65536
 
 
 def certified(folder: Path) -> tuple[ssl.SSLContext, Path]:
@@ -215,13 +215,13 @@ def test_https_trusts_what_the_system_trusts_and_nothing_else(
 ) -> None:
     context, certificate = certified(tmp_path)
     with serving(trusted_as=context) as controller:
-        found = ask(controller.url, token="t0ken")  # noqa: S106
-        assert isinstance(found, NoAnswer)
-        assert found.why.startswith("its certificate is not trusted: self")
+        answer = ask(controller.url, token="t0ken")  # noqa: S106
+        assert isinstance(answer, NoAnswer)
+        assert answer.why.startswith("its certificate is not trusted: self")
         assert controller.asked == []
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        found = ask(controller.url, token="t0ken")  # noqa: S106
-        assert isinstance(found, Answer)
+        answer = ask(controller.url, token="t0ken")  # noqa: S106
+        assert isinstance(answer, Answer)
         assert controller.asked == [Asked("PUT", PEER, "Bearer t0ken", {"from": "127.0.0.1"}, "agent")]
 
 

@@ -61,8 +61,8 @@ def ask(controller: Daemon, method: str = "GET", peer: str = "", **fields: objec
 
 def declared(controller: Daemon) -> list[dict[str, Any]] | None:
     """Return the servers that are declared."""
-    found = ask(controller)
-    return None if found is None else list(found["peers"])
+    document = ask(controller)
+    return None if document is None else list(document["peers"])
 
 
 def admin_token() -> str:
@@ -110,8 +110,8 @@ def test_an_agent_declares_its_server_and_leaves_a_drain_alone(
         agent.send_signal(signal.SIGHUP)
 
         def moved() -> dict[str, Any] | None:
-            found = next(iter(declared(controller) or []), None)
-            return found if found is not None and found["address"] == "127.0.0.1:8081" else None
+            peer = next(iter(declared(controller) or []), None)
+            return peer if peer is not None and peer["address"] == "127.0.0.1:8081" else None
 
         peer = wait_until(moved)
         assert (peer["baseline"], peer["state"], peer["pin"]) == (3.0, "drain", 25.0)

@@ -40,9 +40,9 @@ AFTER = HostReading(
 
 
 def taken(before: HostReading = BEFORE, after: HostReading = AFTER, limits: Indicators = NOTHING) -> Sample:
-    found = sample_between(before, after, limits)
-    assert found is not None
-    return found
+    sample = sample_between(before, after, limits)
+    assert sample is not None
+    return sample
 
 
 def net(
@@ -65,9 +65,9 @@ def test_each_indicator_is_averaged_over_the_interval() -> None:
 
 def test_a_given_limit_takes_the_place_of_the_measured_capacity() -> None:
     limits = Indicators(cpu=0.5, net=250_000_000.0, io=900.0, mem=4000.0)
-    found = taken(limits=limits)
-    assert found.capacity == limits
-    assert found.utilization == Indicators(cpu=2.0, net=0.1, io=0.25, mem=0.75)
+    sample = taken(limits=limits)
+    assert sample.capacity == limits
+    assert sample.utilization == Indicators(cpu=2.0, net=0.1, io=0.25, mem=0.75)
 
 
 @pytest.mark.parametrize("later_s", [100.0, 99.0, 100.0001, 100.0 + 3601])

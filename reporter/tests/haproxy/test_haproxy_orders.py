@@ -81,8 +81,8 @@ def test_a_server_that_nobody_declared_is_left_alone_and_named() -> None:
     table = _table(s1="up")
     rows = {"name": "s1"}, {"name": "spare", "status": "MAINT"}
     assert _told(table, *rows).commands == ()
-    found = orders.mismatches(table, "web", _servers(*rows), sets=True, adds=True)
-    assert "spare is not declared, and left alone" in found["strange"]
+    texts = orders.mismatches(table, "web", _servers(*rows), sets=True, adds=True)
+    assert "spare is not declared, and left alone" in texts["strange"]
 
 
 @pytest.mark.parametrize("member", ["id", "address"])
@@ -115,8 +115,8 @@ def test_a_declared_server_is_added_with_the_keywords_and_checked() -> None:
 def test_a_declared_server_is_missed_where_none_may_be_added() -> None:
     table = _table(s1="up", s2="up")
     assert _told(table, {"name": "s1"}).commands == ()
-    found = orders.mismatches(table, "web", _servers({"name": "s1"}), sets=True, adds=False)
-    assert "HAProxy has no s2" in found["missing"]
+    texts = orders.mismatches(table, "web", _servers({"name": "s1"}), sets=True, adds=False)
+    assert "HAProxy has no s2" in texts["missing"]
 
 
 def test_a_server_that_leaves_the_declaration_is_put_out_of_service_and_an_added_one_deleted() -> None:
@@ -130,8 +130,8 @@ def test_a_server_that_leaves_the_declaration_is_put_out_of_service_and_an_added
 
 
 def test_a_backend_that_haproxy_has_not_is_named() -> None:
-    found = orders.mismatches(_table(s1="up"), "shop", None, sets=False, adds=False)
-    assert "HAProxy has no backend shop: give --upstreams web=BACKEND" in found["backend"]
+    texts = orders.mismatches(_table(s1="up"), "shop", None, sets=False, adds=False)
+    assert "HAProxy has no backend shop: give --upstreams web=BACKEND" in texts["backend"]
 
 
 def test_an_answer_of_successes_is_no_complaint() -> None:
