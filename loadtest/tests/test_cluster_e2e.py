@@ -71,13 +71,13 @@ def load_on(cluster: Cluster) -> Visitors:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    found = Cluster(tmp_path_factory.mktemp("cluster"))
-    up = found.command("up")
+    started = Cluster(tmp_path_factory.mktemp("cluster"))
+    up = started.command("up")
     try:
         assert up.returncode == 0, up.stdout + up.stderr
-        yield found
+        yield started
     finally:
-        down = found.command("down")
+        down = started.command("down")
         assert down.returncode == 0, down.stderr
 
 
@@ -200,12 +200,12 @@ def _pids(cluster: Cluster) -> dict[str, int]:
 
 
 def _mentioning(text: str) -> list[str]:
-    found = []
+    running = []
     for process in psutil.process_iter():
         try:
             line = " ".join(process.cmdline())
         except psutil.Error:
             continue
         if text in line:
-            found.append(line)
-    return found
+            running.append(line)
+    return running

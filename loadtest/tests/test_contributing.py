@@ -14,8 +14,8 @@ def paths() -> list[str]:
     """Return what the page names as a path of this tree: in backquotes, in a command, behind a link."""
     ours = [each.name for each in ROOT.iterdir() if each.is_dir() and not each.name.endswith("-results")]
     folders = [re.escape(name) for name in ours if not name.startswith(".")]
-    found = re.findall(rf"(?<![\w/.-])(?:{'|'.join(folders)})/[\w./-]+", PAGE)
-    return sorted({path.rstrip(".") for path in found if not NOT_YET.search(path)})
+    paths = re.findall(rf"(?<![\w/.-])(?:{'|'.join(folders)})/[\w./-]+", PAGE)
+    return sorted({path.rstrip(".") for path in paths if not NOT_YET.search(path)})
 
 
 def test_every_path_on_the_page_exists() -> None:

@@ -76,14 +76,14 @@ REWEIGHED = [
 
 
 def test_a_spread_is_the_median_and_the_extremes() -> None:
-    found = spread([3.0, 1.0, 9.0])
-    assert (found.median, found.lowest, found.highest) == (3.0, 1.0, 9.0)
+    figure = spread([3.0, 1.0, 9.0])
+    assert (figure.median, figure.lowest, figure.highest) == (3.0, 1.0, 9.0)
     assert spread([1.0, 2.0]).median == 1.5
 
 
 def test_rows_go_by_servers_and_then_in_the_usual_order() -> None:
-    found = rows(MEASURED)
-    assert [(row.level, row.algorithm, len(row.trials)) for row in found] == [
+    summaries = rows(MEASURED)
+    assert [(row.level, row.algorithm, len(row.trials)) for row in summaries] == [
         (3, "direct", 1),
         (3, "nginx-swrr", 3),
         (3, "vnswrr", 2),
@@ -160,12 +160,12 @@ def test_a_missed_target_says_by_how_much() -> None:
 
 
 def test_the_report_names_what_is_missing_and_has_a_section_a_number_of_servers() -> None:
-    found, changed = rows(MEASURED), changes(REWEIGHED)
+    summaries, changed = rows(MEASURED), changes(REWEIGHED)
     text = table.page(
         conditions={"Machine": "2 cores"},
-        rows=found,
+        rows=summaries,
         changes=changed,
-        verdicts=verdicts(found, changed),
+        verdicts=verdicts(summaries, changed),
         missing={"Envoy round_robin": "not installed"},
         plot="plots/dataplane.png",
     )
@@ -189,10 +189,10 @@ def test_a_report_of_nothing_is_its_conditions() -> None:
 
 
 def test_the_csv_has_every_round_and_nothing_for_the_unknown() -> None:
-    found = list(csv.DictReader(StringIO(rounds_csv(MEASURED))))
-    assert len(found) == len(MEASURED)
-    assert [row["cpu_us_per_request"] for row in found[:2]] == ["25.0", "26.0"]
-    assert [row["cpu_s"] for row in found if row["contender"] == "direct"] == [""]
+    lines = list(csv.DictReader(StringIO(rounds_csv(MEASURED))))
+    assert len(lines) == len(MEASURED)
+    assert [row["cpu_us_per_request"] for row in lines[:2]] == ["25.0", "26.0"]
+    assert [row["cpu_s"] for row in lines if row["contender"] == "direct"] == [""]
     changed = csv.DictReader(StringIO(changes_csv(REWEIGHED)))
     assert [(row["round"], row["when"], row["p99_ms"]) for row in changed][:2] == [
         ("1", "before", "2.0"),

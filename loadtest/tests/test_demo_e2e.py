@@ -61,13 +61,13 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    found = Cluster(tmp_path_factory.mktemp("cluster"))
-    up = found.command("up")
+    started = Cluster(tmp_path_factory.mktemp("cluster"))
+    up = started.command("up")
     try:
         assert up.returncode == 0, up.stdout + up.stderr
-        yield found
+        yield started
     finally:
-        down = found.command("down")
+        down = started.command("down")
         assert down.returncode == 0, down.stderr
 
 
@@ -89,9 +89,9 @@ def test_a_demo_loads_burns_and_leaves_table_figures_and_plot(cluster: Cluster, 
     assert done.returncode == 0, done.stderr
     assert cluster.burners() == 0
 
-    found = re.findall(r"(before|burning|after) .*?(\d+) % +(\d+) % +(\d+) %\n", done.stdout)
-    assert [line[0] for line in found] == ["before", "burning", "after"] * 2
-    for _, *shares in found:
+    thirds = re.findall(r"(before|burning|after) .*?(\d+) % +(\d+) % +(\d+) %\n", done.stdout)
+    assert [line[0] for line in thirds] == ["before", "burning", "after"] * 2
+    for _, *shares in thirds:
         assert 98 <= sum(map(int, shares)) <= 102  # three numbers, each rounded
     for title in ("Steelyard", "Equal static weights"):
         assert re.search(rf"^{title}: server-1: \d+ % → \d+ % of requests, p99 ", done.stdout, re.MULTILINE)

@@ -46,15 +46,15 @@ def test_a_percentile_of_few_is_one_of_them_and_of_none_is_none() -> None:
 def test_at_least_that_part_of_the_values_is_no_greater_than_the_percentile(
     values: list[float], part: float
 ) -> None:
-    found = nearest_rank(sorted(values), part)
-    assert found in values
-    assert sum(value <= found for value in values) >= round(part * len(values), 9)
+    percentile = nearest_rank(sorted(values), part)
+    assert percentile in values
+    assert sum(value <= percentile for value in values) >= round(part * len(values), 9)
 
 
 def test_figures_count_what_was_sent_from_the_beginning_up_to_the_end() -> None:
     entries = [sent(0.999), sent(1.0), sent(1.999), sent(3.0)]
-    found = figures(entries, SERVERS, 1.0, 3.0)
-    assert (found.requests, found.requests_per_s) == (2, 1.0)
+    told = figures(entries, SERVERS, 1.0, 3.0)
+    assert (told.requests, told.requests_per_s) == (2, 1.0)
 
 
 def test_failures_are_counted_and_kept_out_of_the_latencies() -> None:
@@ -64,14 +64,14 @@ def test_failures_are_counted_and_kept_out_of_the_latencies() -> None:
         sent(0.3, latency_ms=1, failure="502"),
         sent(0.4, latency_ms=30_000, failure="timeout", server=""),
     ]
-    found = figures(entries, SERVERS, 0.0, 1.0)
-    assert (found.requests, found.failures) == (4, 2)
-    assert (found.p50_ms, found.p99_ms) == (10, 30)
+    told = figures(entries, SERVERS, 0.0, 1.0)
+    assert (told.requests, told.failures) == (4, 2)
+    assert (told.p50_ms, told.p99_ms) == (10, 30)
 
 
 def test_where_all_failed_there_is_no_latency() -> None:
-    found = figures([sent(0.1, failure="503")], SERVERS, 0.0, 1.0)
-    assert (found.failures, found.p50_ms, found.p99_ms) == (1, None, None)
+    told = figures([sent(0.1, failure="503")], SERVERS, 0.0, 1.0)
+    assert (told.failures, told.p50_ms, told.p99_ms) == (1, None, None)
 
 
 def test_shares_are_parts_of_what_a_known_server_answered() -> None:
@@ -99,8 +99,8 @@ def test_seconds_and_thirds_lose_no_request_and_their_shares_sum_to_1(
 
 
 def test_each_whole_second_measured_has_figures_also_the_empty_ones() -> None:
-    found = per_second(phase(sent(0.5), sent(2.1), sent(2.2), measured_s=3.7), SERVERS)
-    assert [(second.from_s, second.to_s, second.requests) for second in found] == [
+    seconds = per_second(phase(sent(0.5), sent(2.1), sent(2.2), measured_s=3.7), SERVERS)
+    assert [(second.from_s, second.to_s, second.requests) for second in seconds] == [
         (0, 1, 1),
         (1, 2, 0),
         (2, 3, 2),
@@ -108,15 +108,15 @@ def test_each_whole_second_measured_has_figures_also_the_empty_ones() -> None:
 
 
 def test_thirds_are_cut_where_the_burn_began_and_ended() -> None:
-    found = thirds(phase(sent(3.1), sent(3.2), sent(6.3), burn=(3.15, 6.25)), SERVERS)
-    cuts = [(name, third.from_s, third.to_s) for name, third in found.items()]
+    of_phase = thirds(phase(sent(3.1), sent(3.2), sent(6.3), burn=(3.15, 6.25)), SERVERS)
+    cuts = [(name, third.from_s, third.to_s) for name, third in of_phase.items()]
     assert cuts == [("before", 0, 3.15), ("burning", 3.15, 6.25), ("after", 6.25, 9)]
-    assert [third.requests for third in found.values()] == [1, 1, 1]
+    assert [third.requests for third in of_phase.values()] == [1, 1, 1]
 
 
 def test_without_a_burn_thirds_are_thirds_of_the_plan() -> None:
-    found = thirds(phase(burn=None), SERVERS)
-    assert [(third.from_s, third.to_s) for third in found.values()] == [(0, 3), (3, 6), (6, 9)]
+    of_phase = thirds(phase(burn=None), SERVERS)
+    assert [(third.from_s, third.to_s) for third in of_phase.values()] == [(0, 3), (3, 6), (6, 9)]
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_without_a_burn_thirds_are_thirds_of_the_plan() -> None:
     ],
 )
 def test_an_interrupted_phase_has_the_thirds_it_reached(measured_s: float, names: list[str]) -> None:
-    found = thirds(phase(measured_s=measured_s, burn=None), SERVERS)
-    assert list(found) == names
-    assert all(third.to_s <= measured_s for third in found.values())
+    of_phase = thirds(phase(measured_s=measured_s, burn=None), SERVERS)
+    assert list(of_phase) == names
+    assert all(third.to_s <= measured_s for third in of_phase.values())
 
 
 def test_an_interrupted_third_has_the_rate_of_the_time_it_had() -> None:

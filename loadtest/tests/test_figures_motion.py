@@ -34,8 +34,8 @@ def test_shares_that_are_right_from_the_start_settle_at_once() -> None:
 
 
 def test_a_step_settles_when_its_smoothed_share_is_near() -> None:
-    found = motion.settle_s(course(*[(500, 500)] * 20, *[(900, 100)] * 40), MINUTE)
-    assert found == 22  # two seconds of smoothing after the last old one
+    settled_s = motion.settle_s(course(*[(500, 500)] * 20, *[(900, 100)] * 40), MINUTE)
+    assert settled_s == 22  # two seconds of smoothing after the last old one
 
 
 def test_shares_that_step_in_the_last_third_never_settle() -> None:
@@ -75,9 +75,9 @@ def test_swinging_shares_are_seen_in_spite_of_chance() -> None:
         for pair in zip(steady[::2], steady[1::2], swinging[::2], swinging[1::2], strict=True)
         for entry in (pair[:2] if pair[0].t_s % 2 else pair[2:])
     ]
-    found = motion.oscillation(entries, [MINUTE])
-    assert found is not None
-    assert found > 0.6  # eight of ten requests change sides each second
+    swing = motion.oscillation(entries, [MINUTE])
+    assert swing is not None
+    assert swing > 0.6  # eight of ten requests change sides each second
 
 
 def test_oscillation_is_the_part_of_the_requests_that_moves() -> None:

@@ -108,7 +108,7 @@ def test_a_trial_is_cut_where_something_changes_also_where_a_burn_ends() -> None
 def test_the_figures_of_a_trial() -> None:
     entries = tuple(seen(t_s, name, count) for t_s in (1.0, 2.0) for name, count in (("a", 30), ("b", 10)))
     late = seen(10.9, "a", 1000)  # when the load had gone
-    found = figures(
+    told = figures(
         measured(
             latencies_ms=tuple(float(ms) for ms in range(1, 201)),
             failures=50,
@@ -125,8 +125,8 @@ def test_the_figures_of_a_trial() -> None:
         "balancer_cpu_cores": pytest.approx(0.05),
         "generator_cpu_utilization": 0.25,
     }
-    assert {name: found.metrics[name] for name in wanted} == wanted
-    assert found.shares == {"a": 0.75, "b": 0.25}
+    assert {name: told.metrics[name] for name in wanted} == wanted
+    assert told.shares == {"a": 0.75, "b": 0.25}
 
 
 def test_the_generators_concurrency_outranks_littles_law() -> None:
@@ -134,10 +134,10 @@ def test_the_generators_concurrency_outranks_littles_law() -> None:
 
 
 def test_a_trial_in_which_nothing_happened_has_no_figures_and_no_exception() -> None:
-    found = figures(measured(), [LEAVE]).metrics
-    assert (found["requests"], found["failures_part"]) == (0, 0.0)
+    metrics = figures(measured(), [LEAVE]).metrics
+    assert (metrics["requests"], metrics["failures_part"]) == (0, 0.0)
     for unknown in ("p50_ms", "settle_s", "jain_utilization", "oscillation", "balancer_cpu_us_per_request"):
-        assert found[unknown] is None
+        assert metrics[unknown] is None
 
 
 def test_a_row_has_every_column_in_order_and_an_empty_trial_for_what_is_not_known() -> None:
@@ -154,9 +154,9 @@ def test_a_row_has_every_column_in_order_and_an_empty_trial_for_what_is_not_know
 def test_each_phase_has_its_p99_where_it_has_a_hundred_requests() -> None:
     long, short = (measured(latencies_ms=(ms,) * count).outcome for ms, count in ((5.0, 200), (9.0, 50)))
     trial = measured(latencies_ms=(5.0,))
-    found = figures(replace(trial, outcome=replace(trial.outcome, phases=(long, short))), [])
-    assert found.phases_p99_ms == {"0-10": 5.0, "10-20": None}
-    (line,) = csv.DictReader(StringIO(results_csv([found])))
+    told = figures(replace(trial, outcome=replace(trial.outcome, phases=(long, short))), [])
+    assert told.phases_p99_ms == {"0-10": 5.0, "10-20": None}
+    (line,) = csv.DictReader(StringIO(results_csv([told])))
     assert line["phases_p99_ms"] == "0-10=5"
 
 

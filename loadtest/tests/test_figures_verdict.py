@@ -48,10 +48,10 @@ def judged(*trials: TrialFigures) -> Verdict:
 
 
 def test_sigma_is_the_locust_studys() -> None:
-    found = spread([220, 220, 230])
-    assert found.sigma == pytest.approx(5.77, abs=0.005)  # its table 4, 100 users
-    assert found.mean == pytest.approx(223.33, abs=0.01)
-    assert (found.median, found.lowest, found.highest) == (220, 220, 230)
+    figure = spread([220, 220, 230])
+    assert figure.sigma == pytest.approx(5.77, abs=0.005)  # its table 4, 100 users
+    assert figure.mean == pytest.approx(223.33, abs=0.01)
+    assert (figure.median, figure.lowest, figure.highest) == (220, 220, 230)
 
 
 def test_one_repeat_or_one_without_an_end_has_no_sigma() -> None:
@@ -60,10 +60,10 @@ def test_one_repeat_or_one_without_an_end_has_no_sigma() -> None:
 
 
 def test_repeats_are_summarized_and_what_none_knows_is_absent() -> None:
-    (found,) = summarize([trial("nginx-rr", 4, 1), trial("nginx-rr", None, 2), trial("nginx-rr", 8, 3)])
-    assert len(found.trials) == 3
-    assert found.metrics["p99_ms"].median == 6
-    assert "settle_s" not in found.metrics
+    (summary,) = summarize([trial("nginx-rr", 4, 1), trial("nginx-rr", None, 2), trial("nginx-rr", 8, 3)])
+    assert len(summary.trials) == 3
+    assert summary.metrics["p99_ms"].median == 6
+    assert "settle_s" not in summary.metrics
 
 
 def test_an_online_peer_is_a_balancer_not_ours_and_told_nothing() -> None:
@@ -76,38 +76,38 @@ def test_an_online_peer_is_a_balancer_not_ours_and_told_nothing() -> None:
 
 
 def test_the_target_is_met_at_or_below_the_best_online_peer() -> None:
-    found = judged(
+    verdict = judged(
         trial(DEFAULT, 10), trial("nginx-rr", 30), trial("nginx-least_conn", 10), trial("nginx-wrr", 5)
     )
-    assert (found.standing, found.online and found.online.algorithm) == ("met", "nginx-least_conn")
-    assert found.online is not None
-    assert found.online.ratio == 1
-    assert found.told is not None
-    assert (found.told.algorithm, found.told.ratio) == ("nginx-wrr", 2)
+    assert (verdict.standing, verdict.online and verdict.online.algorithm) == ("met", "nginx-least_conn")
+    assert verdict.online is not None
+    assert verdict.online.ratio == 1
+    assert verdict.told is not None
+    assert (verdict.told.algorithm, verdict.told.ratio) == ("nginx-wrr", 2)
 
 
 def test_it_is_missed_above_also_within_the_noise() -> None:
     ours = [trial(DEFAULT, p99_ms, repeat) for repeat, p99_ms in enumerate((9, 11, 12))]
     peer = [trial("nginx-rr", p99_ms, repeat) for repeat, p99_ms in enumerate((8, 10, 10.5))]
-    found = judged(*ours, *peer)
-    assert found.standing == "missed"
-    assert found.online is not None
-    assert found.online.ratio == pytest.approx(1.1)
-    assert found.online.within_noise
+    verdict = judged(*ours, *peer)
+    assert verdict.standing == "missed"
+    assert verdict.online is not None
+    assert verdict.online.ratio == pytest.approx(1.1)
+    assert verdict.online.within_noise
 
 
 def test_one_repeat_knows_no_noise() -> None:
-    found = judged(trial(DEFAULT, 10), trial("nginx-rr", 10))
-    assert found.online is not None
-    assert not found.online.within_noise
+    verdict = judged(trial(DEFAULT, 10), trial("nginx-rr", 10))
+    assert verdict.online is not None
+    assert not verdict.online.within_noise
 
 
 def test_a_peer_that_drops_requests_is_none() -> None:
-    found = judged(
+    verdict = judged(
         trial(DEFAULT, 10), trial("nginx-rr", 1, failures=11), trial("nginx-hash", 20, failures=10)
     )
-    assert found.online is not None
-    assert found.online.algorithm == "nginx-hash"
+    assert verdict.online is not None
+    assert verdict.online.algorithm == "nginx-hash"
 
 
 def test_ours_fails_when_it_drops_requests_however_quick() -> None:
@@ -116,8 +116,8 @@ def test_ours_fails_when_it_drops_requests_however_quick() -> None:
 
 def test_without_a_peer_or_without_ours_nothing_is_met() -> None:
     assert judged(trial(DEFAULT, 1), trial("nginx-wrr", 100), trial("direct", 100)).standing == "no peer"
-    found = judged(trial("nginx-rr", 100))
-    assert found.standing == "not measured"
-    assert found.online is not None
-    assert found.online.ratio is None
+    verdict = judged(trial("nginx-rr", 100))
+    assert verdict.standing == "not measured"
+    assert verdict.online is not None
+    assert verdict.online.ratio is None
     assert judged(replace(trial(DEFAULT, None)), trial("nginx-rr", 1)).standing == "not measured"

@@ -27,10 +27,10 @@ def test_quantile_is_the_published_one(probability: float, degrees: int, t: floa
 
 def test_interval_is_mean_and_t_times_standard_error() -> None:
     # The standard deviation of 1..5 is sqrt(2.5); t for 4 degrees is 2.776.
-    found = interval([1.0, 2.0, 3.0, 4.0, 5.0])
-    assert found.mean == 3.0
-    assert found.half_width == pytest.approx(2.776 * math.sqrt(2.5 / 5), abs=1e-3)
-    assert found.count == 5
+    mean = interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert mean.mean == 3.0
+    assert mean.half_width == pytest.approx(2.776 * math.sqrt(2.5 / 5), abs=1e-3)
+    assert mean.count == 5
 
 
 def test_unknown_values_are_left_out() -> None:

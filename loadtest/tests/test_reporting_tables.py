@@ -59,6 +59,6 @@ def test_a_pivot_has_a_line_a_row_and_asks_for_each_field() -> None:
 
 
 def test_columns_without_any_figure_are_left_out() -> None:
-    found = without_empty_columns(text_columns(["a", "b", "c"], [["x", "–", "1"], ["y", "", "2"]]))
-    assert found.head == ("a", "c")
-    assert [line.fields for line in found.lines] == [("x", "1"), ("y", "2")]
+    grid = without_empty_columns(text_columns(["a", "b", "c"], [["x", "–", "1"], ["y", "", "2"]]))
+    assert grid.head == ("a", "c")
+    assert [line.fields for line in grid.lines] == [("x", "1"), ("y", "2")]

@@ -164,9 +164,9 @@ def test_a_commands_status_is_1_with_a_line_for_a_page_that_is_not_there_and_130
 
 
 def test_repeats_become_one_figure() -> None:
-    found = spread([3.0, 1.0, 8.0])
-    assert (found.median, found.lowest, found.highest, found.mean) == (3.0, 1.0, 8.0, 4.0)
-    assert found.sigma == pytest.approx(math.sqrt(13))
+    figure = spread([3.0, 1.0, 8.0])
+    assert (figure.median, figure.lowest, figure.highest, figure.mean) == (3.0, 1.0, 8.0, 4.0)
+    assert figure.sigma == pytest.approx(math.sqrt(13))
     assert spread_of(ROUNDS, lambda row: row.load.p99_ms) == spread([1.23456789, 3.0])
     assert spread_of(ROUNDS[1:2], lambda row: row.load.p99_ms) is None
     assert list(grouped(ROUNDS, lambda row: row.contender)) == ["nginx", "envoy"]

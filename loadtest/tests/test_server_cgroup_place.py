@@ -23,8 +23,8 @@ def place(version: int, base: str, current: str) -> Place:
 
 
 def test_v1_makes_groups_below_the_one_the_process_is_in_which_keeps_an_outer_quota() -> None:
-    found = find_place(V1_MOUNTS, "2:cpuacct:/\n1:cpu:/outer\n0::/\n")
-    assert found == place(1, "/sys/fs/cgroup/cpu/outer", "/sys/fs/cgroup/cpu/outer")
+    where = find_place(V1_MOUNTS, "2:cpuacct:/\n1:cpu:/outer\n0::/\n")
+    assert where == place(1, "/sys/fs/cgroup/cpu/outer", "/sys/fs/cgroup/cpu/outer")
 
 
 def test_v1_at_the_root_is_the_mount_point_itself() -> None:
@@ -33,17 +33,17 @@ def test_v1_at_the_root_is_the_mount_point_itself() -> None:
 
 def test_v1_controllers_that_are_mounted_together_are_found_by_either_name() -> None:
     mounts = "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
-    found = find_place(mounts, "4:cpu,cpuacct:/user.slice\n")
-    assert found is not None
-    assert found.base == PurePosixPath("/sys/fs/cgroup/cpu,cpuacct/user.slice")
+    where = find_place(mounts, "4:cpu,cpuacct:/user.slice\n")
+    assert where is not None
+    assert where.base == PurePosixPath("/sys/fs/cgroup/cpu,cpuacct/user.slice")
 
 
 def test_v1_goes_before_v2_whichever_is_mounted_first() -> None:
     lines = V1_MOUNTS.splitlines(keepends=True)
     for mounts in (V1_MOUNTS, "".join(reversed(lines))):
-        found = find_place(mounts, "1:cpu:/\n0::/\n")
-        assert found is not None
-        assert found.version == 1
+        where = find_place(mounts, "1:cpu:/\n0::/\n")
+        assert where is not None
+        assert where.version == 1
 
 
 def test_cpuset_and_cpuacct_are_not_cpu() -> None:
@@ -55,16 +55,16 @@ def test_cpuset_and_cpuacct_are_not_cpu() -> None:
 
 
 def test_v2_makes_groups_below_the_mount_and_remembers_where_the_process_was() -> None:
-    found = find_place(V2_MOUNTS, "0::/user.slice/user-0.slice/session-1.scope\n")
-    assert found == place(2, "/sys/fs/cgroup", "/sys/fs/cgroup/user.slice/user-0.slice/session-1.scope")
+    where = find_place(V2_MOUNTS, "0::/user.slice/user-0.slice/session-1.scope\n")
+    assert where == place(2, "/sys/fs/cgroup", "/sys/fs/cgroup/user.slice/user-0.slice/session-1.scope")
 
 
 def test_in_a_container_the_mount_begins_at_the_process_s_group() -> None:
     mounts = "33 31 0:30 /docker/abc /sys/fs/cgroup/cpu ro,nosuid master:17 - cgroup cgroup rw,cpu\n"
-    found = find_place(mounts, "4:cpu:/docker/abc\n")
-    assert found == place(1, "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu")
-    found = find_place(mounts, "4:cpu:/docker/abc/inner\n")
-    assert found == place(1, "/sys/fs/cgroup/cpu/inner", "/sys/fs/cgroup/cpu/inner")
+    where = find_place(mounts, "4:cpu:/docker/abc\n")
+    assert where == place(1, "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu")
+    where = find_place(mounts, "4:cpu:/docker/abc/inner\n")
+    assert where == place(1, "/sys/fs/cgroup/cpu/inner", "/sys/fs/cgroup/cpu/inner")
 
 
 def test_a_path_outside_the_mount_s_root_falls_back_to_the_mount() -> None:
@@ -73,9 +73,9 @@ def test_a_path_outside_the_mount_s_root_falls_back_to_the_mount() -> None:
 
 
 def test_a_path_may_hold_colons() -> None:
-    found = find_place(V2_MOUNTS, "0::/run-r12:34.scope\n")
-    assert found is not None
-    assert found.current == PurePosixPath("/sys/fs/cgroup/run-r12:34.scope")
+    where = find_place(V2_MOUNTS, "0::/run-r12:34.scope\n")
+    assert where is not None
+    assert where.current == PurePosixPath("/sys/fs/cgroup/run-r12:34.scope")
 
 
 @pytest.mark.parametrize(

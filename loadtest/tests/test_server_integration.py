@@ -72,15 +72,15 @@ class Running:
         return self.process.wait(PATIENCE_S)
 
     def throttles(self) -> list[psutil.Process]:
-        found = []
+        children = []
         for process in psutil.process_iter():
             try:
                 line = process.cmdline()
             except psutil.Error:
                 continue
             if "steelyard_loadtest.server.throttle" in line and str(self.process.pid) in line:
-                found.append(process)
-        return found
+                children.append(process)
+        return children
 
     def _answers(self) -> bool:
         try:
@@ -276,12 +276,12 @@ def test_a_cgroup_holds_the_server_and_its_burners_or_its_absence_is_told_in_a_l
             refused(server.process.returncode, server.log.read_text())
             return
         server.wait_until_ready()
-        found = re.search(r"by cgroup (\S+)", server.log.read_text())
-        assert found is not None
-        assert str(server.process.pid) in (Path(found[1]) / "cgroup.procs").read_text().split()
+        group = re.search(r"by cgroup (\S+)", server.log.read_text())
+        assert group is not None
+        assert str(server.process.pid) in (Path(group[1]) / "cgroup.procs").read_text().split()
         assert 0.5 < burning_share(server) < 1.5
         assert server.end() == 0
-        assert not Path(found[1]).exists()
+        assert not Path(group[1]).exists()
     finally:
         if server.process.poll() is None:
             server.end()
