@@ -18,7 +18,6 @@ from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Outco
 from steelyard_resilience.chaos.faults import FAULTS, chosen, listed
 from steelyard_resilience.chaos.outcomes import outcome
 from steelyard_resilience.chaos.page import line, page, summary, table
-from steelyard_resilience.chaos.plot import LEAST_STRIP_S, MOST_STRIPS, Tenth, not_well, strips, tenths
 from steelyard_resilience.chaos.session import tell
 
 KEPT = Outcome(
@@ -126,13 +125,13 @@ def test_the_table_has_a_heading_a_group_and_no_stray_column() -> None:
     assert lines[8].endswith("| 3 > 0 | 1,234 > 300 | never > 10 | hold > fresh | **BROKEN** |")
 
 
-def test_the_report_says_what_broke_and_gives_each_reason_once() -> None:
+def test_the_page_says_what_broke_and_gives_each_reason_once() -> None:
     run = Gathered(
         outcomes=[KEPT, FEW, BROKEN],
         requests=[STRAY.request] * 2 + [replace(STRAY.request, failure="")] * 5998,
         trials=[replace(gathered(1).trials[0], fault="redis killed")],
     )
-    text = page(run, conditions={"Machine": "small"}, pictures={"bounds": "it.png"})
+    text = page(run, conditions={"Machine": "small"}, plot="it.png")
     assert text.startswith(
         "**3 faults, 6,000 requests, 4 failed, 2 failed between the faults, 1 broke a bound.**"
     )
@@ -144,9 +143,9 @@ def test_the_report_says_what_broke_and_gives_each_reason_once() -> None:
     assert text.endswith("- Machine: small\n")
 
 
-def test_a_report_without_trouble_has_no_headings_of_trouble() -> None:
+def test_a_page_without_trouble_has_no_headings_of_trouble() -> None:
     text = page(
-        Gathered(outcomes=[KEPT], requests=[replace(STRAY.request, failure="")], interrupted=True), {}, {}
+        Gathered(outcomes=[KEPT], requests=[replace(STRAY.request, failure="")], interrupted=True), {}, None
     )
     assert text.startswith("**1 fault, 1 requests, 0 failed, all bounds kept, interrupted.**")
     assert "Broken" not in text
@@ -211,36 +210,6 @@ def test_the_list_names_each_fault_below_its_group() -> None:
     assert sum(line.endswith("(quick)") for line in named) == sum(each.quick for each in FAULTS)
 
 
-def test_tenths_have_the_slowest_answer_and_the_failures() -> None:
-    requests = [
-        Request(due_s=10.05, latency_ms=3.0, failure=""),
-        Request(due_s=10.0, latency_ms=7.0, failure=""),
-        Request(due_s=10.31, latency_ms=9000.0, failure="timeout"),
-    ]
-    assert tenths(requests, 10.0) == [
-        Tenth(from_s=0.0, worst_ms=7.0, failed=0),
-        Tenth(from_s=0.3, worst_ms=None, failed=1),
-    ]
-
-
-def test_what_was_not_well_is_cut_where_nobody_looked() -> None:
-    ill = (0.2, 0.3, 0.6, 5.0, 5.1)
-    looks = [
-        Look(at_s=10.0 + at_s, rung=None, not_well="ill" if at_s in ill else None)
-        for at_s in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 5.0, 5.1)
-    ]
-    spans = [tuple(round(moment, 3) for moment in span) for span in not_well(looks, 10.0)]
-    assert spans == [(0.2, 0.4), (0.6, 0.6), (5.0, 5.1)]
-
-
-@pytest.mark.parametrize("length_s", [5.0, 60.0, 61.0, 400.0, 1000.0, 7200.0])
-def test_strips_hold_the_run_and_are_few(length_s: float) -> None:
-    count, strip_s = strips(length_s)
-    assert 1 <= count <= MOST_STRIPS
-    assert count * strip_s >= length_s
-    assert strip_s == length_s if count == 1 else strip_s >= LEAST_STRIP_S
-
-
 def test_a_run_is_written_whole(tmp_path: Path) -> None:
     run = gathered()
     written = write_page(run_files.of(run, {"Machine": "small"}), tmp_path)
@@ -263,7 +232,7 @@ def test_a_run_is_written_whole(tmp_path: Path) -> None:
     assert looks[8] == "7.000,fresh,"
 
 
-def test_a_page_gets_the_report_between_its_marks_and_the_pictures_beside_it(tmp_path: Path) -> None:
+def test_a_page_gets_it_between_its_marks_and_the_picture_beside_it(tmp_path: Path) -> None:
     page = tmp_path / "resilience.md"
     page.write_text(f"before\n<!-- {NAME}: begin -->\nold\n<!-- {NAME}: end -->\nafter\n")
     fill_page(run_files.of(gathered(), {}), page, NAME, folder="plots/resilience", prefix="chaos-")
@@ -271,16 +240,14 @@ def test_a_page_gets_the_report_between_its_marks_and_the_pictures_beside_it(tmp
     assert "old" not in text
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    for picture in ("chaos-bounds.png", "chaos-timeline.png"):
-        assert f"(plots/resilience/{picture})" in text
-        assert (tmp_path / "plots" / "resilience" / picture).exists()
+    assert "(plots/resilience/chaos-bounds.png)" in text
+    assert (tmp_path / "plots" / "resilience" / "chaos-bounds.png").exists()
 
 
-def test_pictures_of_many_faults_stay_a_page_wide(tmp_path: Path) -> None:
+def test_a_picture_of_many_faults_stays_a_page_wide(tmp_path: Path) -> None:
     write_page(run_files.of(gathered(30), {}), tmp_path)
-    for name in ("bounds.png", "timeline.png"):
-        with Image.open(tmp_path / name) as picture:
-            assert 1000 < picture.width < 1800
-            assert 300 < picture.height < 1600
-            # A drawing, not a blank page: its background, its lines and its marks.
-            assert len(picture.convert("RGB").getcolors(maxcolors=1 << 20) or ()) > 8
+    with Image.open(tmp_path / "bounds.png") as picture:
+        assert 1000 < picture.width < 1800
+        assert 300 < picture.height < 1600
+        # A drawing, not a blank page: its background, its lines and its marks.
+        assert len(picture.convert("RGB").getcolors(maxcolors=1 << 20) or ()) > 8

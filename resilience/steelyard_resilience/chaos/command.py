@@ -37,7 +37,7 @@ puts a constant load on it, and does one fault after the other. Each answer is c
 fault's name or group, or a whole name with * and ?.
 
 DIR gets report.md (the table), outcomes.json, outcomes.csv, requests.csv.gz (every request), looks.csv.gz
-(what was seen ten times a second), bounds.png, timeline.png, and the logs of every part.
+(what was seen ten times a second), bounds.png, and the logs of every part.
 """
 
 

@@ -22,19 +22,14 @@ LEGEND = (
     "nginx's weights rested on."
 )
 
-PICTURES = {
-    "bounds": "The slowest answer and the time to recover of each fault, beside their bounds",
-    "timeline": "The slowest answer in each tenth of a second of the run, the faults shaded, failures in red",
-}
 
-
-def page(run: Gathered, conditions: Mapping[str, str], pictures: Mapping[str, str]) -> str:
-    """Return the whole page; pictures: paths by their names in PICTURES."""
+def page(run: Gathered, conditions: Mapping[str, str], plot: str | None) -> str:
+    """Return the whole page; plot: the path of the picture of the bounds."""
     strays = lost_between(run)
     in_short = summary(run.outcomes, len(run.requests), strays)
     return document(
         f"**{in_short}{', interrupted' if run.interrupted else ''}.**",
-        *(image(PICTURES[name], path) for name, path in pictures.items()),
+        image("The slowest answer and the time to recover of each fault, beside their bounds", plot),
         table(run.outcomes),
         LEGEND,
         bullets([f"{one.fault}: {'; '.join(one.broken)}" for one in run.outcomes if one.broken], "Broken:"),

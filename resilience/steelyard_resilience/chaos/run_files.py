@@ -1,4 +1,4 @@
-"""What a run leaves: its page, outcomes, requests and looks, each as a text, and its pictures."""
+"""What a run leaves: its page, outcomes, requests and looks, each as a text, and its picture."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -8,9 +8,9 @@ from steelyard_loadtest.reporting.csv_text import Field, csv_text
 from steelyard_loadtest.reporting.publish import Page
 from steelyard_loadtest.reporting.result_files import json_text
 
-from steelyard_resilience.chaos import plot
 from steelyard_resilience.chaos.fault import Gathered, Look
 from steelyard_resilience.chaos.page import page
+from steelyard_resilience.chaos.plot import plot
 
 
 def of(run: Gathered, conditions: Mapping[str, str]) -> Page:
@@ -29,11 +29,8 @@ def of(run: Gathered, conditions: Mapping[str, str]) -> Page:
     }
     outcomes = _outcomes(run)
     return Page(
-        text=lambda pictures: page(run, conditions, pictures),
-        plots={
-            "bounds": lambda file: plot.draw_bounds(file, run.outcomes),
-            "timeline": lambda file: plot.draw_timeline(file, run),
-        },
+        text=lambda plots: page(run, conditions, plots["bounds"]),
+        plots={"bounds": lambda file: plot(file, run.outcomes)},
         files={
             "outcomes.json": json_text(document),
             "outcomes.csv": csv_text(outcomes, list(outcomes[0])),

@@ -65,7 +65,7 @@ def _faults(groups: list[dict[str, Any]], named: Mapping[str, float]) -> Iterato
                         worst_ms=1000 * seconds(["calm", *row.get("slowest", [])]),
                         recover_s=seconds(row["well_after"]),
                         rung=row.get("rung", "fresh"),
-                        why=row.get("why", ""),
+                        why=row.get("why", "").format(**row.get("with", {})),
                     ),
                     quick=row.get("quick", False),
                     faketime=row.get("faketime", False),
