@@ -442,6 +442,7 @@ def test_a_controller_that_does_not_lead_is_alive_and_not_ready() -> None:
         away = api.get("/v1/upstreams")
         assert (away.status_code, away.headers["retry-after"]) == (503, "1")
         assert api.get("/v1/service").json()["leader"] is None
+        assert api.get("/v1/laws").status_code == 200
 
 
 def test_ready_says_what_is_degraded_and_that_nothing_outlives_a_restart(api: TestClient) -> None:
