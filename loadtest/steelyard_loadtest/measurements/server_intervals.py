@@ -34,19 +34,19 @@ def _interval(
 ) -> list[Observed]:
     old = {reading.server: reading for reading in earlier}
     pairs = [(old[reading.server], reading) for reading in later if reading.server in old]
-    total = sum(new.served - was.served for was, new in pairs)
+    total = sum(after.served - before.served for before, after in pairs)
     return [
         Observed(
             t_s=later[0].at_s - began_s,  # one moment for all: they are read within a millisecond
-            interval_s=new.at_s - was.at_s,
-            server=new.server,
-            served=new.served - was.served,
-            share=(new.served - was.served) / total if total > 0 else None,
-            cpu_utilization=(new.cpu_s - was.cpu_s)
-            / (new.at_s - was.at_s)
-            / (limited[new.server].cores_at((was.at_s + new.at_s) / 2 - began_s) or 1.0),
-            pool_utilization=new.pool_utilization,
+            interval_s=after.at_s - before.at_s,
+            server=after.server,
+            served=after.served - before.served,
+            share=(after.served - before.served) / total if total > 0 else None,
+            cpu_utilization=(after.cpu_s - before.cpu_s)
+            / (after.at_s - before.at_s)
+            / (limited[after.server].cores_at((before.at_s + after.at_s) / 2 - began_s) or 1.0),
+            pool_utilization=after.pool_utilization,
         )
-        for was, new in pairs
-        if new.at_s > was.at_s
+        for before, after in pairs
+        if after.at_s > before.at_s
     ]

@@ -176,12 +176,12 @@ class Servers:
         before = self.read()
         self._load_each(path, CALIBRATION_REQUESTS)
         costs_s = {}
-        for was, now in zip(before, self.read(), strict=True):
-            if now.served <= was.served or now.cpu_s <= was.cpu_s:
+        for earlier, now in zip(before, self.read(), strict=True):
+            if now.served <= earlier.served or now.cpu_s <= earlier.cpu_s:
                 raise SetupError(
                     f"{now.server} counts no request for {path}: is that one of the demo server's?"
                 )
-            costs_s[now.server] = (now.cpu_s - was.cpu_s) / (now.served - was.served)
+            costs_s[now.server] = (now.cpu_s - earlier.cpu_s) / (now.served - earlier.served)
         cores = len(os.sched_getaffinity(0))
         return cpu_limits.capacity_per_s(self._scenario.servers, costs_s, path, cores)
 
@@ -254,10 +254,10 @@ class Servers:
             client.close()
         return [name for key, name in keys.items() if key not in there]
 
-    def _is_idle(self, was: Reading, now: Reading) -> bool:
+    def _is_idle(self, earlier: Reading, now: Reading) -> bool:
         limit = {server.name: server.cpu_cores for server in self._scenario.servers}[now.server] or 1.0
-        busy = (now.cpu_s - was.cpu_s) / ((now.at_s - was.at_s) * limit)
-        return busy < IDLE_UTILIZATION and now.served == was.served
+        busy = (now.cpu_s - earlier.cpu_s) / ((now.at_s - earlier.at_s) * limit)
+        return busy < IDLE_UTILIZATION and now.served == earlier.served
 
     def _load_each(self, path: str, requests: int) -> None:
         loading = [
