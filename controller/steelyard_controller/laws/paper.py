@@ -123,12 +123,8 @@ class Paper(BoundLaw):
         sampled = measured_rows(snapshots.utilization)
         utilization = np.where(sampled[..., None], snapshots.utilization, previous["U"])
         sampleless = np.where(sampled, 0.0, previous["sampleless_ticks"] + 1.0)
-        judged = (
-            snapshots.eligible
-            & ~snapshots.leaving
-            & (sampleless <= SAMPLE_PATIENCE_TICKS)
-            & measured_rows(utilization)
-        )
+        yardsticks = snapshots.eligible & ~snapshots.leaving
+        judged = yardsticks & (sampleless <= SAMPLE_PATIENCE_TICKS) & measured_rows(utilization)
         busy = np.where(judged[..., None], utilization, np.nan)
         apart = spread(busy)
         weights = entropy_weights(apart.entropy)
@@ -137,9 +133,8 @@ class Paper(BoundLaw):
         shares = score_shares(score)
         high, low = load_classes(score, parameters.H, parameters.L, judged)
         alert = anybody(high)
-        printed = adjusted_weights(
-            baseline, shares, high | low, snapshots.k if parameters.scale_by_k >= 0.5 else 1.0
-        )
+        scale = snapshots.k if parameters.scale_by_k >= 0.5 else 1.0
+        printed = adjusted_weights(baseline, shares, high | low, scale)
         before = np.where(np.isnan(previous["W"]), baseline, previous["W"])
         printed = np.where(alert, printed, before + parameters.decay * (baseline - before))
         # A score of 0 makes eq 8 answer 0, and a law never does: only a person drains.

@@ -45,12 +45,12 @@ def _take_from_the_largest(published: Ints, excess: int) -> Ints:
     took too much goes back to the last of those that were cut.
     """
     descending = np.sort(published)[::-1]
-    # cut[m]: units freed when the m + 1 largest are cut down to the next one's height.
+    # freed[i]: units freed when the i + 1 largest are cut down to the next one's height.
     heights = np.append(descending[1:], 0)
-    cut = np.cumsum((descending - heights) * np.arange(1, len(descending) + 1))
-    m = int(np.searchsorted(cut, excess)) + 1
-    freed_before = int(cut[m - 2]) if m > 1 else 0
-    level = int(descending[m - 1]) - -(-(excess - freed_before) // m)
+    freed = np.cumsum((descending - heights) * np.arange(1, len(descending) + 1))
+    largest = int(np.searchsorted(freed, excess)) + 1
+    freed_before = int(freed[largest - 2]) if largest > 1 else 0
+    level = int(descending[largest - 1]) - -(-(excess - freed_before) // largest)
     result: Ints = np.minimum(published, level)
     surplus = int((published - result).sum()) - excess
     # Unit by unit, ties are cut first to last; so the last of them were not yet cut.

@@ -112,8 +112,8 @@ def test_the_cost_of_a_request_and_what_is_not_ours_worked_out_by_hand() -> None
 @pytest.mark.parametrize(("latency_s", "able"), [(0.01, 200.0), (0.04, 125.0), (10.0, 100.0)])
 def test_a_full_server_is_as_able_as_its_requests_in_flight_say(latency_s: float, able: float) -> None:
     memory, before = steps(STEELYARD, [snapshot(cpu=0.5)] * 60)
-    # Half load and one request in flight: L_half is 1. 100 requests of 10 ms are L = 1: half load, as before,
-    # whoever has the rest of the CPU. Of 40 ms: L = 4, 0.8 of what it can do. Of 10 s: all of it.
+    # Half load and one request in flight: V_half is 1. 100 requests of 10 ms are V = 1: half load, as before,
+    # whoever has the rest of the CPU. Of 40 ms: V = 4, 0.8 of what it can do. Of 10 s: all of it.
     full = snapshot(cpu=(1.0, 0.5, 0.5), latency_s=(latency_s, 0.01, 0.01))
     _, decision = steps(STEELYARD, [full] * 3, memory)
     assert before.capacity_estimate[0] == pytest.approx(200, rel=0.01)

@@ -34,7 +34,7 @@ class Evidence:
     jumps      k, J: restarts, fading
     restarts   k, all of them
     cores      k, the CPU limit that the loads are parts of; NaN where unknown
-    dispersion, in_flight_at_half   m x 1, disp and L_half
+    dispersion, in_flight_at_half   m x 1, disp and V_half
     """
 
     sums: Floats

@@ -31,7 +31,7 @@ class OwnLoad:
     telling    it says what load a request is: seen, no resource full, and more than a few requests
     window     k x 3, requests, load seconds that are ours, seconds; 0 where not seen
     prior      cost_0, what a request should cost
-    evidence   from before the window, with cost_0 for peers whose first requests are in it; L_half is new
+    evidence   from before the window, with cost_0 for peers whose first requests are in it; V_half is new
     e, w       what that evidence expects: load seconds a request, and load that is not ours
     """
 
@@ -50,9 +50,9 @@ class OwnLoad:
 def attribute_load(inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic) -> OwnLoad:
     """Tell what of the window's load is ours, and what was known before it (step 4).
 
-        ours   l where the peer is not full; where it is:  max(n/T cost, L/(L + L_half)), at most 1
+        ours   l where the peer is not full; where it is:  max(n/T cost, V/(V + V_half)), at most 1
 
-    l: load; n, L: requests completed, and in flight in the mean; L_half: L of a peer at half load. A peer
+    l: load; n, V: requests completed, and in flight in the mean; V_half: V of a peer at half load. A peer
     is full where l >= 0.95. Where a backlog says so the count is exact, and l is ours. Of a full window
     without a request of ours nothing can be said.
     """
@@ -114,9 +114,9 @@ def _of_the_seen(seen: Bools, count: Floats, busy_s: Floats, tick_s: float) -> F
 
 
 def _in_flight_at_half(before: Floats, telling: Bools, in_flight: Floats, rho: Floats) -> Floats:
-    """Return L_half, m x 1, after a window.
+    """Return V_half, m x 1, after a window.
 
-        L_half = EWMA_0.1 of the median of L (1 - rho)/rho over the peers that tell
+        V_half = EWMA_0.1 of the median of V (1 - rho)/rho over the peers that tell
 
     rho = n/T e/(1 - w) is the load that our requests are of what is left to them.
     """

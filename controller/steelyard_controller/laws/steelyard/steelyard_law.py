@@ -27,9 +27,9 @@ from steelyard_controller.laws.steelyard.own_load import attribute_load
 from steelyard_controller.laws.steelyard.residuals import measure_busyness
 from steelyard_controller.laws.steelyard.steelyard_parameters import SCHEMA, SteelyardParameters
 from steelyard_controller.laws.steelyard.steelyard_presentation import PRESENTATION
-from steelyard_controller.laws.steelyard.steps import Steps
 from steelyard_controller.laws.steelyard.traffic import count_traffic
 from steelyard_controller.laws.steelyard.window import pair_window
+from steelyard_controller.laws.steelyard.workings import Workings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Steelyard(BoundLaw):
         bounded = bound_weights(inputs, weight)
         return self._published(
             inputs,
-            Steps(
+            Workings(
                 busyness=busyness,
                 traffic=traffic,
                 window=window,
@@ -87,19 +87,21 @@ class Steelyard(BoundLaw):
             ),
         )
 
-    def _published(self, inputs: Inputs, steps: Steps) -> Outcome:
+    def _published(self, inputs: Inputs, workings: Workings) -> Outcome:
         weights, decisions = build_decisions(
             law=self.name,
             snapshots=inputs.snapshots,
-            raw=steps.bounded.weights,
+            raw=workings.bounded.weights,
             baseline=inputs.baseline,
             parameters=self.parameters,
-            score=steps.busyness.score,
-            alert=steps.busyness.alert,
-            entropy_weights=steps.busyness.by_indicator.weights,
-            capacity_estimate=steps.estimate.capacity,
+            score=workings.busyness.score,
+            alert=workings.busyness.alert,
+            entropy_weights=workings.busyness.by_indicator.weights,
+            capacity_estimate=workings.estimate.capacity,
             weight_before=inputs.previous["W"],
-            by_indicator=steps.by_indicator(),
-            columns=steps.explained(inputs),
+            by_indicator=workings.by_indicator(),
+            columns=workings.explained(inputs),
         )
-        return Outcome(columns=steps.columns(weights), scalars=steps.scalars(inputs), decisions=decisions)
+        return Outcome(
+            columns=workings.columns(weights), scalars=workings.scalars(inputs), decisions=decisions
+        )

@@ -27,7 +27,7 @@ class Traffic:
     live               m x 1, whether counts in flight and latencies can be believed: they are recent
     count              n, requests completed in the window; NaN: nothing to learn from
     in_flight          Q, at the window's end
-    mean_in_flight     L, over the window
+    mean_in_flight     V, over the window
     latency_s          lat, of a usual request; NaN where it is not known
     ok, bad            requests completed and failed, fading with tau_e
     total              m x 1, X, a usual tick's requests of all peers
@@ -52,7 +52,7 @@ def count_traffic(inputs: Inputs) -> Traffic:
     no report for 1 to 3 ticks:   learn nothing
     for more:                     n_j = X times the peer's published share; steps 7 and 8 are off
     X = EWMA_0.2(sum n)
-    L = n lat/T                   Little's law
+    V = n lat/T                   Little's law
     """
     snapshots, previous = inputs.snapshots, inputs.previous
     reported = anybody(~np.isnan(snapshots.completed))

@@ -17,7 +17,7 @@ class Window:
 
     load         l, 0..1
     count        n, requests completed
-    in_flight    L, their mean number in flight
+    in_flight    V, their mean number in flight
     tick         m x 1, ticks stepped so far
     """
 

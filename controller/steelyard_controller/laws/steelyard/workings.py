@@ -1,4 +1,4 @@
-"""What the steps of one tick returned: the columns that explain each weight, and what is remembered. Pure."""
+"""The workings of a decision: what its steps returned, as it is explained and as it is remembered. Pure."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ from steelyard_controller.laws.steelyard.window import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
-    """The records of steps 1 to 11, in their order."""
+class Workings:
+    """What steps 1 to 11 returned, in their order."""
 
     busyness: Busyness
     traffic: Traffic
