@@ -1,6 +1,5 @@
 """A short demo on a whole cluster: its table, its files, and what is kept when it is interrupted."""
 
-import csv
 import json
 import re
 import signal
@@ -8,7 +7,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,15 +108,9 @@ def test_a_demo_loads_burns_and_leaves_table_figures_and_plot(cluster: Cluster, 
     for share in equal["thirds"]["before"]["shares"].values():
         assert share == pytest.approx(1 / 3, abs=0.1)
 
-    with (tmp_path / "demo.csv").open(newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    totals: dict[tuple[str, str, str], float] = defaultdict(float)
-    for row in rows:
-        if row["metric"] in ("share", "weight_share") and row["value"]:
-            totals[row["metric"], row["phase"], row["t_s"]] += float(row["value"])
-    assert len([key for key in totals if key[0] == "share"]) >= 16
-    assert {round(total, 9) for total in totals.values()} == {1}
-    assert any(row["metric"] == "cpu_utilization" and row["value"] for row in rows)
+    table = (tmp_path / "demo.txt").read_text()
+    assert table in done.stdout
+    assert table.count("burning") == 2
     assert_png(tmp_path / "demo.png")
 
 

@@ -1,6 +1,5 @@
 """The demo's plot and its two files, from figures that nobody had to measure."""
 
-import csv
 import json
 import math
 from dataclasses import replace
@@ -9,7 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
-from steelyard_loadtest.demo.phase_figures import csv_of, summary, thirds
+from steelyard_loadtest.demo.phase_figures import summary, thirds
 from steelyard_loadtest.demo.plot import BURNED, observations, plot, server_styles
 from steelyard_loadtest.demo.records import Observed, Phase
 from steelyard_loadtest.generators.tally import Request
@@ -104,18 +103,6 @@ def test_a_hole_between_observations_is_a_gap_and_one_late_observation_is_not() 
     assert math.isnan(values[3])
     nothing = observations(observed, "server-2", lambda entry: entry.weight_share)
     assert (nothing.x, nothing.y) == ([], [])
-
-
-def test_the_csv_has_one_value_a_row_and_nothing_for_the_unknown() -> None:
-    rows = list(csv.DictReader(csv_of([STEELYARD, bare(EQUAL)], SERVERS).splitlines()))
-    assert list(rows[0]) == ["phase", "t_s", "metric", "server", "value", "unit"]
-    assert {row["phase"] for row in rows} == {"steelyard", "equal"}
-    requests = [float(row["value"]) for row in rows if row["metric"] == "requests"]
-    assert requests == [20.0] * 9 + [0.0] * 9
-    shares = [row["value"] for row in rows if (row["phase"], row["metric"]) == ("equal", "share")]
-    assert shares == [""] * 27
-    weights = [row for row in rows if row["metric"] == "weight_share"]
-    assert len(weights) == 27
 
 
 def test_the_summary_holds_conditions_burn_and_thirds_and_is_plain_json(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def test_haproxy_s_weights_follow_our_agents(webs: Mapping[str, Web], place: Pla
         assert isinstance(haproxy, HAProxy)
 
         def weights() -> tuple[int, ...]:
-            return tuple(row.weight for row in haproxy.rows().values())
+            return tuple(int(row["weight"]) for row in haproxy.rows().values())
 
         wait_until(lambda: weights()[0] < 50 < 100 < weights()[1])
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from steelyard_loadtest.demo import reach
-from steelyard_loadtest.demo.phase_figures import csv_of, finding, summary, table, thirds
+from steelyard_loadtest.demo.phase_figures import finding, summary, table, thirds
 from steelyard_loadtest.demo.phase_run import Run
 from steelyard_loadtest.demo.records import Phase, Plan, capacity, target_rate, users_for
 from steelyard_loadtest.machine.errors import ProgramError
@@ -137,13 +137,14 @@ def _publish(
 
     out = options.out
     rows = {phase.name: thirds(phase, servers) for phase in phases}
-    print(table({phase.title: rows[phase.name] for phase in phases}, servers), end="\n\n")
-    for phase in phases:
-        print(f"{phase.title}: {finding(rows[phase.name], options.burn)}")
-    write_text(out / "demo.csv", csv_of(phases, servers))
+    lines = [table({phase.title: rows[phase.name] for phase in phases}, servers), ""]
+    lines += [f"{phase.title}: {finding(rows[phase.name], options.burn)}" for phase in phases]
+    text = "\n".join(lines)
+    print(text)
+    write_text(out / "demo.txt", f"{text}\n")
     write_json(out / "demo.json", summary(conditions, phases, rows))
     plot(out / "demo.png", phases, servers, options.burn)
-    print(f"\n{out}/demo.png (plot), demo.csv (figures), demo.json (summary), locust-*/requests.csv")
+    print(f"\n{out}/demo.png (plot), demo.txt (this), demo.json (figures), locust-*/requests.csv")
 
 
 def _as_static(phase: Phase, servers: Sequence[str]) -> Phase:

@@ -6,18 +6,16 @@ be quick, and would make the latencies look better than they are.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard_loadtest.demo.records import Observed, Phase, Plan
 from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.csv_text import rows_text
 from steelyard_loadtest.reporting.statistics import grouped, nearest_rank
 from steelyard_loadtest.reporting.wording import clock, milliseconds, percent
 
 BETWEEN_S = 8  # what starting locust and draining it take, about
-COLUMNS = ("phase", "t_s", "metric", "server", "value", "unit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +112,6 @@ def finding(rows: Thirds, burned: str) -> str:
     return f"{burned}: {share}, p99 {milliseconds(before.p99_ms)} → {milliseconds(burning.p99_ms)} ms"
 
 
-def csv_of(phases: Sequence[Phase], servers: Sequence[str]) -> str:
-    """Return the tidy rows of all phases; an unknown value is an empty field."""
-    return rows_text(COLUMNS, (row for phase in phases for row in _tidy(phase, servers)))
-
-
 def summary(
     conditions: Mapping[str, object], phases: Sequence[Phase], thirds: Mapping[str, Thirds]
 ) -> dict[str, object]:
@@ -129,18 +122,3 @@ def summary(
         for phase in phases
     ]
     return {**conditions, "phases": told}
-
-
-def _tidy(phase: Phase, servers: Sequence[str]) -> Iterator[Sequence[object]]:
-    for second in per_second(phase, servers):
-        at = (phase.name, second.from_s)
-        yield (*at, "requests", "", second.requests_per_s, "1/s")
-        yield (*at, "failures", "", second.failures / (second.to_s - second.from_s), "1/s")
-        yield (*at, "p50", "", second.p50_ms, "ms")
-        yield (*at, "p99", "", second.p99_ms, "ms")
-        for server in servers:
-            yield (*at, "share", server, second.shares[server], "1")
-    for entry in phase.observed:
-        at = (phase.name, round(entry.t_s, 3))
-        yield (*at, "weight_share", entry.server, entry.weight_share, "1")
-        yield (*at, "cpu_utilization", entry.server, entry.cpu_utilization, "1")
