@@ -4,9 +4,9 @@ import csv
 from collections.abc import Sequence
 from io import StringIO
 
-from steelyard_loadtest.compare.findings.claims import SOURCES
-from steelyard_loadtest.compare.findings.measured_figures import DATAPLANE, Spot, gather
+from steelyard_loadtest.compare.findings.evidence import DATAPLANE, gather
 from steelyard_loadtest.compare.findings.page import NOT_EXPLAINED, section
+from steelyard_loadtest.compare.findings.sources import SOURCES
 from steelyard_loadtest.figures.summary import Summary, summarize
 from steelyard_loadtest.figures.trial_figures import figures
 from steelyard_loadtest.measurements.trials import (
@@ -77,25 +77,26 @@ def rows() -> list[dict[str, str]]:
 
 def test_figures_are_the_means_of_the_repeats_and_what_follows_from_them() -> None:
     servers = (*(10,) * 9, 1)
-    evidence = gather(
+    world = gather(
         summaries(
             measured("nginx-rr", scenario="slow-one", level=100, rate=100, servers=servers),
             measured("nginx-rr", scenario="slow-one", level=100, rate=200, repeat=2, servers=servers),
         ),
         None,
     )
-    spot = [Spot(scenario="slow-one", algorithm="nginx-rr", level=100)]
-    assert evidence.values("requests_per_s", spot) == [150.0]
-    assert evidence.values("p99_over_p50", spot) == [5.0]
-    assert evidence.values("largest_share", spot) == [10 / 91]
-    assert evidence.values("slow_share", spot) == [1 / 91]
+    figures = world["slow-one", "nginx-rr", 100.0]
+    assert figures["requests_per_s"] == 150.0
+    assert figures["p99_over_p50"] == 5.0
+    assert figures["largest_share"] == 10 / 91
+    assert figures["slow_share"] == 1 / 91
 
 
 def test_the_data_plane_gives_medians_of_its_rounds() -> None:
-    evidence = gather([], rows())
-    spot = [Spot(scenario=DATAPLANE, algorithm="nginx-swrr", level=2000)]
-    assert evidence.values("requests_per_s", spot) == [13000.0]
-    assert evidence.values("balancer_cpu_us_per_request", spot) == [85.0]
+    world = gather([], rows())
+    assert world[DATAPLANE, "nginx-swrr", 2000.0] == {
+        "requests_per_s": 13000.0, "p50_ms": 5.1, "p99_ms": 7.1, "balancer_cpu_us_per_request": 85.0,
+    }  # fmt: skip
+    assert "balancer_cpu_us_per_request" not in world[DATAPLANE, "direct", 2000.0]
 
 
 def test_the_page_has_a_line_for_every_finding_and_a_verdict_for_what_was_measured() -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 import pytest
-from steelyard_loadtest.compare.findings.claims import SOURCES, parse
-from steelyard_loadtest.compare.findings.finding import Ruling, Source, Verdict, rule
-from steelyard_loadtest.compare.findings.measured_figures import DATAPLANE, METRICS, Evidence
+from steelyard_loadtest.compare.findings.comparisons import compare
+from steelyard_loadtest.compare.findings.evidence import DATAPLANE, METRICS
+from steelyard_loadtest.compare.findings.page import Verdict, rulings
+from steelyard_loadtest.compare.findings.sources import SOURCES, Source, parse
 from steelyard_loadtest.scenario.algorithms import BY_NAME
 from steelyard_loadtest.scenario.find import find
 
@@ -17,19 +18,16 @@ LINE = ("requests_per_s", "failures_per_s", "failures_part", "p50_ms", "mean_ms"
 HASHES = {"IPH-srv1": "nginx-ip_hash", "IPH-srv2": "nginx-ip_hash-backwards"}
 
 
-def judged(source: Source, world: World) -> list[Ruling]:
-    return [rule(finding, Evidence(world)) for finding in source.findings]
-
-
 def verdicts(source: Source, world: World) -> dict[str, Verdict]:
-    return {ruling.finding.statement: ruling.verdict for ruling in judged(source, world)}
+    """The verdict by the sentence, without where it stands."""
+    return {ruling.finding.statement.rpartition(" (")[0]: ruling.verdict for ruling in rulings(source, world)}
 
 
 def locust_world() -> World:
     """The study's tables as if measured here, with what it does not print but says."""
     world: World = {}
-    for name, lines in LOCUST_STUDY.published.items():
-        ours = HASHES.get(name) or LOCUST_STUDY.names[name]
+    for name, lines in LOCUST_STUDY.terms.published.items():
+        ours = HASHES.get(name) or LOCUST_STUDY.terms.algorithms[name]
         for users, line in lines.items():
             figures = {metric: line[metric] for metric in LINE}
             world["report", ours, users] = figures | {"largest_share": 1.0 if name in HASHES else 0.5}
@@ -89,7 +87,7 @@ def test_the_limit_of_connections_explains_failures_only_if_nothing_fails_withou
 
 
 def test_tables_15_and_16_follow_from_the_others() -> None:
-    tables = LOCUST_STUDY.published
+    tables = LOCUST_STUDY.terms.published
     assert tables["LC"][250]["requests_per_s"] == 188.86
     assert tables["RR"][250]["max_ms"] == 38023.90
     assert {len(lines) for lines in tables.values()} == {4}
@@ -133,15 +131,17 @@ def test_the_paper_does_not_reproduce_where_dynlb_is_the_worst_and_nothing_ever_
 
 def test_vproxy_reproduces_on_its_own_figures_and_not_where_a_proxy_costs_nothing() -> None:
     world: World = {}
-    for name, ours in VPROXY.names.items():
+    for name, ours in VPROXY.terms.algorithms.items():
         for connections in (6.0, 10.0, 16.0, 18.0):
-            world["proxy-cost", ours, connections] = VPROXY.published.get(name, {}).get(connections, {})
+            world["proxy-cost", ours, connections] = VPROXY.terms.published.get(name, {}).get(connections, {})
     found = verdicts(VPROXY, world)
     assert {statement for statement, verdict in found.items() if verdict != "reproduced"} == {
         "vproxy is as fast as HAProxy in TCP mode.",
         "vproxy's CPU on a request lies between HAProxy's in TCP mode and in HTTP mode.",
     }
-    same = verdicts(VPROXY, flat("proxy-cost", tuple(VPROXY.names.values()), (6.0, 10.0, 16.0, 18.0)))
+    same = verdicts(
+        VPROXY, flat("proxy-cost", tuple(VPROXY.terms.algorithms.values()), (6.0, 10.0, 16.0, 18.0))
+    )
     assert (
         same["With 6 connections a proxy costs a third to a half of the rate without one."]
         == "not reproduced"
@@ -151,14 +151,18 @@ def test_vproxy_reproduces_on_its_own_figures_and_not_where_a_proxy_costs_nothin
 
 
 def test_the_parts_of_a_core_become_cpu_per_request() -> None:
-    assert VPROXY.published["HAProxy http"][6]["balancer_cpu_us_per_request"] == pytest.approx(34.7, abs=0.1)
-    assert VPROXY.published["HAProxy tcp"][6]["balancer_cpu_us_per_request"] == pytest.approx(17.8, abs=0.1)
+    assert VPROXY.terms.published["HAProxy http"][6]["balancer_cpu_us_per_request"] == pytest.approx(
+        34.7, abs=0.1
+    )
+    assert VPROXY.terms.published["HAProxy tcp"][6]["balancer_cpu_us_per_request"] == pytest.approx(
+        17.8, abs=0.1
+    )
 
 
 def ns3_world(slow_share: float) -> World:
     world: World = {}
-    for name, ours in NS3.names.items():
-        line = NS3.published.get(name, NS3.published["PeakEWMA"])[100]
+    for name, ours in NS3.terms.algorithms.items():
+        line = NS3.terms.published.get(name, NS3.terms.published["PeakEWMA"])[100]
         metrics = ("mean_ms", "p50_ms", "p90_ms", "p99_ms", "p99_over_p50", "max_ms")
         figures = {metric: line[metric] for metric in metrics}
         share = slow_share if name == "PeakEWMA" else 0.1
@@ -174,7 +178,7 @@ def test_ns3_reproduces_on_its_own_figures() -> None:
 
 
 def test_ns3_does_not_reproduce_where_peak_ewma_is_as_good_as_round_robin() -> None:
-    found = verdicts(NS3, flat("slow-one", tuple(NS3.names.values()), (100.0,)))
+    found = verdicts(NS3, flat("slow-one", tuple(NS3.terms.algorithms.values()), (100.0,)))
     for statement, verdict in found.items():
         if "PeakEWMA" in statement and "maximum" not in statement:
             assert verdict == "not reproduced", statement
@@ -203,9 +207,9 @@ def test_tengine_reproduces_where_a_pick_costs_by_the_server_and_ours_does_not()
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.title)
 def test_without_figures_nothing_is_judged_and_everything_says_why(source: Source) -> None:
-    for ruling in judged(source, {}):
+    for ruling in rulings(source, {}):
         assert ruling.verdict == "not measured"
-        assert ruling.finding.cannot or all(answer.lacking for _, answer in ruling.judged)
+        assert ruling.finding.cannot or not any(one.grade for one in ruling.judged)
 
 
 @pytest.mark.parametrize(
@@ -220,9 +224,10 @@ def test_without_figures_nothing_is_judged_and_everything_says_why(source: Sourc
 )
 def test_a_full_run_of_the_scenario_measures_all_that_the_findings_need(source: Source, name: str) -> None:
     scenario = find(name, quick=False)
-    for ruling in judged(source, flat(name, scenario.algorithms, scenario.load.levels)):
-        answers = [answer for _, answer in (*ruling.judged, *ruling.beside)]
-        assert [answer.lacking for answer in answers if answer.grade is None] == []
+    world = flat(name, scenario.algorithms, scenario.load.levels)
+    for finding in source.findings:
+        for line in (*finding.checks, *finding.beside):
+            assert [one.here for one in compare(line, source.terms, world) if one.grade is None] == []
 
 
 def test_every_finding_can_be_judged_or_says_why_not() -> None:
@@ -233,16 +238,23 @@ def test_every_finding_can_be_judged_or_says_why_not() -> None:
 
 def test_the_sources_names_are_of_algorithms_that_there_are() -> None:
     for source in (ENTROPY_PAPER, NS3, VPROXY):
-        assert set(source.names.values()) <= BY_NAME.keys()
+        assert set(source.terms.algorithms.values()) <= BY_NAME.keys()
 
 
 def test_a_source_that_is_not_as_it_must_be_is_refused() -> None:
-    head = 'title = ""\nwhat = ""\nmirrored = ""\nscenario = "report"\n[algorithms]\nRR = "nginx-rr"\n'
-    finding = '[[findings]]\nstatement = ""\nwhere = ""\n'
-    assert parse(head + finding).findings[0].checks == ()
-    with pytest.raises(ValueError, match="no kind of comparison 'as good'"):
-        parse(f'{head}{finding}checks = [{{kind = "as good", metric = "p50_ms", of = ["RR"], theirs = ""}}]')
-    with pytest.raises(KeyError, match="LC"):
-        parse(f'{head}{finding}checks = [{{kind = "alike", metric = "p50_ms", of = "LC", at = 10}}]')
+    head = 'title = ""\nwhat = ""\nmirrored = ""\nscenario = "report"\nunit = "users"\n'
+    finding = '[algorithms]\nRR = "nginx-rr"\nLC = "nginx-least_conn"\n[findings."It is so. (table 1)"]\n'
+    assert parse(head + finding).findings[0].statement == "It is so. (table 1)"
+    for mistake, why in (
+        ('checks = ["p50_ms as good: RR at 10"]', "`p50_ms as good: RR at 10`: 'as good'"),
+        ('beside = ["p50_ms alike: RR, WRR at 10"]', "'WRR'"),
+        ('checks = ["p50_ms: RR / LC at 10"]', "nothing was published to judge it by"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            parse(head + finding + mistake)
+    with pytest.raises(TypeError, match="becuase"):
+        parse(head + finding + 'becuase = "it is"')
+    with pytest.raises(KeyError, match="swings"):
+        parse(head + finding + 'why = "{swings}"')
     with pytest.raises(ValueError, match="argument 2"):
-        parse(f'columns = ["p50_ms"]\n{head}[published.RR]\n10 = [1, 2]\n{finding}')
+        parse(f'columns = ["p50_ms"]\n{head}published.RR.10 = [1, 2]\n{finding}')

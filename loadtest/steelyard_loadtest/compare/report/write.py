@@ -6,8 +6,8 @@ from pathlib import Path
 
 from jinja2 import FileSystemLoader
 
-from steelyard_loadtest.compare.findings.claims import SOURCES
 from steelyard_loadtest.compare.findings.page import section
+from steelyard_loadtest.compare.findings.sources import SOURCES
 from steelyard_loadtest.compare.report.document import Document, document
 from steelyard_loadtest.compare.report.plots.draw import FOLDER, draw_scenario, draw_verdict
 from steelyard_loadtest.compare.report.view import views

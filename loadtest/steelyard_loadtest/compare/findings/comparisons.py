@@ -1,0 +1,325 @@
+"""Comparisons of a source's figures with ours: a line of a small language each, and one rule a kind. Pure.
+
+    METRIC [WORD]: NAMES [/ NAMES] at LEVELS [≥ BOUND] [≤ BOUND][, theirs TEXT]
+
+    requests_per_s: RR / LC at 100 and 250           a ratio, at each of the levels
+    max_ms: LC at 250 / LC at 10                     of two levels
+    p50_ms: WRR / lowest of RR, LC at 250            to the best of several
+    mean_ms alike: WRR, LC at 250                    the largest over the smallest
+    failures_per_s: RR, LC at 250 ≤ 0, theirs 0      all of them within bounds
+    p50_ms: SWRR at 2000 - SWRR at 3 ≥ 2, theirs 4   a difference within bounds
+    mean_ms rises: wrr, fair at 1000..               curves: over all measured levels from 1000 on
+
+Words for curves are `rises`, `peaks` (the level of the highest point is within the bounds) and `grows
+fastest` (the first of them); `alike` and `/ highest of` may be asked of curves too, at each level.
+
+Ratios are compared, never absolute figures: the hardware differs. An effect is reproduced when at least half
+of it is there, on the logarithmic scale on which twice and half are equally far from one: half of a ratio
+is its square root.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise, product
+from typing import Literal, NamedTuple
+
+from steelyard_loadtest.compare.findings.evidence import METRICS, LackingError, Spot, Terms, World, measured
+
+Grade = Literal["reproduced", "partly", "not reproduced"]
+Rows = Mapping[float, Sequence[float]]
+"""The figures of the names that are compared, by level."""
+
+NOISE = 1.02
+"""Means of the locust study's three runs have deviations of 1 to 2 %: less than that is no effect."""
+
+ALIKE = 1.10
+"""Rates that sources call equal differ by up to 3 % (vproxy, 10 connections); latencies scatter more."""
+
+ROUGHLY = 1.25
+"""What is farther apart than this no source calls equal."""
+
+NEARLY_BEST = ALIKE
+"""What is alike the best is near it."""
+
+UNKNOWN = "–"
+
+_LINE = re.compile(
+    r"(?P<metric>\w+)(?: (?P<word>[a-z ]+))?: (?P<of>.+?)"
+    r"(?: (?P<sign>[/-]) (?:(?P<best>highest|lowest) of )?(?P<over>.+?))?"
+    r"(?: ≥ (?P<low>[\d.]+))?(?: ≤ (?P<high>[\d.]+))?(?:, theirs (?P<theirs>.+))?"
+)
+
+
+class Compared(NamedTuple):
+    """One figure of theirs with ours, as the page has it; rule: what ours must be to reproduce theirs.
+
+    grade: None where something was not measured, and `here` says what.
+    """
+
+    figure: str
+    theirs: str
+    rule: str
+    here: str
+    grade: Grade | None
+
+
+class _Asked(NamedTuple):
+    """What a rule is made from. published: theirs of all names, or none; curves: at all levels of a range."""
+
+    names: Sequence[str]
+    best: str
+    low: float
+    high: float
+    theirs: str
+    published: Sequence[float]
+    curves: bool
+
+
+class _Rule(NamedTuple):
+    """What was published, what ours must be, and how ours is written and graded (raises LackingError)."""
+
+    theirs: str
+    text: str
+    judge: Callable[[Rows], tuple[str, Grade]]
+
+
+def compare(line: str, terms: Terms, world: World) -> list[Compared]:
+    """Return what a line asks for. Raises ValueError, which names the line, where it is not as it must be."""
+    match = _LINE.fullmatch(line)
+    try:
+        if match is None:
+            raise ValueError("there is no such form")
+        return [_compared(match, spots, terms, world) for spots in _spots(match)]
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"`{line}`: {error}") from error
+
+
+def _spots(match: re.Match[str]) -> Iterator[list[Spot]]:
+    """Yield the spots of each comparison: a ratio is of every pair, and all are at each of several levels."""
+    of, over = (
+        [_operand(text) for text in match[side].split(", ")] if match[side] else [] for side in ("of", "over")
+    )
+    if not (of + over)[-1][1]:
+        raise ValueError("there is no level")
+    for operands in product(of, over) if match["sign"] == "/" and not match["best"] else [(*of, *over)]:
+        for ends in (of + over)[-1][1]:
+            yield [Spot(name, *(own[0] if len(own) == 1 else ends)) for name, own in operands]
+
+
+def _operand(text: str) -> tuple[str, list[tuple[float, float]]]:
+    """Return a name, and each of its levels as the lowest and the highest."""
+    name, _, levels = text.partition(" at ")
+    ends = [level.partition("..") for level in levels.split(" and ") if level]
+    return name, [(float(low), float(high or (math.inf if dots else low))) for low, dots, high in ends]
+
+
+def _compared(match: re.Match[str], spots: Sequence[Spot], terms: Terms, world: World) -> Compared:
+    metric, sign, best = match["metric"], match["sign"], match["best"] or ""
+    between = f" {sign} " + (f"{best} of " if len(spots) > 2 else "") if sign else ", "
+    heading, make = _KINDS[match["word"] or ("best" if best else sign or "within")]
+    published = [row[metric] for spot in spots if metric in (row := spot.theirs(terms))]
+    rule = make(
+        _Asked(
+            names=[spot.name for spot in spots],
+            best=best,
+            low=float(match["low"] or -math.inf),
+            high=float(match["high"] or math.inf),
+            theirs=match["theirs"] or UNKNOWN,
+            published=published if len(published) == len(spots) else (),
+            curves=spots[0].low < spots[0].high,
+        )
+    )
+    try:
+        here, grade = rule.judge(measured(metric, spots, terms, world))
+    except LackingError as lacking:
+        here, grade = f"not measured: needs {lacking}", None
+    figure = f"{METRICS[metric]}{heading}: {_named(spots, between, terms.unit)}"
+    return Compared(figure, rule.theirs, rule.text, here, grade)
+
+
+def _named(spots: Sequence[Spot], between: str, unit: str) -> str:
+    """Name them, with the level once if all have the same."""
+    at = [f" at {_levels(spot, unit)}" for spot in spots]
+    one = len(set(at)) == 1
+    names = [spot.name + ("" if one else level) for spot, level in zip(spots, at, strict=True)]
+    return between.join([names[0], ", ".join(names[1:])] if names[1:] else names) + (at[0] if one else "")
+
+
+def _levels(spot: Spot, unit: str) -> str:
+    if spot.low == spot.high:
+        return f"{spot.low:g} {unit}"
+    if spot.low > 0:
+        return f"{spot.low:g} {unit} and more"
+    return f"up to {spot.high:g} {unit}" if spot.high < math.inf else f"all numbers of {unit}"
+
+
+def _ratio(asked: _Asked) -> _Rule:
+    """Half of their effect or more; some of it is partly. Where theirs is not known the verdict is idle."""
+    known = bool(asked.published) or asked.theirs != UNKNOWN
+    published = _over(*(asked.published or (1.0, 1.0))) if asked.theirs == UNKNOWN else float(asked.theirs)
+    sign = 1 if published > 1 else -1
+
+    def judge(rows: Rows) -> tuple[str, Grade]:
+        ratio = _over(*_only(rows))
+        effect = sign * (math.log(ratio) if ratio > 0 else -math.inf)
+        some: Grade = "partly" if effect >= math.log(NOISE) else "not reproduced"
+        return number(ratio), "reproduced" if effect >= sign * math.log(half(published)) else some
+
+    text = f"{'≥' if published > 1 else '≤'} {number(half(published))}"
+    return _Rule(number(published) if known else UNKNOWN, text, judge)
+
+
+def _alike(asked: _Asked) -> _Rule:
+    """The largest over the smallest, at the level where they are farthest apart; theirs is alike too."""
+    published = _apart(asked.published) if asked.published else 1.0
+    bound = max(ALIKE, published)
+
+    def judge(rows: Rows) -> tuple[str, Grade]:
+        worst = max(rows, key=lambda level: _apart(rows[level]))
+        ratio = _apart(rows[worst])
+        roughly: Grade = "partly" if ratio <= max(bound, ROUGHLY) else "not reproduced"
+        here = number(ratio) + (f" at {worst:g}" if asked.curves else "")
+        return here, "reproduced" if ratio <= bound else roughly
+
+    theirs = number(published) if asked.published else asked.theirs if asked.theirs != UNKNOWN else "alike"
+    return _Rule(theirs, f"≤ {number(bound)}" + (" at every level" if asked.curves else ""), judge)
+
+
+def _best(asked: _Asked) -> _Rule:
+    """The first over the best of the others; of curves, at how many levels it is beyond that or the bound."""
+    best, sign, mark = (max, 1, "≥") if asked.best == "highest" else (min, -1, "≤")
+    bound = next(filter(math.isfinite, (asked.low, asked.high)), 1.0)
+
+    def judge(rows: Rows) -> tuple[str, Grade]:
+        ratios = {level: _over(row[0], best(row[1:])) for level, row in rows.items()}
+        won = [sign * ratio >= sign * bound for ratio in ratios.values()]
+        if asked.curves:
+            here = ", ".join(f"{number(ratio)} at {level:g}" for level, ratio in ratios.items())
+            return f"{sum(won)} of {len(won)}: {here}", _part(won)
+        (ratio,) = ratios.values()
+        near: Grade = "partly" if sign * ratio >= sign * NEARLY_BEST**-sign else "not reproduced"
+        return number(ratio), "reproduced" if won[0] else near
+
+    theirs = number(_over(asked.published[0], best(asked.published[1:]))) if asked.published else asked.theirs
+    return _Rule(theirs, f"{mark} {bound:g}" + (" at every level" if asked.curves else ""), judge)
+
+
+def _within(asked: _Asked) -> _Rule:
+    """All of them on one side of a bound, such as `some fail` or `none reach it`, or between two."""
+    bounds = [
+        f"{mark} {number(end)}" for mark, end in (("≥", asked.low), ("≤", asked.high)) if math.isfinite(end)
+    ]
+
+    def judge(rows: Rows) -> tuple[str, Grade]:
+        least, most = min(_only(rows)), max(_only(rows))
+        here = " to ".join(dict.fromkeys((number(least), number(most))))
+        return here, "reproduced" if asked.low <= least and most <= asked.high else "not reproduced"
+
+    return _Rule(asked.theirs, ", ".join(bounds), judge)
+
+
+def _difference(asked: _Asked) -> _Rule:
+    """The first less the second, within bounds."""
+    within = _within(asked)
+    return within._replace(judge=lambda rows: within.judge({0.0: [_only(rows)[0] - _only(rows)[1]]}))
+
+
+def _rises(asked: _Asked) -> _Rule:
+    """The steps of curves to the next level that go up, but for noise."""
+
+    def judge(rows: Rows) -> tuple[str, Grade]:
+        steps = [pair for curve in _curves(rows) for pair in pairwise(curve)]
+        up = [upper * NOISE >= lower for lower, upper in steps]
+        return f"{sum(up)} of {len(up)}", _part(up)
+
+    return _Rule(asked.theirs, "every step", judge)
+
+
+def _peaks(asked: _Asked) -> _Rule:
+    """The levels at which curves are highest, within bounds that have measured levels on both sides."""
+
+    def judge(rows: Rows) -> tuple[str, Grade]:
+        levels = list(rows)
+        inside = {level: asked.low <= level <= asked.high for level in levels}
+        if inside[levels[0]] or inside[levels[-1]] or not any(inside.values()):
+            raise LackingError(f"levels below, from and beyond {asked.low:g} to {asked.high:g}")
+        peaks = [
+            max(zip(curve, levels, strict=True), key=lambda point: point[0])[1] for curve in _curves(rows)
+        ]
+        here = ", ".join(f"{name} {level:g}" for name, level in zip(asked.names, peaks, strict=True))
+        return here, _part([inside[level] for level in peaks])
+
+    return _Rule(asked.theirs, f"{asked.low:g} to {asked.high:g} for each", judge)
+
+
+def _grows_fastest(asked: _Asked) -> _Rule:
+    """The factors by which curves grow from the first to the last level: the first curve's is the largest."""
+
+    def judge(rows: Rows) -> tuple[str, Grade]:
+        first, *others = factors = [_over(curve[-1], curve[0]) for curve in _curves(rows)]
+        here = ", ".join(f"{name} × {number(own)}" for name, own in zip(asked.names, factors, strict=True))
+        return here, _part([first >= NOISE * other for other in others])
+
+    return _Rule(asked.theirs, f"{asked.names[0]} ≥ {number(NOISE)} × every other", judge)
+
+
+_KINDS: Mapping[str, tuple[str, Callable[[_Asked], _Rule]]] = {
+    "/": ("", _ratio),
+    "best": ("", _best),
+    "within": ("", _within),
+    "-": ("", _difference),
+    "alike": (", largest / smallest", _alike),
+    "rises": (", steps to the next level that do not go down", _rises),
+    "peaks": (", level of the highest", _peaks),
+    "grows fastest": (", last level / first", _grows_fastest),
+}
+"""What the page says after the metric, and the rule."""
+
+
+def number(value: float) -> str:
+    """Write three significant digits, and no more than two decimals unless it is very small."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) < 0.01:
+        return f"{value:.1g}"
+    decimals = min(2, max(0, 2 - math.floor(math.log10(abs(value)))))
+    return f"{value:,.{decimals}f}"
+
+
+def half(published: float) -> float:
+    """Return the ratio that is half of a published effect, but more than noise."""
+    root = math.sqrt(published)
+    return max(root, NOISE) if published > 1 else min(root, 1 / NOISE)
+
+
+def _over(value: float, rival: float) -> float:
+    if rival == 0:
+        raise LackingError("a figure to compare with that is not 0")
+    return value / rival
+
+
+def _apart(values: Sequence[float]) -> float:
+    """Return the largest over the smallest."""
+    if max(values) == min(values):
+        return 1.0
+    return max(values) / min(values) if min(values) > 0 else math.inf
+
+
+def _only(rows: Rows) -> Sequence[float]:
+    """Return the figures of a comparison at single levels."""
+    (row,) = rows.values()
+    return row
+
+
+def _curves(rows: Rows) -> list[tuple[float, ...]]:
+    if len(rows) < 2:
+        raise LackingError("a second level")
+    return list(zip(*rows.values(), strict=True))
+
+
+def _part(held: Sequence[bool]) -> Grade:
+    """Grade by in how many cases it is so: all of them, half or more, or fewer."""
+    if all(held):
+        return "reproduced"
+    return "partly" if 2 * sum(held) >= len(held) else "not reproduced"
