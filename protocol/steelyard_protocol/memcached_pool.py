@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from steelyard_protocol import rendezvous, setting_values
-from steelyard_protocol.memcached_client import MemcachedClient, Seen, Unavailable
+from steelyard_protocol.memcached_client import TIMEOUT_S, MemcachedClient, Seen, Unavailable
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -34,8 +34,10 @@ class Forbidden(Exception):
 class MemcachedPool:
     """Connections to each server of a pool; `servers` is host:port, with commas between several."""
 
-    def __init__(self, servers: str) -> None:
-        clients = [MemcachedClient(address) for address in setting_values.servers(servers)]
+    def __init__(self, servers: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        clients = [
+            MemcachedClient(address, timeout_s=timeout_s) for address in setting_values.servers(servers)
+        ]
         self._clients = {client.name: client for client in clients}
         self._faults: dict[str, str | None] = dict.fromkeys(self._clients)
         self._orders: dict[str, list[str]] = {}

@@ -39,7 +39,7 @@ def running(memcached: Daemon, config: Path, log: Path, *flags: str) -> Iterator
 
 def further_in(memcached: Daemon, wanted: dict[str, float | None]) -> Callable[[], SampleRecord | None]:
     def look() -> SampleRecord | None:
-        client = Client(("127.0.0.1", memcached.port), connect_timeout=1, timeout=1)
+        client = Client(("127.0.0.1", memcached.port), connect_timeout=PATIENCE_S, timeout=PATIENCE_S)
         try:
             value = client.get("steelyard:1:sample:web:server-1")
         finally:
