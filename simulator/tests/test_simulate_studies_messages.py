@@ -96,16 +96,18 @@ def test_nginx_reads_a_table_of_the_most_servers() -> None:
 
 def test_what_grows_with_load_balancers_and_what_does_not() -> None:
     one, many = volume(5000, 1, 50_000.0), volume(5000, 8, 400_000.0)
-    assert many.samples_in == one.samples_in
-    assert many.table_in == one.table_in
-    assert many.reports_in == pytest.approx(8 * one.reports_in, rel=0.01)
-    assert many.table_out - one.table_out == pytest.approx(7 * one.head_bytes / FETCH_INTERVAL_S, rel=0.01)
+    assert many["samples_in"] == one["samples_in"]
+    assert many["table_in"] == one["table_in"]
+    assert many["reports_in"] == pytest.approx(8 * one["reports_in"], rel=0.01)
+    assert many["table_out"] - one["table_out"] == pytest.approx(
+        7 * one["head_bytes"] / FETCH_INTERVAL_S, rel=0.01
+    )
 
 
 def test_most_load_balancers_is_where_the_link_is_full() -> None:
     limit = 2e6
     most = most_load_balancers(200, 10.0, limit)
-    assert volume(200, most, 2000.0).out_of <= limit < volume(200, most + 1, 2000.0).out_of
+    assert volume(200, most, 2000.0)["out_of"] <= limit < volume(200, most + 1, 2000.0)["out_of"]
 
 
 def test_a_link_that_not_even_the_samples_fit_bears_no_load_balancer() -> None:
@@ -135,7 +137,7 @@ def test_memcached_answers_with_as_many_bytes() -> None:
         daemon.terminate()
         daemon.wait(10)
     one, two = volume(1000, 1, 1000.0), volume(1000, 2, 1000.0)
-    assert two.table_out - one.table_out == len(answer) / FETCH_INTERVAL_S
+    assert two["table_out"] - one["table_out"] == len(answer) / FETCH_INTERVAL_S
 
 
 def _connected(port: int) -> socket.socket:

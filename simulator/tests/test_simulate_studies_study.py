@@ -60,7 +60,7 @@ def test_a_terminal_sees_a_bar_that_goes_away(jobs: int) -> None:
     assert drawn.rindex("squares 4/4") < drawn.rindex("\x1b[2K")
 
 
-def test_a_file_sees_no_bar() -> None:
+def test_a_file_sees_how_far_it_is_and_no_bar() -> None:
     log = io.StringIO()
     mapped(square, range(4), jobs=1, title="squares", stream=log)
-    assert log.getvalue() == ""
+    assert log.getvalue() == "squares 0/4\n"

@@ -78,10 +78,10 @@ class Progress(AbstractContextManager["Progress"]):
             self._write(f" · {result}\n")
         elif keep or (self._live is None and result and not self._quiet):
             self.say(f"{self._done} of {self._steps} · {result}")
-        elif self._live:
+        else:
             left = f"{self.left()} left" if self._done < (self._steps or 0) else ""
             count = f"{self._title} {self._done}/{self._steps}".lstrip()
-            self._draw(self._live, " · ".join(part for part in (count, left, result) if part))
+            self.show(" · ".join(part for part in (count, left, result) if part))
 
     def show(self, text: str, *, always: bool = False) -> None:
         """Show a line that the next one replaces; a plain one at most every ten seconds, unless `always`."""

@@ -89,20 +89,21 @@ class EvidenceTrial:
 @cache
 def clusters() -> Mapping[str, Cluster]:
     """Return the declared clusters by name, in their order."""
-    rows = tomllib.loads(DECLARED.read_text(encoding="utf-8"))["cluster"]
-    return MappingProxyType({row["name"]: _cluster(**row) for row in rows})
+    rows = tomllib.loads(DECLARED.read_text(encoding="utf-8")).items()
+    return MappingProxyType(
+        {name: _cluster(name, row["what"], row["server"], **row["case"]) for name, row in rows}
+    )
 
 
 def _cluster(
-    *, name: str, what: str, load: float, work: Row, server: list[Row],
-    bursts: Sequence[tuple[float, float]] = (), duration_s: float = 60.0, warmup_s: float = 15.0,
-    balancers: int = 1,
+    name: str, what: str, server: list[Row], *, load: float, bursts: Sequence[tuple[float, float]] = (),
+    duration_s: float = 60.0, warmup_s: float = 15.0, balancers: int = 1, **work: float | Row,
 ) -> Cluster:  # fmt: skip
     kinds = [kind for kind in server for _ in range(kind.get("times", 1))]
     servers = tuple(_server(kind, phase=place * GOLDEN, end_s=duration_s) for place, kind in enumerate(kinds))
     case = Case(
         servers=servers, clients=OpenClients(rate_per_s=1.0),
-        work=Work(**{stage: Draw(**draw) for stage, draw in work.items()}),
+        work=Work(**{stage: _drawn(declared) for stage, declared in work.items()}),
         duration_s=duration_s + DRAIN_S, warmup_s=warmup_s, balancers=balancers,
     )  # fmt: skip
     edges = {edge for each in servers for edge in speed_edges(each) if edge < duration_s}
@@ -114,13 +115,17 @@ def _cluster(
     return Cluster(name=name, what=what, load=load, case=replace(case, clients=clients))
 
 
+def _drawn(declared: float | Row) -> Draw:
+    return Draw(**declared) if isinstance(declared, Mapping) else Draw(mean_s=declared)
+
+
 def _server(declared: Row, *, phase: float, end_s: float) -> Server:
     fields = {name: value for name, value in declared.items() if name not in ("times", "drift", "cold")}
     for name, kind in (("background", model.Background), ("steps", Step), ("failing", model.Failing)):
         fields[name] = tuple(kind(**each) for each in declared.get(name, ()))
     fields["away"] = tuple((start_s, until_s) for start_s, until_s in declared.get("away", ()))
     if "latency" in declared:
-        fields["latency"] = Draw(**declared["latency"])
+        fields["latency"] = _drawn(declared["latency"])
     if "drift" in declared:
         fields["steps"] = tuple(_drift(phase, end_s, **declared["drift"]))
     if "cold" in declared:

@@ -12,7 +12,6 @@ weights; the table itself only when a server comes, goes or changes otherwise, w
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from ipaddress import IPv4Address
 
@@ -153,36 +152,12 @@ GIGABIT_BYTES_PER_S = 125e6
 """What one direction of a link of 1 Gbit/s carries, headers and all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Volume:
-    """The sizes of the messages, and bytes per second into and out of Memcached."""
+def volume(servers: int, load_balancers: int, requests_per_s: float) -> dict[str, float]:
+    """Return what goes through Memcached, the load balancers sharing `requests_per_s` evenly.
 
-    sample_bytes: int
-    report_bytes: int
-    table_bytes: int
-    head_bytes: int
-    samples_in: float
-    samples_out: float
-    reports_in: float
-    reports_out: float
-    table_in: float
-    table_out: float
-
-    @property
-    def into(self) -> float:
-        """Return what agents, load balancers and controller write."""
-        return self.samples_in + self.reports_in + self.table_in
-
-    @property
-    def out_of(self) -> float:
-        """Return what load balancers and controller read: the larger direction."""
-        return self.samples_out + self.reports_out + self.table_out
-
-
-def volume(servers: int, load_balancers: int, requests_per_s: float) -> Volume:
-    """Return the bytes per second of an upstream whose load balancers share `requests_per_s` evenly.
-
-    A report grows with the digits of its counts, so the rate matters a little.
+    *_bytes   size of a message; a report grows with the digits of its counts, so the rate matters a little
+    *_in      bytes per second that agents, load balancers and controller write: together `into`
+    *_out     those that load balancers and controller read: together `out_of`, the larger direction
     """
     ids, lb = names(servers), lb_name(load_balancers)
     each = requests_per_s * REPORT_INTERVAL_S / max(servers * load_balancers, 1)
@@ -194,19 +169,23 @@ def volume(servers: int, load_balancers: int, requests_per_s: float) -> Volume:
     made = uneven_table(servers)
     weights = wire.weights_key(UPSTREAM), len(weight_table.to_json(made))
     head = wire.head_key(UPSTREAM), len(weight_table.encode_head(made))
-    return Volume(
-        sample_bytes=one[1],
-        report_bytes=traffic[1],
-        table_bytes=weights[1],
-        head_bytes=head[1],
-        samples_in=servers * _written(*one) / SAMPLE_INTERVAL_S,
-        samples_out=servers * _read(*one) / TICK_S,
-        reports_in=load_balancers * _written(*traffic) / REPORT_INTERVAL_S,
-        reports_out=load_balancers * _read(*traffic) / TICK_S,
-        table_in=(_written(*weights) + MARK_BYTES + _written(*head)) / TICK_S,
+    rates = {
+        "samples_in": servers * _written(*one) / SAMPLE_INTERVAL_S,
+        "samples_out": servers * _read(*one) / TICK_S,
+        "reports_in": load_balancers * _written(*traffic) / REPORT_INTERVAL_S,
+        "reports_out": load_balancers * _read(*traffic) / TICK_S,
+        "table_in": (_written(*weights) + MARK_BYTES + _written(*head)) / TICK_S,
         # The controller looks at the table before it puts another in its place ("check and set").
-        table_out=(_read(*weights) + MARK_BYTES) / TICK_S + load_balancers * _read(*head) / FETCH_INTERVAL_S,
-    )
+        "table_out": (_read(*weights) + MARK_BYTES) / TICK_S
+        + load_balancers * _read(*head) / FETCH_INTERVAL_S,
+    }
+    sizes = {"sample": one[1], "report": traffic[1], "table": weights[1], "head": head[1]}
+    both = {"into": "_in", "out_of": "_out"}
+    return {
+        **{f"{message}_bytes": float(size) for message, size in sizes.items()},
+        **rates,
+        **{name: sum(rate for of, rate in rates.items() if of.endswith(end)) for name, end in both.items()},
+    }
 
 
 @cache  # twenty tables are encoded
@@ -214,7 +193,7 @@ def most_load_balancers(servers: int, requests_per_server_s: float, bytes_per_s:
     """Return with how many load balancers at most `bytes_per_s` leaves Memcached; 0: not even with one."""
 
     def out_of(load_balancers: int) -> float:
-        return volume(servers, load_balancers, requests_per_server_s * servers).out_of
+        return volume(servers, load_balancers, requests_per_server_s * servers)["out_of"]
 
     return bisect_right(range(1, 1 << 20), bytes_per_s, key=out_of)
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import astuple
 
 import numpy as np
 from steelyard_loadtest.reporting import tables
@@ -24,7 +24,6 @@ from steelyard_simulator.studies.scale_grid import (
 )
 from steelyard_simulator.studies.scale_messages import (
     GIGABIT_BYTES_PER_S,
-    Volume,
     most_load_balancers,
     most_servers_in_a_table,
     most_servers_in_an_item,
@@ -40,7 +39,7 @@ FEWEST_SERVERS = 300
 """Below, what a tick costs whatever its size is most of it."""
 
 
-def volume_of(servers: int, load_balancers: int) -> Volume:
+def volume_of(servers: int, load_balancers: int) -> dict[str, float]:
     """Return the bytes per second at a point of the grid, at the study's rate of requests."""
     return volume(servers, load_balancers, REQUESTS_PER_SERVER_S * servers)
 
@@ -51,10 +50,9 @@ def scale_csv(points: Points, grid: Grid) -> str:
         (*astuple(trial), *row) for trial, measures in points.items() for row in measure_rows(measures, UNITS)
     ]
     for place in grid:
-        at = volume_of(*place)
-        for name, value in {**asdict(at), "into": at.into, "out_of": at.out_of}.items():
+        for name, value in volume_of(*place).items():
             unit = "bytes" if name.endswith("_bytes") else "bytes/s"
-            lines.append((*place, "", name, unit, float(value), None, None))
+            lines.append((*place, "", name, unit, value, None, None))
     return rows_text(("servers", "load_balancers", "picker", *MEASURE_COLUMNS), lines, digits=6)
 
 
@@ -82,7 +80,7 @@ def page(points: Points, grid: Grid, cpu: Sequence[TickCpu], command: str, plot:
         "balancers.",
         image("Six figures against the number of servers", plot),
         *(_measure_table(*each) for each in measured),
-        _grid_table("Out of Memcached, MB/s", grid, lambda at: f"{volume_of(*at).out_of / 1e6:.3g}"),
+        _grid_table("Out of Memcached, MB/s", grid, lambda at: f"{volume_of(*at)['out_of'] / 1e6:.3g}"),
         _grid_table(
             "CPU of a controller's tick, ms, measured on this machine", grid,
             lambda at: f"{ticks[at]:,.0f}" if at in ticks else "",

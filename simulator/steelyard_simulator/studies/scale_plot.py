@@ -79,7 +79,7 @@ def draw(file: Path, points: Points, grid: Grid, cpu: Sequence[TickCpu]) -> None
         panel(
             "Out of Memcached, the larger direction",
             "bytes per second",
-            _lines(grid, styles, lambda at: volume_of(*at).out_of),
+            _lines(grid, styles, lambda at: volume_of(*at)["out_of"]),
             end=max(sizes[-1], most),
             y_scale="log",
             rules=[

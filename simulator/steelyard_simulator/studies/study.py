@@ -76,7 +76,7 @@ def mapped(
     title: str = "",
     stream: TextIO | None = None,
 ) -> list[R]:
-    """Return `function` of each argument, in order; the bar is drawn on `stream` if it is a terminal.
+    """Return `function` of each argument, in order; how far it is stands on `stream`.
 
     `function` must be importable, arguments and results picklable. An exception in one of them is
     raised here, SetupError where a process was killed; Ctrl-C stops all.
@@ -84,7 +84,7 @@ def mapped(
     steps = len(arguments)
     jobs = min(jobs, steps)
     results: list[R] = []
-    with Progress(stream or io.StringIO(), steps=steps, title=title, bar=True, quiet=True) as bar:
+    with Progress(stream or io.StringIO(), steps=steps, title=title, bar=True) as bar:
         bar.show(f"{title} 0/{steps}")
         if jobs <= 1:
             for argument in arguments:
