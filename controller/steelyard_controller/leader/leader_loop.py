@@ -82,7 +82,7 @@ class LeaderLoop:
 
     @property
     def stuck_s(self) -> float:
-        """Return for how long the running tick has made no progress; 0 where that is no time to speak of."""
+        """Return for how long the running tick has made no progress; 0 up to `stuck_after_s`."""
         idle_s = 0.0 if self._progressed_s is None else time.monotonic() - self._progressed_s
         return idle_s if idle_s > self.stuck_after_s else 0.0
 

@@ -60,10 +60,10 @@ class Takeovers:
 class Leading:
     """A leader loop that runs, and its parts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lease_s: float = LEASE_S) -> None:
         self.ticks, self.faults, self.store = HandMadeTicks(), Faults(), MemoryStore()
         self.election = Election(
-            self.store, holder="a", boot="1", url="http://a", lease_s=LEASE_S, clock=time.monotonic,
+            self.store, holder="a", boot="1", url="http://a", lease_s=lease_s, clock=time.monotonic,
             unix=time.time, faults=self.faults,
         )  # fmt: skip
 
@@ -76,7 +76,7 @@ class Leading:
             takeover=Takeovers(),  # type: ignore[arg-type]
             faults=self.faults,
             tick_s=TICK_S,
-            lease_s=LEASE_S,
+            lease_s=lease_s,
             addresses=nothing,
             on_tick=nothing,
             on_step=nothing,
@@ -124,12 +124,13 @@ def test_a_tick_that_hangs_gives_the_lease_up_until_it_ends() -> None:
 
 def test_a_long_tick_that_makes_progress_keeps_the_lease() -> None:
     async def run() -> None:
-        it = Leading()
+        # A process that gets no CPU for so long loses its lease, with progress or without.
+        it = Leading(lease_s=2.0)
         await it.until(lambda: it.ticks.done > 1)
         it.ticks.progresses = True
         await it.hang()
         led = it.loop.led
-        await it.wait(3 * it.loop.stuck_after_s)
+        await it.wait(1.5 * it.loop.stuck_after_s)
         assert it.loop.led is led is not None
         it.ticks.go_on.set()
         await it.stop()
