@@ -13,7 +13,7 @@ from steelyard_controller.leader.takeover import Takeover
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
 from steelyard_controller.store.interface import Store
-from steelyard_controller.store.redis_store import RedisStore
+from steelyard_controller.store.redis_store import TIMEOUT_S, RedisStore
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.tick_loop import TickLoop
 from steelyard_protocol.memcached_pool import MemcachedPool
@@ -78,22 +78,25 @@ async def session(
     `servers` are the Memcached servers, where they are not `memcached` alone.
     """
     pipeline = MemcachedPool(servers or memcached.address)
-    kept = store or RedisStore(url or f"redis://{redis.address}/0")  # type: ignore[union-attr]
+    if store is None:
+        # Only behind a URL of the test's own, a proxy's, does Redis hang.
+        timeout_s = TIMEOUT_S if url else PATIENCE_S
+        store = RedisStore(url or f"redis://{redis.address}/0", timeout_s=timeout_s)  # type: ignore[union-attr]
     faults = Faults()
     election = Election(
-        kept, holder=id, boot="1", url=f"http://{id}", lease_s=lease_s, clock=time.monotonic,
+        store, holder=id, boot="1", url=f"http://{id}", lease_s=lease_s, clock=time.monotonic,
         unix=(lambda: unix_s) if unix_s is not None else time.time, faults=faults,
     )  # fmt: skip
     loop = TickLoop(
-        pipeline=pipeline, store=kept, tick_s=tick_s, history_s=60, keys=Keyring(shared=key), faults=faults
+        pipeline=pipeline, store=store, tick_s=tick_s, history_s=60, keys=Keyring(shared=key), faults=faults
     )
     service = Service(
-        id=id, loop=loop, election=election, store=kept, faults=faults, file=file, tick_s=tick_s,
+        id=id, loop=loop, election=election, store=store, faults=faults, file=file, tick_s=tick_s,
         lease_s=lease_s, version="0",
     )  # fmt: skip
     try:
-        yield Session(service, loop, election, kept, Takeover(loop=loop, store=kept, file=file))
+        yield Session(service, loop, election, store, Takeover(loop=loop, store=store, file=file))
     finally:
         await election.release()
         pipeline.close()
-        await kept.close()
+        await store.close()

@@ -13,7 +13,7 @@ one node: a script reads and writes several at once.
 
 Every write is a script of `redis_scripts` that first compares the lease with
 the writer's own, so that a controller which was paused for minutes changes
-nothing when it wakes. No answer is waited for longer than `TIMEOUT_S`, all of
+nothing when it wakes. No answer is waited for longer than `timeout_s`, all of
 connecting, TLS, the password and the command together.
 
 A term and a declaration count as written once a replica has them too, where
@@ -63,13 +63,19 @@ class RedisStore:
     volatile = False
 
     def __init__(
-        self, url: str, *, password: str | None = None, sentinel_password: str | None = None
+        self,
+        url: str,
+        *,
+        password: str | None = None,
+        sentinel_password: str | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         read = redis_url.parse(url)
+        self._timeout_s, self._history_timeout_s = timeout_s, max(timeout_s, HISTORY_TIMEOUT_S)
         self._kind = read.kind
         self._redis, self._patient = (
-            RedisConnection(read, timeout_s=timeout_s, password=password, sentinel_password=sentinel_password)
-            for timeout_s in (TIMEOUT_S, HISTORY_TIMEOUT_S)
+            RedisConnection(read, timeout_s=each_s, password=password, sentinel_password=sentinel_password)
+            for each_s in (self._timeout_s, self._history_timeout_s)
         )
         tag = CLUSTER_TAG if read.kind == "cluster" else "steelyard"
         self._schema, self._prefix = f"{tag}:schema", f"{tag}:{SCHEMA}:"
@@ -181,7 +187,7 @@ class RedisStore:
         key = self._history_key(upstream)
         given = [round(seconds * 1000), most]
         entries = await self._ask(
-            lambda: self._patient.run(scripts.HISTORY, [key], given), key, within_s=HISTORY_TIMEOUT_S
+            lambda: self._patient.run(scripts.HISTORY, [key], given), key, within_s=self._history_timeout_s
         )
         return [fields[1] for _, fields in reversed(entries) if fields[0] == b"m"]
 
@@ -195,7 +201,8 @@ class RedisStore:
         keys = [self._lease, self._declarations, key]
         _judge(await self._ask(lambda: self._redis.run(scripts.KEEP, keys, given), key))
 
-    async def _ask(self, ask: Callable[[], Awaitable[Any]], *keys: str, within_s: float = TIMEOUT_S) -> Any:  # noqa: ANN401
+    async def _ask(self, ask: Callable[[], Awaitable[Any]], *keys: str, within_s: float | None = None) -> Any:  # noqa: ANN401
+        within_s = within_s or self._timeout_s
         try:
             async with asyncio.timeout(within_s):
                 return await ask()

@@ -137,6 +137,8 @@ async def haproxy(folder: Path, config: str) -> AsyncIterator[Edge]:
                 ("bind :8080", f"bind 127.0.0.1:{port}"),
                 ("agent-inter 1s", "agent-inter 50ms"),
                 ("check inter 2s", "check inter 100ms"),
+                # Else a server that is not answered for so long, as on a busy machine, is down.
+                ("timeout server 30s\n", "timeout server 30s\n    timeout check 5s\n"),
             ],
         )
     )

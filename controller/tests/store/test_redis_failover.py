@@ -89,7 +89,7 @@ def test_behind_sentinels_with_passwords_and_tls(tmp_path: Path) -> None:
             ({"sentinel_password": WORD}, "Redis refuses the user and the password"),
             ({"password": WORD}, "--sentinel-password-file"),
         ):
-            run(RedisStore(url, **known), lambda store, says=says: refuses(store, says))  # type: ignore[misc]
+            run(RedisStore(url, **known), lambda store, says=says: refuses(store, says))  # type: ignore[misc, arg-type]
 
 
 async def declares(store: RedisStore) -> bool:

@@ -44,8 +44,9 @@ def run(store: Store, steps: Callable[[Any], Awaitable[None]]) -> None:
     asyncio.run(session())
 
 
-def url(daemon: Daemon) -> str:
-    return f"redis://{daemon.address}/0"
+def patient(daemon: Daemon) -> RedisStore:
+    """Return a store that waits for a Redis on a busy machine."""
+    return RedisStore(f"redis://{daemon.address}/0", timeout_s=PATIENCE_S)
 
 
 def by_hand(daemon: Daemon) -> Any:
@@ -76,14 +77,14 @@ def test_a_lease_is_one_controllers_and_its_term_only_rises(redis_server: Daemon
         assert second is not None
         assert (second.holder, second.term, second.store) == ("b", first.term + 1, first.store)
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
 
 
 def test_a_term_is_above_the_one_that_was_seen_in_use(redis_server: Daemon) -> None:
     async def steps(store: RedisStore) -> None:
         assert (await taken(store, above=DRAFT.term + 41)).term == DRAFT.term + 42
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
 
 
 def test_the_highest_terms_are_written_exactly(redis_server: Daemon) -> None:
@@ -93,7 +94,7 @@ def test_the_highest_terms_are_written_exactly(redis_server: Daemon) -> None:
         await store.release(lease)
         assert (await taken(store)).term == 2**53
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
 
 
 def test_an_empty_store_gives_a_patient_one_nothing(redis_server: Daemon) -> None:
@@ -107,7 +108,7 @@ def test_an_empty_store_gives_a_patient_one_nothing(redis_server: Daemon) -> Non
         by_hand(redis_server).flushall()
         assert (await taken(store)).store != lease.store
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
 
 
 def test_whoever_has_not_the_lease_writes_nothing(redis_server: Daemon) -> None:
@@ -126,12 +127,10 @@ def test_whoever_has_not_the_lease_writes_nothing(redis_server: Daemon) -> None:
                 await write
         assert {key: by_hand(redis_server).dump(key) for key in by_hand(redis_server).scan_iter()} == before
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
 
 
-@pytest.mark.parametrize(
-    "make", [lambda daemon: RedisStore(url(daemon)), lambda _: MemoryStore()], ids=["redis", "memory"]
-)
+@pytest.mark.parametrize("make", [patient, lambda _: MemoryStore()], ids=["redis", "memory"])
 def test_what_is_kept_comes_back_and_what_is_deleted_leaves_nothing(
     redis_server: Daemon, make: Callable[[Daemon], Store]
 ) -> None:
@@ -165,7 +164,7 @@ def test_history_is_capped_and_the_last_ones_are_given(redis_server: Daemon) -> 
         assert by_hand(redis_server).xlen("steelyard:1:history:web") < 300
         assert await store.history("web", seconds=60, most=3) == [b"997", b"998", b"999"]
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
 
 
 def test_a_hundred_upstreams_of_a_hundred_peers_are_declared_at_once(redis_server: Daemon) -> None:
@@ -176,7 +175,7 @@ def test_a_hundred_upstreams_of_a_hundred_peers_are_declared_at_once(redis_serve
         await store.declare(await taken(store), many)
         assert (await store.declarations()).known == many
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
 
 
 @pytest.mark.parametrize("schema", [b"2", b"x", b"99999999999999999999"])
@@ -191,7 +190,7 @@ def test_a_newer_schema_is_refused_and_nothing_is_written(redis_server: Daemon, 
             await store.acquire(DRAFT, lease_s=60, above=0, patient=False)
         assert by_hand(redis_server).keys() == [b"steelyard:schema"]
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
 
 
 def test_garbage_in_the_keys_is_refused_and_left_there(
@@ -220,7 +219,7 @@ def test_garbage_in_the_keys_is_refused_and_left_there(
         await store.save(lease, "web", STATE)
         assert await store.load("web") == STATE
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
     assert hand.hgetall("steelyard:1:declarations") == garbage
     assert hand.get("steelyard:1:history:web") == b"no stream"
     assert (
@@ -238,7 +237,7 @@ def test_a_lease_that_is_none_says_which_key_to_delete(redis_server: Daemon, val
         with pytest.raises(Rejected, match="delete it"):
             await taken(store)
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
     assert by_hand(redis_server).get("steelyard:1:lease") == value
 
 
@@ -249,7 +248,7 @@ def test_declarations_of_another_type_say_which_key_to_delete(redis_server: Daem
         with pytest.raises(Rejected, match="something else in steelyard:1:declarations"):
             await store.declarations()
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
 
 
 @contextmanager
@@ -353,7 +352,7 @@ def test_a_redis_that_was_started_again_is_found_again(redis_server: Daemon) -> 
         assert await store.leader() is None
         assert (await taken(store)).term == DRAFT.term
 
-    run(RedisStore(url(redis_server)), steps)
+    run(patient(redis_server), steps)
 
 
 @given(
