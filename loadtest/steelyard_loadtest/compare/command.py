@@ -25,7 +25,7 @@ from steelyard_loadtest.scenario.file import ScenarioError
 from steelyard_loadtest.scenario.find import MORE, NAMES, ORDER, find
 
 MARKS = "measured"
-"""Between which a page has the report."""
+"""Between which a page of docs/ has the lab's."""
 
 DATAPLANE = Path("bench-results/dataplane/dataplane.csv")
 """Where `make bench-dataplane` leaves what a pick costs at many servers."""
@@ -59,7 +59,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--nginx-least-time", metavar="PATH", help="an nginx from 1.31 on, for nginx-least_time (none)"
     )
-    parser.add_argument("--page", type=Path, metavar="FILE", help="a page to write the report into too")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="a page to write it into too")
     parser.add_argument("--again", action="store_true", help="measure again what DIR has")
     parser.add_argument("--list", action="store_true", help="list scenarios and algorithms, then end")
     parser.set_defaults(run=run)
@@ -148,7 +148,7 @@ def _lasts(scenario: Scenario) -> str:
 
 
 def _report(out: Path, page: Path | None, results: Results) -> None:
-    from steelyard_loadtest.compare.report.write import fill_page, write, write_csv  # --help need not wait
+    from steelyard_loadtest.compare.page.write import fill_page, write, write_csv  # --help need not wait
 
     written = write_csv(out, results) + write(out, results)
     print("\n".join(str(path) for path in written if path.parent == out))

@@ -1,1 +1,1 @@
-"""Figures of a comparison: from what was measured to what a report says of it. Pure."""
+"""Figures of a comparison: from what was measured to what a page says of it. Pure."""

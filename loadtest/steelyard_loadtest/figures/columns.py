@@ -18,16 +18,16 @@ DIGITS = 6
 
 
 class Definition(NamedTuple):
-    """A column of results.csv, its name in the report's tables, its unit, and what it is."""
+    """A column of results.csv, its name in the page's tables, its unit, and what it is."""
 
     column: str
     name: str
+    unit: str
     meaning: str
-    unit: str = ""
 
 
 DEFINITIONS = tuple(
-    Definition(column=column, **told)
+    Definition(column, *told)
     for column, told in tomllib.loads(Path(__file__).with_name("definitions.toml").read_text("utf-8")).items()
 )
 

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from steelyard_loadtest.compare.report import scenario_text
-from steelyard_loadtest.compare.report.view import View
+from steelyard_loadtest.compare.page import scenario_text
+from steelyard_loadtest.compare.page.view import View
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST, Rival, Verdict
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.tables import Column, Table, table, without_empty_columns

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from steelyard_loadtest.compare.report import scenario_text
-from steelyard_loadtest.compare.report.palette import LOOKS
-from steelyard_loadtest.compare.report.view import View, shown_algorithms, shown_levels
+from steelyard_loadtest.compare.page import scenario_text
+from steelyard_loadtest.compare.page.palette import LOOKS
+from steelyard_loadtest.compare.page.view import View, shown_algorithms, shown_levels
 from steelyard_loadtest.figures.trial_figures import distribution
 from steelyard_loadtest.measurements.trials import Quantile
 from steelyard_loadtest.reporting.plots import Panel, Series, draw

@@ -9,9 +9,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from steelyard_loadtest.compare.report import scenario_text
-from steelyard_loadtest.compare.report.palette import LOOKS
-from steelyard_loadtest.compare.report.view import MOST_PANELS, View, shown_algorithms
+from steelyard_loadtest.compare.page import scenario_text
+from steelyard_loadtest.compare.page.palette import LOOKS
+from steelyard_loadtest.compare.page.view import MOST_PANELS, View, shown_algorithms
 from steelyard_loadtest.reporting.plot_style import spans_decades
 from steelyard_loadtest.reporting.plots import Panel, Series, draw
 

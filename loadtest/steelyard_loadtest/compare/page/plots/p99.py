@@ -7,9 +7,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from steelyard_loadtest.compare.report import scenario_text
-from steelyard_loadtest.compare.report.palette import LOOKS, PROGRAM_COLORS, TOLD_COLORS
-from steelyard_loadtest.compare.report.view import View, shown_levels
+from steelyard_loadtest.compare.page import scenario_text
+from steelyard_loadtest.compare.page.palette import LOOKS, PROGRAM_COLORS, TOLD_COLORS
+from steelyard_loadtest.compare.page.view import View, shown_levels
 from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST, Rival, Verdict
 from steelyard_loadtest.reporting import wording

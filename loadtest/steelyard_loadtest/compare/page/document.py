@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from steelyard_loadtest.compare.report import scenario_tables, scenario_text, verdict_table
-from steelyard_loadtest.compare.report.view import View, main_level
+from steelyard_loadtest.compare.page import scenario_tables, scenario_text, verdict_table
+from steelyard_loadtest.compare.page.view import View, main_level
 from steelyard_loadtest.figures.columns import DEFINITIONS
 from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from steelyard_loadtest.compare.report import scenario_text
-from steelyard_loadtest.compare.report.view import View
+from steelyard_loadtest.compare.page import scenario_text
+from steelyard_loadtest.compare.page.view import View
 from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST
 from steelyard_loadtest.reporting import wording

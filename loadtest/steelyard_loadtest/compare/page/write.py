@@ -1,4 +1,4 @@
-"""Writes a comparison: two CSV files, the report in Markdown, its plots, a page of docs/ (I/O)."""
+"""Writes a comparison: two CSV files, the page in Markdown, its plots, a page of docs/ (I/O)."""
 
 import re
 import shutil
@@ -8,9 +8,9 @@ from jinja2 import FileSystemLoader
 
 from steelyard_loadtest.compare.findings.page import section
 from steelyard_loadtest.compare.findings.sources import SOURCES
-from steelyard_loadtest.compare.report.document import Document, document
-from steelyard_loadtest.compare.report.plots.draw import FOLDER, draw_scenario, draw_verdict
-from steelyard_loadtest.compare.report.view import views
+from steelyard_loadtest.compare.page.document import Document, document
+from steelyard_loadtest.compare.page.plots.draw import FOLDER, draw_scenario, draw_verdict
+from steelyard_loadtest.compare.page.view import views
 from steelyard_loadtest.figures.columns import results_csv, servers_csv
 from steelyard_loadtest.figures.summary import summarize
 from steelyard_loadtest.figures.trial_figures import TrialFigures, figures
@@ -24,7 +24,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 
 
 def write(out: Path, results: Results) -> list[Path]:
-    """Write the report anew, from whatever was measured, and return the files. Raises OSError."""
+    """Write the page anew, from whatever was measured, and return the files. Raises OSError."""
     (out / FOLDER).mkdir(parents=True, exist_ok=True)
     found = views(results)
     verdict_figure = draw_verdict(out, found)
@@ -46,7 +46,7 @@ def write_csv(out: Path, results: Results) -> list[Path]:
 
 
 def fill_page(page: Path, marks: str, out: Path, results: Results, dataplane: Path) -> None:
-    """Write the report in `out` and the findings between the page's marks, and the plots to plots/PAGE/.
+    """Write the page in `out` and the findings between the page's marks, and the plots to plots/PAGE/.
 
     dataplane: the CSV of `steelyard-loadtest dataplane`, for the findings that come
     from it; without it they say that they were not measured. Raises OSError, ValueError.

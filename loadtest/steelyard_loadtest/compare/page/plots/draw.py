@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from steelyard_loadtest.compare.report import scenario_text
-from steelyard_loadtest.compare.report.document import Figure
-from steelyard_loadtest.compare.report.plots.latency_distribution import draw_distribution
-from steelyard_loadtest.compare.report.plots.over_load import draw_over_load
-from steelyard_loadtest.compare.report.plots.over_time import COLUMNS, SMOOTHED, draw_over_time, shows_fair
-from steelyard_loadtest.compare.report.plots.p99 import draw_p99, draw_targets
-from steelyard_loadtest.compare.report.view import View, main_level, shown_algorithms
+from steelyard_loadtest.compare.page import scenario_text
+from steelyard_loadtest.compare.page.document import Figure
+from steelyard_loadtest.compare.page.plots.latency_distribution import draw_distribution
+from steelyard_loadtest.compare.page.plots.over_load import draw_over_load
+from steelyard_loadtest.compare.page.plots.over_time import COLUMNS, SMOOTHED, draw_over_time, shows_fair
+from steelyard_loadtest.compare.page.plots.p99 import draw_p99, draw_targets
+from steelyard_loadtest.compare.page.view import View, main_level, shown_algorithms
 from steelyard_loadtest.reporting.wording import sentence
 
 FOLDER = "plots"

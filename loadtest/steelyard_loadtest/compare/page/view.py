@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from steelyard_loadtest.compare.report import scenario_text
+from steelyard_loadtest.compare.page import scenario_text
 from steelyard_loadtest.figures.summary import Summary, summarize
 from steelyard_loadtest.figures.trial_figures import figures
 from steelyard_loadtest.figures.verdict import Verdict, verdicts

@@ -1,11 +1,11 @@
-"""The report is written from whatever was measured, also from next to nothing."""
+"""The page is written from whatever was measured, also from next to nothing."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PIL import Image
-from steelyard_loadtest.compare.report.write import write as write_report
+from steelyard_loadtest.compare.page.write import write as write_report
 from steelyard_loadtest.measurements.trials import (
     Measured,
     Observed,
@@ -54,7 +54,7 @@ def trial(
 
 
 def write(out: Path, scenario: Scenario, *measured: Measured, interrupted: bool = False) -> list[str]:
-    """Write a report, see that its files are what they are called, and return their names."""
+    """Write a page, see that its files are what they are called, and return their names."""
     results = Results(
         scenarios=(scenario,),
         measured=measured,

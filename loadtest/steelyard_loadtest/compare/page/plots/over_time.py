@@ -10,8 +10,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from steelyard_controller import laws
 
-from steelyard_loadtest.compare.report import scenario_text
-from steelyard_loadtest.compare.report.view import View, main_level, shown_algorithms, unlike
+from steelyard_loadtest.compare.page import scenario_text
+from steelyard_loadtest.compare.page.view import View, main_level, shown_algorithms, unlike
 from steelyard_loadtest.figures.fair_share import fair_shares
 from steelyard_loadtest.measurements.trials import Measured
 from steelyard_loadtest.reporting.plot_style import COLORS, DASHES, SHORT_DASH

@@ -1,4 +1,4 @@
-"""The report's words and tables, from figures that nobody had to measure."""
+"""The page's words and tables, from figures that nobody had to measure."""
 
 import math
 import re
@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from steelyard_loadtest.compare.report import scenario_text, write
-from steelyard_loadtest.compare.report.document import Document, document, remarks
-from steelyard_loadtest.compare.report.palette import LOOKS
-from steelyard_loadtest.compare.report.plots.over_time import running_mean, server_styles
-from steelyard_loadtest.compare.report.view import (
+from steelyard_loadtest.compare.page import scenario_text, write
+from steelyard_loadtest.compare.page.document import Document, document, remarks
+from steelyard_loadtest.compare.page.palette import LOOKS
+from steelyard_loadtest.compare.page.plots.over_time import running_mean, server_styles
+from steelyard_loadtest.compare.page.view import (
     MOST_LINES,
     shown_algorithms,
     shown_levels,

@@ -1,0 +1,1 @@
+"""The page's plots, one kind a file; each draws a view into a PNG."""

@@ -1,1 +1,0 @@
-"""The report's plots, one kind a file; each draws a view into a PNG."""
