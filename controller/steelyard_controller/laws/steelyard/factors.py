@@ -46,9 +46,8 @@ class Slowness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Failures (step 9), k; `success` is s, the part of the requests that succeed."""
+    """Failures (step 9), k."""
 
-    success: Floats
     factor: Floats
 
 
@@ -119,7 +118,7 @@ def weigh_failures(inputs: Inputs, traffic: Traffic) -> Failures:
     """
     success = (traffic.ok + FAILURE_PRIOR) / (traffic.ok + traffic.bad + FAILURE_PRIOR)
     typical = np.where(anybody(inputs.yardsticks), median(success, inputs.yardsticks), 1.0)
-    return Failures(success=success, factor=np.minimum(1.0, success / typical) ** FAILURE_POWER)
+    return Failures(factor=np.minimum(1.0, success / typical) ** FAILURE_POWER)
 
 
 def weigh_slow_start(inputs: Inputs, busyness: Busyness) -> SlowStart:

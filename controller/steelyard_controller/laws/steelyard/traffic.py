@@ -21,7 +21,6 @@ TOTAL_SMOOTHING = 0.2
 class Traffic:
     """How much was done (step 2): k each, or m x 1 where said.
 
-    reported           m x 1, whether a report came
     reportless_ticks   m x 1, for how long none came
     report_age_ticks   m x 1, how many ticks ago the report's window ended
     live               m x 1, whether counts in flight and latencies can be believed: they are recent
@@ -33,7 +32,6 @@ class Traffic:
     total              m x 1, X, a usual tick's requests of all peers
     """
 
-    reported: Bools
     reportless_ticks: Floats
     report_age_ticks: Ints
     live: Bools
@@ -68,7 +66,6 @@ def count_traffic(inputs: Inputs) -> Traffic:
     smoothed = np.where(total == 0, done, total + TOTAL_SMOOTHING * (done - total))
     fade = exp(-snapshots.tick_s / inputs.parameters.tau_e)
     return Traffic(
-        reported=reported,
         reportless_ticks=reportless_ticks,
         report_age_ticks=np.where(reported, snapshots.report_age_ticks, 0),
         live=live,
