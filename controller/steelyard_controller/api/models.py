@@ -11,7 +11,8 @@ from steelyard_protocol import peer_address
 
 from steelyard_controller.declarations.discovered import Condition
 from steelyard_controller.declarations.upstream import Check, Peer, Upstream
-from steelyard_controller.laws.presentation import FORMATS
+from steelyard_controller.laws import Parameter
+from steelyard_controller.laws.presentation import Step
 
 
 def _address(value: str) -> str:
@@ -287,39 +288,15 @@ class PeerPatch(BaseModel):
     pin: float | None = Field(default=None, gt=0, lt=100, examples=[25])
 
 
-class LawParameter(BaseModel):
-    """A parameter of a law."""
-
-    name: str = Field(examples=["H"])
-    default: float = Field(examples=[0.3])
-    low: float = Field(examples=[0.0])
-    high: float = Field(examples=[0.99])
-    unit: str = Field(examples=["score"])
-    reason: str
-
-
-class LawStep(BaseModel):
-    """A step from what was measured to a weight; its texts name figures of the explanation in braces."""
-
-    label: str = Field(examples=["Backlog"])
-    value: str = Field(
-        examples=["{backlog:factor}"], description=f"a figure and its format: {', '.join(FORMATS)}"
-    )
-    note: str
-    instead: dict[str, str] = Field(
-        examples=[{}], description="the note where the figure of this name is not 0; the first one holds"
-    )
-
-
 class LawDescription(BaseModel):
     """A law, and how it shows itself."""
 
     name: str = Field(examples=["steelyard"])
     sentence: str = Field(examples=["weights stay at the baselines"])
     color: str = Field(examples=["#D55E00"], description="its colour in plots")
-    steps: list[LawStep]
+    steps: list[Step]
     limits: dict[str, str] = Field(description="what a clamp means, by its name in an explanation")
-    parameters: list[LawParameter]
+    parameters: list[Parameter]
 
 
 class Laws(BaseModel):

@@ -73,15 +73,13 @@ PRESENTATION = Presentation(
     reason=_reason,
     steps=(
         Step(
-            label="What it does",
-            value="{capacity_estimate:count} requests per unit of utilization",
-            note="It has no weight of its own yet.",
-            instead={"own_weight": "It has a weight of its own."},
+            "What it does",
+            "{capacity_estimate:count} requests per unit of utilization",
+            "It has no weight of its own yet.",
+            {"own_weight": "It has a weight of its own."},
         ),
         Step(
-            label="Median of the others",
-            value="{median_weight:count}",
-            note="Taken while a server has no weight of its own.",
+            "Median of the others", "{median_weight:count}", "Taken while a server has no weight of its own."
         ),
     ),
 )

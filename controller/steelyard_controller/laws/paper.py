@@ -73,18 +73,18 @@ PRESENTATION = Presentation(
     reason=_reason,
     steps=(
         Step(
-            label="Score",
-            value="{score:count}",
-            note="Its free capacity, each indicator by its weight: neither high nor low load.",
-            instead={
+            "Score",
+            "{score:count}",
+            "Its free capacity, each indicator by its weight: neither high nor low load.",
+            {
                 "high_load": "Its free capacity, each indicator by its weight: high load (at most H).",
                 "low_load": "Its free capacity, each indicator by its weight: low load (at least L).",
             },
         ),
         Step(
-            label="Share of all scores",
-            value="{share:percent}",
-            note="Multiplied with its baseline while it is under high or low load.",
+            "Share of all scores",
+            "{share:percent}",
+            "Multiplied with its baseline while it is under high or low load.",
         ),
     ),
 )

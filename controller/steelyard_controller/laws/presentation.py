@@ -44,7 +44,7 @@ class Row:
         return self._largest[name]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One step from what was measured to a weight, as the page shows it.
 
@@ -53,8 +53,9 @@ class Step:
     note       a sentence about it
     instead    by the name of a figure: the note where that figure is not 0; the first of them holds
 
-    The texts name figures in braces, each with its format: `{backlog:factor}`. Figures are the decision's
-    columns, `baseline`, `score` and `capacity_estimate`; the formats are in `FORMATS`.
+    The texts name figures in braces, each with its format: `{backlog:factor}`. Figures are those of an
+    explanation, its `baseline`, `score` and `capacity_estimate`; formats are count, percent, factor, and of
+    seconds duration and milliseconds.
     """
 
     label: str
@@ -64,7 +65,7 @@ class Step:
 
 
 FORMATS = ("count", "percent", "factor", "duration", "milliseconds")
-"""How a figure is written; `duration` and `milliseconds` are of seconds."""
+"""How a figure is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

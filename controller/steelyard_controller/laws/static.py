@@ -26,7 +26,7 @@ PRESENTATION = Presentation(
     sentence="weights stay at the baselines",
     color="#F5A870",
     reason=_reason,
-    steps=(Step(label="Baseline", value="{baseline:count}", note="This law keeps it."),),
+    steps=(Step("Baseline", "{baseline:count}", "This law keeps it."),),
 )
 
 

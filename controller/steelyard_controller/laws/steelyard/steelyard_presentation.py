@@ -86,37 +86,29 @@ PRESENTATION = Presentation(
     reason=_reason,
     steps=(
         Step(
-            label="What it can do",
-            value="{capacity_estimate:count} requests per busy second",
-            note="Seen: {evidence_requests:count} requests in {evidence_busy_s:duration} of work. "
+            "What it can do",
+            "{capacity_estimate:count} requests per busy second",
+            "Seen: {evidence_requests:count} requests in {evidence_busy_s:duration} of work. "
             "{prior_share:percent} of the estimate is its baseline.",
         ),
         Step(
-            label="Not ours",
-            value="{not_ours:percent}",
-            note="The part of it that something else keeps busy, a neighbour or a cron job: "
+            "Not ours",
+            "{not_ours:percent}",
+            "The part of it that something else keeps busy, a neighbour or a cron job: "
             "already taken off above.",
         ),
         Step(
-            label="Backlog",
-            value="{backlog:factor}",
-            note="Work worth {backlog_s:milliseconds} waits in it; "
+            "Backlog",
+            "{backlog:factor}",
+            "Work worth {backlog_s:milliseconds} waits in it; "
             "the mean of all is {mean_backlog_s:milliseconds}.",
         ),
+        Step("Slowness", "{slow:factor}", "Below 1 when it answers slower than its load explains."),
+        Step("Failures", "{err:factor}", "Below 1 when more of its requests fail than the others'."),
         Step(
-            label="Slowness",
-            value="{slow:factor}",
-            note="Below 1 when it answers slower than its load explains.",
-        ),
-        Step(
-            label="Failures",
-            value="{err:factor}",
-            note="Below 1 when more of its requests fail than the others'.",
-        ),
-        Step(
-            label="Slow start",
-            value="{join:factor}",
-            note="Below 1 while it is new. What is the same for all servers changes nothing.",
+            "Slow start",
+            "{join:factor}",
+            "Below 1 while it is new. What is the same for all servers changes nothing.",
         ),
     ),
     limits={
