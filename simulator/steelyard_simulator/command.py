@@ -35,45 +35,31 @@ IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "requests",
 """Of the flags, those that make other figures: neither where they go nor how fast."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a study found.
-
-    page      from the paths of the study's plots, those that there are, to Markdown
-    drawn     what the study's plots are drawn of
-    tables    CSV by file name
-    printed   what stands on stdout instead of the page
-    """
-
-    page: Callable[..., str]
-    drawn: tuple[object, ...]
-    tables: Mapping[str, str]
-    printed: str | None = None
+Made = tuple[Page, str | None]
+"""What a study writes, and what stands on stdout instead of its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """One study: a subcommand, the marks of its part of a page, and `studies/<name>_plot.py`, which draws it.
+    """One study: a subcommand, and the marks of its part of a page.
 
-    work          from the options, the seeds and the command that makes the same figures to what was found
+    work          from the options, the seeds and the command that makes the same figures to what it makes
     files         what each of the files in --out is
     seeds, runs   how many runs, if nobody says, and of what
     quick         what --quick does, and its seeds; None: there is no such flag, nor a default for --out
     flags         those that only this study has, as argparse takes them
-    plots         its pictures, where it has others than one of its name, with what draws them
     """
 
     name: str
     help: str
     description: str
-    work: Callable[[argparse.Namespace, range, str], Outcome]
+    work: Callable[[argparse.Namespace, range, str], Made]
     files: str
     seeds: int
     runs: str = "runs a point, each with a seed of its own"
     quick: tuple[str, int] | None = None
     page: str = "the report"
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    plots: Mapping[str, str] = field(default_factory=dict)
 
 
 def add_parser(subparsers: flags.Subparsers) -> None:
@@ -105,41 +91,37 @@ def _run(study: Study, options: argparse.Namespace) -> None:
     defaults = {"seed": 1, "requests": ns3_study.REQUESTS, "only": tuple(ns3_study.BY_NAME)}
     command = " ".join(["steelyard-loadtest", name, *flags.given(options, defaults, IN_COMMAND)])
     count = options.seeds or (study.quick[1] if study.quick and options.quick else study.seeds)
-    outcome = study.work(options, range(options.seed, options.seed + count), command)
-    drawn_by = study.plots or {study.name: "draw"}
-    print(outcome.page(*[None] * len(drawn_by)) if outcome.printed is None else outcome.printed)
-
-    def draw(by: str, file: Path) -> None:
-        # Here, because matplotlib takes a second that nobody else need wait.
-        module = import_module(f"steelyard_simulator.studies.{study.name}_plot")
-        getattr(module, by)(file, *outcome.drawn)
-
-    made = Page(
-        text=lambda plots: outcome.page(*(plots[name] for name in drawn_by)),
-        plots={name: partial(draw, by) for name, by in drawn_by.items()},
-        files=outcome.tables,
-    )
+    made, printed = study.work(options, range(options.seed, options.seed + count), command)
+    print(made.text({}) if printed is None else printed)
     if options.out is not None:
         write_page(made, options.out, name=study.name)
         print(f"{options.out}: {study.files}", file=sys.stderr)
     fill_page(made, options.page, name)
 
 
-def _ns3(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
+def _by(study: str, function: str, *of: object) -> Callable[[Path], object]:
+    def draw(file: Path) -> None:
+        # Here, because matplotlib takes a second that nobody else need wait.
+        module = import_module(f"steelyard_simulator.studies.{study}_plot")
+        getattr(module, function)(file, *of)
+
+    return draw
+
+
+def _ns3(options: argparse.Namespace, seeds: range, command: str) -> Made:
     trials = [ns3_study.Ns3Trial(algorithm=name, requests=options.requests) for name in options.only]
     work = [(trial, seed) for trial in dict.fromkeys(trials) for seed in seeds]
     figures = simulated(work, ns3_study.figures_of, jobs=options.jobs, title="ns3")
     runs = {trial.algorithm: own for trial, own in figures.items()}
     rows = measures.averaged(runs)
-    return Outcome(
-        page=lambda plot: ns3_study.page(rows, command, plot),
-        drawn=(rows,),
-        tables={"ns3.csv": ns3_study.runs_csv(runs, options.seed)},
-        printed=json.dumps(ns3_study.objects(rows), indent=1) if options.json else None,
-    )
+    made = Page(
+        text=lambda _: ns3_study.page(rows, command), plots={},
+        files={"ns3.csv": ns3_study.runs_csv(runs, options.seed)},
+    )  # fmt: skip
+    return made, json.dumps(ns3_study.objects(rows), indent=1) if options.json else None
 
 
-def _scale(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
+def _scale(options: argparse.Namespace, seeds: range, command: str) -> Made:
     sizes, balancers = (
         (scale_grid.QUICK_SIZES, scale_grid.QUICK_LOAD_BALANCERS)
         if options.quick
@@ -153,38 +135,47 @@ def _scale(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
     # One after the other: two at a time would slow each other down, and be measured so.
     cpu = [scale_cpu.measure(*at) for at in scale_cpu.affordable(sizes, balancers)]
     grid = [(k, n) for k in sizes for n in balancers]
-    return Outcome(
-        page=lambda plot: scale_page.page(points, grid, cpu, command, plot),
-        drawn=(points, grid, cpu),
-        tables={
+    made = Page(
+        text=lambda plots: scale_page.page(points, grid, cpu, command, plots.get("scale")),
+        plots={"scale": _by("scale", "draw", points, grid, cpu)},
+        files={
             "scale.csv": scale_page.scale_csv(points, grid), "scale-cpu.csv": scale_page.cpu_csv(cpu),
         },
     )  # fmt: skip
+    return made, None
 
 
-def _stability(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
+def _stability(options: argparse.Namespace, seeds: range, command: str) -> Made:
     maps = stability_grid.maps(quick=options.quick)
     work = [(trial, seed) for trial in stability_grid.distinct(maps) for seed in seeds]
     runs = simulated(work, stability_page.figures_of, jobs=options.jobs, title="stability")
     points = measures.averaged(runs)
-    return Outcome(
-        page=lambda plot: stability_page.page(maps, points, command, plot),
-        drawn=(maps, points, stability_grid.VARIANTS),
-        tables={"stability.csv": stability_page.stability_csv(maps, points)},
+    made = Page(
+        text=lambda plots: stability_page.page(maps, points, command, plots.get("stability")),
+        plots={"stability": _by("stability", "draw", maps, points, stability_grid.VARIANTS)},
+        files={"stability.csv": stability_page.stability_csv(maps, points)},
     )
+    return made, None
 
 
-def _evidence(options: argparse.Namespace, seeds: range, command: str) -> Outcome:
+def _evidence(options: argparse.Namespace, seeds: range, command: str) -> Made:
     clusters = tuple(dict.fromkeys(options.only or evidence_clusters.clusters()))
     trials = [EvidenceTrial(cluster=name, algorithm=by) for name in clusters for by in ALGORITHMS]
     work = [(trial, seed) for trial in trials for seed in seeds]
     runs = simulated(work, evidence_page.figures_of, jobs=options.jobs, title="evidence")
     evidence = evidence_page.Evidence(runs=runs)
-    return Outcome(
-        page=lambda *plots: evidence_page.page(evidence, command, *plots),
-        drawn=(evidence, evidence_page.over_time(clusters, seeds[0])),
-        tables={"evidence.csv": evidence_page.evidence_csv(runs, options.seed)},
+    curves = evidence_page.over_time(clusters, seeds[0])
+    made = Page(
+        text=lambda plots: evidence_page.page(
+            evidence, command, plots.get("evidence"), plots.get("evidence-curves")
+        ),
+        plots={
+            "evidence": _by("evidence", "draw", evidence),
+            "evidence-curves": _by("evidence", "draw_curves", curves),
+        },
+        files={"evidence.csv": evidence_page.evidence_csv(runs, options.seed)},
     )
+    return made, None
 
 
 def _sizes(what: str, default: Sequence[int]) -> Mapping[str, Any]:
@@ -199,7 +190,7 @@ STUDIES = (
         description="10 clients, 10 servers (nine answer after 5 ms, one after 50 ms): the latencies of each "
         "algorithm beside those that the ns-3 study published.",
         work=_ns3,
-        files="ns3.md (the tables), ns3.csv (every run), ns3.png",
+        files="ns3.md (the tables), ns3.csv (every run)",
         # Of a published single run nobody knows the spread; twenty seeds tell it to a few per mille.
         seeds=20,
         runs="runs an algorithm",
@@ -262,7 +253,6 @@ STUDIES = (
                 "help": "of those on docs/evidence.md; a name that is none of them lists all",
             },
         },
-        plots={"evidence": "draw", "evidence-curves": "draw_curves"},
     ),
 )
 """One more study is one more of these."""

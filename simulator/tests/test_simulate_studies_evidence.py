@@ -213,8 +213,8 @@ def test_every_run_is_a_line_of_the_csv() -> None:
 def test_ratios_and_curves_are_drawn(tmp_path: Path) -> None:
     one = result([0.4, 0.5, 0.5, 0.5])
     evidence = Evidence(runs=made_up({REFERENCE: 10.0, DEFAULT: 9.0}))
-    draw(tmp_path / "ratios.png", evidence, {})
-    draw_curves(tmp_path / "curves.png", evidence, {"two": {CSWRR: one, DEFAULT: one}})
+    draw(tmp_path / "ratios.png", evidence)
+    draw_curves(tmp_path / "curves.png", {"two": {CSWRR: one, DEFAULT: one}})
     for name in ("ratios.png", "curves.png"):
         assert matplotlib.image.imread(tmp_path / name).std() > 0.01
 

@@ -17,7 +17,7 @@ COLORS = dict(zip(LINES, (GREEN, BLUE, PINK, ORANGE), strict=True))
 WINDOW_S = 2.0
 
 
-def draw(file: Path, evidence: Evidence, _curves: object) -> None:
+def draw(file: Path, evidence: Evidence) -> None:
     """Draw the ratios into a PNG file, the best geometric mean on top."""
     algorithms = [name for name in declared.ALGORITHMS if name != declared.REFERENCE]
     algorithms.sort(key=lambda name: evidence.summary(name)[0])
@@ -45,7 +45,7 @@ def _color(name: str) -> str:
     return REFERENCE if name.startswith("true") else SKY if name == declared.OURS_BLIND else BLUE
 
 
-def draw_curves(file: Path, _found: object, runs: Mapping[str, Mapping[str, RunResult]]) -> None:
+def draw_curves(file: Path, runs: Mapping[str, Mapping[str, RunResult]]) -> None:
     """Draw the first server's share beside the truth, and p99 below it, a column a cluster."""
     given, latencies = [], []
     for cluster, own in runs.items():

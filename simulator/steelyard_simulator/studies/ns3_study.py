@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 from steelyard_loadtest.reporting import tables
 from steelyard_loadtest.reporting.csv_text import rows_text
-from steelyard_loadtest.reporting.markdown import document, image
+from steelyard_loadtest.reporting.markdown import document
 from steelyard_loadtest.reporting.statistics import Interval
 from steelyard_loadtest.reporting.wording import plus_minus
 
@@ -140,14 +140,13 @@ def distribution(rows: Mapping[str, Measures]) -> str:
     return tables.markdown(tables.text_columns(head, lines))
 
 
-def page(rows: Mapping[str, Measures], command: str, plot: str | None) -> str:
+def page(rows: Mapping[str, Measures], command: str) -> str:
     """Return both tables, and how they were made."""
     seeds = next(iter(rows.values()))["avg_ms"].count
     how = f"`{command}`: {seeds} seed{'s' if seeds > 1 else ''} an algorithm"
     if seeds > 1:
         how += "; the mean over the seeds, ± the half width of its 95 % confidence interval (Student's t)"
-    drawn = image("Latency and the slow server's share of requests, by algorithm", plot)
-    return document(f"{how}.", latencies(rows), distribution(rows), drawn)
+    return document(f"{how}.", latencies(rows), distribution(rows))
 
 
 def _text(figure: Interval, *, scale: float = 1, digits: int = 3) -> str:
