@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from steelyard_loadtest.compare.page import scenario_text, write
-from steelyard_loadtest.compare.page.document import Document, document, remarks
+from steelyard_loadtest.compare.page import scenario_text, verdict_table, write
+from steelyard_loadtest.compare.page.document import blocks, page_text, remarks, titled
 from steelyard_loadtest.compare.page.palette import LOOKS
 from steelyard_loadtest.compare.page.plots.over_time import running_mean, server_styles
 from steelyard_loadtest.compare.page.view import (
@@ -28,7 +28,7 @@ from steelyard_loadtest.measurements.trials import (
 )
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.statistics import spread
-from steelyard_loadtest.reporting.tables import text_columns
+from steelyard_loadtest.reporting.tables import Table, text_columns
 from steelyard_loadtest.scenario.algorithms import ALGORITHMS, DEFAULT
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.scenario.find import NAMES, find
@@ -99,8 +99,14 @@ def everything(scenario: Scenario) -> list[Measured]:
     ]
 
 
-def composed(found: Results) -> Document:
-    return document(found, views(found), None, {})
+def text_of(found: Results) -> str:
+    return page_text(found, views(found), "", {})
+
+
+def tables_of(*measured: Measured, scenario: Scenario) -> dict[str, Table]:
+    """The tables of a scenario by their titles, without the levels that these end with."""
+    (view,) = views(results(*measured, scenarios=(scenario,)))
+    return {block.title.partition(" at ")[0]: block for block in blocks(view)}
 
 
 REPORT = find("report", quick=True)
@@ -220,12 +226,11 @@ def test_p99_before_while_and_after_a_neighbour_is_a_table_of_its_own() -> None:
     phases = tuple(trial(scenario, DEFAULT, 0.6975, 1, p99_ms=ms).outcome for ms in (10, 300, 20))
     lengths = [replace(phase, seconds=seconds) for phase, seconds in zip(phases, (4, 7, 9), strict=True)]
     one = replace(one, outcome=replace(one.outcome, phases=tuple(lengths)))
-    (section,) = composed(results(one, scenarios=(scenario,))).sections
-    (table,) = [block for block in section.blocks if block.kind == "table" and "phase" in block.title]
+    tables = tables_of(one, scenario=scenario)
+    table = tables["p99 in ms in each phase"]
     assert table.head == ("algorithm", "kind", "0-4 s", "4-11 s", "11-20 s")
     assert table.lines[0].fields[2:] == ("10.0", "300", "20.0")
-    (balance,) = [block for block in section.blocks if block.kind == "table" and "Balance" in block.title]
-    assert balance.head[-3:-1] == ("share error", "recovers s")
+    assert tables["Balance and cost"].head[-3:-1] == ("share error", "recovers s")
 
 
 def test_a_running_mean_leaves_out_what_is_not_known() -> None:
@@ -243,12 +248,11 @@ def test_the_headline_counts_and_the_table_names_the_rivals() -> None:
         trial(CHURN, "nginx-rr", 0.5, 1, p99_ms=15),
         scenarios=(REPORT, CHURN),
     )
-    composed_report = composed(found)
-    assert composed_report.headline == "The target is met at 1 of 2 levels of load and missed at 1."
-    lines = [
-        dict(zip(composed_report.verdict.head, line.fields, strict=True))
-        for line in composed_report.verdict.lines
-    ]
+    assert verdict_table.headline(views(found)) == (
+        "The target is met at 1 of 2 levels of load and missed at 1."
+    )
+    table = verdict_table.targets(views(found))
+    lines = [dict(zip(table.head, line.fields, strict=True)) for line in table.lines]
     assert [(line["target"], line["ratio"], line["ratio to told"]) for line in lines] == [
         ("met", "0.50", "1.50"),
         ("missed", "2.00", "–"),
@@ -258,8 +262,7 @@ def test_the_headline_counts_and_the_table_names_the_rivals() -> None:
 
 def test_the_locust_studys_tables_have_a_deviation_beside_each_mean() -> None:
     repeats = [trial(REPORT, "nginx-rr", 250, repeat, p99_ms=ms) for repeat, ms in enumerate((20, 20, 26))]
-    (section,) = composed(results(*repeats, scenarios=(REPORT,))).sections
-    tables = {block.title: block for block in section.blocks if block.kind == "table"}
+    tables = tables_of(*repeats, scenario=REPORT)
     counts = tables["Total requests, RPS and failures per second"]
     assert counts.head == ("users", "algorithm", "total requests", "σ", "RPS", "σ", "failures/s", "σ")
     assert counts.lines[0].fields == ("250", "nginx round robin", "400", "0", "50.00", "0.00", "0.00", "0.00")
@@ -268,24 +271,18 @@ def test_the_locust_studys_tables_have_a_deviation_beside_each_mean() -> None:
 
 
 def test_the_best_tail_stands_first_and_those_that_failed_requests_last() -> None:
-    found = [
+    trials = [
         trial(REPORT, "nginx-rr", 250, 1, p99_ms=30),
         trial(REPORT, "nginx-hash", 250, 1, p99_ms=5, failures=40),
         trial(REPORT, "nginx-wrr", 250, 1, p99_ms=10),
     ]
-    (section,) = composed(results(*found, scenarios=(REPORT,))).sections
-    (table,) = [
-        block for block in section.blocks if block.kind == "table" and block.title.startswith("Latency")
-    ]
-    assert [line.fields[0] for line in table.lines] == [
+    tables = tables_of(*trials, scenario=REPORT)
+    assert [line.fields[0] for line in tables["Latency"].lines] == [
         "nginx weighted round robin",
         "nginx round robin",
         "nginx hash consistent",
     ]
-    (failures,) = [
-        block for block in section.blocks if block.kind == "table" and block.title.startswith("Failures")
-    ]
-    assert failures.lines[0].fields == ("nginx hash consistent", "10.00 %", "40", "502: 40")
+    assert tables["Failures"].lines[0].fields == ("nginx hash consistent", "10.00 %", "40", "502: 40")
 
 
 def test_a_reader_is_warned() -> None:
@@ -307,13 +304,13 @@ def test_a_complete_scenario_with_repeats_has_no_warning() -> None:
 
 def test_what_is_missing_is_named_with_its_reason() -> None:
     why = Missing(scenario="report", algorithm="nginx-fair", why="no <module> | none")
-    text = write.markdown(composed(results(scenarios=(REPORT,), missing=(why, why))))
+    text = text_of(results(scenarios=(REPORT,), missing=(why, why)))
     assert text.count("nginx fair | no &lt;module> \\| none |") == 1
     assert "Nothing was measured." in text
 
 
 def test_the_markdown_says_how_to_do_it_again_and_defines_its_figures() -> None:
-    text = write.markdown(composed(results(*everything(REPORT), scenarios=(REPORT,))))
+    text = text_of(results(*everything(REPORT), scenarios=(REPORT,)))
     assert "`steelyard-loadtest compare report --quick`" in text
     assert "Jain, Chiu, Hawe 1984" in text
     for line in re.findall(r"^\|[ :|-]+\|$", text, re.MULTILINE):
@@ -321,19 +318,15 @@ def test_the_markdown_says_how_to_do_it_again_and_defines_its_figures() -> None:
 
 
 def test_every_row_of_a_markdown_table_has_as_many_fields_as_its_head() -> None:
-    text = write.markdown(composed(results(*everything(REPORT), scenarios=(REPORT,))))
+    text = text_of(results(*everything(REPORT), scenarios=(REPORT,)))
     for table in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
         counts = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
         assert len(counts) == 1, table
 
 
-def with_table(*, folded: bool = False) -> Document:
-    """A report whose verdict is a table of one line."""
-    found = text_columns(["picker", "p99 ms"], [["`x` *y* <z>", "1.00"]], title="p99 < 1", note="Medians.")
-    return replace(composed(results(scenarios=())), verdict=replace(found, folded=folded))
-
-
 def test_a_folded_table_opens_when_a_reader_wants_it() -> None:
-    made = write.markdown(with_table(folded=True))
-    assert "\n<details><summary>p99 &lt; 1</summary>\n\nMedians.\n\n| picker |" in made
-    assert "&lt;z> | 1.00 |\n\n</details>\n" in made
+    table = text_columns(["picker", "p99 ms"], [["`x` *y* <z>", "1.00"]], title="p99 < 1", note="Medians.")
+    assert titled(table).startswith("#### p99 &lt; 1\n\nMedians.\n\n| picker |")
+    folded = titled(replace(table, folded=True))
+    assert folded.startswith("<details><summary>p99 &lt; 1</summary>\n\nMedians.\n\n| picker |")
+    assert folded.endswith("&lt;z> | 1.00 |\n\n</details>\n")

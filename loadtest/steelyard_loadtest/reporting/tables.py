@@ -48,7 +48,6 @@ class Table:
     title: str = ""
     note: str = ""
     folded: bool = False
-    kind: Literal["table"] = "table"
 
 
 def table(

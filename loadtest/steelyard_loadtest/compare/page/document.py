@@ -1,9 +1,6 @@
-"""The report before it is Markdown: what stands in it, in which order, with which warnings. Pure."""
+"""The page as GitHub's Markdown: what stands in it, in which order, with which warnings. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
-from typing import Literal
 
 from steelyard_loadtest.compare.page import scenario_tables, scenario_text, verdict_table
 from steelyard_loadtest.compare.page.view import View, main_level
@@ -12,95 +9,84 @@ from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST
 from steelyard_loadtest.measurements.trials import Missing, Results
 from steelyard_loadtest.reporting import wording
-from steelyard_loadtest.reporting.tables import Column, Table, table, text_columns
+from steelyard_loadtest.reporting.markdown import bullets, document
+from steelyard_loadtest.reporting.tables import Column, Table, markdown, plain, table, text_columns
 
 BUSY = 0.8
 """A generator that uses more of its one core makes requests wait for itself."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A plot: its path from the report's folder, and what it shows."""
-
-    path: str
-    alt: str
-    caption: str
-    kind: Literal["figure"] = "figure"
+INTERRUPTED = """\
+> **Interrupted**: the figures go as far as the run went. The same command goes on from there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A scenario; blocks in the order in which they are read."""
-
-    name: str
-    title: str
-    what: str
-    facts: Mapping[str, str]
-    warnings: tuple[str, ...]
-    blocks: tuple[Table | Figure, ...]
-    missing: Table | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """The whole report."""
-
-    headline: str
-    interrupted: bool
-    verdict: Table
-    verdict_figure: Figure | None
-    sections: tuple[Section, ...]
-    conditions: Mapping[str, str]
-    definitions: Table
-
-
-def document(
-    results: Results,
-    views: Sequence[View],
-    verdict_figure: Figure | None,
-    figures: Mapping[str, Sequence[Figure]],
-) -> Document:
-    """Put the report together; `figures` are the plots that were drawn, by scenario."""
-    return Document(
-        headline=verdict_table.headline(views),
-        interrupted=results.interrupted,
-        verdict=verdict_table.targets(views),
-        verdict_figure=verdict_figure,
-        sections=tuple(_section(view, figures.get(view.scenario.name, ())) for view in views),
-        conditions=results.conditions,
-        definitions=text_columns(
-            ("column", "here", "unit", "definition"),
-            [(f"`{entry.column}`", entry.name, entry.unit, entry.meaning) for entry in DEFINITIONS],
-            left=4,
-            title="What the figures are",
-            note="The first column is the name in results.csv.",
-        ),
+def page_text(
+    results: Results, views: Sequence[View], verdict_figure: str, figures: Mapping[str, Sequence[str]]
+) -> str:
+    """Put the page together; `figures` are the plots that were drawn, in Markdown, by scenario."""
+    definitions = text_columns(
+        ("column", "here", "unit", "definition"),
+        [(f"`{entry.column}`", entry.name, entry.unit, entry.meaning) for entry in DEFINITIONS],
+        left=4,
+        title="What the figures are",
+        note="The first column is the name in results.csv.",
+    )
+    return document(
+        "# Load balancers compared",
+        verdict_table.headline(views),
+        INTERRUPTED if results.interrupted else None,
+        titled(verdict_table.targets(views)),
+        verdict_figure,
+        "## Conditions",
+        _bullets(results.conditions),
+        *(_section(view, figures.get(view.scenario.name, ())) for view in views),
+        "## Definitions",
+        titled(definitions),
     )
 
 
-def _section(view: View, figures: Sequence[Figure]) -> Section:
-    scenario, shown = view.scenario, main_level(view)
-    levels = [scenario_tables.by_level(view, level, folded=level != shown) for level in view.levels]
-    return Section(
-        name=scenario.name,
-        title=scenario.title,
-        what=scenario.what,
-        facts={
-            "Source": scenario.source,
-            "Servers": scenario_text.servers_text(scenario),
-            "Load": scenario_text.load_text(scenario.load),
-            "In each trial": scenario_text.events_text(scenario.events),
-            "Again": f"`{scenario_text.command(scenario)}`",
-        },
-        warnings=tuple(remarks(view)),
-        blocks=(
-            *figures,
-            *scenario_tables.overview(view),
-            *scenario_tables.source_tables(view),
-            *chain.from_iterable(levels),
+def titled(found: Table) -> str:
+    """Write a table under its title and its note; one that is folded opens when a reader wants it."""
+    title = plain(found.title)
+    heading = f"<details><summary>{title}</summary>" if found.folded else f"#### {title}"
+    return document(heading, plain(found.note), markdown(found), "</details>" if found.folded else None)
+
+
+def blocks(view: View) -> list[Table]:
+    """Return the tables of a scenario, in the order in which they are read."""
+    shown = main_level(view)
+    return [
+        *scenario_tables.overview(view),
+        *scenario_tables.source_tables(view),
+        *(
+            block
+            for level in view.levels
+            for block in scenario_tables.by_level(view, level, folded=level != shown)
         ),
-        missing=table(view.missing, MISSING, title="Not measured") if view.missing else None,
+        *([table(view.missing, MISSING, title="Not measured")] if view.missing else []),
+    ]
+
+
+def _section(view: View, figures: Sequence[str]) -> str:
+    scenario = view.scenario
+    facts = {
+        "Source": scenario.source,
+        "Servers": scenario_text.servers_text(scenario),
+        "Load": scenario_text.load_text(scenario.load),
+        "In each trial": scenario_text.events_text(scenario.events),
+        "Again": f"`{scenario_text.command(scenario)}`",
+    }
+    return document(
+        f"## {scenario.name}: {plain(scenario.title)}",
+        plain(scenario.what),
+        _bullets(facts),
+        *(f"> {plain(remark)}" for remark in remarks(view)),
+        *figures,
+        *map(titled, blocks(view)),
     )
+
+
+def _bullets(items: Mapping[str, str]) -> str:
+    return bullets({name: plain(text) for name, text in items.items()})
 
 
 def remarks(view: View) -> list[str]:

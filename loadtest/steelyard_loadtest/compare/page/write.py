@@ -1,40 +1,31 @@
 """Writes a comparison: two CSV files, the page in Markdown, its plots, a page of docs/ (I/O)."""
 
-import re
 import shutil
 from pathlib import Path
 
-from jinja2 import FileSystemLoader
-
 from steelyard_loadtest.compare.findings.page import section
 from steelyard_loadtest.compare.findings.sources import SOURCES
-from steelyard_loadtest.compare.page.document import Document, document
+from steelyard_loadtest.compare.page.document import page_text
 from steelyard_loadtest.compare.page.plots.draw import FOLDER, draw_scenario, draw_verdict
 from steelyard_loadtest.compare.page.view import views
 from steelyard_loadtest.figures.columns import results_csv, servers_csv
 from steelyard_loadtest.figures.summary import summarize
 from steelyard_loadtest.figures.trial_figures import TrialFigures, figures
 from steelyard_loadtest.measurements.trials import Results
-from steelyard_loadtest.reporting import tables
 from steelyard_loadtest.reporting.markdown import as_section, filled
 from steelyard_loadtest.reporting.result_files import read_csv, write_text
-from steelyard_loadtest.templates import environment
-
-TEMPLATES = Path(__file__).with_name("templates")
 
 
 def write(out: Path, results: Results) -> list[Path]:
     """Write the page anew, from whatever was measured, and return the files. Raises OSError."""
     (out / FOLDER).mkdir(parents=True, exist_ok=True)
-    found = views(results)
-    verdict_figure = draw_verdict(out, found)
-    drawn = {view.scenario.name: draw_scenario(out, view) for view in found}
-    report = document(results, found, verdict_figure, drawn)
+    seen = views(results)
+    verdict_figure = draw_verdict(out, seen)
+    drawn = {view.scenario.name: draw_scenario(out, view) for view in seen}
+    texts = {name: [figure.markdown for figure in own] for name, own in drawn.items()}
+    text = page_text(results, seen, verdict_figure.markdown if verdict_figure else "", texts)
     shown = [*(figure for own in drawn.values() for figure in own), *filter(None, [verdict_figure])]
-    return [
-        write_text(out / "report.md", markdown(report)),
-        *(out / figure.path for figure in shown),
-    ]
+    return [write_text(out / "report.md", text), *(out / figure.path for figure in shown)]
 
 
 def write_csv(out: Path, results: Results) -> list[Path]:
@@ -52,22 +43,13 @@ def fill_page(page: Path, marks: str, out: Path, results: Results, dataplane: Pa
     from it; without it they say that they were not measured. Raises OSError, ValueError.
     """
     rows = read_csv(dataplane) if dataplane.exists() else None
-    report = (out / "report.md").read_text(encoding="utf-8")
-    text = as_section(report, FOLDER, f"{FOLDER}/{page.stem}")
+    text = (out / "report.md").read_text(encoding="utf-8")
+    text = as_section(text, FOLDER, f"{FOLDER}/{page.stem}")
     text += "\n" + section(SOURCES, summarize(_figures(results)), rows)
     folder = page.parent / FOLDER / page.stem
     shutil.rmtree(folder, ignore_errors=True)  # a plot that is not made any more is not shown any more
     shutil.copytree(out / FOLDER, folder)
     page.write_text(filled(page.read_text(encoding="utf-8"), marks, text), encoding="utf-8")
-
-
-def markdown(report: Document) -> str:
-    """Return the report as GitHub's Markdown."""
-    # `grid` and `plain` escape what must be.
-    made = environment(FileSystemLoader(TEMPLATES), keep_trailing_newline=False)
-    made.filters |= {"grid": tables.markdown, "plain": tables.plain}
-    text = made.get_template("report.md").render(document=report)
-    return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def _figures(results: Results) -> list[TrialFigures]:

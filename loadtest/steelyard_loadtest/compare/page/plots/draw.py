@@ -2,20 +2,35 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from steelyard_loadtest.compare.page import scenario_text
-from steelyard_loadtest.compare.page.document import Figure
 from steelyard_loadtest.compare.page.plots.latency_distribution import draw_distribution
 from steelyard_loadtest.compare.page.plots.over_load import draw_over_load
 from steelyard_loadtest.compare.page.plots.over_time import COLUMNS, SMOOTHED, draw_over_time, shows_fair
 from steelyard_loadtest.compare.page.plots.p99 import draw_p99, draw_targets
 from steelyard_loadtest.compare.page.view import View, main_level, shown_algorithms
+from steelyard_loadtest.reporting.markdown import image
+from steelyard_loadtest.reporting.tables import plain
 from steelyard_loadtest.reporting.wording import sentence
 
 FOLDER = "plots"
 VERDICT = "target.png"
 
 LOOK = "Ours are orange, the default is the strongest; grey and hollow are told the servers' weights."
+
+
+class Figure(NamedTuple):
+    """A plot: its path from the page's folder, and what it shows."""
+
+    path: str
+    alt: str
+    caption: str
+
+    @property
+    def markdown(self) -> str:
+        """Return it with its caption."""
+        return f"{image(plain(self.alt), self.path)}\n\n*{plain(self.caption)}*"
 
 
 def draw_verdict(out: Path, views: Sequence[View]) -> Figure | None:
