@@ -29,10 +29,10 @@ A phase that is off by half an interval is reached in ten periods.
 """
 
 START_SHIFT = 0.5
-"""In place of `MAX_SHIFT` at a start, where no period has begun: the instant itself, wherever it is."""
+"""The same at a start, where no period has begun: the first instant is met, wherever it is."""
 
 CONTROLLER_S = 0.10
-"""Of the controller's ticks: samples and reports of this instant have come, over a slow network too."""
+"""When the controller ticks: samples and reports of the instant have come, over a slow network too."""
 
 # 10,000 agents: one each 5 us, which Memcached can take; and half of the time that the controller waits.
 SPREAD_S = 0.05

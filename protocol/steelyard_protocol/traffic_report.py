@@ -34,7 +34,7 @@ _Utilization = Annotated[float, Meta(ge=0.0, le=64.0)]
 
 _Metric = Annotated[float, Meta(ge=-1e15, le=1e15)]
 
-# Of the 14 that an agent can send, nginx keeps as many (core/orca.lua): earlier controllers refuse more.
+# nginx keeps as many of the 14 that an agent can send (core/orca.lua): earlier controllers refuse more.
 MAX_NAMED = 8
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from steelyard_protocol import wire
 from steelyard_protocol.wire import InvalidMessage, Refused
 
-# Of names of 64 characters each they still fit a Memcached item. nginx serves no more than 1,000 of them.
+# So many names of 64 characters still fit a Memcached item. nginx serves no more than 1,000 of them.
 MAX_NAMES = 10_000
 
 

@@ -20,8 +20,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # Memcached's default item size; nothing larger can have come from there.
 MAX_BYTES = 1024 * 1024
 
-# Of a weight table, which may lie there in chunks: 90,000 servers with ordinary names, 30,000 whose names and
-# addresses are as long as they may be.
+# The longest weight table, which may lie there in chunks, has 90,000 servers with ordinary names, or 30,000
+# whose names and addresses are as long as they may be.
 MAX_TABLE_BYTES = 8 * MAX_BYTES
 
 # Integers above this are no longer exact in the doubles that Lua and many JSON readers use.

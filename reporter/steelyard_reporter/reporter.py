@@ -22,7 +22,7 @@ from steelyard_reporter.settings import Settings
 
 log = logging.getLogger("steelyard_reporter")
 
-# Of an interval: HAProxy's sockets answer within this, or there is no report.
+# HAProxy's sockets answer within this share of an interval, or there is no report.
 READ_PART = 0.5
 
 # A line of commands must fit HAProxy's buffer of 16 kB.

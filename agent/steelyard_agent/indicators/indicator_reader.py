@@ -20,7 +20,7 @@ from steelyard_agent.log_text import one_line
 
 log = logging.getLogger(__name__)
 
-# As many of its intervals a value may be old: as long as a sample lives in Memcached.
+# A value may be as many of its intervals old: as long as a sample lives in Memcached.
 STALE = 3.0
 
 # In its intervals, from the end of a reading that took long to the next one: a rate over less would be noise.

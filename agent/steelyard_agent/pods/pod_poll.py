@@ -17,13 +17,13 @@ log = logging.getLogger(__name__)
 # A pod is not ready within less, and a thousand nodes ask 200 times a second.
 EVERY_S = 5.0
 
-# Of the pause: nodes that were started together do not ask together.
+# A pause is shorter by up to this share of it: nodes that were started together do not ask together.
 SPREAD = 0.2
 
 # After failures the pause doubles up to this.
 LONGEST_PAUSE_S = 40.0
 
-# Of the names in one line of the log.
+# A line of the log has so many names at the most.
 MOST_NAMES = 10
 
 

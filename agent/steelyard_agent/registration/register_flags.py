@@ -10,7 +10,7 @@ from steelyard_protocol import setting_values
 from steelyard_protocol.setting_values import Address
 
 AUTO = "auto"
-"""As an address's host: the IP by which this machine reaches the controller."""
+"""The host of an address that is the IP by which this machine reaches the controller."""
 
 HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\.?")
 URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@]+)(?::([0-9]+))?(/[A-Za-z0-9._~/-]*)?")

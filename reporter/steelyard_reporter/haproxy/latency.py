@@ -19,7 +19,7 @@ SAMPLES = 512
 """N, the length of HAProxy's sliding mean (its manual says 1024)."""
 
 ENOUGH = 0.2
-"""Of r: over so many requests (820) e is 0.75 ms, and looks from before are not needed."""
+"""So small an r is enough: over so many requests (820) e is 0.75 ms, and earlier looks are not needed."""
 
 MOST_LOOKS = 24
 """Those in between are thinned out, the old ones first: a span need not begin at every look."""

@@ -21,7 +21,7 @@ _UNANSWERED = ("econ", "eresp", "wretr", "wredis")
 # A row of this type is a server.
 _SERVER = "2"
 
-# Of a process's number or its age in seconds.
+# A process's number and its age in seconds have no more.
 MOST_DIGITS = 18
 
 
