@@ -25,17 +25,9 @@ from steelyard_resilience.fuzz.target import Tally, Target, Violation, Violation
 METHOD = "generated Lua"
 
 LUA = (
-    "lua-weight-table",
-    "lua-head",
-    "lua-chunks",
-    "lua-list",
-    "lua-slices",
-    "lua-signed",
-    "lua-address",
-    "lua-options",
-    "lua-report",
-    "lua-orca",
-)
+    "lua-weight-table", "lua-head", "lua-chunks", "lua-list", "lua-slices", "lua-signed", "lua-address",
+    "lua-options", "lua-report", "lua-orca",
+)  # fmt: skip
 
 BOTH, BOTH_METHOD = "weight-table, both", "Python and Lua"
 

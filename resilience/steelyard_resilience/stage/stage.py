@@ -106,31 +106,26 @@ class Stage:
 
         Raises ProgramError when it does not answer, or nobody leads.
         """
-        name = controller or self.leader()
-        if name is None:
-            raise ProgramError(f"no controller leads: {method} {path} was not asked")
-        return http_ask.ask(
-            self._addresses[name],
-            hosts.API_PORT,
-            path,
-            method=method,
-            document=document,
-            token=self._admin_token,
-            timeout_s=clients.ORDER_S,
-        )
+        return self._ask(method, path, document, controller, hosts.API_PORT, self._admin_token)
 
     def api_by_proxy(self, method: str, path: str, document: object) -> int:
         """Ask the leader without a token, through the proxy on its host; return the status.
 
         Raises ProgramError when it does not answer, or nobody leads.
         """
-        name = self.leader()
+        status, _ = self._ask(method, path, document, None, hosts.PROXY_PORT, None)
+        return status
+
+    def _ask(
+        self, method: str, path: str, document: object, controller: str | None, port: int, token: str | None
+    ) -> tuple[int, bytes]:
+        name = controller or self.leader()
         if name is None:
             raise ProgramError(f"no controller leads: {method} {path} was not asked")
-        address, port = self._addresses[name], hosts.PROXY_PORT
-        return http_ask.ask(address, port, path, method=method, document=document, timeout_s=clients.ORDER_S)[
-            0
-        ]
+        return http_ask.ask(
+            self._addresses[name], port, path, method=method, document=document, token=token,
+            timeout_s=clients.ORDER_S,
+        )  # fmt: skip
 
     def why_not_well(self) -> str | None:
         """Say why all is not well; None when every part runs and has taken up what the others say.

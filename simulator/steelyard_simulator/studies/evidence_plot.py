@@ -52,28 +52,16 @@ def draw_curves(file: Path, runs: Mapping[str, Mapping[str, RunResult]]) -> None
         case, ticks = declared.clusters()[cluster].case, own[declared.DEFAULT].ticks
         end_s = case.duration_s - declared.DRAIN_S
         fair = shares(capacities(case, ticks.t_s))[:, 0]
-        lines = [
-            Series(
-                x=ticks.t_s.tolist(),
-                y=fair.tolist(),
-                label="its fair share",
-                style={"color": INK, "ls": "--"},
-            ),
-            *(
-                _line(name, ticks.t_s, own[name].ticks.weights[:, 0])
-                for name in (declared.CSWRR, declared.DEFAULT)
-            ),
-        ]
+        dashed = {"color": INK, "ls": "--"}
+        lines = [Series(x=ticks.t_s.tolist(), y=fair.tolist(), label="its fair share", style=dashed)]
+        for name in (declared.CSWRR, declared.DEFAULT):
+            lines.append(_line(name, ticks.t_s, own[name].ticks.weights[:, 0]))
         given.append(
             Panel(
-                series=lines,
-                title=cluster,
-                y_label="published share of the first server",
-                y_percent=True,
-                y_limits=(0, None),
-                x_limits=(0, end_s),
+                series=lines, title=cluster, y_label="published share of the first server", y_percent=True,
+                y_limits=(0, None), x_limits=(0, end_s),
             )
-        )
+        )  # fmt: skip
         latencies.append(
             Panel(
                 series=[_line(name, *_p99_ms(result, end_s)) for name, result in own.items()], y_scale="log",

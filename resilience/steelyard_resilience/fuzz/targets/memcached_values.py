@@ -75,32 +75,21 @@ def targets() -> tuple[Target, ...]:
     traffic = judge_of(traffic_report.decode, reason=_reason, check=_check_traffic)
     table = judge_of(weight_table.decode, encode=weight_table.to_json, reason=_reason, check=_check_table)
     listed = judge_of(upstream_list.decode, encode=upstream_list.encode, reason=_reason, check=_check_list)
-    return (
-        Target("sample", "an agent's sample, in Memcached", sample, samples.all, network=True),
-        Target(
-            "traffic", "a load balancer's traffic report, in Memcached", traffic, reports.all, network=True
-        ),
-        Target(
-            "weight-table", "a weight table, as a new leader reads it back", table, tables.all, network=True
-        ),
-        Target(
-            "table-chunks",
-            "a manifest and its chunks, a line each, as a new leader reads them back",
-            judge_of(_joined, encode=_in_chunks, reason=_reason, check=_check_table),
-            chunks.all,
-            network=True,
-        ),
-        Target(
-            "upstream-list",
-            "the list of upstreams, as a new leader reads it back",
-            listed,
-            lists.all,
-            network=True,
-        ),
-        Target(
-            "signature", "a signed value, with the key and without", _signed(signed), signed.all, network=True
-        ),
-    )
+    joined = judge_of(_joined, encode=_in_chunks, reason=_reason, check=_check_table)
+    return tuple(
+        Target(name, about, judge, given.all, network=True)
+        for name, about, judge, given in (
+            ("sample", "an agent's sample, in Memcached", sample, samples),
+            ("traffic", "a load balancer's traffic report, in Memcached", traffic, reports),
+            ("weight-table", "a weight table, as a new leader reads it back", table, tables),
+            (
+                "table-chunks", "a manifest and its chunks, a line each, as a new leader reads them back",
+                joined, chunks,
+            ),
+            ("upstream-list", "the list of upstreams, as a new leader reads it back", listed, lists),
+            ("signature", "a signed value, with the key and without", _signed(signed), signed),
+        )
+    )  # fmt: skip
 
 
 def _reason(decoded: object) -> str | None:
