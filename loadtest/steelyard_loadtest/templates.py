@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from jinja2 import BaseLoader, Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 LUA_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LUA_WIDTH = 80
@@ -19,7 +19,16 @@ LUA_WIDTH = 80
 
 def render_file(file: Path, values: Mapping[str, object]) -> str:
     """Return a template file with these values; what it includes or extends lies beside it."""
-    return environment(FileSystemLoader(file.parent)).get_template(file.name).render(values)
+    environment = Environment(
+        loader=FileSystemLoader(file.parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - configuration files and Markdown are no HTML
+    )
+    environment.filters |= {"json": json.dumps, "lua": lua}
+    return environment.get_template(file.name).render(values)
 
 
 def lua(value: object, indent: int = 12) -> str:
@@ -42,17 +51,3 @@ def lua(value: object, indent: int = 12) -> str:
         return line
     inner = " " * (indent + 4)
     return "{\n" + "".join(f"{inner}{entry},\n" for entry in entries) + " " * indent + "}"
-
-
-def environment(loader: BaseLoader, *, keep_trailing_newline: bool = True) -> Environment:
-    """Return what the templates of all files and pages are written for."""
-    made = Environment(
-        loader=loader,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=keep_trailing_newline,
-        autoescape=False,  # noqa: S701 - configuration files and Markdown are no HTML
-    )
-    made.filters |= {"json": json.dumps, "lua": lua}
-    return made

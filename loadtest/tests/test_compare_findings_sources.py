@@ -44,8 +44,8 @@ def flat(scenario: str, algorithms: tuple[str, ...], levels: tuple[float, ...]) 
 
 
 def test_the_locust_study_reproduces_on_its_own_tables() -> None:
-    found = verdicts(LOCUST_STUDY, locust_world())
-    others = {statement: verdict for statement, verdict in found.items() if verdict != "reproduced"}
+    by_statement = verdicts(LOCUST_STUDY, locust_world())
+    others = {statement: verdict for statement, verdict in by_statement.items() if verdict != "reproduced"}
     assert others == {
         # The study's text against its own tables: round robin's maximum is lower.
         "Least connections keeps the lowest maximum latency at 500 users.": "not reproduced",
@@ -60,7 +60,7 @@ def test_the_locust_study_reproduces_on_its_own_tables() -> None:
 
 def test_the_locust_study_does_not_reproduce_where_all_methods_do_the_same() -> None:
     scenario = find("report", quick=False)
-    found = verdicts(LOCUST_STUDY, flat("report", scenario.algorithms, scenario.load.levels))
+    by_statement = verdicts(LOCUST_STUDY, flat("report", scenario.algorithms, scenario.load.levels))
     for statement in (
         "Round robin is limited by the weak server.",
         "Weight 3 on the strong server doubles round robin's throughput.",
@@ -69,13 +69,13 @@ def test_the_locust_study_does_not_reproduce_where_all_methods_do_the_same() -> 
         "The maximum latency rises with the number of users.",
         "The minimum latency is below 1 s but with IP hash to the weak server, where it is 3 s.",
     ):
-        assert found[statement] == "not reproduced", statement
+        assert by_statement[statement] == "not reproduced", statement
     worst = (
         "IP hash to the weak server is the worst of all: less than round robin, the longest mean and median."
     )
-    assert found[worst] == "partly"  # of figures that are all the same, every one is the worst
-    assert found["Weighted least connections does as well as least connections."] == "reproduced"
-    assert found["At 10 users the algorithms are all much alike."] == "reproduced"
+    assert by_statement[worst] == "partly"  # of figures that are all the same, every one is the worst
+    assert by_statement["Weighted least connections does as well as least connections."] == "reproduced"
+    assert by_statement["At 10 users the algorithms are all much alike."] == "reproduced"
 
 
 def test_the_limit_of_connections_explains_failures_only_if_nothing_fails_without_it() -> None:
@@ -111,8 +111,8 @@ def paper_world(*, dynlb: float, growth: Mapping[str, float], peak: float) -> Wo
 def test_the_paper_reproduces_on_curves_as_it_describes_them() -> None:
     growth = {"nginx-wrr": 2.0, "nginx-fair": 0.05, "steelyard-paper-vnswrr": 0.1}
     world = paper_world(dynlb=1.12, growth=growth, peak=1200.0)
-    found = verdicts(ENTROPY_PAPER, world)
-    assert {statement: verdict for statement, verdict in found.items() if verdict != "reproduced"} == {
+    by_statement = verdicts(ENTROPY_PAPER, world)
+    assert {statement: verdict for statement, verdict in by_statement.items() if verdict != "reproduced"} == {
         # A throughput a tenth higher at the same number of users is a response time a tenth lower.
         "The response times of fair and dynlb are not much different.": "partly",
     }
@@ -120,13 +120,13 @@ def test_the_paper_reproduces_on_curves_as_it_describes_them() -> None:
 
 def test_the_paper_does_not_reproduce_where_dynlb_is_the_worst_and_nothing_ever_peaks() -> None:
     growth = {"nginx-wrr": 0.1, "nginx-fair": 0.2, "steelyard-paper-vnswrr": 2.0}
-    found = verdicts(ENTROPY_PAPER, paper_world(dynlb=0.5, growth=growth, peak=3000.0))
-    assert {statement for statement, verdict in found.items() if verdict == "reproduced"} == {
+    by_statement = verdicts(ENTROPY_PAPER, paper_world(dynlb=0.5, growth=growth, peak=3000.0))
+    assert {statement for statement, verdict in by_statement.items() if verdict == "reproduced"} == {
         "Below 800 users the actual concurrency of the three is not much different.",
         "Below 800 users the response times of the three are not obviously different.",
         "The response time of all three rises with the number of users.",
     }
-    assert set(found.values()) == {"reproduced", "not reproduced"}
+    assert set(by_statement.values()) == {"reproduced", "not reproduced"}
 
 
 def test_vproxy_reproduces_on_its_own_figures_and_not_where_a_proxy_costs_nothing() -> None:
@@ -134,8 +134,8 @@ def test_vproxy_reproduces_on_its_own_figures_and_not_where_a_proxy_costs_nothin
     for name, ours in VPROXY.terms.algorithms.items():
         for connections in (6.0, 10.0, 16.0, 18.0):
             world["proxy-cost", ours, connections] = VPROXY.terms.published.get(name, {}).get(connections, {})
-    found = verdicts(VPROXY, world)
-    assert {statement for statement, verdict in found.items() if verdict != "reproduced"} == {
+    by_statement = verdicts(VPROXY, world)
+    assert {statement for statement, verdict in by_statement.items() if verdict != "reproduced"} == {
         "vproxy is as fast as HAProxy in TCP mode.",
         "vproxy's CPU on a request lies between HAProxy's in TCP mode and in HTTP mode.",
     }
@@ -171,15 +171,15 @@ def ns3_world(slow_share: float) -> World:
 
 
 def test_ns3_reproduces_on_its_own_figures() -> None:
-    found = verdicts(NS3, ns3_world(0.003))
-    assert {statement for statement, verdict in found.items() if verdict != "reproduced"} == {
+    by_statement = verdicts(NS3, ns3_world(0.003))
+    assert {statement for statement, verdict in by_statement.items() if verdict != "reproduced"} == {
         "Maglev and random are no better than the others either (mean 8.7 and 9.6 ms).",
     }
 
 
 def test_ns3_does_not_reproduce_where_peak_ewma_is_as_good_as_round_robin() -> None:
-    found = verdicts(NS3, flat("slow-one", tuple(NS3.terms.algorithms.values()), (100.0,)))
-    for statement, verdict in found.items():
+    by_statement = verdicts(NS3, flat("slow-one", tuple(NS3.terms.algorithms.values()), (100.0,)))
+    for statement, verdict in by_statement.items():
         if "PeakEWMA" in statement and "maximum" not in statement:
             assert verdict == "not reproduced", statement
     avoiding = "PeakEWMA routes traffic away from the slow server."

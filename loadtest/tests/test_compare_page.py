@@ -99,8 +99,8 @@ def everything(scenario: Scenario) -> list[Measured]:
     ]
 
 
-def text_of(found: Results) -> str:
-    return page_text(found, views(found), "", {})
+def text_of(made: Results) -> str:
+    return page_text(made, views(made), "", {})
 
 
 def tables_of(*measured: Measured, scenario: Scenario) -> dict[str, Table]:
@@ -172,13 +172,13 @@ def test_no_two_algorithms_look_alike_and_the_default_is_the_boldest() -> None:
 
 def test_lines_are_ours_then_the_best_peer_then_what_everybody_knows() -> None:
     scenario = find("noisy-neighbour", quick=False)
-    found = [
+    trials = [
         replace(entry, outcome=trial(scenario, "nginx-hash", 1, 1, p99_ms=1).outcome)
         if entry.trial.algorithm == "nginx-hash"
         else entry
         for entry in everything(scenario)
     ]
-    (view,) = views(results(*found, scenarios=(scenario,)))
+    (view,) = views(results(*trials, scenarios=(scenario,)))
     assert shown_algorithms(view)[:3] == [DEFAULT, "nginx-hash", "nginx-wrr"]
     assert len(shown_algorithms(view)) == MOST_LINES
 
@@ -240,7 +240,7 @@ def test_a_running_mean_leaves_out_what_is_not_known() -> None:
 
 
 def test_the_headline_counts_and_the_table_names_the_rivals() -> None:
-    found = results(
+    both = results(
         trial(REPORT, DEFAULT, 250, 1, p99_ms=30),
         trial(REPORT, "nginx-rr", 250, 1, p99_ms=60),
         trial(REPORT, "nginx-wrr", 250, 1, p99_ms=20),
@@ -248,10 +248,10 @@ def test_the_headline_counts_and_the_table_names_the_rivals() -> None:
         trial(CHURN, "nginx-rr", 0.5, 1, p99_ms=15),
         scenarios=(REPORT, CHURN),
     )
-    assert verdict_table.headline(views(found)) == (
+    assert verdict_table.headline(views(both)) == (
         "The target is met at 1 of 2 levels of load and missed at 1."
     )
-    table = verdict_table.targets(views(found))
+    table = verdict_table.targets(views(both))
     lines = [dict(zip(table.head, line.fields, strict=True)) for line in table.lines]
     assert [(line["target"], line["ratio"], line["ratio to told"]) for line in lines] == [
         ("met", "0.50", "1.50"),

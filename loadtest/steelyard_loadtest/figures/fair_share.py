@@ -61,8 +61,10 @@ def recovery_s(
     """
     cut = {stretch.began_s: stretch for stretch in motion.stretches(events, ended_s)}
     ends = [(event.server, event.at_s + event.for_s) for event in events if event.do == "burn"]
-    found = [_recovery_s(observed, servers, events, name, cut[end_s]) for name, end_s in ends if end_s in cut]
-    return max((took_s for took_s in found if took_s is not None), default=None)
+    each_s = [
+        _recovery_s(observed, servers, events, name, cut[end_s]) for name, end_s in ends if end_s in cut
+    ]
+    return max((took_s for took_s in each_s if took_s is not None), default=None)
 
 
 def _recovery_s(

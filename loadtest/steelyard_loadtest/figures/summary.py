@@ -40,9 +40,9 @@ def summarize(figures: Iterable[TrialFigures]) -> list[Summary]:
             level=trial.level,
             trials=tuple(trials),
             metrics={
-                name: found
+                name: spread
                 for name in trials[0].metrics
-                if (found := spread_of([one.metrics for one in trials], itemgetter(name)))
+                if (spread := spread_of([one.metrics for one in trials], itemgetter(name)))
             },
         )
         for trial, trials in groups.items()

@@ -39,7 +39,7 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
     # The last reading is taken when the load has gone.
     seen = [entry for entry in measured.observed if entry.t_s - entry.interval_s / 2 <= seconds]
     settled = [motion.settle_s(seen, stretch) for stretch in cut]
-    after = [found for found in settled[1:] if found is not None]
+    after = [took_s for took_s in settled[1:] if took_s is not None]
     used = utilizations(seen, events)
     cpu_s = measured.balancer_cpu_s
     metrics = {

@@ -44,11 +44,11 @@ def page_text(
     )
 
 
-def titled(found: Table) -> str:
+def titled(shown: Table) -> str:
     """Write a table under its title and its note; one that is folded opens when a reader wants it."""
-    title = plain(found.title)
-    heading = f"<details><summary>{title}</summary>" if found.folded else f"#### {title}"
-    return document(heading, plain(found.note), markdown(found), "</details>" if found.folded else None)
+    title = plain(shown.title)
+    heading = f"<details><summary>{title}</summary>" if shown.folded else f"#### {title}"
+    return document(heading, plain(shown.note), markdown(shown), "</details>" if shown.folded else None)
 
 
 def blocks(view: View) -> list[Table]:
@@ -116,8 +116,8 @@ def _single(view: View) -> Iterator[str]:
 
 
 def _busy_generator(view: View) -> Iterator[str]:
-    for where, found in _by_level(view):
-        used = {entry.algorithm: entry.metrics.get("generator_cpu_utilization") for entry in found}
+    for where, summaries in _by_level(view):
+        used = {entry.algorithm: entry.metrics.get("generator_cpu_utilization") for entry in summaries}
         busy = [
             scenario_text.title(name) for name, spread in used.items() if spread and spread.highest > BUSY
         ]
@@ -129,10 +129,10 @@ def _busy_generator(view: View) -> Iterator[str]:
 
 
 def _failures(view: View) -> Iterator[str]:
-    for where, found in _by_level(view):
+    for where, summaries in _by_level(view):
         failed = [
             f"{scenario_text.title(entry.algorithm)} ({wording.small_percent(entry.failures_part)})"
-            for entry in found
+            for entry in summaries
             if entry.failures_part > FAILURES_AT_MOST
         ]
         if failed:

@@ -52,17 +52,17 @@ def source_tables(view: View) -> list[Table]:
     load = view.scenario.load
     told = scenario_text.GENERATORS[load.generator]
     level = Column[Summary](told["unit"], lambda one: scenario_text.level_number(load, one.level), "left")
-    found = []
+    tables = []
     for title, metrics in told.get("tables", {}).items():
         columns = [level, NAME, *(_with_sigmas(metrics) if told["sigmas"] else _medians(metrics))]
         made = _table(view.summaries, columns, title=title, note=told["tables_note"])
-        found.append(without_empty_columns(made) if told["sigmas"] else made)
-    return found
+        tables.append(without_empty_columns(made) if told["sigmas"] else made)
+    return tables
 
 
 def by_level(view: View, level: float, *, folded: bool) -> list[Table]:
     """Return the tables of one level: latency, balance, and failures where there were any."""
-    found = sorted(view.at(level), key=_by_p99)
+    best_first = sorted(view.at(level), key=_by_p99)
     where = scenario_text.level(view.scenario.load, level)
     shown = scenario_text.LAYOUT["by_level"]
     names = [] if view.scenario.static else [server.name for server in view.scenario.servers]
@@ -71,17 +71,20 @@ def by_level(view: View, level: float, *, folded: bool) -> list[Table]:
         for name in (names if len(names) <= SHARES_OF else [])
     ]
     latency = _table(
-        found, [NAME, KIND, P99, *_medians(shown["latency"]), FAILED], title=f"Latency at {where}", note=SIGMA
+        best_first,
+        [NAME, KIND, P99, *_medians(shown["latency"]), FAILED],
+        title=f"Latency at {where}",
+        note=SIGMA,
     )
     balance = _table(
-        found,
+        best_first,
         [NAME, KIND, *shares, *_medians(shown["balance"])],
         title=f"Balance and cost at {where}",
         note="Medians over the repeats, shares of all together; max/mean and Jain are of CPU utilization.",
     )
-    phases = next((list(one.trials[0].phases_p99_ms) for one in found), [])
+    phases = next((list(one.trials[0].phases_p99_ms) for one in best_first), [])
     by_phase = _table(
-        found,
+        best_first,
         [NAME, KIND, *(Column[Summary](f"{name} s", partial(_phase_p99, name)) for name in phases)],
         title=f"p99 in ms in each phase at {where}",
         note="Of the requests due between two events; medians over the repeats.",

@@ -54,8 +54,8 @@ class View:
 
     def spread(self, algorithm: str, level: float, metric: str) -> Spread | None:
         """Return a figure of an algorithm at a level; None when it is not known."""
-        found = self.find(algorithm, level)
-        return found.metrics.get(metric) if found else None
+        summary = self.find(algorithm, level)
+        return summary.metrics.get(metric) if summary else None
 
     def repeats_of(self, algorithm: str, level: float) -> list[Measured]:
         """Return the trials of an algorithm at a level, in the order in which they were repeated."""
@@ -95,12 +95,12 @@ def shown_algorithms(view: View, most: int = MOST_LINES) -> list[str]:
     return [name for name in dict.fromkeys(wanted) if name in view.algorithms][:most]
 
 
-def shown_levels(found: Sequence[float]) -> list[float]:
+def shown_levels(levels: Sequence[float]) -> list[float]:
     """Return at most four levels, the lowest and the highest among them, evenly spread."""
-    if len(found) <= MOST_PANELS:
-        return list(found)
-    step = (len(found) - 1) / (MOST_PANELS - 1)
-    return [found[round(position * step)] for position in range(MOST_PANELS)]
+    if len(levels) <= MOST_PANELS:
+        return list(levels)
+    step = (len(levels) - 1) / (MOST_PANELS - 1)
+    return [levels[round(position * step)] for position in range(MOST_PANELS)]
 
 
 def main_level(view: View) -> float | None:
@@ -109,9 +109,9 @@ def main_level(view: View) -> float | None:
     The highest at which our default kept its failures low: above that, everything is
     a queue. Else the highest. None: nothing was measured.
     """
-    found = view.levels
+    levels = view.levels
     held = [verdict.level for verdict in view.verdicts if verdict.standing in ("met", "missed", "no peer")]
-    return max(held or found, default=None)
+    return max(held or levels, default=None)
 
 
 def unlike(scenario: Scenario) -> list[str]:

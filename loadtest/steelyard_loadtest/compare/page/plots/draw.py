@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from steelyard_loadtest.compare.page import scenario_text
-from steelyard_loadtest.compare.page.plots.latency_distribution import draw_distribution
-from steelyard_loadtest.compare.page.plots.over_load import draw_over_load
+from steelyard_loadtest.compare.page.plots.lines import draw_distribution, draw_over_load
 from steelyard_loadtest.compare.page.plots.over_time import COLUMNS, SMOOTHED, draw_over_time, shows_fair
 from steelyard_loadtest.compare.page.plots.p99 import draw_p99, draw_targets
 from steelyard_loadtest.compare.page.view import View, main_level, shown_algorithms

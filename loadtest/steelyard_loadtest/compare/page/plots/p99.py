@@ -163,8 +163,8 @@ def _best_first(view: View, levels: Sequence[float]) -> list[str]:
     return sorted(scores, key=scores.__getitem__) if levels else []
 
 
-def _ends(found: Sequence[Summary]) -> list[float]:
-    spreads = [entry.metrics["p99_ms"] for entry in found if "p99_ms" in entry.metrics]
+def _ends(summaries: Sequence[Summary]) -> list[float]:
+    spreads = [entry.metrics["p99_ms"] for entry in summaries if "p99_ms" in entry.metrics]
     return [value for spread in spreads for value in (spread.lowest, spread.highest)]
 
 
