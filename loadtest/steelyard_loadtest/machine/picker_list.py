@@ -4,14 +4,15 @@ Read as text, since LuaJIT is not wherever the lab is; a test holds it to what L
 """
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from steelyard_loadtest.machine.errors import SetupError
 
 # loadtest/steelyard_loadtest/machine/picker_list.py in a checkout.
-CORE = Path(__file__).parents[3] / "openresty/steelyard/lib/steelyard/core"
+OPENRESTY = Path(__file__).parents[3] / "openresty"
+CORE = OPENRESTY / "steelyard/lib/steelyard/core"
 
 DEFAULT = "vnswrr2"
 
@@ -19,33 +20,26 @@ DEFAULT = "vnswrr2"
 _LINE = re.compile(r'^    (\w+) = (?:require "steelyard\.core\.pickers\.)?(\w+)(?:"|\.\w+),$', re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedPicker:
-    """A picker, and what it says of itself."""
+class ListedPicker(NamedTuple):
+    """Its name, whether it goes by what is in flight at each server, and what must be installed for it."""
 
     name: str
     by_in_flight: bool
-    """It goes by what is in flight at each server."""
     library: str | None
-    """What must be installed for it."""
 
 
 @cache
 def listed() -> tuple[ListedPicker, ...]:
     """Return all of them, in the file's order. Raises SetupError where there is no checkout."""
+    pickers = []
     try:
-        lines = _LINE.findall((CORE / "pickers.lua").read_text(encoding="utf-8"))
-        return tuple(_picker(name, CORE / "pickers" / f"{file}.lua") for name, file in lines)
+        for name, file in _LINE.findall((CORE / "pickers.lua").read_text(encoding="utf-8")):
+            text = (CORE / "pickers" / f"{file}.lua").read_text(encoding="utf-8")
+            library = re.search(r'\blibrary = "(.+?)"', text)
+            pickers.append(ListedPicker(name, "by_in_flight = true" in text, library and library[1]))
     except OSError as error:
         raise SetupError(f"this needs a checkout of Steelyard: {error}") from None
-
-
-def _picker(name: str, file: Path) -> ListedPicker:
-    text = file.read_text(encoding="utf-8")
-    library = re.search(r'\blibrary = "(.+?)"', text)
-    return ListedPicker(
-        name=name, by_in_flight="by_in_flight = true" in text, library=library[1] if library else None
-    )
+    return tuple(pickers)
 
 
 def own() -> tuple[str, ...]:

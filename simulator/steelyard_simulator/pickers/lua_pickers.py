@@ -11,8 +11,6 @@ from typing import Any
 from steelyard_loadtest.machine import picker_list
 from steelyard_loadtest.machine.errors import SetupError
 
-# simulator/steelyard_simulator/pickers/lua_pickers.py in a checkout.
-LUA_DIR = Path(__file__).parents[3] / "openresty"
 BRIDGE = Path(__file__).with_name("balancers.lua")
 
 NAMES = picker_list.own()
@@ -48,12 +46,9 @@ class LuaRuntime:
             luajit = import_module("lupa.luajit21")
         except ImportError as error:
             raise SetupError("the simulator needs LuaJIT to run the Lua pickers: pip install lupa") from error
-        if not LUA_DIR.is_dir():
-            raise SetupError(
-                "the simulator needs a checkout of Steelyard: openresty/ is not beside this package"
-            )
         lua = luajit.LuaRuntime(unpack_returned_tuples=True)
-        lua.globals().package.path = f"{LUA_DIR}/steelyard/lib/?.lua;{LUA_DIR}/lua-resty-vnswrr/lib/?.lua"
+        folders = (picker_list.OPENRESTY / "steelyard", picker_list.OPENRESTY / "lua-resty-vnswrr")
+        lua.globals().package.path = ";".join(f"{folder}/lib/?.lua" for folder in folders)
         bridge = lua.execute(BRIDGE.read_text(encoding="utf-8"))
         bridge.seed(seed % SEEDS)
         self.balancer: Callable[[str, int], tuple[Any, Any, Any]] = bridge.balancer

@@ -39,7 +39,10 @@ local MORE = 14
 local FAILING = 0.5
 local SLOWER, CLOCK_MS = 5, 1
 
-local _M = { SLOWER = SLOWER }
+-- A latency that is not known: above any that nginx waits for (11 days).
+local UNKNOWN_MS = 1e9
+
+local _M = { SLOWER = SLOWER, CLOCK_MS = CLOCK_MS, UNKNOWN_MS = UNKNOWN_MS }
 local mt = { __index = _M }
 
 
@@ -154,6 +157,12 @@ end
 --- Whether most of the peer's tries failed lately.
 function _M.failing(stats, peer, now)
     return stats:failing(peer.cell, now) > FAILING
+end
+
+
+--- Whether the peer has nothing in flight, and not because it fails.
+function _M.is_idle(stats, peer, now)
+    return stats:in_flight(peer.cell) == 0 and stats:failing(peer.cell, now) <= FAILING
 end
 
 

@@ -28,7 +28,8 @@
 local ffi = require "ffi"
 local candidates = require "steelyard.core.pickers.candidates"
 
-local failing, max, SLOWER = candidates.failing, math.max, candidates.SLOWER
+local failing, max = candidates.failing, math.max
+local SLOWER, CLOCK_MS, UNKNOWN_MS = candidates.SLOWER, candidates.CLOCK_MS, candidates.UNKNOWN_MS
 
 local Q_RIF = 0.84
 
@@ -38,11 +39,6 @@ local DRAWS, PICKS = 64, 32
 
 -- The quantile is the least of so many of the highest loads.
 local HIGHEST = DRAWS - math.ceil(Q_RIF * DRAWS) + 1
-
--- Above any latency that nginx waits for (11 days).
-local UNKNOWN_MS = 1e9
-
-local CLOCK_MS = 1
 
 local COLD, HOT, FAILING = 0, 1, 2
 

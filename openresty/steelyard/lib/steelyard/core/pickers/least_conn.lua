@@ -13,16 +13,12 @@
 
 local candidates = require "steelyard.core.pickers.candidates"
 
-local failing, late, slower = candidates.failing, candidates.late, candidates.slower
+local failing, is_idle = candidates.failing, candidates.is_idle
+local late, slower = candidates.late, candidates.slower
 
 -- With a quarter of the peers idle, one pick in 130 looks at all; and where all
 -- are busy the draws add little to that. Never more draws than peers.
 local DRAWS = 16
-
-
-local function is_idle(stats, peer, now)
-    return stats:in_flight(peer.cell) == 0 and not failing(stats, peer, now)
-end
 
 
 --- A peer that has nothing in flight, if it takes few draws to find one.

@@ -20,11 +20,7 @@
 local candidates = require "steelyard.core.pickers.candidates"
 
 local failing, max = candidates.failing, math.max
-
--- Above any latency that nginx waits for (11 days).
-local UNKNOWN_MS = 1e9
-
-local CLOCK_MS = 1
+local CLOCK_MS, UNKNOWN_MS = candidates.CLOCK_MS, candidates.UNKNOWN_MS
 
 
 local function cost(self, peer, now)

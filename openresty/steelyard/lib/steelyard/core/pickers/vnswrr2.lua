@@ -11,7 +11,8 @@
 
 local candidates = require "steelyard.core.pickers.candidates"
 
-local failing, late, slower = candidates.failing, candidates.late, candidates.slower
+local failing, is_idle = candidates.failing, candidates.is_idle
+local late, slower = candidates.late, candidates.slower
 
 --- Whether the second is better than the first, which wins a tie.
 local function is_better(stats, second, first, now)
@@ -28,11 +29,6 @@ local function is_better(stats, second, first, now)
         return not late(stats, second, first, now)
     end
     return slower(stats, first, second, now)
-end
-
-
-local function is_idle(stats, peer, now)
-    return stats:in_flight(peer.cell) == 0 and not failing(stats, peer, now)
 end
 
 
