@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from steelyard_loadtest.compare.page.write import write as write_report
+from steelyard_loadtest.compare.page.write import write as write_page
 from steelyard_loadtest.measurements.trials import (
     Measured,
     Observed,
@@ -62,7 +62,7 @@ def write(out: Path, scenario: Scenario, *measured: Measured, interrupted: bool 
         conditions={"Date": "today"},
         interrupted=interrupted,
     )
-    files = write_report(out, results)
+    files = write_page(out, results)
     for file in files:
         if file.suffix == ".png":
             with Image.open(file) as picture:
@@ -91,9 +91,7 @@ TEXTS = ["report.md"]
         ),
     ],
 )
-def test_two_trials_are_enough_for_a_report(
-    tmp_path: Path, name: str, level: float, plots: list[str]
-) -> None:
+def test_two_trials_are_enough_for_a_page(tmp_path: Path, name: str, level: float, plots: list[str]) -> None:
     scenario = find(name, quick=True)
     trials = [trial(scenario, algorithm, level) for algorithm in (DEFAULT, "nginx-rr")]
     assert write(tmp_path, scenario, *trials) == [*TEXTS, *plots]
@@ -116,7 +114,7 @@ def test_an_algorithm_that_was_ended_between_its_levels_leaves_a_gap(tmp_path: P
 
 @pytest.mark.parametrize(("succeeded", "failures"), [(0, 0), (0, 30), (1, 0), (40, 2)])
 @pytest.mark.parametrize("name", ["report", "churn", "paper"])
-def test_next_to_nothing_is_a_report_without_plots_of_it(
+def test_next_to_nothing_is_a_page_without_plots_of_it(
     tmp_path: Path, name: str, succeeded: int, failures: int
 ) -> None:
     scenario = find(name, quick=True)
@@ -126,7 +124,7 @@ def test_next_to_nothing_is_a_report_without_plots_of_it(
     assert f"plots/{name}-p99.png" not in written  # too few for a p99
 
 
-def test_nothing_at_all_is_a_report_that_says_so(tmp_path: Path) -> None:
+def test_nothing_at_all_is_a_page_that_says_so(tmp_path: Path) -> None:
     assert write(tmp_path, find("slow-one", quick=True)) == TEXTS
     assert "Nothing was measured." in (tmp_path / "report.md").read_text()
 

@@ -1,6 +1,6 @@
 """Which plots a scenario gets, and what is said of each (I/O: PNG files)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,9 +14,11 @@ from steelyard_loadtest.reporting.tables import plain
 from steelyard_loadtest.reporting.wording import sentence
 
 FOLDER = "plots"
-VERDICT = "target.png"
 
 LOOK = "Ours are orange, the default is the strongest; grey and hollow are told the servers' weights."
+
+Draw = Callable[[Path, View], bool]
+"""Draws a view into a file; False, and no file, when there is nothing to draw."""
 
 
 class Figure(NamedTuple):
@@ -34,42 +36,52 @@ class Figure(NamedTuple):
 
 def draw_verdict(out: Path, views: Sequence[View]) -> Figure | None:
     """Draw the headline; None when there is nothing to draw."""
-    if not draw_targets(out / FOLDER / VERDICT, views):
-        return None
-    return Figure(path=f"{FOLDER}/{VERDICT}", **scenario_text.LAYOUT["plots"]["verdict"])
+    figure = Figure(
+        path=f"{FOLDER}/target.png",
+        alt="Ratio of p99, Steelyard's default over the best online peer, for each scenario and level",
+        caption="Blue dots are met, orange crosses missed. Medians over the repeats.",
+    )
+    return figure if draw_targets(out / figure.path, views) else None
 
 
 def draw_scenario(out: Path, view: View) -> list[Figure]:
     """Draw what there is to draw of a scenario."""
-    load = view.scenario.load
-    wanted = {"p99": draw_p99, "load": draw_over_load}
-    if load.generator == "open":
-        wanted["distribution"] = draw_distribution
-    if load.generator == "open" or view.scenario.events:
-        wanted["time"] = draw_over_time
-    known = _known(view)
-    return [
-        Figure(
-            path=path,
-            **{name: text.format(**known) for name, text in scenario_text.LAYOUT["plots"][role].items()},
-        )
-        for role, draw in wanted.items()
-        if draw(out / (path := f"{FOLDER}/{view.scenario.name}-{role}.png"), view)
-    ]
+    figures = _wanted(view)
+    return [figure for draw, figure in figures.items() if draw(out / figure.path, view)]
 
 
-def _known(view: View) -> dict[str, object]:
-    """What the plots' texts may name."""
-    load, level = view.scenario.load, main_level(view)
+def _wanted(view: View) -> dict[Draw, Figure]:
+    """The plots that a scenario has where enough was measured, by what draws them."""
+    name, load, level = view.scenario.name, view.scenario.load, main_level(view)
     shown, known = len(shown_algorithms(view)), len(view.algorithms)
+    some = f" {shown} of {known} algorithms; the others are in the tables." if shown < known else ""
+    panels = sentence(list(scenario_text.GENERATORS[load.generator]["panels"].values()))
+    at = scenario_text.level(load, level) if level is not None else ""
+    fair = " Dotted: a server's part of all servers' CPU at that moment." if shows_fair(view) else ""
+    by_role: dict[Draw, tuple[str, str, str]] = {
+        draw_p99: (
+            "p99",
+            "p99 latency of each algorithm",
+            "Dots are medians, bars reach from the lowest to the highest repeat, ± is σ; † means failures."
+            f" The best is at the top; the line is Steelyard's default. {LOOK}",
+        ),
+        draw_over_load: (
+            "load",
+            f"{panels} over {scenario_text.level_unit(load)}",
+            f"Means over the repeats, bars are σ.{some} {LOOK}",
+        ),
+    }
+    if load.generator == "open":
+        caption = f"Medians over the repeats.{some} {LOOK}"
+        by_role[draw_distribution] = ("distribution", "latency by percentile", caption)
+    if load.generator == "open" or view.scenario.events:
+        by_role[draw_over_time] = (
+            "time",
+            "share and CPU utilization of each server over time",
+            f"The first repeat at {at}, a running mean of {SMOOTHED} seconds, of up to {COLUMNS} algorithms"
+            f" that were told nothing: the default, the best online peers, and the commonest.{fair}",
+        )
     return {
-        "scenario": view.scenario.name,
-        "look": LOOK,
-        "some": f" {shown} of {known} algorithms; the others are in the tables." if shown < known else "",
-        "at": scenario_text.level(load, level) if level is not None else "",
-        "panels": sentence(list(scenario_text.GENERATORS[load.generator]["panels"].values())),
-        "unit": scenario_text.level_unit(load),
-        "smoothed": SMOOTHED,
-        "columns": COLUMNS,
-        "fair": " Dotted: a server's part of all servers' CPU at that moment." if shows_fair(view) else "",
+        draw: Figure(path=f"{FOLDER}/{name}-{role}.png", alt=f"{name}: {alt}", caption=caption)
+        for draw, (role, alt, caption) in by_role.items()
     }
