@@ -200,7 +200,7 @@ def test_a_peak_needs_levels_on_both_sides_and_between(ends: tuple[int, int]) ->
     low, high = ends
     line = f"mean_ms peaks: wrr, fair, dynlb at 0.. ≥ {low} ≤ {high}"
     assert compared(line, curves(UP, UP, UP), CURVES).here == (
-        f"not measured: needs levels below, from and beyond {low} to {high}"
+        f"not measured: needs levels from {low} to {high} and on both sides"
     )
 
 

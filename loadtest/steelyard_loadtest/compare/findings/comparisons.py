@@ -243,7 +243,7 @@ def _peaks(asked: _Asked) -> _Rule:
         levels = list(rows)
         inside = {level: asked.low <= level <= asked.high for level in levels}
         if inside[levels[0]] or inside[levels[-1]] or not any(inside.values()):
-            raise LackingError(f"levels below, from and beyond {asked.low:g} to {asked.high:g}")
+            raise LackingError(f"levels from {asked.low:g} to {asked.high:g} and on both sides")
         peaks = [
             max(zip(curve, levels, strict=True), key=lambda point: point[0])[1] for curve in _curves(rows)
         ]

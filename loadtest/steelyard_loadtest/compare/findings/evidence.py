@@ -76,9 +76,13 @@ class Spot(NamedTuple):
     low: float
     high: float
 
+    def algorithm(self, terms: Terms) -> str:
+        """Return what stands here for the name. Raises KeyError."""
+        return terms.algorithms[self.name.partition(" (there: ")[0]]
+
     def ours(self, terms: Terms) -> list[str]:
         """Return all algorithms that must be measured for it. Raises KeyError."""
-        return terms.algorithms[self.name.partition(" (there: ")[0]].rpartition(" of ")[2].split(" and ")
+        return self.algorithm(terms).rpartition(" of ")[2].split(" and ")
 
     def theirs(self, terms: Terms) -> Figures:
         """Return what was published."""
@@ -147,7 +151,7 @@ def _shared_levels(spots: Sequence[Spot], terms: Terms, world: World) -> list[fl
 def _chosen(figures: Sequence[Figures], spot: Spot, terms: Terms) -> Figures:
     if len(figures) == 1:
         return figures[0]
-    choose = max if terms.algorithms[spot.name].startswith("the faster of ") else min
+    choose = max if spot.algorithm(terms).startswith("the faster of ") else min
     return choose(figures, key=lambda one: one["requests_per_s"] - one["failures_per_s"])
 
 

@@ -59,12 +59,9 @@ class View:
 
     def repeats_of(self, algorithm: str, level: float) -> list[Measured]:
         """Return the trials of an algorithm at a level, in the order in which they were repeated."""
-        own = [
-            entry
-            for entry in self.measured
-            if entry.trial.algorithm == algorithm and entry.trial.level == level
-        ]
-        return sorted(own, key=lambda entry: entry.trial.repeat)
+        summary = self.find(algorithm, level)
+        repeats = [one.measured for one in summary.trials] if summary else []
+        return sorted(repeats, key=lambda entry: entry.trial.repeat)
 
 
 def views(results: Results) -> list[View]:
