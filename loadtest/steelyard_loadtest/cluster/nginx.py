@@ -1,4 +1,7 @@
-"""The files that a cluster's nginx reads, from one set of templates, and its controller's. Pure.
+"""The files that a cluster's nginx reads, from one set of templates, and its controller's.
+
+Pure but for reading the templates, which are part of the code.
+
 
     http.conf          what every nginx of the lab has; the others extend it
     steelyard.conf     an nginx that balances by Steelyard

@@ -1,6 +1,6 @@
 """A local cluster under supervisord: its parts, and the files they read.
 
-Pure: a `Cluster` in, texts and commands out.
+Pure but for reading the templates: a `Cluster` in, texts and commands out.
 """
 
 from dataclasses import dataclass

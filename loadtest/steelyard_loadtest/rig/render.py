@@ -1,4 +1,4 @@
-"""The files of a balancer and its controller: a `Scene` in, text out. Pure."""
+"""The files of a balancer and its controller: a `Scene` in, text out. Pure but for the templates."""
 
 import json
 import re
