@@ -77,6 +77,7 @@ def measure(visit: Visit, trial: Trial, *, first: bool) -> Measured:
         url=visit.balancer.url + scenario.path,
         level=visit.rates.get(trial.level, trial.level),
         seconds=load.seconds,
+        own_connections=load.own_connections,
         cuts_s=tuple(motion.moments_s(scenario.events)),
         warm_up_s=load.warm_up_s if first or load.generator in WARM_ALWAYS else 0.0,
         folder=visit.place.folder,
@@ -125,7 +126,7 @@ def _watch(visit: Visit, running: Running, readings: list[tuple[Reading, ...]]) 
                 members = _happen(visit, due.pop(0), members)
         time.sleep(LOOK_S)
     readings.append(visit.servers.read())
-    if len(cpu_s) == 1:  # siege may end before its time
+    if len(cpu_s) == 1:  # it may have ended between two looks
         cpu_s.append(visit.balancer.cpu_s())
     before_s, after_s = cpu_s or (None, None)
     return None if before_s is None or after_s is None else max(after_s - before_s, 0.0)

@@ -10,7 +10,6 @@ from steelyard_loadtest.generators import tally as failures
 from steelyard_loadtest.generators import why_missing
 from steelyard_loadtest.generators.job import Task, parse_task
 from steelyard_loadtest.generators.questions import Pacer
-from steelyard_loadtest.generators.siege_output import parse_siege, shared_out, together
 from steelyard_loadtest.generators.tally import (
     Request,
     line_of,
@@ -159,120 +158,6 @@ def test_a_task_survives_the_command_line() -> None:
     assert parse_task(task.arguments()) == task
 
 
-# siege 4.0.7, -b -c 5, against an nginx that answers a tenth with 502; the answers shortened to seven.
-SIEGE_ANSWERS = """\
-HTTP/1.1 200     0.01 secs:       3 bytes ==> GET  /r
-HTTP/1.1 502     0.00 secs:     157 bytes ==> GET  /r
-HTTP/1.1 200     0.00 secs:       3 bytes ==> GET  /r
-HTTP/1.1 200     0.02 secs:       3 bytes ==> GET  /r
-HTTP/1.1 200     0.00 secs:       3 bytes ==> GET  /rHTTP/1.1 200     1.50 secs:       3 bytes ==> GET  /r
-HTTP/1.1 502     0.00 secs:     157 bytes ==> GET  /r
-"""
-SIEGE_SAID = """\
-New configuration template added to /home/somebody/.siege
-Run siege -C to view the current settings in that file
-** SIEGE 4.0.7
-** Preparing 5 concurrent users for battle.
-The server is now under siege...
-{problems}
-Lifting the server siege...
-Transactions:\t\t        {hits} hits
-Availability:\t\t       90.31 %
-Elapsed time:\t\t        1.76 secs
-Data transferred:\t        0.10 MB
-Response time:\t\t        0.00 secs
-Transaction rate:\t     3150.57 trans/sec
-Throughput:\t\t        0.06 MB/sec
-Concurrency:\t\t        4.63
-Successful transactions:        {hits}
-Failed transactions:\t         {failed}
-Longest transaction:\t        1.50
-Shortest transaction:\t        0.00
-"""
-
-
-def said(hits: int, failed: int, problems: str = "") -> str:
-    return SIEGE_SAID.format(hits=hits, failed=failed, problems=problems)
-
-
-def test_siege_s_answers_and_figures_are_read() -> None:
-    outcome = together([parse_siege(SIEGE_ANSWERS.splitlines(), said(5, 2), length_s=9.9, cpu_s=0.88)])
-    assert (outcome.requests, outcome.failures, outcome.kinds) == (7, 2, {"502": 2})
-    assert (outcome.seconds, outcome.concurrency) == (1.76, 4.63)
-    assert (outcome.min_ms, outcome.max_ms) == (0, 1500)
-    assert outcome.mean_ms == pytest.approx(306)
-    assert outcome.generator_cpu_utilization == 0.5
-
-
-# As siege writes them: coloured even with `color = off`, the first escape lost.
-REFUSED = "[\x1b[1;33merror\x1b[0m] socket: unable to connect sock.c:282: Connection refused\n"
-RESET = "[\x1b[1;33merror\x1b[0m] socket: read error sock.c:635: Connection reset by peer\n"
-TIMED_OUT = "[\x1b[1;33merror\x1b[0m] socket: 1804289383 connection timed out.: Connection timed out\n"
-TABLE_FULL = "[\x1b[1;31merror\x1b[0m] descriptor table full sock.c:119: Too many open files\n"
-
-
-def test_siege_s_error_lines_tell_the_kinds_of_failures_without_a_status() -> None:
-    problems = REFUSED * 3 + RESET + TIMED_OUT * 2 + TABLE_FULL
-    outcome = together([parse_siege([], said(0, 7, problems), length_s=9.9, cpu_s=0.0)])
-    other = "other: descriptor table full Too many open files"
-    assert outcome.kinds == {"refused": 3, "reset": 1, "timeout": 2, other: 1}
-    assert (outcome.requests, outcome.mean_ms, outcome.quantiles) == (7, None, ())
-
-
-def test_failures_that_siege_does_not_explain_are_counted_all_the_same() -> None:
-    outcome = together(
-        [parse_siege(SIEGE_ANSWERS.splitlines(), said(5, 4, REFUSED), length_s=9.9, cpu_s=0.0)]
-    )
-    assert outcome.kinds == {"502": 2, "refused": 1, "other: siege does not say which": 1}
-
-
-def test_siege_that_warns_more_often_than_it_fails_has_no_more_failures_for_it() -> None:
-    assert together([parse_siege([], said(5, 1, REFUSED * 9), length_s=9.9, cpu_s=0.0)]).kinds == {
-        "refused": 1
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "siege did not say its `Elapsed time`: it said nothing"),
-        ("system resources exhausted", "did not say its `Elapsed time`: system resources exhausted"),
-        (said(0, 0).replace("1.76", "0.00"), "less than 10 ms"),
-    ],
-)
-def test_siege_without_its_figures_is_unreadable(text: str, why: str) -> None:
-    with pytest.raises(UnreadableError, match=why):
-        parse_siege([], text, length_s=9.9, cpu_s=0.0)
-
-
-def test_sieges_that_ran_together_are_one_load() -> None:
-    one = parse_siege(SIEGE_ANSWERS.splitlines(), said(5, 2), length_s=9.9, cpu_s=0.5)
-    alone, both = together([one]), together([one, one])
-    assert (both.requests, both.failures) == (2 * alone.requests, 2 * alone.failures)
-    assert both.concurrency == pytest.approx(2 * alone.concurrency)
-    assert both.seconds == alone.seconds
-    assert both.quantiles == alone.quantiles
-    assert both.generator_cpu_utilization == pytest.approx(1.0 / alone.seconds)
-
-
-@pytest.mark.parametrize(
-    ("users", "shares"),
-    [(1, [1]), (500, [500]), (501, [251, 250]), (2000, [500] * 4), (1400, [467, 467, 466])],
-)
-def test_users_are_shared_out_over_as_few_sieges_as_can_hold_them(users: int, shares: list[int]) -> None:
-    assert shared_out(users, 500) == shares
-
-
-def test_siege_that_hung_at_its_end_is_counted_by_its_lines() -> None:
-    text = said(0, 0, REFUSED * 2)
-    hung = text[: text.index("Transactions:")]
-    outcome = together([parse_siege(SIEGE_ANSWERS.splitlines(), hung, length_s=1.7, cpu_s=0.17)])
-    assert (outcome.seconds, outcome.requests, outcome.kinds) == (1.7, 9, {"502": 2, "refused": 2})
-    assert outcome.max_ms == 1500
-    assert outcome.concurrency == pytest.approx(1.53 / 1.7)
-    assert outcome.generator_cpu_utilization == pytest.approx(0.1)
-
-
 # wrk 4.1.0 with SCRIPT, against the same nginx; most quantiles left out.
 WRK_SAID = """\
 Running 1s test @ http://127.0.0.1:21999/r
@@ -327,10 +212,9 @@ def test_wrk_is_asked_for_every_part_between_the_ends() -> None:
 
 def test_what_is_missing_is_named_with_its_package() -> None:
     nothing = Programs(
-        wrk=None, siege=None, nginx="nginx", backend_nginx="nginx", memcached=None, haproxy=None, envoy=None,
+        wrk=None, nginx="nginx", backend_nginx="nginx", memcached=None, haproxy=None, envoy=None,
         modules={}, versions={},
     )  # fmt: skip
-    assert why_missing("siege", nothing) == "siege is not installed (apt-get install siege)"
     assert why_missing("wrk", nothing) == "wrk is not installed (apt-get install wrk)"
     assert why_missing("locust", nothing) is None
     assert why_missing("open", nothing) is None

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-GENERATORS: tuple[Generator, ...] = ("locust", "open", "siege", "wrk")
+GENERATORS: tuple[Generator, ...] = ("locust", "open", "wrk")
 STALL_AFTER_S, STALL_S = 1.0, 1.0
 
 
@@ -33,11 +33,12 @@ class Server(AnsweringServer):
     """Answers as the path says.
 
     /fine: at once; /tenth: 503 every tenth time; /stall: after a pause, once; /hang: no more after a
-    second; /close: never, but closes; /once: once on each connection, and closes at the second.
+    second; /close: never, but closes; /once: once on each connection, and closes at the second. Who asks
+    for it has the connection closed.
     """
 
     def __init__(self) -> None:
-        self.answered = 0
+        self.answered = self.connections = 0
         self._first_s: float | None = None
         super().__init__()
 
@@ -47,6 +48,7 @@ class Server(AnsweringServer):
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: int) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")
         path = head.split(b" ", 2)[1]
+        self.connections += not answers
         if path == b"/close" or (path == b"/once" and answers):
             return False
         since_s = self._since_first_s()
@@ -56,8 +58,11 @@ class Server(AnsweringServer):
             await asyncio.sleep(STALL_AFTER_S + STALL_S - since_s)
         self.answered += 1
         bad = path == b"/tenth" and self.answered % 10 == 0
-        writer.write(b"HTTP/1.1 %s\r\nContent-Length: 3\r\n\r\nok\n" % (b"503 Busy" if bad else b"200 OK"))
-        return b"connection: close" not in head.lower()
+        status = b"503 Busy" if bad else b"200 OK"
+        kept = b"connection: close" not in head.lower()
+        connection = b"" if kept else b"Connection: close\r\n"
+        writer.write(b"HTTP/1.1 %s\r\n%sContent-Length: 3\r\n\r\nok\n" % (status, connection))
+        return kept
 
     def _since_first_s(self) -> float:
         now_s = time.monotonic()
@@ -109,7 +114,7 @@ def test_a_tenth_that_fails_is_counted_and_the_rest_measured(
     assert outcome.requests <= server.answered
     assert outcome.failures == sum(outcome.kinds.values())
     assert 0 < outcome.failures < outcome.requests / 2
-    assert outcome.kinds.keys() <= {"503", "status 400 and above", "other: siege does not say which"}
+    assert outcome.kinds.keys() <= {"503", "status 400 and above"}
     assert len(outcome.quantiles) == 62
     assert (outcome.min_ms, outcome.max_ms) == (at(outcome, 0.0), at(outcome, 1.0))
     assert outcome.generator_cpu_utilization is not None
@@ -142,7 +147,7 @@ def test_the_open_loop_sees_a_stall_and_the_closed_loop_does_not(programs: Progr
     assert tails["open"] > 0.5 * STALL_S * 1000 > tails["locust"]
 
 
-@pytest.mark.parametrize("generator", ["locust", "open", "siege"])
+@pytest.mark.parametrize("generator", ["locust", "open"])
 def test_a_port_where_nobody_listens_is_refused(
     generator: Generator, programs: Programs, tmp_path: Path
 ) -> None:
@@ -156,6 +161,17 @@ def test_wrk_without_a_server_is_an_error_with_its_words(programs: Programs, tmp
     running = start(job("wrk", f"http://127.0.0.1:{free_port()}/", programs, tmp_path))
     with pytest.raises(ProgramError, match=r"wrk ended with 1: unable to connect to 127\.0\.0\.1:\d+"):
         finish(running)
+
+
+@pytest.mark.parametrize("own_connections", [True, False])
+def test_wrk_keeps_its_connections_unless_each_request_is_to_have_its_own(
+    own_connections: bool, server: Server, programs: Programs, tmp_path: Path
+) -> None:
+    what = job("wrk", server.url("/fine"), programs, tmp_path, warm_up_s=0.0, own_connections=own_connections)
+    outcome = finish(start(what))
+    assert outcome.failures == 0
+    assert outcome.requests > 2
+    assert server.connections == server.answered if own_connections else server.connections <= 3
 
 
 @pytest.mark.parametrize("generator", ["locust", "open"])
@@ -224,25 +240,14 @@ def hanging(folder: Path) -> Child:
     )
 
 
-@pytest.mark.parametrize("may_hang", [True, False])
-def test_a_program_that_hangs_at_its_end_is_killed(
-    may_hang: bool, programs: Programs, tmp_path: Path
-) -> None:
-    read: list[str] = []
-
-    def note(children: Sequence[Child]) -> Outcome:
-        (child,) = children
-        read.append(child.output.read_text())
+def test_a_program_that_hangs_at_its_end_is_killed(programs: Programs, tmp_path: Path) -> None:
+    def read(_: Child) -> Outcome:
         return tally([], began_s=0.0, seconds=1.0, cpu_s=0.0)
 
-    what = job("siege", "http://127.0.0.1:1/", programs, tmp_path, seconds=0.2)
-    running = TwoRuns(what, run=lambda _: [hanging(tmp_path)], read=note, end_s=0.1, may_hang=may_hang)
-    if may_hang:
+    what = job("wrk", "http://127.0.0.1:1/", programs, tmp_path, seconds=0.2)
+    running = TwoRuns(what, run=lambda _: hanging(tmp_path), read=read, end_s=0.1)
+    with pytest.raises(ProgramError, match="a program did not end 0 s after its time"):
         finish(running)
-        assert read == [f"{tmp_path}\n"]
-    else:
-        with pytest.raises(ProgramError, match="a program did not end 0 s after its time"):
-            finish(running)
     assert not _processes_with("sleep\x00601.5")
 
 

@@ -8,7 +8,7 @@ from steelyard_loadtest.scenario.definition import Load, Scenario
 START_S = 3.0
 """What starting and ending a balancer take, about."""
 
-AROUND_S = {"locust": 2.5, "siege": 2.5, "open": 1.0, "wrk": 0.5}
+AROUND_S = {"locust": 2.5, "open": 1.0, "wrk": 0.5}
 """What starting a generator and waiting for its last answers take, about."""
 
 

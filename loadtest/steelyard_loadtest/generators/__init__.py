@@ -1,9 +1,9 @@
-"""What makes the load: locust, siege, wrk, and requests at a constant rate."""
+"""What makes the load: locust, wrk, and requests at a constant rate."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from steelyard_loadtest.generators import siege, wrk
+from steelyard_loadtest.generators import wrk
 from steelyard_loadtest.generators.job import Job
 from steelyard_loadtest.generators.load import Recorded, Running
 from steelyard_loadtest.machine.errors import ProgramError
@@ -18,7 +18,6 @@ OPEN_LOOP = Path(__file__).with_name("open_loop.py")
 STARTS: dict[Generator, Callable[[Job], Running]] = {
     "locust": lambda job: Recorded(job, LOCUST_USERS, "the generator locust", job.cuts_s),
     "open": lambda job: Recorded(job, OPEN_LOOP, "the generator open", job.cuts_s),
-    "siege": siege.start,
     "wrk": wrk.start,
 }
 
@@ -28,8 +27,8 @@ def why_missing(generator: Generator, programs: Programs) -> str | None:
 
     Locust and the open loop come with this package.
     """
-    if generator in ("siege", "wrk") and not getattr(programs, generator):
-        return f"{generator} is not installed (apt-get install {generator})"
+    if generator == "wrk" and not programs.wrk:
+        return "wrk is not installed (apt-get install wrk)"
     return None
 
 

@@ -9,7 +9,7 @@ from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.scenario.definition import Generator
 
 TIMEOUT_S = 30.0
-"""How long any generator waits for an answer: siege's own default, and it was the paper's."""
+"""How long any generator waits for an answer: siege's default, and so the entropy paper's."""
 
 FINISH_S = 15.0
 """How long requests under way at the end are waited for: to leave the slowest out would flatter the tail."""
@@ -28,6 +28,8 @@ class Task:
     level: float
     think_ms: float = 0.0
     """wrk: how long users wait on average between two requests."""
+    own_connections: bool = False
+    """wrk: each request is on a connection of its own."""
     seconds: float
     warm_up_s: float
     timeout_s: float = TIMEOUT_S

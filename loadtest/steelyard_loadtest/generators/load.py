@@ -91,28 +91,23 @@ class Recorded:
 
 
 class TwoRuns:
-    """One program, or several of it at a time, run twice.
+    """One program, run twice.
 
-    run: starts it for so many seconds. read: takes its figures. It may take end_s longer than its
-    time. may_hang: when it is killed then, what it has written is of use all the same.
+    run: starts it for so many seconds. read: takes its figures. It may take end_s longer than its time.
     """
 
     def __init__(
         self,
         job: Job,
         *,
-        run: Callable[[float], Sequence[Child]],
-        read: Callable[[Sequence[Child]], Outcome],
+        run: Callable[[float], Child],
+        read: Callable[[Child], Outcome],
         end_s: float,
-        may_hang: bool = False,
     ) -> None:
-        self._job, self._run, self._read = job, run, read
-        self._end_s, self._may_hang = end_s, may_hang
+        self._job, self._run, self._read, self._end_s = job, run, read, end_s
         self._began_s: float | None = None
-        self._killed = False
-        self._children: Sequence[Child] = ()
         if job.warm_up_s > 0:
-            self._children = run(job.warm_up_s + MORE_S)
+            self._child = run(job.warm_up_s + MORE_S)
         else:
             self._count()
 
@@ -123,52 +118,34 @@ class TwoRuns:
 
     def poll(self) -> bool:
         """Say whether the second run has ended; begin it when it is time. Raises ProgramError."""
-        ended = [child.ended() for child in self._children]  # each is asked, or its CPU time stays unknown
-        over = all(ended)
-        last = self._children[-1]
-        running_s = time.monotonic() - last.began_s
-        if self._began_s is None and not self._killed:
-            self._check()
+        over = self._child.ended()
+        running_s = time.monotonic() - self._child.began_s
+        if self._began_s is None:
+            self._child.check()
             if running_s >= self._job.warm_up_s:
-                self._stop()
+                self.stop()
                 self._count()
             return False
         if not over and running_s > math.ceil(self._job.seconds) + self._end_s:
-            self._kill()
-            if not self._may_hang:
-                raise ProgramError(f"{last.name} did not end {self._end_s:.0f} s after its time")
-            over = True
+            self.stop()
+            raise ProgramError(f"{self._child.name} did not end {self._end_s:.0f} s after its time")
         return over
 
     def stop(self) -> None:
         """End it at once."""
-        self._may_hang = False
-        self._kill()
+        self._child.stop()
 
     def outcome(self) -> Outcome:
         """Read the figures of the run that counts. Raises ProgramError."""
-        if not (self._killed and self._may_hang):
-            self._check()
+        self._child.check()
         try:
-            return self._read(self._children)
+            return self._read(self._child)
         except (OSError, UnreadableError) as error:
-            raise ProgramError(f"{self._children[0].name}: {error}") from None
-
-    def _kill(self) -> None:
-        self._killed = True
-        self._stop()
-
-    def _stop(self) -> None:
-        for child in self._children:
-            child.stop()
-
-    def _check(self) -> None:
-        for child in self._children:
-            child.check()
+            raise ProgramError(f"{self._child.name}: {error}") from None
 
     def _count(self) -> None:
-        self._children = self._run(self._job.seconds)
-        self._began_s = self._children[-1].began_s
+        self._child = self._run(self._job.seconds)
+        self._began_s = self._child.began_s
 
 
 Running = Recorded | TwoRuns

@@ -1,7 +1,10 @@
-"""wrk: kept connections, each always with one request, from one thread. See wrk_output for its figures."""
+"""wrk: connections, each always with one request, from one thread. See wrk_output for its figures.
+
+They are kept, or each request is on one of its own: who is asked to close says so in its
+answer, and wrk then connects anew.
+"""
 
 import math
-from collections.abc import Sequence
 
 from steelyard_loadtest.generators.job import Job
 from steelyard_loadtest.generators.load import TwoRuns
@@ -14,22 +17,23 @@ END_S = 15.0
 
 
 def start(job: Job) -> TwoRuns:
-    """Start wrk with `level` connections."""
+    """Start wrk with `level` connections at a time."""
     connections = round(job.level)
     file = job.folder / "figures.lua"
     file.write_text(script(job.think_ms))
 
-    def run(seconds: float) -> list[Child]:
+    def run(seconds: float) -> Child:
         flags = [
             f"--connections={connections}",
             f"--duration={math.ceil(seconds)}s",
             f"--timeout={job.timeout_s:.0f}s",
         ]
+        if job.own_connections:
+            flags.append("--header=Connection: close")
         command = [job.programs.wrk or "wrk", "--threads=1", *flags, f"--script={file}", job.url]
-        return [Child("wrk", command, output=job.folder / "wrk.out", errors=job.folder / "wrk.err")]
+        return Child("wrk", command, output=job.folder / "wrk.out", errors=job.folder / "wrk.err")
 
-    def read(children: Sequence[Child]) -> Outcome:
-        (child,) = children
+    def read(child: Child) -> Outcome:
         said = child.output.read_text(errors="replace")
         return parse_wrk(said, connections=connections, cpu_s=child.used_cpu_s)
 

@@ -1,8 +1,9 @@
 """The script that makes wrk tell its figures, and what it tells.
 
-Two things are wrk's own way (its source, wrk.c and stats.c, 4.1): its latencies are
-those of all answers, failures too; and it adds entries for requests that a slow
-answer kept from being sent: those of more than twice the average interval count
+Some things are wrk's own way (its source, wrk.c and stats.c, 4.1): its latencies are
+those of all answers, failures too, and do not have the time to connect in them; what
+is under way at the end is counted nowhere; and it adds entries for requests that a
+slow answer kept from being sent: those of more than twice the average interval count
 again, shorter by one interval each time. vproxy's figures were made so too.
 """
 

@@ -146,21 +146,10 @@ class Process:
 class Child(Process):
     """A program that ends by itself; it writes to the files `output` and `errors`, over what was there."""
 
-    def __init__(
-        self,
-        name: str,
-        command: Sequence[str],
-        *,
-        output: Path,
-        errors: Path,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, name: str, command: Sequence[str], *, output: Path, errors: Path) -> None:
         for file in (output, errors):
             file.unlink(missing_ok=True)
-        environment = {**os.environ, **(environment or {})}
-        super().__init__(
-            command, errors, name=name, output=output, environment=environment, orphan_signal="KILL"
-        )
+        super().__init__(command, errors, name=name, output=output, orphan_signal="KILL")
         self.output, self.errors = output, errors
         self.began_s = time.monotonic()
         self.used_cpu_s = 0.0

@@ -25,7 +25,6 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
     """
     look_in_system_folders()
     wrk = shutil.which("wrk")
-    siege = shutil.which("siege")
     backend = shutil.which("nginx") or (nginx and shutil.which(nginx))
     measured = shutil.which(nginx or "nginx")
     if measured is None or not backend:
@@ -33,23 +32,20 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
     haproxy = shutil.which("haproxy")
     # A package of Python's brings Envoy's binary; it lies beside this very Python.
     envoy = shutil.which("envoy") or shutil.which(Path(sys.executable).with_name("envoy"))
-    with tempfile.TemporaryDirectory() as home:  # siege leaves a template in its user's home
-        asked = {
-            "wrk": (wrk, "-v", r"(\d[\d.]*\S*) \["),
-            "siege": (siege, "--version", r"SIEGE (\S+)"),
-            "nginx": (measured, "-V", r"version: (\S+)"),
-            "nginx for least_time": (least_time and _with_least_time(least_time), "-V", r"version: (\S+)"),
-            "HAProxy": (haproxy, "-v", r"version (\S+)"),
-            "Envoy": (envoy, "--version", r"/(\d+\.\d+\.\d+)/"),
-        }
-        versions = {
-            name: version_of([program, flag], pattern, {"HOME": home})
-            for name, (program, flag, pattern) in asked.items()
-            if program
-        }
+    asked = {
+        "wrk": (wrk, "-v", r"(\d[\d.]*\S*) \["),
+        "nginx": (measured, "-V", r"version: (\S+)"),
+        "nginx for least_time": (least_time and _with_least_time(least_time), "-V", r"version: (\S+)"),
+        "HAProxy": (haproxy, "-v", r"version (\S+)"),
+        "Envoy": (envoy, "--version", r"/(\d+\.\d+\.\d+)/"),
+    }
+    versions = {
+        name: version_of([program, flag], pattern)
+        for name, (program, flag, pattern) in asked.items()
+        if program
+    }
     return Programs(
         wrk=wrk,
-        siege=siege,
         nginx=measured,
         backend_nginx=backend,
         memcached=shutil.which("memcached"),

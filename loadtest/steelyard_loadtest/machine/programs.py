@@ -19,7 +19,6 @@ class Programs:
     """Paths of programs (None: not here), what nginx has to load for each module set, and versions."""
 
     wrk: str | None
-    siege: str | None
     nginx: str
     backend_nginx: str
     memcached: str | None

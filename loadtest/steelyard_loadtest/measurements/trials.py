@@ -47,7 +47,7 @@ class Quantile:
 class Outcome:
     """What a generator saw.
 
-    requests: all that were sent (locust), due (open) or ended (siege, wrk) in `seconds`,
+    requests: all that were sent (locust), due (open) or ended (wrk) in `seconds`,
     failures among them. quantiles: ascending, at PARTS; empty
     when nothing succeeded. concurrency: requests in flight on average. kinds: failures
     by kind (`502`, `timeout`, `refused`, ...). generator_cpu_utilization: the

@@ -38,15 +38,10 @@ def conditions(
     }
 
 
-def version_of(
-    command: Sequence[str], pattern: str = r"(\d+\.\d[\w.]*)", environment: Mapping[str, str] | None = None
-) -> str:
+def version_of(command: Sequence[str], pattern: str = r"(\d+\.\d[\w.]*)") -> str:
     """Return the first group of `pattern` in what a program says of itself on either stream."""
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=ANSWERS_WITHIN_S,
-            env=os.environ | dict(environment or {}),
-        )  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWERS_WITHIN_S)
     except OSError:
         return MISSING
     match = re.search(pattern, done.stdout + done.stderr)

@@ -24,7 +24,7 @@ TEMPLATES = {"nginx": "native.conf", **FILES}
 """What a program's configuration is made of; Steelyard's has options of its own."""
 
 CLIENTS = 2000
-"""The most that a scenario has at a time: siege's last step."""
+"""The most that a scenario has at a time: the last level of `paper`."""
 
 CONNECTIONS = 16_384
 """nginx's worker_connections where none are asked for: both sides of every client, several times over."""

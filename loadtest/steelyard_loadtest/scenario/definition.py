@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, with_config
 STRICT = ConfigDict(extra="forbid")
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Seconds = Annotated[float, Field(ge=0, le=3600)]
-Generator = Literal["locust", "open", "siege", "wrk"]
+Generator = Literal["locust", "open", "wrk"]
 LOWEST_CORES = 0.05
 """A control group's quota of 1 ms in 20 ms, the least that a kernel takes."""
 Happening = Literal["burn", "hold", "leave", "join"]
@@ -61,15 +61,16 @@ class Server:
 class Load:
     """How it is loaded.
 
-    levels: locust: users; siege: users; wrk: connections; open: requests per second, or
-    with `of_capacity` the part (0..1) of what the servers together can do, which is
-    measured first. Of each trial the first warm_up_s are not counted; cool_down_s is
-    between two trials.
+    levels: locust: users; wrk: connections, or users with `own_connections`: each request
+    is then on a connection of its own; open: requests per second, or with `of_capacity`
+    the part (0..1) of what the servers together can do, which is measured first. Of each
+    trial the first warm_up_s are not counted; cool_down_s is between two trials.
     """
 
     generator: Generator
     levels: Annotated[tuple[Annotated[float, Field(gt=0, le=100_000)], ...], Field(min_length=1)]
     of_capacity: bool = False
+    own_connections: bool = False
     seconds: Annotated[float, Field(ge=1, le=3600)]
     repeats: Annotated[int, Field(ge=1, le=100)] = 1
     warm_up_s: Seconds = 3.0

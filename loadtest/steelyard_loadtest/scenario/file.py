@@ -88,6 +88,8 @@ def _faults(scenario: Scenario) -> Iterator[str]:
             yield f"events: hold takes {event.workers} workers, and {event.server} has fewer"
     if load.of_capacity and load.generator != "open":
         yield "load.of_capacity is for the generator `open`"
+    if load.own_connections and load.generator != "wrk":
+        yield "load.own_connections is for the generator `wrk`"
     if load.of_capacity and max(load.levels) > 1:
         yield "load.levels: with of_capacity a part, from 0 to 1"
     if load.of_capacity and any(pools.values()):

@@ -50,7 +50,7 @@ def source_tables(view: View) -> list[Table]:
     if not view.summaries:
         return []
     load = view.scenario.load
-    told = scenario_text.GENERATORS[load.generator]
+    told = scenario_text.layout_of(load)
     level = Column[Summary](told["unit"], lambda one: scenario_text.level_number(load, one.level), "left")
     tables = []
     for title, metrics in told.get("tables", {}).items():

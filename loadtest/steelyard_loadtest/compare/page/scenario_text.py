@@ -12,7 +12,6 @@ from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
 from steelyard_loadtest.scenario.definition import Event, Load, Scenario, Server
 
 LAYOUT: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("layout.toml").read_text(encoding="utf-8"))
-GENERATORS: Mapping[str, Any] = LAYOUT["generators"]
 
 
 def median(spread: Spread | None, digits: int | None = None) -> str:
@@ -42,16 +41,23 @@ def kind(algorithm: str) -> str:
     return "adapts" if known.adapts else "static"
 
 
+def layout_of(load: Load) -> Mapping[str, Any]:
+    """Return what the page shows of scenarios with such a load."""
+    name = "own_connections" if load.own_connections else load.generator
+    layout: Mapping[str, Any] = LAYOUT["generators"][name]
+    return layout
+
+
 def level(load: Load, value: float) -> str:
     """Write a level with its unit."""
     if load.of_capacity:
         return f"{value * 100:g} % of capacity"
-    return f"{value:g} {GENERATORS[load.generator]['unit']}"
+    return f"{value:g} {layout_of(load)['unit']}"
 
 
 def level_unit(load: Load) -> str:
     """Name what levels are counted in."""
-    return "% of capacity" if load.of_capacity else GENERATORS[load.generator]["unit"]
+    return "% of capacity" if load.of_capacity else layout_of(load)["unit"]
 
 
 def level_number(load: Load, value: float) -> str:
@@ -64,7 +70,7 @@ def load_text(load: Load) -> str:
     levels = ", ".join(level_number(load, value) for value in load.levels)
     times = f"{load.repeats} × {load.seconds:g} s" if load.repeats > 1 else f"{load.seconds:g} s"
     warm_up = f"after {load.warm_up_s:g} s of warm-up"
-    return f"{GENERATORS[load.generator]['loop']}; {levels} {level_unit(load)}; {times} each, {warm_up}"
+    return f"{layout_of(load)['loop']}; {levels} {level_unit(load)}; {times} each, {warm_up}"
 
 
 def servers_text(scenario: Scenario) -> str:

@@ -55,7 +55,7 @@ def _wanted(view: View) -> dict[Draw, Figure]:
     name, load, level = view.scenario.name, view.scenario.load, main_level(view)
     shown, known = len(shown_algorithms(view)), len(view.algorithms)
     some = f" {shown} of {known} algorithms; the others are in the tables." if shown < known else ""
-    panels = sentence(list(scenario_text.GENERATORS[load.generator]["panels"].values()))
+    panels = sentence(list(scenario_text.layout_of(load)["panels"].values()))
     at = scenario_text.level(load, level) if level is not None else ""
     fair = " Dotted: a server's part of all servers' CPU at that moment." if shows_fair(view) else ""
     by_role: dict[Draw, tuple[str, str, str]] = {

@@ -38,7 +38,7 @@ def draw_over_load(file: Path, view: View) -> bool:
             empty="",
             finish=partial(_levels, view),
         )
-        for metric, title in scenario_text.GENERATORS[view.scenario.load.generator]["panels"].items()
+        for metric, title in scenario_text.layout_of(view.scenario.load)["panels"].items()
     ]
     size = (4.1 * len(panels), 4.6)
     draw(file, [panels], size=size, legend="outside lower center", legend_columns=3)
