@@ -9,13 +9,8 @@ from steelyard_loadtest.compare.findings.page import NOT_EXPLAINED, section
 from steelyard_loadtest.compare.findings.sources import SOURCES
 from steelyard_loadtest.figures.summary import Summary, summarize
 from steelyard_loadtest.figures.trial_figures import figures
-from steelyard_loadtest.measurements.trials import (
-    Measured,
-    Observed,
-    Outcome,
-    Quantile,
-    Trial,
-)
+from steelyard_loadtest.measurements.percentiles import Quantile
+from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Trial
 
 DATAPLANE_CSV = """\
 round,peers,contender,requests_per_s,p50_ms,p99_ms,cpu_us_per_request

@@ -8,7 +8,8 @@ from steelyard_loadtest.dataplane.contenders import COST
 from steelyard_loadtest.dataplane.medians import CORES, CPU, answered, metrics, rounds_csv
 from steelyard_loadtest.generators.wrk_output import parse_wrk
 from steelyard_loadtest.machine.errors import UnreadableError
-from steelyard_loadtest.measurements.trials import Measured, Outcome, Quantile, Trial
+from steelyard_loadtest.measurements.percentiles import Quantile
+from steelyard_loadtest.measurements.trials import Measured, Outcome, Trial
 
 WRK = """Running 2s test @ http://127.0.0.1:20001/
   1 threads and 64 connections

@@ -23,7 +23,8 @@ from steelyard_loadtest.dataplane.medians import (
 )
 from steelyard_loadtest.dataplane.plot import line_styles, plot
 from steelyard_loadtest.generators.wrk_output import STATUS
-from steelyard_loadtest.measurements.trials import Measured, Outcome, Quantile, Trial
+from steelyard_loadtest.measurements.percentiles import Quantile
+from steelyard_loadtest.measurements.trials import Measured, Outcome, Trial
 from steelyard_loadtest.reporting.markdown import filled
 from steelyard_loadtest.reporting.statistics import spread
 

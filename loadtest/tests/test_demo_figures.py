@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from steelyard_loadtest.demo.phase_figures import figures, per_second, thirds
 from steelyard_loadtest.demo.records import Phase
 from steelyard_loadtest.generators.tally import Request
-from steelyard_loadtest.reporting.statistics import nearest_rank
 
 SERVERS = ("server-1", "server-2")
 
@@ -27,28 +26,6 @@ def phase(*entries: Request, measured_s: float = 9.0, burn: tuple[float, float] 
         sent=entries,
         observed=(),
     )
-
-
-@pytest.mark.parametrize(
-    ("part", "value"), [(0.0, 1.0), (0.01, 1.0), (0.5, 50.0), (0.505, 51.0), (0.99, 99.0), (1.0, 100.0)]
-)
-def test_a_percentile_is_the_nearest_rank(part: float, value: float) -> None:
-    assert nearest_rank([float(number) for number in range(1, 101)], part) == value
-
-
-def test_a_percentile_of_few_is_one_of_them_and_of_none_is_none() -> None:
-    assert nearest_rank([7.0], 0.5) == nearest_rank([7.0], 0.99) == 7.0
-    assert nearest_rank([1.0, 2.0, 3.0], 0.5) == 2.0
-    assert nearest_rank([], 0.5) is None
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0, 1))
-def test_at_least_that_part_of_the_values_is_no_greater_than_the_percentile(
-    values: list[float], part: float
-) -> None:
-    percentile = nearest_rank(sorted(values), part)
-    assert percentile in values
-    assert sum(value <= percentile for value in values) >= round(part * len(values), 9)
 
 
 def test_figures_count_what_was_sent_from_the_beginning_up_to_the_end() -> None:

@@ -9,13 +9,8 @@ from steelyard_loadtest.figures import trial_figures
 from steelyard_loadtest.figures.columns import COLUMNS, DEFINITIONS, results_csv, servers_csv
 from steelyard_loadtest.figures.motion import Stretch, stretches, takes_part
 from steelyard_loadtest.figures.trial_figures import distribution, figures
-from steelyard_loadtest.measurements.trials import (
-    Measured,
-    Observed,
-    Outcome,
-    Trial,
-    quantiles,
-)
+from steelyard_loadtest.measurements.percentiles import quantiles
+from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Trial
 from steelyard_loadtest.scenario.definition import Event
 
 LEAVE = Event(at_s=2, do="leave", server="b")
@@ -58,15 +53,6 @@ def measured(
         observed=observed,
         balancer_cpu_s=balancer_cpu_s,
     )
-
-
-def test_a_percentile_is_given_when_a_request_lies_beyond_it() -> None:
-    points = quantiles([float(ms) for ms in range(1, 101)])
-    assert trial_figures.latency_at(points, 0.99, 100) == 99.0
-    assert trial_figures.latency_at(points, 0.99, 99) is None
-    assert trial_figures.latency_at(points, 0.999, 100) is None
-    assert trial_figures.latency_at(points, 1.0, 1) == 100.0
-    assert trial_figures.latency_at(points, 0.42, 100) is None  # the generator did not tell that one
 
 
 def test_jains_index_is_one_for_equals_and_one_over_n_for_one_that_does_all() -> None:

@@ -1,6 +1,5 @@
 """What generators say becomes figures: schedules, quantiles, records, and each program's own output."""
 
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -19,33 +18,7 @@ from steelyard_loadtest.generators.tally import (
 from steelyard_loadtest.generators.wrk_output import parse_wrk, script
 from steelyard_loadtest.machine.errors import UnreadableError
 from steelyard_loadtest.machine.programs import Programs
-from steelyard_loadtest.measurements.trials import PARTS, quantiles
-
-
-def test_parts_ascend_and_have_those_that_the_tables_show() -> None:
-    assert list(PARTS) == sorted(set(PARTS))
-    assert {0, 0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 1} <= set(PARTS)
-
-
-def test_quantiles_are_by_nearest_rank() -> None:
-    of_100 = {quantile.part: quantile.ms for quantile in quantiles([float(ms) for ms in range(1, 101)])}
-    assert (of_100[0], of_100[0.5], of_100[0.9], of_100[0.99]) == (1, 50, 90, 99)
-    assert (of_100[0.995], of_100[0.999], of_100[1]) == (100, 100, 100)
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
-def test_a_quantile_is_the_smallest_latency_that_so_many_took_no_longer_than(latencies: list[float]) -> None:
-    latencies.sort()
-    for quantile in quantiles(latencies):
-        part = Fraction(str(quantile.part))
-        covered = sum(one <= quantile.ms for one in latencies)
-        smaller = sum(one < quantile.ms for one in latencies)
-        assert covered >= part * len(latencies)
-        assert smaller < part * len(latencies) or quantile.ms == latencies[0]
-
-
-def test_without_latencies_there_are_no_quantiles() -> None:
-    assert quantiles([]) == ()
+from steelyard_loadtest.measurements.percentiles import PARTS
 
 
 def test_requests_are_due_at_equal_distances_whatever_happens() -> None:

@@ -15,7 +15,7 @@ from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.markdown import as_section, bullets, document, image
 from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 from steelyard_loadtest.reporting.result_files import read_csv, write_text
-from steelyard_loadtest.reporting.statistics import grouped, interval, nearest_rank, spread, spread_of
+from steelyard_loadtest.reporting.statistics import grouped, interval, spread, spread_of
 from steelyard_loadtest.templates import lua, render_file
 
 
@@ -176,12 +176,6 @@ def test_an_interval_is_students() -> None:
     # Two values have one degree of freedom: t is 12.706 at 95 %, and s / sqrt(2) is 1.
     assert interval([1.0, 3.0]).half_width == pytest.approx(12.706, abs=0.001)
     assert math.isnan(interval([1.0]).half_width)
-
-
-def test_a_percentile_is_the_nearest_rank_in_spite_of_floating_point() -> None:
-    hundred = [float(value) for value in range(1, 101)]
-    assert [nearest_rank(hundred, part) for part in (0.0, 0.07, 0.5, 0.99, 1.0)] == [1, 7, 50, 99, 100]
-    assert nearest_rank([], 0.5) is None
 
 
 def test_a_template_that_uses_what_nobody_gives_is_an_error(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from steelyard_loadtest.demo.records import Observed, Phase, Plan
 from steelyard_loadtest.generators.tally import Request
+from steelyard_loadtest.measurements.percentiles import nearest_rank
 from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.statistics import grouped, nearest_rank
+from steelyard_loadtest.reporting.statistics import grouped
 from steelyard_loadtest.reporting.wording import clock, milliseconds, percent
 
 BETWEEN_S = 8  # what starting locust and draining it take, about

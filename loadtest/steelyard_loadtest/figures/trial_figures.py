@@ -1,13 +1,13 @@
 """The figures of one trial: its latencies, and how evenly the servers were used. Pure."""
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard_loadtest.figures import fair_share, motion
-from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Quantile
+from steelyard_loadtest.measurements.percentiles import Quantile, latency_at
+from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome
 from steelyard_loadtest.reporting.statistics import grouped
 from steelyard_loadtest.scenario.definition import Event, Server
 
@@ -72,18 +72,6 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
         utilizations=used,
         phases_p99_ms=dict(_phases_p99_ms(outcome)),
     )
-
-
-def latency_at(quantiles: Sequence[Quantile], part: float, succeeded: int) -> float | None:
-    """Return what `part` (0..1) of the requests took at most, in ms; None when it is not known.
-
-    It is known when the generator gave that very point and when at least one request
-    lies beyond it: p99.9 of 500 requests would be their maximum under another name.
-    """
-    # The part is a decimal fraction: 1 / (1 - 0.99) is a little over 100.
-    if part < 1 and succeeded < round(1 / (1 - part), 6):
-        return None
-    return next((point.ms for point in quantiles if math.isclose(point.part, part, abs_tol=1e-9)), None)
 
 
 def _phases_p99_ms(outcome: Outcome) -> Iterator[tuple[str, float | None]]:

@@ -12,7 +12,8 @@ from itertools import pairwise
 from statistics import fmean
 
 from steelyard_loadtest.machine.errors import UnreadableError
-from steelyard_loadtest.measurements.trials import Outcome, quantiles
+from steelyard_loadtest.measurements.percentiles import quantiles
+from steelyard_loadtest.measurements.trials import Outcome
 
 TIMEOUT = "timeout"
 REFUSED = "refused"

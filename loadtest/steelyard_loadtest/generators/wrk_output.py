@@ -12,7 +12,8 @@ from pathlib import Path
 
 from steelyard_loadtest.generators.tally import FAILED_FROM, REFUSED, RESET, TIMEOUT
 from steelyard_loadtest.machine.errors import UnreadableError
-from steelyard_loadtest.measurements.trials import PARTS, Outcome, Quantile
+from steelyard_loadtest.measurements.percentiles import PARTS, Quantile
+from steelyard_loadtest.measurements.trials import Outcome
 from steelyard_loadtest.templates import render_file
 
 TEMPLATE = Path(__file__).with_name("templates") / "wrk.lua"

@@ -4,25 +4,11 @@ A trial is one algorithm at one level of load, once. Latencies are those of
 requests that succeeded: a failure may be quick, and would flatter.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from steelyard_loadtest.measurements.percentiles import Quantile
 from steelyard_loadtest.scenario.definition import Scenario
-
-# In parts of 100,000, so that ranks are exact: 0.07 * 100 is more than 7 in floating point.
-WHOLE = 100_000
-POINTS = (
-    *(0, 1_000, 2_000, 5_000),
-    *range(10_000, 90_000, 5_000),
-    # From here on each decade of 1 - part has its points: as many to read off a logarithmic axis.
-    *range(90_000, 99_000, 500),
-    *range(99_000, 99_900, 50),
-    *(99_900, 99_920, 99_950, 99_980, 99_990),
-    WHOLE,
-)
-
-PARTS = tuple(point / WHOLE for point in POINTS)
-"""At which parts of the requests a distribution is told, close together where the tail is: 62 points."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +19,6 @@ class Trial:
     algorithm: str
     level: float
     repeat: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantile:
-    """A point of the latency distribution: `part` (0..1) of the requests took no longer than `ms`."""
-
-    part: float
-    ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,17 +127,3 @@ class Results:
     missing: tuple[Missing, ...]
     conditions: Mapping[str, str]
     interrupted: bool
-
-
-def quantiles(latencies_ms: Sequence[float]) -> tuple[Quantile, ...]:
-    """Return the latencies at PARTS by nearest rank (the smallest that so many took no longer than).
-
-    latencies_ms ascending, in milliseconds; none: no quantiles.
-    """
-    count = len(latencies_ms)
-    ranks = (max(-(-point * count // WHOLE), 1) for point in POINTS)
-    return tuple(
-        Quantile(part=part, ms=latencies_ms[rank - 1])
-        for part, rank in zip(PARTS, ranks, strict=True)
-        if count
-    )

@@ -75,14 +75,6 @@ def spread_of(items: Iterable[T], figure: Callable[[T], float | None]) -> Spread
     return spread(known) if known else None
 
 
-def nearest_rank(ordered: Sequence[float], part: float) -> float | None:
-    """Return the nearest-rank percentile (part in 0..1) of ascending values; None if there are none."""
-    if not ordered:
-        return None
-    # Parts are decimal fractions: 0.07 * 100 is more than 7 in floating point.
-    return ordered[max(math.ceil(round(part * len(ordered), 9)), 1) - 1]
-
-
 def interval(values: Sequence[float]) -> Interval:
     """Return the mean of values and its t interval at CONFIDENCE; NaN values are left out."""
     known = [value for value in values if not math.isnan(value)]

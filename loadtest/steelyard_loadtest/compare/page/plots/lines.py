@@ -14,7 +14,7 @@ from steelyard_loadtest.compare.page import scenario_text
 from steelyard_loadtest.compare.page.palette import LOOKS
 from steelyard_loadtest.compare.page.view import MOST_PANELS, View, shown_algorithms, shown_levels
 from steelyard_loadtest.figures.trial_figures import distribution
-from steelyard_loadtest.measurements.trials import Quantile
+from steelyard_loadtest.measurements.percentiles import Quantile
 from steelyard_loadtest.reporting.plot_style import spans_decades
 from steelyard_loadtest.reporting.plots import Panel, Series, draw
 
