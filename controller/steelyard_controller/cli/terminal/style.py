@@ -1,4 +1,4 @@
-"""Terminal styles: colours where the terminal has them, and no line wider than it. Pure."""
+"""Terminal styles: colours, no line wider than the terminal; what it can show is found in `output`. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
