@@ -59,5 +59,7 @@ def plot(decisions: Sequence[Decision], path: Path) -> None:
         axis.set_ylim(bottom=0)
     if peers:
         top.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    try:
+        figure.savefig(path, dpi=110)
+    finally:
+        plt.close(figure)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from hypothesis import given
@@ -292,6 +293,7 @@ def test_a_plot_that_cannot_be_written_is_an_error_after_the_decisions(tmp_path:
     assert done.returncode == 2
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr.startswith(f"steelyard: --plot {picture}: ")
+    assert plt.get_fignums() == []
 
 
 def test_laws_lists_every_parameter_with_unit_default_and_reason() -> None:
