@@ -19,7 +19,6 @@ from steelyard_simulator.studies import (
     evidence_page,
     measures,
     ns3_study,
-    scale_cpu,
     scale_grid,
     scale_page,
     stability_grid,
@@ -132,16 +131,12 @@ def _scale(options: argparse.Namespace, seeds: range, command: str) -> Made:
     work = scale_grid.work(trials, seeds=len(seeds), first_seed=options.seed)
     runs = simulated(work, scale_grid.figures_of, jobs=options.jobs, title="scale")
     points = scale_grid.points(runs)
-    # One after the other: two at a time would slow each other down, and be measured so.
-    cpu = [scale_cpu.measure(*at) for at in scale_cpu.affordable(sizes, balancers)]
     grid = [(k, n) for k in sizes for n in balancers]
     made = Page(
-        text=lambda plots: scale_page.page(points, grid, cpu, command, plots.get("scale")),
-        plots={"scale": _by("scale", "draw", points, grid, cpu)},
-        files={
-            "scale.csv": scale_page.scale_csv(points, grid), "scale-cpu.csv": scale_page.cpu_csv(cpu),
-        },
-    )  # fmt: skip
+        text=lambda _: scale_page.page(points, grid, command),
+        plots={},
+        files={"scale.csv": scale_page.scale_csv(points, grid)},
+    )
     return made, None
 
 
@@ -213,11 +208,11 @@ STUDIES = (
     ),
     Study(
         name="scale",
-        help="100 to 10,000 servers, 1 to 256 load balancers: shares, p99, bytes, CPU",
+        help="100 to 10,000 servers, 1 to 256 load balancers: shares, p99, bytes",
         description="Simulates servers of four speeds, one in a hundred of which changes every tick, behind "
-        "many load balancers; and tells what that is in bytes through Memcached and CPU of the controller.",
+        "many load balancers; and tells what that is in bytes through Memcached.",
         work=_scale,
-        files="scale.md (this), scale.csv, scale-cpu.csv (this machine's), scale.png",
+        files="scale.md (this), scale.csv",
         seeds=3,
         quick=("up to 500 servers, 2 seeds: about a minute", 2),
         flags={

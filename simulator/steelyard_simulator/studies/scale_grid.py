@@ -195,13 +195,3 @@ def of_picker(points: Points, picker: str) -> dict[Place, Measures]:
         for trial, measures in points.items()
         if trial.picker == picker
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TickCpu:
-    """Median CPU milliseconds of a controller's tick: of the law's step, and of everything."""
-
-    servers: int
-    load_balancers: int
-    law_ms: float
-    tick_ms: float

@@ -4,10 +4,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
-import numpy as np
 from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.csv_text import csv_text, rows_text
-from steelyard_loadtest.reporting.markdown import bullets, document, image
+from steelyard_loadtest.reporting.csv_text import rows_text
+from steelyard_loadtest.reporting.markdown import bullets, document
 from steelyard_loadtest.reporting.wording import plus_minus
 from steelyard_protocol import weight_table, wire
 
@@ -19,7 +18,6 @@ from steelyard_simulator.studies.scale_grid import (
     UNITS,
     Place,
     Points,
-    TickCpu,
     of_picker,
 )
 from steelyard_simulator.studies.scale_messages import (
@@ -32,11 +30,6 @@ from steelyard_simulator.studies.scale_messages import (
 )
 
 Grid = Sequence[Place]
-
-CPU_COLUMNS = ("servers", "load_balancers", "law_ms", "tick_ms")
-
-FEWEST_SERVERS = 300
-"""Below, what a tick costs whatever its size is most of it."""
 
 
 def volume_of(servers: int, load_balancers: int) -> dict[str, float]:
@@ -56,15 +49,9 @@ def scale_csv(points: Points, grid: Grid) -> str:
     return rows_text(("servers", "load_balancers", "picker", *MEASURE_COLUMNS), lines, digits=6)
 
 
-def cpu_csv(cpu: Sequence[TickCpu]) -> str:
-    """Return what was measured on this machine: no seed repeats it."""
-    return csv_text(cpu, CPU_COLUMNS, digits=6)
-
-
-def page(points: Points, grid: Grid, cpu: Sequence[TickCpu], command: str, plot: str | None) -> str:
+def page(points: Points, grid: Grid, command: str) -> str:
     """Return the tables, and what they say of the limits."""
     ours, plain = of_picker(points, DEFAULT_PICKER), of_picker(points, PLAIN_PICKER)
-    ticks = {(each.servers, each.load_balancers): each.tick_ms for each in cpu}
     random = _span([measures["random_error"].mean for measures in plain.values()], 1) if plain else "unknown"
     measured = (
         ("Published weights at the wrong server, % of the traffic", ours, "published_error", 100, 1),
@@ -78,18 +65,13 @@ def page(points: Points, grid: Grid, cpu: Sequence[TickCpu], command: str, plot:
     return document(
         f"From the model: `{command}`. Means of the seeds ± half of their 95 % interval; columns: load "
         "balancers.",
-        image("Six figures against the number of servers", plot),
         *(_measure_table(*each) for each in measured),
         _grid_table("Out of Memcached, MB/s", grid, lambda at: f"{volume_of(*at)['out_of'] / 1e6:.3g}"),
-        _grid_table(
-            "CPU of a controller's tick, ms, measured on this machine", grid,
-            lambda at: f"{ticks[at]:,.0f}" if at in ticks else "",
-        ),
-        limits(ours, grid, cpu),
-    )  # fmt: skip
+        limits(ours, grid),
+    )
 
 
-def limits(points: Mapping[Place, Measures], grid: Grid, cpu: Sequence[TickCpu]) -> str:
+def limits(points: Mapping[Place, Measures], grid: Grid) -> str:
     """Return where it ends, as a list."""
     whole = most_servers_in_an_item()
     size = len(weight_table.to_json(uneven_table(whole)))
@@ -104,37 +86,11 @@ def limits(points: Mapping[Place, Measures], grid: Grid, cpu: Sequence[TickCpu])
         f"{wire.MAX_TABLE_BYTES // wire.MAX_BYTES} MB: some {most_servers_in_a_table():,} servers.",
         f"**1 Gbit/s out of one Memcached is full** with so many load balancers, by servers: {full}.",
     ]
-    law = max(cpu, key=lambda each: (each.servers, -each.load_balancers), default=None)
-    costs = tick_costs(cpu)
-    if law is not None and costs is not None:
-        per_server_us, per_row_us = costs
-        rows = max(0.0, (1e6 - per_server_us * law.servers) / per_row_us / law.servers)
-        lines.append(
-            f"**The controller's tick** costs {per_server_us:.0f} µs a server and {per_row_us:.1f} µs a "
-            f"server and load balancer on this machine; at {law.servers:,} servers the law is "
-            f"{law.law_ms:.0f} ms of it, and a tick of 1 s is over with {rows:.0f} load balancers."
-        )
     if points:
         changed = _span([measures["rows_changed"].mean for measures in points.values()])
         much = _span([measures["rows_changed_5"].mean for measures in points.values()])
         lines.append(f"**Rows that change in a tick**: {changed} of the table; by more than 5 %: {much}.")
     return bullets(lines)
-
-
-def tick_costs(cpu: Sequence[TickCpu]) -> tuple[float, float] | None:
-    """Return microseconds of a tick a server, and a server and load balancer, by least squares of the ratios.
-
-    None where not both can be told apart. Relative errors are made small, not absolute ones: else the
-    largest points alone would decide.
-    """
-    # tick = a k + b k n; divided by the measured tick, both sides are ratios.
-    ratios = [
-        (each.servers / each.tick_ms, each.servers * each.load_balancers / each.tick_ms)
-        for each in cpu
-        if each.tick_ms > 0 and each.servers >= FEWEST_SERVERS
-    ]
-    costs, _, rank, _ = np.linalg.lstsq(np.reshape(ratios, (-1, 2)), np.ones(len(ratios)), rcond=1e-6)
-    return (1000 * float(costs[0]), 1000 * float(costs[1])) if rank == 2 else None
 
 
 def _span(parts: Sequence[float], digits: int = 0) -> str:
