@@ -33,6 +33,11 @@ class AnsweringServer(ABC):
         server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
         self._ready.set()
         await self.over.wait()
+        # Closed between accepting a connection and its first step, asyncio loses the socket: so accept no
+        # more, and let those begin that were accepted.
+        for listening in server.sockets:
+            self._loop.remove_reader(listening)
+        await asyncio.sleep(0)
         server.close()
         # One that has come last of all may begin to be answered while the others end.
         while under_way := asyncio.all_tasks() - {asyncio.current_task()}:
