@@ -107,7 +107,7 @@ class Stack:
         run(["deploy/compose/secrets"], environment=self._environment)
         self.down()
         # One service of each image, side by side: most of a build is waiting for packages.
-        each = ("nginx", "controller-1", "server-1", "siege")
+        each = ("nginx", "controller-1", "server-1", "locust")
         self.compose("--profile", "loadtest", "build", "--parallel", *each, timeout_s=UP_S)
         self.compose("up", "--detach", timeout_s=UP_S)
         until(self.is_ready, "the cluster works")
