@@ -78,7 +78,6 @@ TEXTS = ["report.md"]
             0.5,
             [
                 "plots/churn-p99.png",
-                "plots/churn-distribution.png",
                 "plots/churn-time.png",
                 "plots/target.png",
             ],
@@ -127,7 +126,7 @@ def test_trials_without_observations_have_no_plot_over_time(tmp_path: Path) -> N
     scenario = find("churn", quick=True)
     written = write(tmp_path, scenario, replace(trial(scenario, DEFAULT, 0.5), observed=()))
     assert "plots/churn-time.png" not in written
-    assert "plots/churn-distribution.png" in written
+    assert "plots/churn-p99.png" in written
 
 
 def test_servers_with_a_pool_of_workers_have_a_third_row_over_time(tmp_path: Path) -> None:

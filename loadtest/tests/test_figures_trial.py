@@ -8,7 +8,7 @@ import pytest
 from steelyard_loadtest.figures import trial_figures
 from steelyard_loadtest.figures.columns import COLUMNS, DEFINITIONS, results_csv, servers_csv
 from steelyard_loadtest.figures.motion import Stretch, stretches, takes_part
-from steelyard_loadtest.figures.trial_figures import distribution, figures
+from steelyard_loadtest.figures.trial_figures import figures
 from steelyard_loadtest.measurements.percentiles import quantiles
 from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Trial
 from steelyard_loadtest.scenario.definition import Event
@@ -160,12 +160,3 @@ def test_every_column_but_the_trials_name_is_defined_and_every_metric_is_a_colum
     metrics = tuple(figures(measured(), []).metrics)
     at = COLUMNS.index(metrics[0])
     assert COLUMNS[at:] == (*metrics, "shares", "utilizations", "phases_p99_ms", "failure_kinds")
-
-
-def test_a_distribution_over_repeats_is_the_median_where_each_repeat_knows() -> None:
-    slow, quick = (measured(latencies_ms=(ms,) * 200) for ms in (9.0, 1.0))
-    short = measured(latencies_ms=(2.0,) * 50)
-    points = {point.part: point.ms for point in distribution([slow, quick, short])}
-    assert points[0.5] == 2.0
-    assert 0.99 not in points  # fifty requests know no p99
-    assert distribution([]) == []

@@ -1,12 +1,11 @@
 """The figures of one trial: its latencies, and how evenly the servers were used. Pure."""
 
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard_loadtest.figures import fair_share, motion
-from steelyard_loadtest.measurements.percentiles import Quantile, latency_at
+from steelyard_loadtest.measurements.percentiles import latency_at
 from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome
 from steelyard_loadtest.reporting.statistics import grouped
 from steelyard_loadtest.scenario.definition import Event, Server
@@ -81,22 +80,6 @@ def _phases_p99_ms(outcome: Outcome) -> Iterator[tuple[str, float | None]]:
         succeeded = phase.requests - phase.failures
         yield f"{began_s:g}-{ended_s:g}", latency_at(phase.quantiles, 0.99, succeeded)
         began_s = ended_s
-
-
-def distribution(repeats: Sequence[Measured]) -> list[Quantile]:
-    """Return the median over a trial's repeats at every part that each of them knows, ascending."""
-    known = [
-        {
-            point.part: point.ms
-            for point in entry.outcome.quantiles
-            if latency_at([point], point.part, entry.outcome.requests - entry.outcome.failures) is not None
-        }
-        for entry in repeats
-    ]
-    parts = set.intersection(*(set(points) for points in known)) if known else set()
-    return [
-        Quantile(part=part, ms=statistics.median(points[part] for points in known)) for part in sorted(parts)
-    ]
 
 
 def jain(values: Sequence[float]) -> float | None:

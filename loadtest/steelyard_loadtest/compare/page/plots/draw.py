@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from steelyard_loadtest.compare.page import scenario_text
-from steelyard_loadtest.compare.page.plots.lines import draw_distribution, draw_over_load
+from steelyard_loadtest.compare.page.plots.lines import draw_over_load
 from steelyard_loadtest.compare.page.plots.over_time import COLUMNS, SMOOTHED, draw_over_time, shows_fair
 from steelyard_loadtest.compare.page.plots.p99 import draw_p99, draw_targets
 from steelyard_loadtest.compare.page.view import View, main_level, shown_algorithms
@@ -71,9 +71,6 @@ def _wanted(view: View) -> dict[Draw, Figure]:
             f"Means over the repeats, bars are σ.{some} {LOOK}",
         ),
     }
-    if load.generator == "open":
-        caption = f"Medians over the repeats.{some} {LOOK}"
-        by_role[draw_distribution] = ("distribution", "latency by percentile", caption)
     if load.generator == "open" or view.scenario.events:
         by_role[draw_over_time] = (
             "time",
