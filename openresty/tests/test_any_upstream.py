@@ -32,7 +32,7 @@ SERVERS = """
       content_by_lua_block { ngx.say(table.concat(ngx.shared.steelyard:get_keys(0), "\\n")) }
     }
     location /any/ {
-      proxy_pass http://any; proxy_read_timeout 300s; error_page 404 502 503 504 = @steelyard_failure;
+      proxy_pass http://any; proxy_read_timeout 300s; error_page 404 502 503 504 @steelyard_failure;
     }
     location = /metrics { content_by_lua_block { require("steelyard").metrics() } }
     location = /ready { content_by_lua_block { require("steelyard").ready() } }

@@ -268,3 +268,94 @@ def test_the_example_in_conf_d_runs(rig: "Rig") -> None:
     assert edge.test_config() == ""
     edge.wait_for(1)
     assert edge.shares(3) == {"a": 3}
+
+
+FALLBACK = """
+    location /fallback {
+      proxy_pass http://web; error_page 502 = @spare;
+    }
+    location /elsewhere {
+      proxy_pass http://web; error_page 502 = @own;
+    }
+    location @spare {
+      header_filter_by_lua_block { local s = require "steelyard"; s.header() s.sticky() }
+      return 200 "spare";
+    }
+    location @own {
+      header_filter_by_lua_block { local s = require "steelyard"; s.header() s.sticky() }
+      proxy_pass http://own;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(("path", "server"), [("/fallback", ""), ("/elsewhere", "own")])
+def test_what_something_else_answers_names_no_server_and_begins_no_session(
+    rig: "Rig", path: str, server: str
+) -> None:
+    own = rig.backend("own")
+    sticky = '{ cookie = "route", secret = "a-secret-of-these-tests" }'
+    edge = rig.edge(
+        options=f'upstreams = {{ web = {{ bootstrap = {{"{rig.dead_address()}"}}, sticky = {sticky} }} }},',
+        servers=f"{FALLBACK} upstream own {{ server {own.address}; }}",
+    )
+    answer = edge.get(path)
+    assert (answer.status, answer.server) == (200, server)
+    assert {"X-Steelyard-Server", "Set-Cookie"}.isdisjoint(answer.headers)
+
+
+SHARDS = "".join(
+    f"""upstream web_{shard:02} {{
+      server 0.0.0.1; balancer_by_lua_block {{ require("steelyard").balance("web") }}
+    }}
+    """
+    for shard in range(2)
+)
+
+
+def test_a_server_that_was_chosen_for_one_upstream_answers_for_no_other(rig: "Rig") -> None:
+    web, login = rig.backend("web"), rig.backend("login")
+    edge = rig.edge(
+        options=f"""upstreams = {{
+          web = {{ bootstrap = {{"{web.address}"}}, shards = 2 }},
+          login = {{ bootstrap = {{"{login.address}"}} }},
+        }},""",
+        servers=f"""
+            location /closed {{
+              set_by_lua_block $shard {{ return require("steelyard").shard("web") }}
+              error_page 401 = @login;
+              access_by_lua_block {{ ngx.exit(401) }}
+              proxy_pass http://$shard;
+            }}
+            location @login {{ proxy_pass http://login; }}
+        }}
+        {SHARDS}
+        upstream login {{ server 0.0.0.1; balancer_by_lua_block {{ require("steelyard").balance("login") }} }}
+        """,
+    )
+    assert [edge.get("/closed").server for _ in range(3)] == ["login"] * 3
+    assert edge.upstream("web")["peers"][0]["picks"] == 0
+
+
+@pytest.mark.parametrize(("path", "status"), [("/nothing", 404), ("/busy", 503), ("/sharded", 503)])
+def test_what_nginx_itself_refuses_keeps_its_status(rig: "Rig", path: str, status: int) -> None:
+    a = rig.backend("a")
+    edge = rig.edge(
+        options=f'upstreams = {{ web = {{ bootstrap = {{"{a.address}"}}, shards = 2 }} }},',
+        servers=f"""
+            location /nothing {{ error_page 404 @steelyard_failure; return 404; }}
+            location /busy {{ return 503; }}
+            location /sharded {{
+              set_by_lua_block $shard {{ return require("steelyard").shard("web") }} return 503;
+            }}
+        }}
+        {SHARDS}
+        """,
+    )
+    answer = edge.get(path)
+    assert answer.status == status
+    problem = answer.json()
+    assert (problem["status"], problem["detail"]) == (
+        status,
+        "no server was asked: nginx itself answers this",
+    )

@@ -196,7 +196,7 @@ function _M:close(key)
         end
     end
     entry.n, entry.from, entry.why, entry.ended_as, entry.upstream = 0, 1, nil, nil, nil
-    entry.reserved, entry.waited = nil, nil
+    entry.reserved, entry.reserved_of, entry.waited = nil, nil, nil
     self.spare[#self.spare + 1] = entry
 end
 

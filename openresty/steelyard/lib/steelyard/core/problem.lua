@@ -28,10 +28,11 @@ end
 --- Describe why a request failed: which upstream, which servers, what each did.
 -- @param entry    of the open requests; nil when none of our upstreams was involved
 -- @param outcomes of its tries
+-- @param asked    whether any server was asked
 -- @return the detail in words, and further members of the document
-function _M.of_request(entry, outcomes)
-    if not entry then
-        return "the server gave no valid answer", nil
+function _M.of_request(entry, outcomes, asked)
+    if not entry or not entry.upstream then -- one that only shard() has opened was not proxied
+        return asked and "the server gave no valid answer" or "no server was asked: nginx itself answers this", nil
     end
     local reasons, rows = {}, {}
     for i = 1, entry.n do

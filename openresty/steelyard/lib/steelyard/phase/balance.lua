@@ -88,11 +88,13 @@ end
 
 --- The peer of the first try: the one that shard() chose, if nothing has changed
 -- meanwhile (reading a long request body takes its time); or limit(), this instant.
+-- It is of the upstream that it was chosen for: an error_page may lead to another one.
 local function first(entry, live)
     local peer = entry.reserved
     if peer then
         entry.reserved = nil
-        if entry.reserved_at == live.changes and (entry.waited or live:has_room(peer)) then
+        if entry.reserved_of == live and entry.reserved_at == live.changes
+           and (entry.waited or live:has_room(peer)) then
             return peer
         end
     end
@@ -219,7 +221,7 @@ function _M.shard(name)
         return shards[1] -- where balance() says why
     end
     local entry = request_entry()
-    entry.reserved, entry.reserved_at = peer, live.changes
+    entry.reserved, entry.reserved_of, entry.reserved_at = peer, live, live.changes
     return shards[peer.cell % #shards + 1]
 end
 

@@ -56,7 +56,7 @@ function _M.limit(name)
     local peer = live.settings.queue and wait(live)
     local entry = request.entry()
     if peer then
-        entry.reserved, entry.reserved_at = peer, live.changes
+        entry.reserved, entry.reserved_of, entry.reserved_at = peer, live, live.changes
         -- A body of HTTP/2 that has no length is not read yet: the server may be full again by then.
         entry.waited = ngx.req.http_version() < 2 or ngx.var.content_length ~= nil
         return

@@ -59,13 +59,29 @@ function _M.release()
 end
 
 
---- header_filter_by_lua: add X-Steelyard-Server, the id of the server of the last try; and `release`.
+--- Whether the answer is that of the last try's server: not where an error_page has something else answer.
+local function is_of_last_try(entry)
+    local var, status = ngx.var, ngx.status
+    local last = tonumber(var.upstream_status)
+    if not last then
+        -- More than one try, or another upstream had the last word.
+        local addresses, statuses = try_outcomes.split(var.upstream_addr), try_outcomes.split(var.upstream_status)
+        if addresses[#addresses] ~= entry[entry.n].address then
+            return false
+        end
+        last = tonumber(statuses[#statuses])
+    end
+    return last == status or status == 304 -- which nginx makes of what it keeps in a cache
+end
+
+
+--- header_filter_by_lua: add X-Steelyard-Server, the id of the server that answered; and `release`.
 --
 -- Costs about 1 us of a request's 20. Free, but an address and not a name, is
 -- nginx's own `add_header X-Steelyard-Server $upstream_addr;`.
 function _M.header()
     local entry = open_entry()
-    if entry and entry.n > 0 then
+    if entry and entry.n > 0 and is_of_last_try(entry) then
         ngx.header["X-Steelyard-Server"] = entry[entry.n].id
         _M.release()
     end
@@ -78,7 +94,7 @@ function _M.sticky()
     local entry = open_entry()
     local live = entry and worker.upstreams[entry.upstream]
     local sticky = live and live.sticky
-    if not sticky or entry.n == 0 or ngx.status >= 500 then
+    if not sticky or entry.n == 0 or ngx.status >= 500 or not is_of_last_try(entry) then
         return
     end
     local var = ngx.var
@@ -89,7 +105,7 @@ function _M.sticky()
 end
 
 
---- `error_page ... =` takes the status away, and the last try still has it.
+--- The status that nginx would have answered. `error_page ... =` takes it away; the last try still has its own.
 local function status_of()
     if ngx.status >= 400 then
         return ngx.status
@@ -100,12 +116,12 @@ local function status_of()
 end
 
 
---- The content of `error_page 502 503 504 = @...`: a problem document that
+--- The content of `error_page 502 503 504 @...`: a problem document that
 -- says why, with the status that nginx would have answered.
 function _M.failure()
     local entry = open_entry()
     local status = entry and entry.ended_as or status_of()
-    local detail, extra = problem.of_request(entry, entry and outcomes_of(entry))
+    local detail, extra = problem.of_request(entry, entry and outcomes_of(entry), ngx.var.upstream_status ~= nil)
     ngx.status = status
     ngx.header["Content-Type"] = problem.CONTENT_TYPE
     ngx.header["Cache-Control"] = "no-store"
