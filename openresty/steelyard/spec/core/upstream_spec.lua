@@ -263,19 +263,57 @@ describe("a retry", function()
         assert.equal(2, serving({ peer("a", 1), peer("b", 1), peer("c", 1), peer("d", 1) }).more_tries)
     end)
 
-    it("is drawn by weight among the rest", function()
-        local drawn = {}
-        local live = new(nil, function(n) return n end)
-        live:take(table_of({ peer("a", 5), peer("b", 3), peer("c", 2) }), "fresh", 0)
-        for ticket = 1, 5 do
-            live.context.random = function(n)
-                assert.equal(5, n)
-                return ticket
-            end
-            local chosen = live:another({ n = 1, peer("a", 5) }, 1).id
-            drawn[chosen] = (drawn[chosen] or 0) + 1
+    it("goes to no server that is busy while another is idle", function()
+        math.randomseed(20261124)
+        local live = new(nil, math.random)
+        live:take(table_of({ peer("a", 1), peer("b", 1), peer("c", 1) }, "vnswrr2"), "fresh", 0)
+        for _ = 1, 50 do
+            live.context.stats:raise(peer("b").cell)
         end
-        assert.same({ b = 3, c = 2 }, drawn)
+        for _ = 1, 100 do
+            assert.equal("c", live:another({ n = 1, peer("a", 1) }, 1).id)
+        end
+    end)
+
+    it("goes to no server that fails while another does not", function()
+        local live = serving({ peer("a", 1), peer("b", 9), peer("c", 1) })
+        local stats = live.context.stats
+        for _ = 1, 9 do
+            stats:observe(peer("b").cell, nil, false, 0)
+        end
+        stats:raise(peer("c").cell)
+        assert.equal("c", live:another({ n = 1, peer("a", 1) }, 1).id)
+        assert.equal("b", live:another({ n = 2, peer("a", 1), peer("c", 1) }, 1).id)
+    end)
+
+    it("is drawn by weight among those of the rest that are as little busy", function()
+        math.randomseed(20261124)
+        local live, drawn = new(nil, math.random), { b = 0, c = 0 }
+        live:take(table_of({ peer("a", 5), peer("b", 3), peer("c", 2) }), "fresh", 0)
+        local cycle = ids(live, 10)
+        for _ = 1, 5000 do
+            local chosen = live:another({ n = 1, peer("a", 5) }, 1).id
+            drawn[chosen] = drawn[chosen] + 1
+        end
+        assert.near(3000, drawn.b, 150) -- over four deviations
+        assert.equal(cycle, ids(live, 10)) -- nobody has lost a turn by it
+    end)
+
+    it("goes to the next on the ring, where the picker hashes", function()
+        local live = serving({ peer("a", 1), peer("b", 1), peer("c", 1), peer("d", 1) })
+        local a, b, c, d = unpack(live.table.peers)
+        local ring = { [0] = b, b, d, a, d, c }
+        live.picker = {
+            pick = function(_, key) return ring[key], key end,
+            following = function(_, place)
+                place = (place + 1) % 6
+                return ring[place], place
+            end,
+        }
+        live.hash_variable = "remote_addr"
+        assert.equal("d", live:another({ n = 1, b }, 1, 0).id)
+        assert.equal("a", live:another({ n = 2, b, d }, 1, 0).id)
+        assert.equal("c", live:another({ n = 2, d, a }, 1, 2).id)
     end)
 end)
 

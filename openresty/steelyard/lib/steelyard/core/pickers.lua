@@ -4,7 +4,8 @@
 --
 --   update(peers, breathe)  take the eligible peers, in id order, each with id, weight and
 --                           cell; picks that come while it breathes still see the old ones
---   pick(key)               the next peer, or nil when there is none
+--   pick(key)               the next peer, or nil when there is none; of one that hashes, its place on the ring too
+--   following(place)        of one that hashes: the next peer on the ring, and its place
 --   grow(n)                 do up to n steps of work ahead of picks; returns what is left
 --   wants_key               true when pick uses a key (chash)
 --

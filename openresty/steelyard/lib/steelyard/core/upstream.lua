@@ -12,6 +12,7 @@
 -- Pure: tables, health and randomness come in, peers go out. Who fetches, when,
 -- and what becomes of the peer is not known here.
 
+local candidates = require "steelyard.core.pickers.candidates"
 local ladder = require "steelyard.core.ladder"
 local no_pause = require("resty.vnswrr").no_pause
 local peer_cells = require "steelyard.core.peer_cells"
@@ -27,11 +28,17 @@ local SPARE_PICKS = 3
 -- How often a picker whose peer is at max_conns is asked again, before all peers are looked at.
 local MORE_PICKS = 4
 
+-- Points of a hash ring, a key's own and those behind it, that are looked at for a peer that may have its request.
+local MORE_POINTS = 100
+
 -- A peer whose share of the weights grows by this has been found able again: see forget_slowness.
 local ABLE_AGAIN = 2
 
 -- Rows between two calls of breathe.
 local ROWS = 100
+
+-- More than anybody has in flight.
+local FAILING = 2 ^ 40
 
 local NOBODY, NOBODY_TRIED = {}, { n = 0 }
 
@@ -218,26 +225,35 @@ local function may_have(self, peer, tries, from)
 end
 
 
---- Draw by weight among those that have room and are not in tries[from..tries.n]; nil when none is left.
--- O(peers), for retries and where peers are full only: it leaves the picker's own order undisturbed.
+--- What a peer has in flight for its weight; one that fails comes behind all others.
+local function load_of(self, peer, now)
+    local stats = self.context.stats
+    local in_flight = peer.cell == peer_cells.NONE and 0 or stats:in_flight(peer.cell)
+    return in_flight / peer.weight + (candidates.failing(stats, peer, now) and FAILING or 0)
+end
+
+
+--- Draw by weight among the least busy of those that have room and are not in tries[from..tries.n]; nil when none is
+-- left. O(peers), for retries and where peers are full only. The picker is not asked: a retry that took a good
+-- server's turn would have the next request begin at the bad one.
 local function draw(self, peers, tries, from)
-    local total, last = 0, nil
+    local now, least, total, drawn = self.context.now(), math.huge, 0, nil
     for i = 1, #peers do
-        if may_have(self, peers[i], tries, from) then
-            total = total + peers[i].weight
-        end
-    end
-    local ticket = total > 0 and self.context.random(total) or 0
-    for i = 1, total > 0 and #peers or 0 do
         local peer = peers[i]
-        if may_have(self, peer, tries, from) then
-            last, ticket = peer, ticket - peer.weight
-            if ticket <= 0 then
-                return peer
+        if peer.weight > 0 and may_have(self, peer, tries, from) then
+            local load = load_of(self, peer, now)
+            if load < least then
+                least, total = load, 0
+            end
+            if load == least then
+                total = total + peer.weight
+                if total == peer.weight or self.context.random(total) <= peer.weight then
+                    drawn = peer
+                end
             end
         end
     end
-    return last -- another worker has filled one meanwhile
+    return drawn
 end
 
 
@@ -268,6 +284,27 @@ function _M:full()
 end
 
 
+--- Choose the next on a hash ring that has room and is not in tries[from..tries.n], so that a key's second choice is
+-- as steady as its first; nil when there is none near.
+local function next_on_ring(self, tries, from, key)
+    local picker = self.picker
+    local peer, place = picker:pick(key)
+    for _ = 1, place and MORE_POINTS or 0 do
+        if may_have(self, peer, tries, from) then
+            return peer
+        end
+        peer, place = picker:following(place)
+    end
+end
+
+
+--- Choose one that has room and is not in tries[from..tries.n]; nil when there is none.
+local function elsewhere(self, tries, from, key)
+    return self.hash_variable and next_on_ring(self, tries, from, key)
+        or draw(self, self.eligible, tries, from) or draw(self, self.reserve, tries, from)
+end
+
+
 --- Choose a peer that has room, after the picker has named one that has none.
 local function first_with_room(self, key)
     for _ = 1, self.hash_variable and 0 or MORE_PICKS do
@@ -276,7 +313,7 @@ local function first_with_room(self, key)
             return peer
         end
     end
-    return draw(self, self.eligible, NOBODY_TRIED, 1) or draw(self, self.reserve, NOBODY_TRIED, 1)
+    return elsewhere(self, NOBODY_TRIED, 1, key)
 end
 
 
@@ -294,7 +331,7 @@ end
 
 --- Choose a peer for a retry: one not in tries[from..tries.n] if there is one.
 function _M:another(tries, from, key)
-    local peer = draw(self, self.eligible, tries, from) or draw(self, self.reserve, tries, from)
+    local peer = elsewhere(self, tries, from, key)
     local spare = tries.n - from + 1 < self.settings.retries + 1 + SPARE_PICKS
     if not peer and spare and untried(self, tries, from) == 0 then
         peer = self:first(key)

@@ -141,11 +141,23 @@ end
 
 --- The next peer, or the key's; nil when there is none. A request without a
 -- key (it has no such cookie) goes anywhere, or all of them would go to one peer.
+-- @return and where it stands on the ring, of a picker that hashes
 function _M:pick(key)
     if self.wants_key and (not key or key == "") then
         key = tostring(self.random(ANYWHERE))
     end
-    return self.balancer and self.by_id[self.balancer:find(key)]
+    if not self.balancer then
+        return nil
+    end
+    local id, place = self.balancer:find(key)
+    return self.by_id[id], self.wants_key and place or nil
+end
+
+
+--- The peer behind a place on the ring, and its place. It may be the same peer.
+function _M:following(place)
+    local id, behind = self.balancer:next(place)
+    return self.by_id[id], behind
 end
 
 
