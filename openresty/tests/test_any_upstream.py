@@ -87,6 +87,26 @@ def wait_gone(rig: Rig, edge: Edge, name: str) -> None:
     )
 
 
+def test_what_is_served_stays_when_there_is_no_room_for_one_more(rig: Rig) -> None:
+    last, first = rig.backend("last"), rig.backend("first")
+    edge = rig.edge(options=OPTIONS, servers=SERVERS)
+    rig.memcached.set("steelyard:1:weights:zz", table_of("zz", last.address))
+    rig.memcached.set("steelyard:1:weights:aa", table_of("aa", first.address))
+    names = [*(f"n{number:03}" for number in range(999)), "zz"]
+    rig.memcached.set(LIST, listing(*names, generation=1))
+    wait_served(rig, edge, "zz")
+    rig.memcached.set(LIST, listing("aa", *names, generation=2))
+    rig.wait_until(lambda: in_list(edge)["beyond"] == 1, "one is left out")
+    assert ask(edge, "zz").server == "last"
+    assert ask(edge, "aa").status == 404
+    assert edge.logged("1 upstreams more than the 1000 that are served: those that came last are left") == 1
+    edge.reload()
+    wait_served(rig, edge, "zz")
+    rig.memcached.set(LIST, listing("aa", *names[1:], generation=3))
+    wait_served(rig, edge, "aa")
+    assert ask(edge, "zz").server == "last"
+
+
 def test_upstreams_come_and_go_without_a_reload(rig: Rig) -> None:
     shop, cart = rig.backend("shop"), rig.backend("cart")
     edge = rig.edge(workers=2, options=OPTIONS, servers=SERVERS)

@@ -26,6 +26,9 @@ local KEPT = {
 -- By then every worker has seen the list, and handed in its counts.
 local FORGET_AFTER_S = 2
 
+-- In the shared dict: the names that are served out of the list.
+local SERVED = "listed_upstreams"
+
 local _M = {}
 
 
@@ -54,17 +57,27 @@ local function forget_all(premature, worker, names)
 end
 
 
---- The names that are served out of the list, and how many there is no room for.
-local function chosen(options, listed)
-    local names, beyond = {}, 0
-    for _, name in ipairs(listed.names) do
-        local is_new = not options.declared[name] -- nginx.conf is stronger
-        if is_new and #names < MOST then
-            names[#names + 1] = name
-        elseif is_new then
-            beyond = beyond + 1
+--- The names that are served out of the list, and how many there is no room for. One that is served stays: who comes
+-- too late is left out, whatever its name. All workers go by what the dict says was served, and say so there; to
+-- choose again from what another one has just chosen gives the same.
+local function chosen(options, listed, dict)
+    local served, names, beyond = {}, {}, 0
+    for name in string.gmatch(dict:get(SERVED) or "", "[^\n]+") do
+        served[name] = true
+    end
+    for pass = 1, 2 do
+        for _, name in ipairs(listed.names) do
+            local is_known = served[name] or false
+            if not options.declared[name] and is_known == (pass == 1) then -- nginx.conf is stronger
+                if #names < MOST then
+                    names[#names + 1] = name
+                else
+                    beyond = beyond + 1
+                end
+            end
         end
     end
+    dict:set(SERVED, table.concat(names, "\n"))
     return names, beyond
 end
 
@@ -76,7 +89,7 @@ local function log(worker, added, removed, beyond)
     end
     if worker.store:outcome_changed("!beyond", beyond > 0 and "beyond" or "ok") and beyond > 0 then
         ngx.log(ngx.ERR, "steelyard: the list has ", beyond, " upstreams more than the ", MOST, " that are served: ",
-                "the last ones by name are left out")
+                "those that came last are left out")
     end
 end
 
@@ -94,7 +107,7 @@ function _M.follow(worker, begin, breathe)
     if not listed then
         return
     end
-    local names, beyond = chosen(options, listed)
+    local names, beyond = chosen(options, listed, worker.dict)
     local before, upstreams, settings, added = worker.upstreams, {}, {}, 0
     for name, of_name in pairs(options.declared) do
         upstreams[name], settings[name] = before[name], of_name
