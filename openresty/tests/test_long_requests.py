@@ -25,6 +25,9 @@ UPGRADES = """
       proxy_pass http://web; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
       header_filter_by_lua_block { require("steelyard").release() }
     }
+    location /events {
+      proxy_pass http://web; header_filter_by_lua_block { require("steelyard").release() }
+    }
     location /buffered {
       proxy_pass http://web; body_filter_by_lua_block { require("steelyard").release() }
       proxy_buffers 2048 16k;
@@ -106,7 +109,7 @@ def opened(edge: Edge, path: str) -> socket.socket:
 
 
 @pytest.mark.parametrize("picker", ["vnswrr2", "least_conn"])
-@pytest.mark.parametrize("path", [f"/socket?body_s={OPEN_S}", f"/?body_s={OPEN_S}"])
+@pytest.mark.parametrize("path", [f"/socket?body_s={OPEN_S}", f"/events?body_s={OPEN_S}"])
 def test_the_server_of_an_open_stream_keeps_its_share(rig: Rig, path: str, picker: str) -> None:
     servers = [rig.backend(f"server-{number}") for number in range(SERVERS)]
     for server in servers:
@@ -117,6 +120,16 @@ def test_the_server_of_an_open_stream_keeps_its_share(rig: Rig, path: str, picke
     with opened(edge, path):
         assert [peer["in_flight"] for peer in edge.upstream()["peers"]] == [0] * SERVERS
         assert len(edge.shares(10 * SERVERS, SHORT)) == SERVERS
+
+
+def test_a_stream_that_nobody_lets_go_of_is_in_flight(rig: Rig) -> None:
+    only = rig.backend("only")
+    only.headers |= {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+    rig.publish([("only", only.address, 1, "up")], generation=1)
+    edge = rig.edge(servers=UPGRADES)
+    edge.wait_for(1)
+    with opened(edge, f"/?body_s={OPEN_S}"):  # whose header() names the server
+        rig.wait_until(lambda: edge.peer("only")["in_flight"] == 1, "it is in flight")
 
 
 def test_a_slow_reader_of_a_buffered_response_does_not_keep_its_server_busy(rig: Rig) -> None:

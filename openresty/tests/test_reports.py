@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -224,6 +225,38 @@ def test_a_client_that_goes_away_is_nobody_s_failure(rig: "Rig") -> None:
     rig.wait_until(lambda: edge.peer("a")["in_flight"] == 0, "it is let go")
     rig.wait_until(lambda: edge.peer("a")["picks"] == 1, "its pick is counted")
     assert (edge.peer("a")["completed"], edge.peer("a")["failed"]) == (0, 0)
+
+
+COUNTS_FLUSHES = """
+    location = /watch {
+      content_by_lua_block {
+        local worker = require "steelyard.phase.worker"
+        local flush = worker.flush
+        worker.flush = function(...)
+          if worker.leaving then ngx.shared.steelyard:incr("test/flushes", 1, 0) end
+          return flush(...)
+        end
+      }
+    }
+    location = /flushes { content_by_lua_block { ngx.print(ngx.shared.steelyard:get("test/flushes") or 0) } }
+}
+"""
+
+
+def test_a_worker_that_leaves_hands_in_all_counts_and_not_once_a_request(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = rig.edge(servers=COUNTS_FLUSHES)
+    edge.wait_for(1)
+    edge.get("/watch")
+    requests = 60
+    with ThreadPoolExecutor(requests) as pool:
+        answers = [pool.submit(edge.get, "/?sleep_s=2") for _ in range(requests)]
+        rig.wait_until(lambda: edge.peer("a")["in_flight"] == requests, "all are under way")
+        edge.reload()
+        assert {answer.result().status for answer in answers} == {200}
+    rig.wait_until(lambda: edge.peer("a")["completed"] == requests, "all are counted")
+    assert 1 <= int(edge.get("/flushes").body) < requests / 2
 
 
 def test_a_reload_keeps_boot_and_numbers(rig: "Rig") -> None:

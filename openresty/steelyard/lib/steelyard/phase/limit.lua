@@ -57,8 +57,9 @@ function _M.limit(name)
     local entry = request.entry()
     if peer then
         entry.reserved, entry.reserved_of, entry.reserved_at = peer, live, live.changes
-        -- A body of HTTP/2 that has no length is not read yet: the server may be full again by then.
-        entry.waited = ngx.req.http_version() < 2 or ngx.var.content_length ~= nil
+        -- A body of HTTP/2 that has no length is not read yet: the server may be full again by then. (Of a version
+        -- that ngx_lua has no number for, as HTTP/1.9, it says nil.)
+        entry.waited = (ngx.req.http_version() or 1.1) < 2 or ngx.var.content_length ~= nil
         return
     end
     entry.upstream, entry.ended_as, entry.why = name, 503, (live:why_none(entry, entry.n + 1))

@@ -39,6 +39,8 @@ local FLUSH_S = 0.2
 -- An outage has a line now and then, not one a request.
 local LOG_EVERY_S = 10
 
+local left_at = 0 -- when this worker handed in its counts last, while it leaves
+
 local _M = {
     VERSION = "0.1.0",
     broken = "init_worker was not called",
@@ -81,6 +83,17 @@ function _M.flush(breathe)
     _M.flushing = false
     if not ok then
         ngx.log(ngx.ERR, "steelyard: counters not flushed: ", err)
+    end
+end
+
+
+--- Hand in the counts of a worker that leaves, which has no timers: at its last request, and before that now and
+-- then. A flush takes milliseconds where there are many servers, and thousands of requests may end together.
+function _M.flush_if_leaving()
+    local now = ngx.now()
+    if _M.leaving and (next(_M.requests.open) == nil or math.abs(now - left_at) >= FLUSH_S) then
+        left_at = now
+        _M.flush()
     end
 end
 
@@ -193,8 +206,8 @@ end
 
 local function on_timer(premature)
     if premature then
-        -- A reload sends this worker off. Timers stop, requests go on: from now
-        -- on each of them leaves its counts when it ends.
+        -- A reload sends this worker off. Timers stop, requests go on: from now on they leave their counts when
+        -- they end (flush_if_leaving).
         _M.leaving = true
         return _M.flush()
     end
