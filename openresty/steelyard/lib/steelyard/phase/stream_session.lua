@@ -111,9 +111,7 @@ function _M.log()
         end -- else the client, or nginx, went away before the server was reached
     end
     requests:close(key)
-    if worker.leaving then
-        worker.flush()
-    end
+    worker.flush_if_leaving()
 end
 
 
