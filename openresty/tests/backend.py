@@ -45,22 +45,28 @@ class _Handler(BaseHTTPRequestHandler):
                 self._upgrade(float(query.get("body_s", 0)))
             else:
                 status = int(query.get("status", self.statuses.get(url.path, 200)))
-                self._answer(status, float(query.get("body_s", 0)), int(query.get("bytes", 0)))
+                self._answer(
+                    status,
+                    float(query.get("body_s", 0)),
+                    int(query.get("bytes", 0)),
+                    int(query.get("cut", 0)),
+                )
         except ConnectionError:  # nobody waits for it any more
             self.close_connection = True
 
-    def _answer(self, status: int, body_s: float, extra: int) -> None:
+    def _answer(self, status: int, body_s: float, extra: int, cut: int) -> None:
         pieces = round(body_s / PIECE_S)
         self.send_response(status)
         self.send_header("X-Backend", self.name)
         for name, value in self.headers_sent.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(extra + pieces))
+        self.send_header("Content-Length", str(extra + pieces + cut))
         self.end_headers()
         self.wfile.write(b"." * extra)
         for _ in range(pieces):
             time.sleep(PIECE_S)
             self.wfile.write(b".")
+        self.close_connection = self.close_connection or cut > 0
 
     def _upgrade(self, open_s: float) -> None:
         self.send_response(101)
@@ -92,10 +98,11 @@ class CrowdServer(ThreadingHTTPServer):
 class Backend:
     """A server that says its name; `?sleep_s=` and `?status=` make it slow or broken.
 
-    After the header come `?bytes=` at once, then a body that takes `?body_s=`; what asks for an upgrade gets
-    one that is open so long, and sends back what it gets. `statuses` holds what it answers on a path, 200
-    elsewhere, `delays_s` how late, and `headers` what it adds to every answer; change them at any time.
-    `received` has path, headers (in lower case) and body of each request.
+    After the header come `?bytes=` at once, then a body that takes `?body_s=`, and `?cut=` bytes that it
+    announced never come; what asks for an upgrade gets one that is open so long, and sends back what it
+    gets. `statuses` holds what it answers on a path, 200 elsewhere, `delays_s` how late, and `headers` what
+    it adds to every answer; change them at any time. `received` has path, headers (in lower case) and body
+    of each request.
     """
 
     def __init__(self, name: str, tls: ssl.SSLContext | None = None) -> None:

@@ -72,14 +72,14 @@ class Edge:
             connection.close()
 
     @contextlib.contextmanager
-    def under_load(self, clients: int) -> Iterator[list[int]]:
+    def under_load(self, clients: int, path: str = "/") -> Iterator[list[int]]:
         """Have so many ask, one request after the other, meanwhile; the list of statuses only grows."""
         statuses: list[int] = []
         over = threading.Event()
 
         def ask() -> None:
             while not over.is_set():
-                statuses.append(self.get().status)
+                statuses.append(self.get(path).status)
 
         threads = [threading.Thread(target=ask) for _ in range(clients)]
         for thread in threads:

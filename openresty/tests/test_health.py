@@ -1,6 +1,7 @@
 """Servers that fail are left alone for a while: passive checks, ejection, active checks."""
 
 import contextlib
+import http.client
 import itertools
 import socket
 import ssl
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from steelyard_loadtest.machine import picker_list
+
+from testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from openresty.tests.backend import Backend
@@ -109,6 +112,86 @@ def test_a_server_that_stays_dead_is_tried_again_after_fail_timeout(rig: "Rig") 
     edge.wait_for(1)
     rig.wait_until(lambda: edge.get() and edge.logged(": dead (") >= 3, "it was taken out three times")
     assert edge.peer("dead")["failed"] <= 2 * edge.logged(": dead (")
+
+
+FAST = """
+location /fast { proxy_pass http://web; proxy_read_timeout 300ms; }
+location /stream {
+  proxy_pass http://web; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+  header_filter_by_lua_block { require("steelyard").release() }
+} }"""
+
+
+def test_a_server_that_never_answers_costs_one_request_each_fail_timeout(rig: "Rig") -> None:
+    _, hung = backends(rig, "ab")
+    hung.delays_s["/fast"] = 1000
+    options = (
+        "upstreams = { web = { max_fails = 3, fail_timeout_s = 1, eject = false, retry_budget = false } },"
+    )
+    edge = rig.edge(options=options, servers=FAST, workers=2)
+    edge.wait_for(1)
+    with edge.under_load(16, "/fast") as statuses:
+        rig.wait_until(lambda: edge.logged(": b (") >= 1, "it is out")
+        time.sleep(0.5)  # what was under way there when it was taken out is over
+        before, outs = len(hung.received), edge.logged(": b (")
+        rig.wait_until(lambda: edge.logged(": b (") >= outs + 4, "it was out for four times more")
+        asked, times = len(hung.received) - before, edge.logged(": b (") - outs
+    assert asked <= times + 1
+    assert set(statuses) == {200}
+    assert edge.peer("b")["health_reason"] == "it did not answer again"
+
+
+def test_the_first_answer_takes_a_server_back(rig: "Rig") -> None:
+    _, b = backends(rig, "ab")
+    options = "upstreams = { web = { max_fails = 1, fail_timeout_s = 0.5, eject = false } },"
+    edge = rig.edge(options=options, servers=FAST)
+    edge.wait_for(1)
+    b.stop()
+    rig.wait_until(lambda: edge.get().status == 200 and edge.logged(": b (") > 0, "b is out")
+    b.delays_s["/fast"] = 0.2
+    b.restart()
+    wait_half_open(rig, edge)
+    b.received.clear()
+    assert edge.get("/fast").server == "b"
+    wait_health(rig, edge, "b", "ok", eligible=True)
+    assert edge.logged("answers again") == 1
+    assert count(edge, 10) == {"a": 5, "b": 5}
+
+
+def wait_half_open(rig: "Rig", edge: "Edge") -> None:
+    """Wait until the next request is the one that finds out about b."""
+    rig.wait_until(
+        lambda: (edge.peer("b")["health"], edge.peer("b")["out_for_s"]) == ("fails", None), "b is half-open"
+    )
+
+
+def test_a_stream_that_begins_takes_its_server_back(rig: "Rig") -> None:
+    _, b = backends(rig, "ab")
+    options = "upstreams = { web = { max_fails = 1, fail_timeout_s = 0.5, eject = false } },"
+    edge = rig.edge(options=options, servers=FAST)
+    edge.wait_for(1)
+    b.stop()
+    rig.wait_until(lambda: edge.get().status == 200 and edge.logged(": b (") > 0, "b is out")
+    b.restart()
+    wait_half_open(rig, edge)
+    connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
+    with contextlib.closing(connection):
+        connection.request("GET", f"/stream?body_s={PATIENCE_S}", headers={"Upgrade": "websocket"})
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["X-Backend"]) == (101, "b")
+        wait_health(rig, edge, "b", "ok", eligible=True)
+
+
+def test_below_the_panic_threshold_all_are_used(rig: "Rig") -> None:
+    _, b, c, d = backends(rig, "abcd")
+    edge = edge_with(rig, "max_fails = 1, fail_timeout_s = 60, eject = false, panic_threshold = 0.5")
+    edge.wait_for(1)
+    for dead, fail_open in ((b, False), (c, False), (d, True)):
+        dead.stop()
+        noted = f": {dead.name} ("
+        while not edge.logged(noted):
+            assert edge.get().server != dead.name
+        wait_health(rig, edge, dead.name, "fails", eligible=fail_open, fail_open=fail_open)
 
 
 def test_so_many_failures_are_forgiven(rig: "Rig") -> None:

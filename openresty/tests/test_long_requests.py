@@ -1,5 +1,6 @@
 """What lasts long by its nature is not slow: its server keeps its share of the requests afterwards."""
 
+import http.client
 import socket
 from collections.abc import Callable
 
@@ -142,3 +143,21 @@ def test_a_slow_reader_of_a_buffered_response_does_not_keep_its_server_busy(rig:
         rig.wait_until(lambda: edge.peer("only")["picks"] == 2, "both are counted")
         rig.wait_until(lambda: edge.peer("only")["in_flight"] == 1, "one is let go, and the other is not")
         assert edge.peer("only")["completed"] == 0  # both are still under way
+
+
+def test_a_response_that_breaks_off_is_a_failure_of_its_server(rig: Rig) -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = rig.edge(options="upstreams = { web = { eject = false } },")
+    edge.wait_for(1)
+    for _ in range(3):
+        with pytest.raises(http.client.IncompleteRead):
+            edge.get("/?bytes=1000&cut=1000")
+    with socket.create_connection(("127.0.0.1", edge.port), PATIENCE_S) as client:  # it leaves in the middle
+        client.sendall(b"GET /?bytes=50000000 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert client.recv(100)
+    for _ in range(4):
+        assert edge.get("/?bytes=1000").status == 200
+    rig.wait_until(lambda: edge.peer("a")["completed"] >= 5, "the others are counted")
+    row = edge.peer("a")
+    assert (row["picks"], row["completed"], row["failed"], row["in_flight"]) == (8, 5, 3, 0)

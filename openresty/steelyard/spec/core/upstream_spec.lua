@@ -57,6 +57,34 @@ describe("an upstream", function()
         assert.equal("b b b", ids(live, 3))
     end)
 
+    describe("with peers that are out", function()
+        local function out(live, unhealthy, threshold)
+            live.settings.panic_threshold = threshold
+            local peers = { peer("a", 1), peer("b", 1), peer("c", 1), peer("d", 1, "backup") }
+            live:take(table_of(peers), "fresh", 0, unhealthy)
+            live:watch_half_open(peers, unhealthy)
+            return live
+        end
+
+        it("names those that are half-open in turn, and a backup only when no other serves", function()
+            local half_open = { half_open = true }
+            local live = out(new(), { a = half_open, b = {}, c = half_open })
+            assert.same({ "a", "c", "a" }, { live:suspect().id, live:suspect().id, live:suspect().id })
+            assert.is_true(live:is_half_open(peer("a", 1)))
+            assert.falsy(live:is_half_open(peer("b", 1)))
+            assert.is_nil(out(new(), { d = half_open }):suspect())
+            assert.is_nil(out(new(), { b = {} }):suspect())
+        end)
+
+        it("uses all where fewer are well than the panic threshold asks for", function()
+            assert.equal("a a", ids(out(new(), { b = {}, c = {} }, 0.3), 2))
+            local live = out(new(), { b = {}, c = {} }, 0.5)
+            assert.is_true(live.fail_open)
+            assert.equal("a b c", ids(live, 3))
+            assert.is_nil(out(new(), { b = { half_open = true }, c = {} }, 0.5):suspect())
+        end)
+    end)
+
     it("forgets how slow a peer was whose share of the weights has doubled", function()
         local live = new()
         local stats = live.context.stats

@@ -1,8 +1,8 @@
 --- One upstream in one worker: its table, its picker, and the choice of a peer.
 --
 -- Eligible are `up` peers; `backup` peers when no other is left; `drain` and `down`
--- never. Health takes peers out of both; when it has taken out all of them, it
--- is more likely wrong than right, and all are used (fail open). Health never
+-- never. Health takes peers out of both; when it has taken out all of them, or more than
+-- `panic_threshold` lets it, it is more likely wrong than right, and all are used (fail open). Health never
 -- edits a weight. Peers carry id, address, weight, state and are in id order.
 --
 -- With `max_conns` a peer with as much in flight is passed over, whatever the picker; then
@@ -46,10 +46,19 @@ local _M = {}
 local mt = { __index = _M }
 
 
+local function append(list, more)
+    for i = 1, #more do
+        list[#list + 1] = more[i]
+    end
+    return list
+end
+
+
 --- Return the peers to pick from, the reserve for retries when all of those failed,
 -- and whether health had to be ignored (fail open).
 -- @param unhealthy id -> anything, for peers that are out
-local function eligible_of(peers, unhealthy)
+-- @param threshold which share of the `up` peers must be healthy, or all of them are used
+local function eligible_of(peers, unhealthy, threshold)
     local up, backup, sick_up, sick_backup = {}, {}, {}, {}
     for i = 1, #peers do
         local peer = peers[i]
@@ -62,7 +71,9 @@ local function eligible_of(peers, unhealthy)
             list[#list + 1] = peer
         end
     end
-    if #up > 0 then
+    if #sick_up > 0 and #up < threshold * (#up + #sick_up) then
+        return append(up, sick_up), append(backup, sick_backup), true
+    elseif #up > 0 then
         return up, backup, false
     elseif #backup > 0 then
         return backup, {}, false
@@ -100,6 +111,7 @@ function _M.new(name, settings, context)
         rung = "none", drift = 0, unhealthy = NOBODY, fail_open = false,
         table = nil, eligible = {}, reserve = {}, picker = nil, picker_name = nil, picker_error = nil,
         check = settings.check, -- the one in force
+        half_open = NOBODY, next_half_open = 1, -- peers that one request at a time may find out about
         more_tries = 0,      -- how many tries beyond the first a request may have
         hash_variable = nil, -- nginx's variable that the picker hashes, if it does
         sticky = settings.sticky and sticky.new(settings.sticky, context.digest), -- nil: no sessions
@@ -186,7 +198,7 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
         forget_slowness(self.context.stats, self.table.peers, weight_table.peers, breathe)
     end
     local peers = ladder.drifted(weight_table.peers, drift, breathe)
-    local eligible, reserve, fail_open = eligible_of(peers, unhealthy)
+    local eligible, reserve, fail_open = eligible_of(peers, unhealthy, self.settings.panic_threshold or 0)
     local picker, name, err = choose_picker(self, asked)
     picker:update(eligible, breathe)
     if self.sticky then
@@ -206,6 +218,44 @@ end
 function _M:has_room(peer)
     local max_conns = self.settings.max_conns
     return not max_conns or peer.cell == peer_cells.NONE or self.context.stats:in_flight(peer.cell) < max_conns
+end
+
+
+--- Take the health of the peers: who is half-open (unhealthy[id].half_open), and may be found out about.
+function _M:watch_half_open(peers, unhealthy)
+    local half_open
+    for i = 1, next(unhealthy) and #peers or 0 do
+        local peer = peers[i]
+        local sick = unhealthy[peer.id]
+        if sick and sick.half_open and peer.weight > 0 and (peer.state == "up" or peer.state == "backup") then
+            half_open = half_open or {}
+            half_open[#half_open + 1] = peer
+        end
+    end
+    self.half_open = half_open or NOBODY
+end
+
+
+--- The next peer that a request may find out about; nil when there is none. A backup is left alone while
+-- others serve.
+function _M:suspect()
+    local half_open = self.half_open
+    if #half_open == 0 or self.fail_open then
+        return nil
+    end
+    local at = (self.next_half_open - 1) % #half_open + 1
+    self.next_half_open = at + 1
+    local peer, serving = half_open[at], self.eligible[1]
+    if self:has_room(peer) and (peer.state == "up" or not serving or serving.state == "backup") then
+        return peer
+    end
+end
+
+
+--- Whether a peer is half-open: an answer then takes it back.
+function _M:is_half_open(peer)
+    local sick = self.unhealthy[peer.id]
+    return sick and sick.half_open
 end
 
 

@@ -1,7 +1,8 @@
 --- Passive and active health, shared by all workers: marks in the shared dict say which peers are out.
 --
---   out/<upstream>/<id>/<kind>   a mark: "<until>\n<address>\n<why>", until by the monotonic clock
+--   out/<upstream>/<id>/<kind>   a mark: "<until> <gone>\n<address>\n<why>", both by the monotonic clock
 --   fails/<upstream>/<id>/<address>   tries without an answer, within fail_timeout_s
+--   probe/<upstream>/<id>        there while a request is on its way to find out whether the peer answers
 --   health/<upstream>            raised at each change; workers compare it
 --   health/<upstream>/<n>        the id that change n was about, for JOURNAL_S
 --
@@ -12,6 +13,11 @@
 -- nothing is left of a peer that leaves, nor of checks that are no longer run; but
 -- TTLs count by the time of day, which may be set back, so a mark tells its end too.
 --
+-- A mark of kind `fails` is half-open from <until> to <gone>: the peer is still out, but for one request
+-- each fail_timeout_s. The first that is answered takes the mark away, one that is not renews it. So a
+-- server that accepts and never answers costs one request each fail_timeout_s, and not its whole share
+-- until max_fails time-outs are over.
+--
 -- A worker looks at no peer when nothing changed, and then only at those that
 -- the journal names and those that were out before. When it is new, or the
 -- journal was too short for it, it looks at all.
@@ -20,6 +26,9 @@ local clock = require "steelyard.io.clock"
 
 -- In the order in which status names a peer's trouble; a check's comes first.
 local KINDS = { "ejected", "fails" }
+
+-- Where nobody asked for so long, there was nobody to find out: the peer is simply back.
+local HALF_OPEN_S = 3600
 
 -- Workers look ten times a second; one that was away for longer looks at all peers.
 local JOURNAL_S = 60
@@ -74,32 +83,36 @@ function _M:version(upstream)
 end
 
 
-local function packed(address, why, ttl_s)
-    return string.format("%.3f\n%s\n%s", clock.monotonic() + ttl_s, address, why)
+local function packed(address, why, ttl_s, half_open_s)
+    local until_s = clock.monotonic() + ttl_s
+    return string.format("%.3f %.3f\n%s\n%s", until_s, until_s + half_open_s, address, why)
 end
 
 
---- The mark under a key: { address, reason, until_s }; nil when there is none, or it is over.
+--- The mark under a key: { address, reason, until_s, gone_s, half_open }; nil when there is none, or it is over.
 local function mark_at(dict, key)
-    local until_s, address, why = string.match(dict:get(key) or "", "^([^\n]*)\n([^\n]*)\n(.*)$")
-    until_s = tonumber(until_s)
-    if until_s and until_s > clock.monotonic() then
-        return { address = address, reason = why, until_s = until_s }
+    local until_s, gone_s, address, why = string.match(dict:get(key) or "", "^(%S+) (%S+)\n([^\n]*)\n(.*)$")
+    until_s, gone_s = tonumber(until_s), tonumber(gone_s)
+    local now_s = clock.monotonic()
+    if gone_s and gone_s > now_s then
+        return { address = address, reason = why, until_s = until_s, gone_s = gone_s, half_open = until_s <= now_s }
     end
 end
 
 
 --- Take a peer out for `ttl_s`; return false when it was out for this reason already.
--- A mark that stands is left as it is.
-function _M:mark(upstream, peer, kind, why, ttl_s)
-    local key, value = mark_key(upstream, peer.id, kind), packed(peer.address, why, ttl_s)
+-- A mark that stands is left as it is, but for one that is half-open.
+-- @param half_open_s how long one request at a time may find out whether the peer is back; left out, it then is
+function _M:mark(upstream, peer, kind, why, ttl_s, half_open_s)
+    half_open_s = half_open_s or 0
+    local key, value = mark_key(upstream, peer.id, kind), packed(peer.address, why, ttl_s, half_open_s)
     -- `add` decides between two workers, so that one of them writes the log.
-    if not self.dict:add(key, value, ttl_s) then
+    if not self.dict:add(key, value, ttl_s + half_open_s) then
         local standing = mark_at(self.dict, key)
-        if standing and standing.address == peer.address then
+        if standing and standing.address == peer.address and not standing.half_open then
             return false
         end
-        self.dict:set(key, value, ttl_s)
+        self.dict:set(key, value, ttl_s + half_open_s)
     end
     changed(self, upstream, peer.id)
     return true
@@ -115,7 +128,7 @@ function _M:prolong(upstream, peer, kind, why, ttl_s)
         return
     end
     why = why or standing.reason
-    self.dict:set(key, packed(standing.address, why, ttl_s), ttl_s)
+    self.dict:set(key, packed(standing.address, why, ttl_s, 0), ttl_s)
     if why ~= standing.reason then
         changed(self, upstream, peer.id)
     end
@@ -134,27 +147,47 @@ function _M:clear(upstream, peer, kind)
 end
 
 
---- Count a try that got no answer at all; at max_fails within fail_timeout_s the
--- peer is out for as long, and then counted anew. Tells whether this took it out.
--- @param settings max_fails (0: never), fail_timeout_s
-function _M:failed(upstream, peer, settings)
-    local most, timeout_s = settings.max_fails, settings.fail_timeout_s
-    if most == 0 then
-        return false
+--- Why a try that got no answer takes a peer out, or nil while it does not: the first at a peer that is half-open,
+-- else the last of max_fails within fail_timeout_s. They are then counted anew.
+local function why_out(dict, upstream, peer, settings)
+    local standing = mark_at(dict, mark_key(upstream, peer.id, "fails"))
+    if standing and standing.address == peer.address and standing.half_open then
+        return "it did not answer again"
     end
-    local key = "fails/" .. upstream .. "/" .. peer.id .. "/" .. peer.address
-    local fails = self.dict:incr(key, 1, 0, timeout_s)
+    local most, key = settings.max_fails, "fails/" .. upstream .. "/" .. peer.id .. "/" .. peer.address
+    local fails = dict:incr(key, 1, 0, settings.fail_timeout_s)
     if not fails or fails < most then
-        return false
+        return nil
     end
-    self.dict:delete(key)
-    local why = most == 1 and "a try got no answer" or most .. " tries got no answer"
-    if not self:mark(upstream, peer, "fails", why, timeout_s) then
-        return false -- it was in flight when the peer was taken out
+    dict:delete(key)
+    return most == 1 and "a try got no answer" or most .. " tries got no answer"
+end
+
+
+--- Count a try that got no answer at all, and take the peer out when that was one too many.
+-- @param settings max_fails (0: never), fail_timeout_s; no_half_open: after it, all requests may find out
+function _M:failed(upstream, peer, settings)
+    local timeout_s = settings.fail_timeout_s
+    local why = settings.max_fails > 0 and why_out(self.dict, upstream, peer, settings)
+    if why and self:mark(upstream, peer, "fails", why, timeout_s, settings.no_half_open and 0 or HALF_OPEN_S) then
+        ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": ", peer.id, " (", peer.address, ") is out for ",
+                timeout_s, " s: ", why)
+    end -- else it was in flight when the peer was taken out
+end
+
+
+--- Whether a request may find out if a peer that is half-open is back: one each fail_timeout_s, of all workers.
+-- Whatever becomes of it, and of the worker: the next may after that time.
+function _M:may_probe(upstream, peer, fail_timeout_s)
+    return (self.dict:add("probe/" .. upstream .. "/" .. peer.id, true, fail_timeout_s))
+end
+
+
+--- Take a half-open peer back: it has answered.
+function _M:answered(upstream, peer)
+    if self:clear(upstream, peer, "fails") then
+        ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": ", peer.id, " (", peer.address, ") answers again")
     end
-    ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": ", peer.id, " (", peer.address, ") is out for ",
-            timeout_s, " s: ", why)
-    return true
 end
 
 
@@ -202,8 +235,8 @@ local function marks_of(self, upstream, id, check_kind)
 end
 
 
---- The peers that are out: id -> { kind, reason, until_s }, and when the first
--- mark ends (nil: none will), both by the monotonic clock. until_s is nil where a check decides.
+--- The peers that are out: id -> { kind, reason, until_s, half_open }, and when the first mark changes by itself
+-- (nil: none will), both by the monotonic clock. until_s is nil where a check decides, or the next request.
 -- @param check   the check that is in force (core/check_settings), or nil
 -- @param breathe called now and then; requests may be served meanwhile
 function _M:unhealthy(upstream, peers, check, breathe)
@@ -226,11 +259,12 @@ function _M:unhealthy(upstream, peers, check, breathe)
         local peer = peers[i]
         for _, mark in ipairs(marked[peer.id] or NOBODY) do
             if mark.address == peer.address then
+                local ends_s = mark.half_open and mark.gone_s or mark.until_s
                 out[peer.id] = out[peer.id] or {
-                    kind = mark.kind, reason = mark.reason,
-                    until_s = mark.kind ~= "check" and mark.until_s or nil,
+                    kind = mark.kind, reason = mark.reason, half_open = mark.half_open,
+                    until_s = mark.kind ~= "check" and not mark.half_open and mark.until_s or nil,
                 }
-                next_change_s = math.min(next_change_s or mark.until_s, mark.until_s)
+                next_change_s = math.min(next_change_s or ends_s, ends_s)
             end
         end
         if i % BREATH == 0 then

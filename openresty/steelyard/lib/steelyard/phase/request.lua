@@ -56,11 +56,16 @@ function _M.outcomes(entry)
 end
 
 
---- Choose the peer of a request: that of its session where there are sessions and it has room, else the picker's.
+--- Choose the peer of a request: that of its session where there are sessions and it has room, else one that is
+-- half-open if its time has come, else the picker's.
 function _M.choose(live)
     local sticky, key = live.sticky, live.hash_variable
     local peer = sticky and sticky:peer(ngx.var[sticky.variable])
     if peer and live:has_room(peer) then
+        return peer
+    end
+    peer = live:suspect()
+    if peer and worker.health:may_probe(live.name, peer, live.settings.fail_timeout_s) then
         return peer
     end
     return live:first(key and ngx.var[key])

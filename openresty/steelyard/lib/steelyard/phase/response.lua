@@ -18,7 +18,7 @@ local try_outcomes = require "steelyard.core.try_outcomes"
 local worker = require "steelyard.phase.worker"
 
 local ngx, tonumber = ngx, tonumber
-local now, get_phase = ngx.now, ngx.get_phase
+local now, get_phase, get_method = ngx.now, ngx.get_phase, ngx.req.get_method
 local key_of_request, open_entry, outcomes_of = request.key, request.open_entry, request.outcomes
 local latency_of = try_outcomes.latency_ms
 
@@ -53,6 +53,7 @@ function _M.release()
         done = is_stream()
     end
     if done then
+        worker.answered(entry.upstream, entry[entry.n]) -- a stream may be open for hours before its log phase
         worker.requests:release(entry)
         limit.freed(entry.upstream)
     end
@@ -158,12 +159,28 @@ local function grpc_verdict(var, entry)
 end
 
 
+--- Whether the server hung up, or said nothing more, before its body was as long as its header said. A client that
+-- leaves ends the request before it is complete. Of a body without a Content-Length nobody knows; and what nginx throws
+-- away unread (for X-Accel-Redirect, an error_page, auth_request) was not too short.
+local function is_cut(var, status)
+    local said = tonumber(var.upstream_http_content_length)
+    if not said or status < 200 or status > 299 or ngx.is_subrequest then
+        return false
+    end
+    local lengths = var.upstream_response_length
+    local came = tonumber(lengths) or tonumber(string.match(lengths or "", "(%d+)$"))
+    return came ~= nil and came > 0 and came < said and var.request_completion == "OK"
+           and get_method() ~= "HEAD" and not var.upstream_http_x_accel_redirect
+end
+
+
 local function count(requests, entry)
     local var, in_flight = ngx.var, entry.in_flight or NOT_LOOKED
     local status = entry.n == 1 and tonumber(var.upstream_status)
     if status and status < 500 then
         -- One try, one number: nothing else is in nginx's lists.
-        local verdict = grpc_verdict(var, entry) or "completed"
+        worker.answered(entry.upstream, entry[1])
+        local verdict = is_cut(var, status) and "failed" or grpc_verdict(var, entry) or "completed"
         requests:tried(entry[1], verdict, latency_of(status, var.upstream_header_time), now(), in_flight[1])
         return note_load(var, entry, entry[1].address)
     end
@@ -171,12 +188,16 @@ local function count(requests, entry)
     if addresses[#addresses] == entry[entry.n].address then -- else another upstream had the last word
         local last = outcomes[entry.n]
         note_load(var, entry, addresses[#addresses])
-        last.verdict = last.verdict == "completed" and grpc_verdict(var, entry) or last.verdict
+        if last.verdict == "completed" then
+            last.verdict = is_cut(var, last.status) and "failed" or grpc_verdict(var, entry) or "completed"
+        end
     end
     for i = 1, entry.n do
         local outcome = outcomes[i]
         requests:tried(entry[i], outcome.verdict, outcome.latency_ms, now(), in_flight[i])
-        if outcome.verdict == "failed" and not outcome.answered then
+        if outcome.answered then
+            worker.answered(entry.upstream, entry[i])
+        elseif outcome.verdict == "failed" then
             worker.unanswered(entry.upstream, entry[i])
         end
     end

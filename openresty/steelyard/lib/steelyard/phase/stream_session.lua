@@ -33,6 +33,7 @@ local function check(options)
     for name, settings in pairs(checked.upstreams) do
         local where = "upstreams." .. name .. "."
         validate.only_known(options.upstreams[name], KNOWN_OF_UPSTREAM, where)
+        settings.no_half_open = true -- nothing tells before its end that a connection was taken
         if settings.hash_key ~= "address" then
             validate.bad(where .. "hash_key", "is " .. settings.hash_key,
                          "a connection has its client's address alone: leave it out in stream {}")

@@ -117,6 +117,7 @@ local function sync_health(worker, live, moved, breathe)
     live.health_version, live.health_about = version, about
     local unhealthy
     unhealthy, live.health_until = worker.health:unhealthy(live.name, served.peers, check, breathe)
+    live:watch_half_open(served.peers, unhealthy)
     if not upstream.same_ids(unhealthy, live.unhealthy) then
         return unhealthy
     end

@@ -107,6 +107,15 @@ function _M.unanswered(name, peer)
 end
 
 
+--- Note that a server has answered: if it is half-open, it is back.
+function _M.answered(name, peer)
+    local live = _M.upstreams[name]
+    if live and #live.half_open > 0 and live:is_half_open(peer) then
+        _M.health:answered(name, peer)
+    end
+end
+
+
 --- Count a request that was not tried again because its upstream's retry budget was spent; log it now and then.
 function _M.retry_refused(name)
     _M.dict:incr("retries_refused/" .. name, 1, 0)
