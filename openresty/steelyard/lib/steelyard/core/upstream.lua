@@ -259,6 +259,16 @@ function _M:is_half_open(peer)
 end
 
 
+--- How many tries a request may have beyond its first, at `peer`: one that is half-open is not among those that
+-- others go to.
+function _M:tries_after(peer)
+    if not self.fail_open and self:is_half_open(peer) then
+        return math.min(self.settings.retries, #self.eligible + #self.reserve)
+    end
+    return self.more_tries
+end
+
+
 local function was_tried(peer, tries, from)
     for i = from, tries.n do
         -- By address: one server under two ids is still one server.

@@ -104,9 +104,9 @@ end
 
 --- Ask nginx for as many tries as the request may have beyond the first, and remember which they are. None while
 -- the budget is spent: the request then ends as its first try does, with the server's own answer if it has one.
-local function ask_for_tries(live, entry)
+local function ask_for_tries(live, entry, peer)
     local tries
-    tries, entry.spare_try = retries.given(live.more_tries, live.settings.retries, platform.spare_try)
+    tries, entry.spare_try = retries.given(live:tries_after(peer), live.settings.retries, platform.spare_try)
     local budget = live.retry_budget
     entry.no_retry = false
     if budget then
@@ -174,7 +174,7 @@ function _M.balance(name)
         entry.from, entry.ended_as = entry.n + 1, nil -- an internal redirect may have brought it here again
         peer = first(entry, live)
         if peer then
-            ask_for_tries(live, entry)
+            ask_for_tries(live, entry, peer)
         end
     else
         local status, why = refusal(live, entry)
