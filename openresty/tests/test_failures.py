@@ -1,6 +1,7 @@
 """What a client sees when servers fail: another server, or a reason."""
 
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -360,3 +361,29 @@ def test_what_nginx_itself_refuses_keeps_its_status(rig: "Rig", path: str, statu
         status,
         "no server was asked: nginx itself answers this",
     )
+
+
+OWN_LOG = """
+location /own_log { proxy_pass http://web; log_by_lua_block { return } }
+location /handed_on { proxy_pass http://web; proxy_intercept_errors on; error_page 404 = @again; }
+location @again { rewrite ^ /?sleep_s=4 break; proxy_pass http://web; }
+}"""
+
+
+def test_requests_that_a_location_logs_itself_are_not_in_flight_for_ever(rig: "Rig") -> None:
+    a = rig.backend("a")
+    a.statuses["/handed_on"] = 404
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = rig.edge(options="upstreams = { web = { max_conns = 8 } },", servers=OWN_LOG)
+    edge.wait_for(1)
+    with ThreadPoolExecutor(8) as clients:
+        long_one = clients.submit(edge.get, "/handed_on")
+        rig.wait_until(lambda: edge.peer("a")["picks"] == 2, "it is at its second server")
+        for answer in clients.map(edge.get, ["/own_log?sleep_s=0.5"] * 7):
+            assert answer.status == 200
+        rig.wait_until(lambda: edge.upstream()["unlogged"] == 7, "they are found")
+        assert edge.logged("upstream web: ") >= 1
+        assert edge.logged("requests were counted as in flight after their end") >= 1
+        assert long_one.result().status == 200
+    rig.wait_until(lambda: edge.peer("a")["in_flight"] == 0, "nothing is in flight")
+    assert edge.upstream()["unlogged"] == 7

@@ -53,6 +53,36 @@ describe("the open requests", function()
         assert.equal(book:entry(1, 5), book:entry(1, 5))
     end)
 
+    it("closes and counts those that are watched and whose witness is gone", function()
+        local book = open_requests.new(new_stats())
+        local witness = {}
+        for key = 1, 4 do
+            local entry = book:entry(key, key)
+            entry.upstream = "web"
+            book:picked(entry, A)
+        end
+        book:watch(book:entry(1, 1), witness)
+        book:watch(book:entry(2, 2), {})
+        book:watch(book:entry(4, 4), {}) -- too young to be looked at
+        collectgarbage() collectgarbage()
+        assert.is_true(book:close_ended(4))
+        assert.same({ ["a:80"] = 3 }, select(2, taken(book)))
+        assert.same({ web = 1 }, book:take_unlogged())
+        assert.same({}, book:take_unlogged())
+        book:close(1)
+        assert.is_false(book:close_ended(4))
+        assert.is_table(witness)
+    end)
+
+    it("counts those whose key another one has now", function()
+        local book = open_requests.new(new_stats())
+        book:entry(1, 5).upstream = "web"
+        assert.is_nil(book:find(1, 6))
+        book:entry(2, 5).upstream = "api"
+        book:entry(2, 6)
+        assert.same({ web = 1, api = 1 }, book:take_unlogged())
+    end)
+
     it("releases what a request left behind whose key another one has now", function()
         local book = open_requests.new(new_stats())
         book:picked(book:entry(1, 5), A)

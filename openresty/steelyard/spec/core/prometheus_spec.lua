@@ -82,6 +82,11 @@ describe("the metrics", function()
         assert.same({ '{upstream="web"} 4' }, samples(web, "upstream_queued_total"))
     end)
 
+    it("count requests that were not logged", function()
+        local web = { web = upstream({}, { unlogged = 3 }) }
+        assert.same({ '{upstream="web"} 3' }, samples(web, "upstream_unlogged_total"))
+    end)
+
     it("count subrequests, and those whose outcome is known", function()
         local web = { web = upstream({}, { subrequests = 5, subrequests_counted = 4 }) }
         assert.same({ '{upstream="web"} 5' }, samples(web, "upstream_subrequests_total"))

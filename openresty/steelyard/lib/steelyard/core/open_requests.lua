@@ -2,9 +2,10 @@
 --
 -- Open requests are kept under a key of the caller's (the request's pointer)
 -- and not in the request's context, because nginx wipes that on an internal
--- redirect (error_page), before the log phase. A key that was never closed (a
--- location without the log line) is taken over by the next request that gets
--- it, and the peer it held is released then.
+-- redirect (error_page), before the log phase.
+--
+-- A location whose log_by_lua is its own never closes its requests. They are found in two ways: another request
+-- gets the key; or what nginx keeps for the request alone, its witness, is gone. They are closed then, and counted.
 --
 -- Counts are kept per *address*, in its cell's row: a server in two upstreams
 -- does the work of both. `drain` hands out what has changed since the last time;
@@ -47,6 +48,8 @@ function _M.new(stats, options)
         histograms = options.histograms or latency_histogram.new(nil, stats.cells),
         memory = memory, -- so that it is not collected
         counts = ffi.cast("double *", memory), -- a row a cell
+        witnesses = setmetatable({}, { __mode = "v" }), -- entry -> its witness, while that is there
+        unlogged = {}, -- upstream -> requests that ended without a word
         cells = {}, addresses = {}, -- the cells that are listed (they have something to tell), and whose they are
     }, mt)
 end
@@ -95,12 +98,9 @@ local release = _M.release
 -- status that it `ended_as`. Opens one if need be.
 -- @param started any value that two requests of one key do not share
 function _M:entry(key, started)
-    local entry = self.open[key]
+    local entry = self:find(key, started)
     if entry then
-        if entry.started == started then
-            return entry
-        end
-        self:close(key)
+        return entry
     end
     local spare = self.spare
     local last = #spare
@@ -113,6 +113,25 @@ function _M:entry(key, started)
     entry.started = started
     self.open[key] = entry
     return entry
+end
+
+
+--- The entry that an earlier phase of the same request opened, or nil.
+function _M:find(key, started)
+    local entry = self.open[key]
+    if entry and entry.started ~= started then
+        self:abandon(key)
+        return nil
+    end
+    return entry
+end
+
+
+--- Have an open request be found when it ends without being closed.
+-- @param witness a table that nobody else keeps for longer than the request lasts
+function _M:watch(entry, witness)
+    entry.watched = true
+    self.witnesses[entry] = witness
 end
 
 
@@ -197,7 +216,45 @@ function _M:close(key)
     end
     entry.n, entry.from, entry.why, entry.ended_as, entry.upstream = 0, 1, nil, nil, nil
     entry.reserved, entry.reserved_of, entry.waited = nil, nil, nil
+    entry.watched, self.witnesses[entry] = nil, nil
     self.spare[#self.spare + 1] = entry
+end
+
+
+--- Close a request that has ended without being closed, and count it.
+function _M:abandon(key)
+    local name = self.open[key].upstream
+    if name then
+        self.unlogged[name] = (self.unlogged[name] or 0) + 1
+    end
+    self:close(key)
+end
+
+
+--- Close the requests whose witnesses are gone, of those that began before `started`; a witness goes some time after
+-- its request, with the garbage. Tells whether others of them are open.
+function _M:close_ended(started)
+    local others = false
+    for key, entry in pairs(self.open) do
+        if entry.watched and entry.started < started then
+            if self.witnesses[entry] then
+                others = true
+            else
+                self:abandon(key)
+            end
+        end
+    end
+    return others
+end
+
+
+--- How many requests of each upstream had to be closed so since the last call.
+function _M:take_unlogged()
+    local unlogged = self.unlogged
+    if next(unlogged) then
+        self.unlogged = {}
+    end
+    return unlogged
 end
 
 

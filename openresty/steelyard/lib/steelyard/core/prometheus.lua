@@ -135,6 +135,8 @@ local OF_UPSTREAM = {
     { "upstream_max_conns", "gauge", "Requests that a peer may have in flight.", plain("max_conns") },
     { "upstream_full_total", "counter", "Requests answered 503: every peer was at max_conns.", plain("full") },
     { "upstream_queued_total", "counter", "Requests that waited: every peer was at max_conns.", plain("queued") },
+    { "upstream_unlogged_total", "counter", "Requests that ended without log(): their location has a log_by_lua.",
+      plain("unlogged") },
     { "upstream_peers_without_cell", "gauge", "Peers of which nothing is counted, because no cell was left.",
       plain("without_cell") },
     { "table_age_seconds", "gauge", "Time since a new weight table arrived.", plain("age_s") },

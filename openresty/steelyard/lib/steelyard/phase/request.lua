@@ -41,7 +41,8 @@ end
 
 --- The entry that an earlier phase opened, or nil.
 function _M.open_entry()
-    return worker.requests.open[key_of_request()]
+    local entry = worker.requests:find(key_of_request(), start_time())
+    return entry
 end
 
 

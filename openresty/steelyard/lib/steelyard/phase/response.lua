@@ -254,8 +254,7 @@ end
 
 --- log_by_lua: count what became of the request, and let go of its server.
 function _M.log()
-    local requests, key = worker.requests, key_of_request()
-    local entry = requests.open[key]
+    local requests, entry = worker.requests, open_entry()
     if not entry then
         return count_subrequest(requests) or count_bystander(requests)
     end
@@ -263,7 +262,7 @@ function _M.log()
         count(requests, entry)
     end
     local name = entry.upstream
-    requests:close(key)
+    requests:close(key_of_request())
     limit.freed(name)
     worker.flush_if_leaving()
 end

@@ -123,6 +123,8 @@ local function upstream_of(live, breathe)
         -- they had a server, or that answer.
         max_conns = or_null(live.settings.max_conns),
         full = worker.dict:get("full/" .. live.name) or 0, queued = worker.dict:get("queued/" .. live.name) or 0,
+        -- Requests that ended in a location with a log_by_lua of its own: nothing else is known of them.
+        unlogged = worker.dict:get("unlogged/" .. live.name) or 0,
         -- Servers for which no cell was left: nothing is counted of them.
         without_cell = live.without_cell,
         peers = rows_of(live, breathe),

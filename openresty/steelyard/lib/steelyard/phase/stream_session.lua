@@ -97,7 +97,7 @@ end
 --- log_by_lua: count what became of the connection, and let go of its server.
 function _M.log()
     local requests, key = worker.requests, request.key()
-    local entry = requests.open[key]
+    local entry = requests:find(key, start_time())
     if not entry then
         return
     end

@@ -39,6 +39,10 @@ local FLUSH_S = 0.2
 -- An outage has a line now and then, not one a request.
 local LOG_EVERY_S = 10
 
+-- How often requests are looked for that ended without being logged, and how much garbage is collected for it:
+-- 0.2 ms of work, and only while some are open for as long.
+local LOOK_S, STEP_KB = 1, 256
+
 local left_at = 0 -- when this worker handed in its counts last, while it leaves
 
 local _M = {
@@ -193,6 +197,30 @@ local function guarded(work, ...)
 end
 
 
+local next_look = 0
+
+--- Close the requests that ended in a location with a log_by_lua of its own, and say so: without it they would be in
+-- flight for ever. What is left of them is garbage, and found once it is collected: an idle worker has to be made to.
+local function close_unlogged(now)
+    local wait_s = next_look - now
+    if wait_s > 0 and wait_s <= LOOK_S then
+        return
+    end
+    next_look = now + LOOK_S
+    local requests, dict = _M.requests, _M.dict
+    if requests:close_ended(now - LOOK_S) then
+        collectgarbage("step", STEP_KB)
+    end
+    for name, count in pairs(requests:take_unlogged()) do
+        dict:incr("unlogged/" .. name, count, 0)
+        if dict:add("unlogged_logged/" .. name, true, LOG_EVERY_S) then
+            ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", count, " requests were counted as in flight after ",
+                    "their end: a location has a log_by_lua of its own; call require(\"steelyard\").log() in it")
+        end
+    end
+end
+
+
 local next_flush = 0
 
 --- Flush at the next whole FLUSH_S, if that is before the next tick. The clock may be set back.
@@ -221,6 +249,7 @@ local function on_timer(premature)
         return _M.flush()
     end
     guarded(flush_if_due, ngx.now())
+    guarded(close_unlogged, ngx.now())
     guarded(jobs)
     guarded(jobs_of_upstreams)
     guarded(upstream_sync.all, _M, true)
