@@ -2,7 +2,9 @@
 
 import contextlib
 import http.client
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
@@ -10,7 +12,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from steelyard_loadtest.machine import picker_list
 
-from openresty.tests.backend import CrowdServer
+from openresty.tests.backend import Backend, CrowdServer
 from openresty.tests.nginx_process import Answer, Edge
 from openresty.tests.rig import Rig
 from testing.waiting import PATIENCE_S
@@ -250,3 +252,73 @@ def test_a_session_goes_elsewhere_while_its_server_is_full(rig: Rig, clients: Th
         assert edge.get("/session", cookie).headers["X-Steelyard-Server"] == "other"
         servers[0].opened.set()
         assert held.result().headers["X-Steelyard-Server"] == "held"
+
+
+CACHED = """
+recursive_error_pages on;
+proxy_cache_key $request_uri; proxy_cache_valid 200 1m;
+location /front { access_by_lua_block { require("steelyard").limit("web") } proxy_pass http://web; }
+location /cached {
+  proxy_pass http://web; proxy_cache c; add_header X-Cache $upstream_cache_status;
+  error_page 502 503 504 = @web_full;
+}
+location /closed {
+  if ($arg_closed) { return 503; }
+  proxy_pass http://web; error_page 502 503 504 = @web_full;
+}
+location @web_full {
+  access_by_lua_block { require("steelyard").after_full("web") }
+  proxy_pass http://web; proxy_cache c; error_page 502 503 504 @steelyard_failure;
+} }
+proxy_cache_path @FOLDER@/cache keys_zone=c:1m;"""
+
+
+def edge_with_a_cache(rig: Rig) -> tuple[Backend, Edge]:
+    server = rig.backend("a")
+    rig.publish([("a", server.address, 1, "up")], generation=1)
+    options = (
+        f"upstreams = {{ web = {{ max_conns = 1, queue = {{ timeout_s = {PATIENCE_S} }}, eject = false }} }},"
+    )
+    edge = rig.edge(options=options, servers=CACHED)
+    edge.wait_for(1)
+    return server, edge
+
+
+def test_what_a_cache_has_waits_for_no_server(rig: Rig, clients: ThreadPoolExecutor) -> None:
+    _, edge = edge_with_a_cache(rig)
+    assert edge.get("/cached").headers["X-Cache"] == "MISS"
+    held = clients.submit(edge.get, "/cached?sleep_s=2")
+    rig.wait_until(lambda: edge.peer("a")["in_flight"] == 1, "the server is full")
+    assert edge.get("/cached").headers["X-Cache"] == "HIT"
+    assert not held.done()
+    assert edge.upstream()["queued"] == 0
+    missed = edge.get("/cached?other")
+    assert (missed.status, held.result().status, edge.upstream()["queued"]) == (200, 200, 1)
+    assert edge.get("/cached?other").headers["X-Cache"] == "HIT"  # who waited has filled the cache
+
+
+def test_only_who_found_all_full_is_sent_again(rig: Rig) -> None:
+    _, edge = edge_with_a_cache(rig)
+    rig.publish([("dead", rig.dead_address(), 1, "up")], generation=2)
+    edge.wait_for(2)
+    answer = edge.get("/cached?failing")
+    assert answer.status == 502
+    assert "could not be connected to" in answer.json()["detail"]
+    rig.wait_until(lambda: edge.peer("dead")["failed"] == 1, "it is counted")
+    assert edge.get("/closed?closed=1").status == 503  # nginx's own
+    assert (edge.peer("dead")["picks"], edge.upstream()["queued"]) == (1, 0)
+
+
+@pytest.mark.parametrize("path", ["/front", "/cached"])
+def test_who_sends_a_long_body_waits_at_its_end(rig: Rig, clients: ThreadPoolExecutor, path: str) -> None:
+    _, edge = edge_with_a_cache(rig)
+    with socket.create_connection(("127.0.0.1", edge.port), PATIENCE_S) as client:
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n"
+        client.sendall(head.encode() + b".")
+        time.sleep(0.3)  # it has been looked at by now
+        held = clients.submit(edge.get, "/front?sleep_s=1")
+        rig.wait_until(lambda: edge.peer("a")["in_flight"] == 1, "the server is full")
+        client.sendall(b".")
+        assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert held.result().status == 200
+    assert edge.upstream()["queued"] == 1

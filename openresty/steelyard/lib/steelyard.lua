@@ -42,6 +42,7 @@ return {
     init_worker = worker.init,
     shard = balance.shard,
     limit = limit.limit,
+    after_full = limit.after_full,
     balance = balance.balance,
     header = response.header,
     release = response.release,

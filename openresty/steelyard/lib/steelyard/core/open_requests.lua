@@ -94,8 +94,8 @@ local release = _M.release
 
 --- The entry of an open request: its tries [1..n], what was `in_flight` at its server when
 -- each came (nil where the peer stats keep no levels), the first of the running pass `from`, the
--- peer `reserved` for the next pass and whether the request `waited` for it, `why` there was no peer and the
--- status that it `ended_as`. Opens one if need be.
+-- peer `reserved` for the next pass and whether the request `waited` for it, `why` there was no peer, the
+-- status that it `ended_as` and whether that was because all were `full`. Opens one if need be.
 -- @param started any value that two requests of one key do not share
 function _M:entry(key, started)
     local entry = self:find(key, started)
@@ -216,6 +216,7 @@ function _M:close(key)
     end
     entry.n, entry.from, entry.why, entry.ended_as, entry.upstream = 0, 1, nil, nil, nil
     entry.reserved, entry.reserved_of, entry.waited = nil, nil, nil
+    entry.full = nil
     entry.watched, self.witnesses[entry] = nil, nil
     self.spare[#self.spare + 1] = entry
 end

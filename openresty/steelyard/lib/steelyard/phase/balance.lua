@@ -45,6 +45,7 @@ local function give_up(entry, counted, why, status)
     ngx.log(ngx.ERR, "steelyard: upstream ", entry.upstream, ": ", why)
     if status then
         worker.dict:incr("full/" .. entry.upstream, 1, 0)
+        entry.full = true -- another location may have it wait (limit.after_full)
         return end_as(status, entry, counted, why)
     end
     if counted then

@@ -3,7 +3,11 @@
 -- balancer_by_lua cannot wait. Here up to `queue.size` requests of each worker do, and are woken one by one
 -- as requests of this worker end; for those of other workers each looks again every LOOK_S. A request that
 -- comes while a server has room does not queue behind them. A body is read before, so that nothing comes
--- between the end of the wait and the server's choice.
+-- between the end of the wait, or the look at who has room, and the server's choice.
+--
+-- limit() stands in the location itself, and looks at each request, before a cache does. after_full() stands in the
+-- one that error_page leads to, and has only those that balance() found no room for: what a cache answers never
+-- comes there, and what comes has its body.
 
 local request = require "steelyard.phase.request"
 local semaphore = require "ngx.semaphore"
@@ -20,12 +24,18 @@ local LEAST_S = 0.002
 local _M = {}
 
 
---- Wait until a server has room, and return it; nil when that takes too long, or too many wait.
-local function wait(live)
-    local settings, name, var = live.settings.queue, live.name, ngx.var
+--- Read the request's body, if one is announced.
+local function read_body()
+    local var = ngx.var
     if var.content_length or var.http_transfer_encoding then
         ngx.req.read_body()
     end
+end
+
+
+--- Wait until a server has room, and return it; nil when that takes too long, or too many wait.
+local function wait(live)
+    local settings, name = live.settings.queue, live.name
     local queue = live.waiting or semaphore.new()
     live.waiting = queue
     if -queue:count() >= settings.size then
@@ -46,15 +56,13 @@ local function wait(live)
 end
 
 
---- access_by_lua: have the request wait, as the option `queue` says, while all servers of the upstream are
--- at max_conns; then answer 503.
-function _M.limit(name)
-    local live = worker.upstreams[name]
-    if worker.broken or not live or not live:full() then
+--- Have the request wait while all servers are full, then go on, or end with 503.
+local function wait_or_refuse(live)
+    if not live:full() then
         return -- balance() says what else is wrong
     end
     local peer = live.settings.queue and wait(live)
-    local entry = request.entry()
+    local entry, name = request.entry(), live.name
     if peer then
         entry.reserved, entry.reserved_of, entry.reserved_at = peer, live, live.changes
         -- A body of HTTP/2 that has no length is not read yet: the server may be full again by then. (Of a version
@@ -66,6 +74,34 @@ function _M.limit(name)
     worker.dict:incr("full/" .. name, 1, 0)
     ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", entry.why)
     return ngx.exit(503)
+end
+
+
+--- access_by_lua: have the request wait, as the option `queue` says, while all servers of the upstream are
+-- at max_conns; then answer 503.
+function _M.limit(name)
+    local live = worker.upstreams[name]
+    if worker.broken or not live then
+        return -- balance() says so
+    end
+    if live.settings.queue then
+        read_body() -- while it comes in, others may fill the servers
+    end
+    return wait_or_refuse(live)
+end
+
+
+--- access_by_lua of a location that error_page leads to: as limit(), for a request that balance() found no room for.
+-- Any other failure stays what it was.
+function _M.after_full(name)
+    local live, entry = worker.upstreams[name], request.open_entry()
+    if not entry or not entry.upstream then
+        return ngx.exit(503) -- balance() was not asked: limit_req, or something like it, says no
+    elseif not live or not entry.full or entry.upstream ~= name then
+        return ngx.exit(request.failed_as(entry))
+    end
+    entry.full, entry.why, entry.ended_as = nil, nil, nil
+    return wait_or_refuse(live)
 end
 
 

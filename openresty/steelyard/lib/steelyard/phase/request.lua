@@ -57,6 +57,20 @@ function _M.outcomes(entry)
 end
 
 
+--- The status that a request has failed with. `error_page ... =` takes nginx's away; the last try still has its own.
+-- @param entry its entry, or nil
+function _M.failed_as(entry)
+    if entry and entry.ended_as then
+        return entry.ended_as
+    elseif ngx.status >= 400 then
+        return ngx.status
+    end
+    local statuses = try_outcomes.split(ngx.var.upstream_status)
+    local last = tonumber(statuses[#statuses])
+    return last and last >= 500 and last or 502
+end
+
+
 --- Choose the peer of a request: that of its session where there are sessions and it has room, else one that is
 -- half-open if its time has come, else the picker's.
 function _M.choose(live)

@@ -105,22 +105,11 @@ function _M.sticky()
 end
 
 
---- The status that nginx would have answered. `error_page ... =` takes it away; the last try still has its own.
-local function status_of()
-    if ngx.status >= 400 then
-        return ngx.status
-    end
-    local statuses = try_outcomes.split(ngx.var.upstream_status)
-    local last = tonumber(statuses[#statuses])
-    return last and last >= 500 and last or 502
-end
-
-
 --- The content of `error_page 502 503 504 @...`: a problem document that
 -- says why, with the status that nginx would have answered.
 function _M.failure()
     local entry = open_entry()
-    local status = entry and entry.ended_as or status_of()
+    local status = request.failed_as(entry)
     local detail, extra = problem.of_request(entry, entry and outcomes_of(entry), ngx.var.upstream_status ~= nil)
     ngx.status = status
     ngx.header["Content-Type"] = problem.CONTENT_TYPE
