@@ -322,3 +322,29 @@ def test_who_sends_a_long_body_waits_at_its_end(rig: Rig, clients: ThreadPoolExe
         assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
         assert held.result().status == 200
     assert edge.upstream()["queued"] == 1
+
+
+def test_a_client_that_left_gives_its_place_to_another(rig: Rig, clients: ThreadPoolExecutor) -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    queue = f"queue = {{ size = 2, timeout_s = {PATIENCE_S} }}"
+    location = """
+    lua_check_client_abort on;
+    location /limited {
+      access_by_lua_block { require("steelyard").limit("web") } proxy_pass http://web;
+    } }"""
+    edge = rig.edge(options=f"upstreams = {{ web = {{ max_conns = 1, {queue} }} }},", servers=location)
+    edge.wait_for(1)
+    held = clients.submit(edge.get, "/?sleep_s=3")
+    rig.wait_until(lambda: edge.peer("a")["in_flight"] == 1, "the server is full")
+    first = socket.create_connection(("127.0.0.1", edge.port), PATIENCE_S)
+    first.sendall(b"GET /limited?first HTTP/1.1\r\nHost: x\r\n\r\n")
+    rig.wait_until(lambda: edge.upstream()["queued"] == 1, "the first waits")
+    second = clients.submit(edge.get, "/limited?second")
+    rig.wait_until(lambda: edge.upstream()["queued"] == 2, "the second waits")
+    assert edge.get("/limited?too_many").status == 503
+    first.close()
+    edge.status()  # nginx looks at connections in their order: it knows by now
+    third = clients.submit(edge.get, "/limited?third")
+    assert [answer.result().status for answer in (held, second, third)] == [200, 200, 200]
+    assert [path for path, _, _ in a.received] == ["/?sleep_s=3", "/limited?second", "/limited?third"]

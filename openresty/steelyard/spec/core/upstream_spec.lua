@@ -57,6 +57,18 @@ describe("an upstream", function()
         assert.equal("b b b", ids(live, 3))
     end)
 
+    it("finds the eligible peer at an address while it has room", function()
+        local live = new({ retries = 2, max_conns = 1 })
+        live:take(table_of({ peer("a", 1), peer("b", 1, "drain") }), "fresh", 0)
+        assert.equal("a", live:with_room_at("a:80").id)
+        live.context.stats:raise(peer("a").cell)
+        assert.is_nil(live:with_room_at("a:80"))
+        live.context.stats:lower(peer("a").cell)
+        assert.is_nil(live:with_room_at("b:80"))
+        live:take(table_of({ peer("b", 1) }), "fresh", 0)
+        assert.same({ nil, "b" }, { live:with_room_at("a:80"), live:with_room_at("b:80").id })
+    end)
+
     describe("with peers that are out", function()
         local function out(live, unhealthy, threshold)
             live.settings.panic_threshold = threshold

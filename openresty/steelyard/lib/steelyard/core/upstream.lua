@@ -115,7 +115,8 @@ function _M.new(name, settings, context)
         more_tries = 0,      -- how many tries beyond the first a request may have
         hash_variable = nil, -- nginx's variable that the picker hashes, if it does
         sticky = settings.sticky and sticky.new(settings.sticky, context.digest), -- nil: no sessions
-        waiting = nil,       -- the semaphore on which requests wait (phase/limit)
+        waiting = nil,       -- the requests that wait for a server (phase/limit)
+        by_address = {}, by_address_at = -1, -- eligible peers, as of that many changes: see with_room_at
         changes = 0,         -- raised with each change of who is picked among, and how
         retry_budget = budget and retry_budget.new(budget, context.workers, context.now), -- nil: none
     }, mt)
@@ -266,6 +267,20 @@ function _M:tries_after(peer)
         return math.min(self.settings.retries, #self.eligible + #self.reserve)
     end
     return self.more_tries
+end
+
+
+--- The eligible peer at an address, if it has room; nil when it has none, or is not eligible.
+function _M:with_room_at(address)
+    if self.by_address_at ~= self.changes then
+        local by_address = {}
+        for i = 1, #self.eligible do
+            by_address[self.eligible[i].address] = self.eligible[i]
+        end
+        self.by_address, self.by_address_at = by_address, self.changes
+    end
+    local peer = self.by_address[address]
+    return peer and peer.weight > 0 and self:has_room(peer) and peer or nil
 end
 
 

@@ -1,9 +1,10 @@
 --- Hold a request while every server is at max_conns: access_by_lua, where a request may wait.
 --
--- balancer_by_lua cannot wait. Here up to `queue.size` requests of each worker do, and are woken one by one
--- as requests of this worker end; for those of other workers each looks again every LOOK_S. A request that
--- comes while a server has room does not queue behind them. A body is read before, so that nothing comes
--- between the end of the wait, or the look at who has room, and the server's choice.
+-- balancer_by_lua cannot wait. Here up to `queue.size` requests of each worker do, in the order in which they
+-- came. Only the first of them looks: at a server that a request of this worker has let go of, and each LOOK_S at
+-- all, for what other workers did. A request that comes while a server has room does not queue behind them. A body
+-- is read before, so that nothing comes between the end of the wait, or the look at who has room, and the server's
+-- choice.
 --
 -- limit() stands in the location itself, and looks at each request, before a cache does. after_full() stands in the
 -- one that error_page leads to, and has only those that balance() found no room for: what a cache answers never
@@ -15,7 +16,7 @@ local worker = require "steelyard.phase.worker"
 
 local ngx = ngx
 
--- Twenty looks a second and request are 40 us of work.
+-- Twenty looks a second and worker, of O(servers).
 local LOOK_S = 0.05
 
 -- Of less than a millisecond the semaphore makes nothing, and does not wait at all: time would stand still.
@@ -33,25 +34,81 @@ local function read_body()
 end
 
 
+--- The requests of this worker that wait: `n` of them, the first is `head` (true: it has been told that it is, and has
+-- not run since). The others are in `line`; `freed` lists addresses that the head has not looked at.
+local function queue_of(live)
+    local queue = live.waiting
+    if not queue then
+        queue = { n = 0, head = nil, line = semaphore.new(), news = semaphore.new(), freed = {} }
+        live.waiting = queue
+    end
+    return queue
+end
+
+
+--- Take a request out of its queue, and make the next one the first.
+local function leave(entry)
+    local queue = entry.queue
+    entry.queue, queue.n = nil, queue.n - 1
+    if queue.head == entry then
+        queue.head = queue.n > 0
+        if queue.head then
+            queue.line:post()
+        end
+    end
+end
+
+
+local function wait_on(semaphore_, until_s, most_s)
+    return semaphore_:wait(math.max(LEAST_S, math.min(most_s, until_s - ngx.now())))
+end
+
+
+--- A server that has been let go of since the last look and still has room, or nil.
+local function let_go(live, queue)
+    local freed = queue.freed
+    for i = #freed, 1, -1 do
+        local peer = live:with_room_at(freed[i])
+        freed[i] = nil
+        if peer then
+            return peer
+        end
+    end
+end
+
+
 --- Wait until a server has room, and return it; nil when that takes too long, or too many wait.
-local function wait(live)
-    local settings, name = live.settings.queue, live.name
-    local queue = live.waiting or semaphore.new()
-    live.waiting = queue
-    if -queue:count() >= settings.size then
+local function wait(live, entry)
+    local settings, queue = live.settings.queue, queue_of(live)
+    if queue.n >= settings.size then
         return nil
     end
-    worker.dict:incr("queued/" .. name, 1, 0)
+    worker.dict:incr("queued/" .. live.name, 1, 0)
     local until_s = ngx.now() + settings.timeout_s
+    queue.n, entry.queue = queue.n + 1, queue
+    -- Where the one that was told has left, its post is still there, and ends the wait at once.
+    local is_first = not queue.head or wait_on(queue.line, until_s, settings.timeout_s)
     local peer
-    repeat
-        local left_s = until_s - ngx.now()
-        if left_s <= 0 then
-            return nil
-        end
-        queue:wait(math.max(LEAST_S, math.min(LOOK_S, left_s)))
+    if is_first then
+        queue.head = entry
+        peer = let_go(live, queue)
+    end
+    while is_first and not peer and ngx.now() < until_s do
+        local told = wait_on(queue.news, until_s, LOOK_S)
+        peer = let_go(live, queue) or not told and request.choose(live) or nil
+    end
+    leave(entry)
+    return peer
+end
+
+
+--- As wait(), for a subrequest: it may end without a word, so it has no place in the queue.
+local function wait_aside(live)
+    local until_s, peer = ngx.now() + live.settings.queue.timeout_s, nil
+    while not peer and ngx.now() < until_s do
+        ngx.sleep(LOOK_S)
         peer = request.choose(live)
-    until peer
+    end
     return peer
 end
 
@@ -61,8 +118,9 @@ local function wait_or_refuse(live)
     if not live:full() then
         return -- balance() says what else is wrong
     end
-    local peer = live.settings.queue and wait(live)
-    local entry, name = request.entry(), live.name
+    local entry, counted = request.entry()
+    local name = live.name
+    local peer = live.settings.queue and (counted and wait(live, entry) or not counted and wait_aside(live))
     if peer then
         entry.reserved, entry.reserved_of, entry.reserved_at = peer, live, live.changes
         -- A body of HTTP/2 that has no length is not read yet: the server may be full again by then. (Of a version
@@ -105,12 +163,23 @@ function _M.after_full(name)
 end
 
 
---- Wake the first of the requests that wait for a server of the upstream: one has been let go of.
-function _M.freed(name)
+--- Tell the first of the requests that wait for a server of the upstream: this one has been let go of.
+function _M.freed(name, peer)
     local live = worker.upstreams[name]
     local queue = live and live.waiting
-    if queue and queue:count() < 0 then
-        queue:post()
+    if queue and queue.n > 0 and peer then
+        queue.freed[#queue.freed + 1] = peer.address
+        if queue.news:count() < 0 then
+            queue.news:post()
+        end
+    end
+end
+
+
+--- The request has ended: it waits no longer, if it did (its client has left).
+function _M.left(entry)
+    if entry.queue then
+        leave(entry)
     end
 end
 

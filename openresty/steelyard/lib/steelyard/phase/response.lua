@@ -55,7 +55,7 @@ function _M.release()
     if done then
         worker.answered(entry.upstream, entry[entry.n]) -- a stream may be open for hours before its log phase
         worker.requests:release(entry)
-        limit.freed(entry.upstream)
+        limit.freed(entry.upstream, entry[entry.n])
     end
 end
 
@@ -250,9 +250,10 @@ function _M.log()
     if entry.n > 0 then
         count(requests, entry)
     end
-    local name = entry.upstream
+    local name, peer = entry.upstream, entry[entry.n]
+    limit.left(entry)
     requests:close(key_of_request())
-    limit.freed(name)
+    limit.freed(name, peer)
     worker.flush_if_leaving()
 end
 
