@@ -182,6 +182,27 @@ def test_a_stream_that_begins_takes_its_server_back(rig: "Rig") -> None:
         wait_health(rig, edge, "b", "ok", eligible=True)
 
 
+def test_a_server_that_is_back_starts_slowly(rig: "Rig") -> None:
+    _, b = backends(rig, "ab")
+    edge = edge_with(rig, "max_fails = 1, fail_timeout_s = 0.5, eject = false, slow_start_s = 8")
+    edge.wait_for(1)
+    b.stop()
+    rig.wait_until(lambda: edge.get().status == 200 and edge.logged(": b (") > 0, "b is out")
+    b.restart()
+    rig.wait_until(lambda: edge.get() and edge.logged("answers again"), "b has answered")
+    shares: list[float] = []
+
+    def whole() -> bool:
+        shares.append(edge.peer("b")["share"])
+        return shares[-1] == 0.5
+
+    rig.wait_until(whole, "b has its whole share")
+    grown = [share for share in shares if share > 0]  # at 0 the workers have not seen the answer yet
+    assert grown[0] < 0.35
+    assert grown == sorted(grown)
+    assert count(edge, 10) == {"a": 5, "b": 5}
+
+
 def test_below_the_panic_threshold_all_are_used(rig: "Rig") -> None:
     _, b, c, d = backends(rig, "abcd")
     edge = edge_with(rig, "max_fails = 1, fail_timeout_s = 60, eject = false, panic_threshold = 0.5")

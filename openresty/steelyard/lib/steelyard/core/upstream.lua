@@ -2,8 +2,8 @@
 --
 -- Eligible are `up` peers; `backup` peers when no other is left; `drain` and `down`
 -- never. Health takes peers out of both; when it has taken out all of them, or more than
--- `panic_threshold` lets it, it is more likely wrong than right, and all are used (fail open). Health never
--- edits a weight. Peers carry id, address, weight, state and are in id order.
+-- `panic_threshold` lets it, it is more likely wrong than right, and all are used (fail open). Who comes back
+-- may start slowly. Peers carry id, address, weight, state and are in id order.
 --
 -- With `max_conns` a peer with as much in flight is passed over, whatever the picker; then
 -- backups are used, too. Workers look before they raise what they share: where all of them
@@ -18,6 +18,7 @@ local no_pause = require("resty.vnswrr").no_pause
 local peer_cells = require "steelyard.core.peer_cells"
 local pickers = require "steelyard.core.pickers"
 local retry_budget = require "steelyard.core.retry_budget"
+local slow_start = require "steelyard.core.slow_start"
 local sticky = require "steelyard.core.sticky"
 
 -- nginx gives a try back when a connection from its pool turns out closed. It
@@ -111,6 +112,7 @@ function _M.new(name, settings, context)
         rung = "none", drift = 0, unhealthy = NOBODY, fail_open = false,
         table = nil, eligible = {}, reserve = {}, picker = nil, picker_name = nil, picker_error = nil,
         check = settings.check, -- the one in force
+        slow_start = slow_start.new(settings.slow_start_s or 0), starting = nil, -- who has a part of its weight
         half_open = NOBODY, next_half_open = 1, -- peers that one request at a time may find out about
         more_tries = 0,      -- how many tries beyond the first a request may have
         hash_variable = nil, -- nginx's variable that the picker hashes, if it does
@@ -190,15 +192,16 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
     unhealthy, breathe = unhealthy or NOBODY, breathe or no_pause
     self.rung = rung
     local asked = self.settings.picker or weight_table.picker
+    local starting = self.slow_start:update(self.unhealthy, unhealthy, self.context.now())
     if self.table and weight_table.peers == self.table.peers and drift == self.drift
-       and unhealthy == self.unhealthy and asked == self.picker_asked then
+       and unhealthy == self.unhealthy and starting == self.starting and asked == self.picker_asked then
         put_in_force(self, weight_table) -- a new generation of the same weights
         return false
     end
     if self.table and weight_table.peers ~= self.table.peers then
         forget_slowness(self.context.stats, self.table.peers, weight_table.peers, breathe)
     end
-    local peers = ladder.drifted(weight_table.peers, drift, breathe)
+    local peers = slow_start.held(ladder.drifted(weight_table.peers, drift, breathe), starting, breathe)
     local eligible, reserve, fail_open = eligible_of(peers, unhealthy, self.settings.panic_threshold or 0)
     local picker, name, err = choose_picker(self, asked)
     picker:update(eligible, breathe)
@@ -208,7 +211,7 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
     self.picker, self.picker_name, self.picker_error = picker, name, err
     self.eligible, self.reserve, self.fail_open = eligible, reserve, fail_open
     self.more_tries = math.max(0, math.min(self.settings.retries, #eligible + #reserve - 1))
-    self.drift, self.unhealthy = drift, unhealthy
+    self.drift, self.unhealthy, self.starting = drift, unhealthy, starting
     put_in_force(self, weight_table)
     self.changes = self.changes + 1
     return true

@@ -8,8 +8,9 @@ local retry_budget = require "steelyard.core.retry_budget"
 local sticky = require "steelyard.core.sticky"
 local validate = require "steelyard.core.validate"
 
-local KNOWN = "bootstrap, picker, hash_key, shards, retries, retry_budget, idempotent_methods, max_conns, "
-              .. "queue, max_fails, fail_timeout_s, panic_threshold, eject, check, load_metrics_format, sticky, grpc"
+local KNOWN = "bootstrap, picker, hash_key, shards, retries, retry_budget, idempotent_methods, max_conns, queue, "
+              .. "max_fails, fail_timeout_s, slow_start_s, panic_threshold, eject, check, load_metrics_format, "
+              .. "sticky, grpc"
 
 -- A request that lost its server, and another, gets one more chance (nginx's
 -- own default is no bound at all, which multiplies an overload).
@@ -170,6 +171,7 @@ function _M.check(where, given)
         max_fails = number(given, "max_fails", where .. "max_fails", "a whole number", 0, 1000000, MAX_FAILS),
         fail_timeout_s = number(given, "fail_timeout_s", where .. "fail_timeout_s", "a number of seconds", 0.1, 86400,
                                 FAIL_TIMEOUT_S),
+        slow_start_s = number(given, "slow_start_s", where .. "slow_start_s", "a number of seconds", 0, 86400, 0),
         panic_threshold = number(given, "panic_threshold", where .. "panic_threshold", "a number", 0, 1, 0),
         eject = eject(where .. "eject", given.eject),
         check = check_settings.of_options(where .. "check", given.check),
