@@ -9,7 +9,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.client import HTTPConnection, IncompleteRead
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 
 from steelyard_agent.log_text import one_line
 
@@ -47,7 +47,7 @@ def exchange(
             source_ip = str(connection.sock.getsockname()[0])
             request(source_ip)
             response = connection.getresponse()
-            body = response.read(most_bytes)
+            body = _body(response, most_bytes)
             if response.length and len(body) < most_bytes:
                 # Half of a number is another number.
                 raise IncompleteRead(body, response.length)
@@ -69,6 +69,14 @@ def exchange(
     if cut.is_set():
         raise TimeoutError("timed out")
     return answer
+
+
+def _body(response: HTTPResponse, most_bytes: int) -> bytes:
+    try:
+        return response.read(most_bytes)
+    except ValueError:
+        # http.client takes a chunk's size for what int() takes, and then cannot read -5 bytes.
+        raise HTTPException("a chunk of its body has no valid size") from None
 
 
 def reason(error: Exception) -> str:
