@@ -117,12 +117,18 @@ def stream(rig: Rig, tmp_path: Path) -> Iterator[Callable[..., Stream]]:
     """Return the means to start one; `bootstrap` and `options` as for an Edge."""
     with contextlib.ExitStack() as stack:
 
-        def start(bootstrap: list[str], *, workers: int = 1, settings: str = "", text: str = "") -> Stream:
+        def start(
+            bootstrap: list[str],
+            *,
+            workers: int = 1,
+            settings: str = "",
+            text: str = "",
+            connect_timeout: str = "500ms",
+        ) -> Stream:
             listed = ", ".join(f'"{address}"' for address in bootstrap)
             options = f"upstreams = {{ web = {{ bootstrap = {{{listed}}}, {settings} }} }}"
-            made = Stream(
-                tmp_path / "nginx", text or stream_conf(rig.memcached.port, options, workers), workers
-            )
+            conf = stream_conf(rig.memcached.port, options, workers).replace("500ms", connect_timeout)
+            made = Stream(tmp_path / "nginx", text or conf, workers)
             stack.callback(made.stop)
             return made
 
@@ -180,8 +186,11 @@ def test_a_refused_connection_is_tried_elsewhere_and_takes_its_server_out(
 
 
 @needs_stream_lua
+@pytest.mark.parametrize(
+    ("settings", "connect_timeout"), [("", "500ms"), ("connect_timeout_s = 0.5", "300s")]
+)
 def test_a_connection_that_is_not_taken_in_time_is_tried_elsewhere(
-    rig: Rig, stream: Callable[..., Stream], servers: list[Greeter]
+    rig: Rig, stream: Callable[..., Stream], servers: list[Greeter], settings: str, connect_timeout: str
 ) -> None:
     with contextlib.ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
@@ -190,7 +199,8 @@ def test_a_connection_that_is_not_taken_in_time_is_tried_elsewhere(
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex((host, port))
-        edge = stream([servers[0].address, f"{host}:{port}"])
+        addresses = [servers[0].address, f"{host}:{port}"]
+        edge = stream(addresses, settings=settings, connect_timeout=connect_timeout)
 
         def has_failed() -> bool:
             assert edge.greeted(1) == {"a": 1}
@@ -265,7 +275,13 @@ def test_the_pages_answer_http_clients_whom_they_are_for(stream: Callable[..., S
 
 @needs_stream_lua
 @pytest.mark.parametrize(
-    "setting", ["shards = 4", 'load_metrics_format = "TEXT"', 'hash_key = "cookie:session"']
+    "setting",
+    [
+        "shards = 4",
+        'load_metrics_format = "TEXT"',
+        'hash_key = "cookie:session"',
+        "read_timeout_s = 1",
+    ],
 )
 def test_an_option_that_is_for_http_is_refused_by_name(stream: Callable[..., Stream], setting: str) -> None:
     edge = stream(["127.0.0.1:9"], settings=setting)

@@ -63,6 +63,15 @@ describe("the options", function()
         assert.same({ 8, { size = 5, timeout_s = 1 } }, { limited.max_conns, limited.queue })
     end)
 
+    it("give an upstream time-outs of its own", function()
+        local function of(web)
+            return options.check(with({ upstreams = { web = web } })).upstreams.web.timeouts
+        end
+        assert.is_nil(of({}))
+        assert.same({ connect_s = 0.5, read_s = 9 }, of({ connect_timeout_s = 0.5, read_timeout_s = 9 }))
+        assert.same({ send_s = 1 }, of({ send_timeout_s = 1 }))
+    end)
+
     it("switch ejection off by false, and a check on by its path", function()
         local web = options.check(with({ upstreams = { web = {
             eject = false, check = { path = "/healthz", statuses = { 204 } },
@@ -158,6 +167,9 @@ describe("a bad option", function()
         { "upstreams.web.load_metrics_format", with({ upstreams = { web = { load_metrics_format = "BIN" } } }) },
         { "upstreams.web.load_metrics_format", with({ upstreams = { web = { load_metrics_format = true } } }) },
         { "upstreams.web.grpc", with({ upstreams = { web = { grpc = "yes" } } }) },
+        { "upstreams.web.connect_timeout_s", with({ upstreams = { web = { connect_timeout_s = 0 } } }) },
+        { "upstreams.web.send_timeout_s", with({ upstreams = { web = { send_timeout_s = "1" } } }) },
+        { "upstreams.web.read_timeout_s", with({ upstreams = { web = { read_timeout_s = false } } }) },
         { "upstreams.web.load_metrics_format", with({
             upstreams = { web = { grpc = true, load_metrics_format = "TEXT" } },
         }) },

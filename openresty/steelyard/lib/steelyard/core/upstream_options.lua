@@ -10,7 +10,7 @@ local validate = require "steelyard.core.validate"
 
 local KNOWN = "bootstrap, picker, hash_key, shards, retries, retry_budget, idempotent_methods, max_conns, queue, "
               .. "max_fails, fail_timeout_s, slow_start_s, panic_threshold, eject, check, load_metrics_format, "
-              .. "sticky, grpc"
+              .. "sticky, grpc, connect_timeout_s, send_timeout_s, read_timeout_s"
 
 -- A request that lost its server, and another, gets one more chance (nginx's
 -- own default is no bound at all, which multiplies an overload).
@@ -144,6 +144,18 @@ local function grpc(where, given)
 end
 
 
+--- The upstream's own time-outs, each nil where nginx.conf's holds; nil where all do.
+local function timeouts(where, given)
+    local function setting(name)
+        return given[name] ~= nil and number(given, name, where .. name, "a number of seconds", 0.001, 86400,
+                                             "what nginx.conf says") or nil
+    end
+    local connect_s, send_s = setting("connect_timeout_s"), setting("send_timeout_s")
+    local read_s = setting("read_timeout_s")
+    return (connect_s or send_s or read_s) and { connect_s = connect_s, send_s = send_s, read_s = read_s } or nil
+end
+
+
 --- Check the options and fill in the defaults; raises with option and remedy.
 -- @param where what stands before their names in an error
 function _M.check(where, given)
@@ -174,6 +186,7 @@ function _M.check(where, given)
         slow_start_s = number(given, "slow_start_s", where .. "slow_start_s", "a number of seconds", 0, 86400, 0),
         panic_threshold = number(given, "panic_threshold", where .. "panic_threshold", "a number", 0, 1, 0),
         eject = eject(where .. "eject", given.eject),
+        timeouts = timeouts(where, given),
         check = check_settings.of_options(where .. "check", given.check),
         load_metrics_format = load_metrics_format(where .. "load_metrics_format", given.load_metrics_format),
         grpc = grpc(where, given),

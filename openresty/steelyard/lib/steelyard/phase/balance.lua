@@ -15,6 +15,7 @@ local worker = require "steelyard.phase.worker"
 local ngx = ngx
 local get_last_failure, set_current_peer = balancer.get_last_failure, balancer.set_current_peer
 local set_more_tries, keep_alive = balancer.set_more_tries, platform.keep_alive
+local set_timeouts = balancer.set_timeouts
 local recreate_request, set_header, get_method = balancer.recreate_request, ngx.req.set_header, ngx.req.get_method
 local request_entry, choose = request.entry, request.choose
 
@@ -188,12 +189,17 @@ function _M.balance(name)
         return give_up(entry, counted, live:why_none(entry, entry.from))
     end
 
+    local settings = live.settings
+    local timeouts = settings.timeouts
     local ok, err = set_current_peer(peer.ip, peer.port)
     if ok and keep_alive then
         ok, err = keep_alive()
     end
-    if ok and live.settings.load_metrics_format then
-        ok, err = ask_for_load(live.settings.load_metrics_format)
+    if ok and timeouts then
+        ok, err = set_timeouts(timeouts.connect_s, timeouts.send_s, timeouts.read_s)
+    end
+    if ok and settings.load_metrics_format then
+        ok, err = ask_for_load(settings.load_metrics_format)
     end
     if not ok then
         return give_up(entry, counted, "nginx does not take " .. peer.address .. ": " .. tostring(err))

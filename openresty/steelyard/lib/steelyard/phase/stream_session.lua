@@ -20,7 +20,7 @@ local start_time = ngx.req.start_time
 local NO_LIVE_UPSTREAMS = -3
 
 local KNOWN_OF_UPSTREAM = "bootstrap, picker, hash_key, retries, max_fails, fail_timeout_s, slow_start_s, "
-                          .. "panic_threshold, eject, check"
+                          .. "panic_threshold, eject, check, connect_timeout_s"
 
 -- What was in flight when the tries came, where nobody wants to know.
 local NOT_LOOKED = {}
@@ -88,6 +88,10 @@ function _M.balance(name)
         return give_up(entry, name, live:why_none())
     end
     local ok, err = balancer.set_current_peer(peer.ip, peer.port)
+    local timeouts = live.settings.timeouts
+    if ok and timeouts then
+        ok, err = balancer.set_timeouts(timeouts.connect_s)
+    end
     if not ok then
         return give_up(entry, name, "nginx does not take " .. peer.address .. ": " .. tostring(err))
     end
