@@ -5,7 +5,7 @@ std = "luajit"
 max_line_length = 120
 not_globals = { "io", "os", "print", "debug" }
 
-local GLUE = { std = "ngx_lua", read_globals = { "io" } }
+local GLUE = { std = "ngx_lua", read_globals = { "io", "debug" } }
 local SPEC = { std = "+busted", read_globals = { "io", "os", "print", "debug" } }
 
 files["openresty/steelyard/lib/steelyard/io"] = GLUE

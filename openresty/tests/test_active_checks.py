@@ -31,7 +31,13 @@ UNAVAILABLE = says("HTTP/1.1 503 Service Unavailable\r\n\r\n")
 
 
 def edge_that_checks(
-    rig: "Rig", addresses: list[str], check: str, *, timeout_s: float = 30, ca: Path | None = None
+    rig: "Rig",
+    addresses: list[str],
+    check: str,
+    *,
+    timeout_s: float = 30,
+    ca: Path | None = None,
+    settings: str = "",
 ) -> "Edge":
     """Start an nginx that checks these servers, s0, s1, ..., and serve them as generation 1."""
     rig.publish([(f"s{i}", address, 1, "up") for i, address in enumerate(addresses)], generation=1)
@@ -39,7 +45,7 @@ def edge_that_checks(
     trusted = f"lua_ssl_trusted_certificate {ca};" if ca else ""
     versions = "lua_ssl_protocols TLSv1.2 TLSv1.3;"  # Debian's ngx_lua leaves out the latter
     edge = rig.edge(
-        options=f"upstreams = {{ web = {{ check = {{ {check}, {timing} }}, eject = false }} }},",
+        options=f"upstreams = {{ web = {{ check = {{ {check}, {timing} }}, eject = false, {settings} }} }},",
         servers=f"}} lua_socket_log_errors off; {trusted} {versions}",
     )
     edge.wait_for(1)
@@ -165,6 +171,23 @@ def test_a_check_over_tls_takes_the_right_certificate(
         assert_found_well(rig, server, edge)
         assert edge.upstream()["check"]["tls"] is True
     assert certificates.names == {asked}
+
+
+def test_a_check_asks_by_the_name_of_its_upstream(rig: "Rig", certificates: Certificates) -> None:
+    hosts: list[bytes] = []
+
+    def answers(connection: socket.socket, request: bytes) -> None:
+        hosts.extend(line for line in request.split(b"\r\n") if line.startswith(b"Host:"))
+        connection.sendall(f"{OK}\r\n".encode())
+
+    server = Turning(answers)
+    with server_that(server, certificates.server("good")) as address:
+        edge = edge_that_checks(
+            rig, [address], 'path = "/", tls = true', ca=certificates.ca, settings=f'host = "{NAME}"'
+        )
+        assert_found_well(rig, server, edge)
+        assert edge.upstream()["check"]["host"] == NAME
+    assert (certificates.names, set(hosts)) == ({NAME}, {f"Host: {NAME}".encode()})
 
 
 @pytest.mark.parametrize(

@@ -281,6 +281,7 @@ def test_the_pages_answer_http_clients_whom_they_are_for(stream: Callable[..., S
         'load_metrics_format = "TEXT"',
         'hash_key = "cookie:session"',
         "read_timeout_s = 1",
+        'host = "web.internal"',
     ],
 )
 def test_an_option_that_is_for_http_is_refused_by_name(stream: Callable[..., Stream], setting: str) -> None:

@@ -41,6 +41,7 @@ return {
     _VERSION = worker.VERSION,
     init_worker = worker.init,
     shard = balance.shard,
+    host = balance.host,
     limit = limit.limit,
     after_full = limit.after_full,
     balance = balance.balance,

@@ -27,6 +27,7 @@ describe("the options", function()
         for given, message in pairs({
             [true] = "option `any_upstream` must be a table", [{ shards = 8 }] = "`any_upstream.shards` is set",
             [{ bootstrap = {} }] = "`any_upstream.bootstrap` is set", [{ retires = 1 }] = "any_upstream.retires",
+            [{ host = "web.internal" }] = "`any_upstream.host` is set",
         }) do
             assert.error_matches(function() options.check(with({ any_upstream = given })) end, message, nil, true)
         end
@@ -70,6 +71,18 @@ describe("the options", function()
         assert.is_nil(of({}))
         assert.same({ connect_s = 0.5, read_s = 9 }, of({ connect_timeout_s = 0.5, read_timeout_s = 9 }))
         assert.same({ send_s = 1 }, of({ send_timeout_s = 1 }))
+    end)
+
+    it("have checks ask by the name of the servers, unless they have one", function()
+        local function of(web)
+            return options.check(with({ upstreams = { web = web } })).upstreams.web
+        end
+        assert.is_nil(of({}).host)
+        local named = of({ host = "web.internal", check = { path = "/", tls = true } })
+        assert.same({ "web.internal", "web.internal", "web.internal" },
+                    { named.host, named.check.host, named.check.server_name })
+        named = of({ host = "web.internal", check = { path = "/", host = "other.internal:81", tls = true } })
+        assert.same({ "other.internal:81", "other.internal" }, { named.check.host, named.check.server_name })
     end)
 
     it("switch ejection off by false, and a check on by its path", function()
@@ -167,6 +180,8 @@ describe("a bad option", function()
         { "upstreams.web.load_metrics_format", with({ upstreams = { web = { load_metrics_format = "BIN" } } }) },
         { "upstreams.web.load_metrics_format", with({ upstreams = { web = { load_metrics_format = true } } }) },
         { "upstreams.web.grpc", with({ upstreams = { web = { grpc = "yes" } } }) },
+        { "upstreams.web.host", with({ upstreams = { web = { host = "web.internal:443" } } }) },
+        { "upstreams.web.host", with({ upstreams = { web = { host = "10.0.0.1" } } }) },
         { "upstreams.web.connect_timeout_s", with({ upstreams = { web = { connect_timeout_s = 0 } } }) },
         { "upstreams.web.send_timeout_s", with({ upstreams = { web = { send_timeout_s = "1" } } }) },
         { "upstreams.web.read_timeout_s", with({ upstreams = { web = { read_timeout_s = false } } }) },

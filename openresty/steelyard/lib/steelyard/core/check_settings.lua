@@ -61,8 +61,8 @@ local function words_of(statuses)
 end
 
 
---- A name that a certificate can be for: no address and no port, and not all the names below one.
-local function is_server_name(value)
+--- Tell whether a certificate can be for a name: no address and no port, and not all the names below one.
+function _M.is_server_name(value)
     return type(value) == "string" and #value <= MAX_HOST and string.find(value, "^[%w_-][%w._-]*$") ~= nil
            and string.find(value, "%a") ~= nil
 end
@@ -76,7 +76,7 @@ end
 --- What SNI says: the name that is given, or the host's without its port.
 local function server_name_of(values)
     local name = values.tls_server_name or string.gsub(values.host or "", ":%d*$", "")
-    return is_server_name(name) and name or nil
+    return _M.is_server_name(name) and name or nil
 end
 
 
@@ -145,8 +145,9 @@ end
 
 --- The option `check` of an upstream, with its defaults; raises with option and remedy.
 -- @param name of the option, for the error
+-- @param host the upstream's, or nil: the check's unless it has one
 -- @return nil where there is no check
-function _M.of_options(name, given)
+function _M.of_options(name, given, host)
     if given == nil or given == false then
         return nil
     end
@@ -176,9 +177,9 @@ function _M.of_options(name, given)
         grpc_service = fits("grpc_service", is_service, NO_SERVICE,
                             'write it as grpc_service = "shop.Orders", or "" for the server as a whole'),
         host = fits("host", is_host, NO_HOST,
-                    'write it as host = "example.org", or leave it out for the address'),
+                    'write it as host = "example.org", or leave it out for the address') or host,
         tls = flag("tls", false),
-        tls_server_name = fits("tls_server_name", is_server_name, NO_HOST,
+        tls_server_name = fits("tls_server_name", _M.is_server_name, NO_HOST,
                                'write it as tls_server_name = "example.org", or leave it out for the host'),
         tls_verify = flag("tls_verify", true),
         interval_s = setting("interval_s", "a number of seconds", 0.1, 3600, 2),
@@ -251,7 +252,7 @@ function _M.of_table(document)
         grpc_service = wire_text(row, "grpc_service", is_service, NO_SERVICE),
         host = wire_text(row, "host", is_host, NO_HOST),
         tls = wire_flag(row, "tls", false),
-        tls_server_name = wire_text(row, "tls_server_name", is_server_name, NO_HOST),
+        tls_server_name = wire_text(row, "tls_server_name", _M.is_server_name, NO_HOST),
         tls_verify = wire_flag(row, "tls_verify", true),
         interval_s = wire.number(row, "interval_s", 0.1, 3600),
         timeout_s = wire.number(row, "timeout_s", 0.05, 60),

@@ -125,7 +125,7 @@ local function any_upstream(given)
     if type(given) ~= "table" then
         bad("any_upstream", "must be a table", "write it as any_upstream = {}, or with the options of an upstream")
     end
-    for _, name in ipairs({ "bootstrap", "shards" }) do
+    for _, name in ipairs({ "bootstrap", "shards", "host" }) do
         if given[name] ~= nil then
             bad("any_upstream." .. name, "is set, and it is of one upstream", "leave it out, or name that upstream in "
                 .. "the option `upstreams`")

@@ -10,7 +10,7 @@ local validate = require "steelyard.core.validate"
 
 local KNOWN = "bootstrap, picker, hash_key, shards, retries, retry_budget, idempotent_methods, max_conns, queue, "
               .. "max_fails, fail_timeout_s, slow_start_s, panic_threshold, eject, check, load_metrics_format, "
-              .. "sticky, grpc, connect_timeout_s, send_timeout_s, read_timeout_s"
+              .. "sticky, grpc, host, connect_timeout_s, send_timeout_s, read_timeout_s"
 
 -- A request that lost its server, and another, gets one more chance (nginx's
 -- own default is no bound at all, which multiplies an overload).
@@ -144,6 +144,15 @@ local function grpc(where, given)
 end
 
 
+--- The name of the servers, or nil.
+local function host(name, given)
+    if given ~= nil and not check_settings.is_server_name(given) then
+        bad(name, "is no name that a certificate can be for", 'write it as host = "web.internal", without a port')
+    end
+    return given
+end
+
+
 --- The upstream's own time-outs, each nil where nginx.conf's holds; nil where all do.
 local function timeouts(where, given)
     local function setting(name)
@@ -186,8 +195,8 @@ function _M.check(where, given)
         slow_start_s = number(given, "slow_start_s", where .. "slow_start_s", "a number of seconds", 0, 86400, 0),
         panic_threshold = number(given, "panic_threshold", where .. "panic_threshold", "a number", 0, 1, 0),
         eject = eject(where .. "eject", given.eject),
-        timeouts = timeouts(where, given),
-        check = check_settings.of_options(where .. "check", given.check),
+        host = host(where .. "host", given.host), timeouts = timeouts(where, given),
+        check = check_settings.of_options(where .. "check", given.check, given.host),
         load_metrics_format = load_metrics_format(where .. "load_metrics_format", given.load_metrics_format),
         grpc = grpc(where, given),
         sticky = sticky.of_options(where .. "sticky", given.sticky),

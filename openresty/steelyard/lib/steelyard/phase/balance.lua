@@ -137,6 +137,37 @@ local function refusal(live, entry)
 end
 
 
+--- The function that nginx has called. Blocks whose balancer_by_lua is the same text have one, and so have those
+-- that leave it with `return balance(...)`; one block has two only if it leaves it so now and then.
+local function outermost_function()
+    local level, found = 2, nil
+    local caller = debug.getinfo(level, "f")
+    while caller do
+        level, found = level + 1, caller.func
+        caller = debug.getinfo(level, "f")
+    end
+    return found
+end
+
+
+-- By the block's outermost function: the `host` of the upstream that it served first, "" for none.
+local host_of = {}
+
+--- Why the upstream block that asks may not serve an upstream, or nil. Its pool is nginx's `keepalive`, which finds
+-- connections by address alone: a request would go over one that was made for servers of another name.
+local function why_not_here(live)
+    local block, host = outermost_function(), live.settings.host or ""
+    local others = host_of[block]
+    if others == nil then
+        host_of[block] = host
+    elseif others ~= host then
+        return "its upstream block keeps connections by address alone, and has some for "
+               .. (others == "" and "an upstream without `host`" or others)
+               .. "; give each `host` a block with a balancer_by_lua of its own, or take OpenResty"
+    end
+end
+
+
 --- Ask for the server's load (core/orca), in a request header; a client that asks for it itself is left its way.
 --
 -- nginx has built the request before it asks for a server, so it is built again.
@@ -170,6 +201,10 @@ function _M.balance(name)
         return unknown(entry, counted)
     end
     entry.upstream = name
+    local wrong_block = worker.has_hosts and not keep_alive and why_not_here(live)
+    if wrong_block then
+        return give_up(entry, counted, wrong_block)
+    end
 
     local peer
     if entry.n == 0 or get_last_failure() == nil then
@@ -191,7 +226,7 @@ function _M.balance(name)
 
     local settings = live.settings
     local timeouts = settings.timeouts
-    local ok, err = set_current_peer(peer.ip, peer.port)
+    local ok, err = set_current_peer(peer.ip, peer.port, settings.host) -- Debian's ngx_lua passes over the host
     if ok and keep_alive then
         ok, err = keep_alive()
     end
@@ -233,6 +268,13 @@ function _M.shard(name)
     local entry = request_entry()
     entry.reserved, entry.reserved_of, entry.reserved_at = peer, live, live.changes
     return shards[peer.cell % #shards + 1]
+end
+
+
+--- set_by_lua: what the servers of an upstream are called, for proxy_ssl_name: its `host`, or else its own name.
+function _M.host(name)
+    local live = worker.upstreams[name]
+    return live and live.settings.host or name
 end
 
 

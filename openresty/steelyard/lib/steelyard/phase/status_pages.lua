@@ -108,6 +108,7 @@ local function upstream_of(live, breathe)
         check = check_of(live.check), check_from = live.check and source_of(served.check) or null,
         hash_key = served.hash_key or live.settings.hash_key, hash_key_from = source_of(served.hash_key),
         sticky = live.sticky and live.sticky.cookie or null, -- the cookie's name
+        host = or_null(live.settings.host),
         -- Which server the table came from, and when.
         source = or_null(store:source(live.name)), age_s = arrived_at and clock.monotonic() - arrived_at or null,
         last_fetch = outcome or "none yet",

@@ -48,6 +48,7 @@ local left_at = 0 -- when this worker handed in its counts last, while it leaves
 local _M = {
     VERSION = "0.1.0",
     broken = "init_worker was not called",
+    has_hosts = false, -- whether an upstream has a `host`
     leaving = false, -- whether nginx waits for the last requests of this worker
     upstreams = {}, -- replaced and not edited where the controller's list changes it (listed_upstreams)
     -- For requests that come though init_worker failed: they get no server.
@@ -310,6 +311,7 @@ local function start(options)
         local settings = options.upstreams[name]
         local live = upstream_sync.begin(_M, name, settings)
         live.shards = shards_of(name, settings)
+        _M.has_hosts = _M.has_hosts or settings.host ~= nil
         _M.upstreams[name] = live
     end
     if options.any_upstream then
