@@ -242,6 +242,23 @@ def test_open_connections_are_in_flight_and_whoever_has_none_gets_the_next(
 
 
 @needs_stream_lua
+def test_connections_that_a_server_logs_itself_are_not_in_flight_for_ever(
+    rig: Rig, stream: Callable[..., Stream], servers: list[Greeter]
+) -> None:
+    options = f'upstreams = {{ web = {{ bootstrap = {{"{servers[0].address}"}} }} }}'
+    text = stream_conf(rig.memcached.port, options, 1)
+    edge = stream([], text=text.replace("proxy_pass web;", "proxy_pass web; log_by_lua_block { return }"))
+    held, _ = edge.connect()
+    with held:
+        assert edge.greeted(5) == {"a": 5}
+        rig.wait_until(lambda: edge.upstream()["unlogged"] == 5, "they are found")
+        assert edge.upstream()["peers"][0]["in_flight"] == 1
+    assert edge.logged("a server of stream {}, has a log_by_lua of its own") >= 1
+    rig.wait_until(lambda: edge.upstream()["unlogged"] == 6, "the last is found")
+    assert edge.upstream()["peers"][0]["in_flight"] == 0
+
+
+@needs_stream_lua
 def test_without_a_server_the_connection_is_closed_and_the_log_says_why(
     rig: Rig, stream: Callable[..., Stream]
 ) -> None:

@@ -77,6 +77,7 @@ function _M.balance(name)
     end
     local peer
     if entry.n == 0 then
+        worker.requests:watch(entry, ngx.ctx) -- nginx drops it with the connection
         peer = live:first(key_of(live))
         if peer and live.more_tries > 0 then
             balancer.set_more_tries(live.more_tries)

@@ -216,7 +216,8 @@ local function close_unlogged(now)
         dict:incr("unlogged/" .. name, count, 0)
         if dict:add("unlogged_logged/" .. name, true, LOG_EVERY_S) then
             ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", count, " requests were counted as in flight after ",
-                    "their end: a location has a log_by_lua of its own; call require(\"steelyard\").log() in it")
+                    "their end: a location, or a server of stream {}, has a log_by_lua of its own; call ",
+                    "Steelyard's log() in it")
         end
     end
 end
