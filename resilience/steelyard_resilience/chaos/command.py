@@ -36,8 +36,8 @@ Starts the whole cluster on this machine, each part on a host of its own (a netw
 puts a constant load on it, and does one fault after the other. Each answer is checked. PATTERN is a part of a
 fault's name or group, or a whole name with * and ?.
 
-DIR gets report.md (the table), outcomes.json, outcomes.csv, requests.csv.gz (every request), looks.csv.gz
-(what was seen ten times a second), bounds.png, and the logs of every part.
+DIR gets report.md (the table), outcomes.json, requests.csv.gz (every request), looks.csv.gz (what was seen
+ten times a second), bounds.png, and the logs of every part.
 """
 
 

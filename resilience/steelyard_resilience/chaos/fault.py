@@ -86,8 +86,8 @@ class Look:
 class Outcome:
     """What became of the requests of one fault.
 
-    kinds: failed requests by kind. p50_ms, worst_ms: of the requests that were answered as wanted; None when
-    there were none. recover_s: None when it did not recover in time. rung: the worst seen; None when nginx
+    kinds: failed requests by kind. worst_ms: of the requests that were answered as wanted; None when there
+    were none. recover_s: None when it did not recover in time. rung: the worst seen; None when nginx
     never answered. broken: each bound that was not kept, in words; empty: PASS.
     """
 
@@ -96,7 +96,6 @@ class Outcome:
     sent: int
     failed: int
     kinds: Mapping[str, int]
-    p50_ms: float | None
     worst_ms: float | None
     recover_s: float | None
     rung: str | None

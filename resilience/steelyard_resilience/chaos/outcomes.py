@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from statistics import median
 
 from steelyard_loadtest.generators.tally import Request
 
@@ -64,7 +63,6 @@ def outcome(trial: Trial, requests: Iterable[Request], looks: Iterable[Look]) ->
         sent=len(own),
         failed=kinds.total(),
         kinds=dict(sorted(kinds.items())),
-        p50_ms=median(latencies_ms) if latencies_ms else None,
         worst_ms=max(latencies_ms, default=None),
         recover_s=None if trial.recovered_s is None else max(trial.recovered_s - trial.undone_s, 0.0),
         rung=max((look.rung for look in seen if look.rung), key=RUNGS.index, default=None),

@@ -12,6 +12,9 @@ from steelyard_resilience.chaos.fault import Gathered, Look
 from steelyard_resilience.chaos.page import page
 from steelyard_resilience.chaos.plot import plot
 
+MOMENTS = ("began_s", "undone_s", "until_s")
+"""Of a trial, by which a fault's requests and looks are found."""
+
 
 def of(run: Gathered, conditions: Mapping[str, str]) -> Page:
     """Return what a run leaves in a folder or on a page; 0 s is the first request."""
@@ -25,36 +28,17 @@ def of(run: Gathered, conditions: Mapping[str, str]) -> Page:
     document = {
         "conditions": dict(conditions),
         "interrupted": run.interrupted,
-        "outcomes": [asdict(outcome) | {"passed": outcome.passed} for outcome in run.outcomes],
+        "outcomes": [
+            asdict(one) | {"passed": one.passed} | {at: getattr(trial, at) - zero_s for at in MOMENTS}
+            for trial, one in zip(run.trials, run.outcomes, strict=True)
+        ],
     }
-    outcomes = _outcomes(run)
     return Page(
         text=lambda plots: page(run, conditions, plots["bounds"]),
         plots={"bounds": lambda file: plot(file, run.outcomes)},
         files={
             "outcomes.json": json_text(document),
-            "outcomes.csv": csv_text(outcomes, list(outcomes[0])),
             "requests.csv.gz": csv_text(run.requests, requests),
             "looks.csv.gz": csv_text(run.looks, looks),
         },
     )
-
-
-def _outcomes(run: Gathered) -> list[dict[str, object]]:
-    return [
-        {
-            "fault": one.fault, "group": one.group,
-            **{at: f"{getattr(trial, at) - run.first_s:.3f}" for at in ("began_s", "undone_s", "until_s")},
-            "sent": one.sent, "failed": one.failed, "failed_at_most": one.bound.failed,
-            "p50_ms": _figure(one.p50_ms),
-            "worst_ms": _figure(one.worst_ms), "worst_at_most_ms": one.bound.worst_ms,
-            "recover_s": _figure(one.recover_s), "recover_within_s": one.bound.recover_s,
-            "rung": one.rung, "rung_at_worst": one.bound.rung,
-            "passed": "yes" if one.passed else "no", "broken": "; ".join(one.broken),
-        }
-        for trial, one in zip(run.trials, run.outcomes, strict=True)
-    ]  # fmt: skip
-
-
-def _figure(value: float | None) -> str | None:
-    return None if value is None else f"{value:.3f}"
