@@ -34,6 +34,8 @@ def test_every_part_is_killed_paused_and_restarted(part: str, what: str) -> None
     "name",
     [
         "nginx worker killed", "nginx worker paused", "nginx reload", "nginx reload, three in a row",
+        "nginx reload, 500 requests open", "a location with a log_by_lua of its own",
+        "a server that hangs, and passes its checks",
         "memcached full, evicting", "memcached full, out of memory", "memcached slow by 2 s",
         "memcached hangs", "memcached drips a byte a second", "memcached flushed",
         "names that hang, twenty of them", "DNS away at a take-over",
@@ -85,8 +87,11 @@ def test_the_short_form_has_a_fault_of_every_group_that_needs_no_stage_of_its_ow
     assert not [fault.name for fault in FAULTS if fault.quick and (fault.faketime or fault.haproxy)]
 
 
-REAL = ("nginx worker killed", "nginx worker ended", "nginx worker paused", "disk of the saved table full")
-"""They need a process to signal, a disk to fill up."""
+REAL = (
+    "nginx worker killed", "nginx worker ended", "nginx worker paused", "disk of the saved table full",
+    "nginx reload, 500 requests open", "a location with a log_by_lua of its own",
+)  # fmt: skip
+"""They need a process to signal, a disk to fill up, an nginx that answers."""
 
 
 @pytest.mark.parametrize(

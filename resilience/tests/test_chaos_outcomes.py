@@ -63,6 +63,17 @@ def test_the_latency_of_a_failed_request_is_no_answers() -> None:
     assert broken(TRIAL, [request(101.0, 301.0)]) == ("the slowest answer took 301 ms, not at most 300",)
 
 
+def test_more_slow_answers_than_the_bound_allows_are_told() -> None:
+    requests = [request(101.0), request(102.0, 150.0), *[request(103.0, 151.0)] * 2]
+    requests.append(request(104.0, 10_000.0, "timeout"))
+    allowed = replace(TRIAL, bound=replace(BOUND, failed=1, slow=2))
+    assert broken(allowed, requests) == ()
+    assert broken(replace(allowed, bound=replace(allowed.bound, slow=1)), requests) == (
+        "2 answers took longer than 150 ms, not at most 1",
+    )
+    assert outcome(replace(TRIAL, bound=replace(BOUND, failed=1)), requests, [WELL]).passed
+
+
 def test_slack_is_of_times_and_of_nothing_else() -> None:
     slack = replace(TRIAL, bound=BOUND.slackened(2))
     assert broken(slack, [request(101.0, 599.0)]) == ()

@@ -26,6 +26,7 @@ KEPT = Outcome(
     failed=0,
     kinds={},
     worst_ms=36.2,
+    slow=0,
     recover_s=0.96,
     rung="fresh",
     bound=Bound(worst_ms=300.0, recover_s=10.0, why="an agent tries again within 8 s"),
@@ -92,6 +93,9 @@ def test_a_line_has_each_figure_beside_its_bound() -> None:
     assert line(BROKEN) == (
         "BROKEN: 2,000 sent, 3 > 0 failed, worst 1,234 > 300 ms, well after never > 10 s, rung hold > fresh"
     )
+    waited = replace(KEPT, slow=2, bound=replace(KEPT.bound, slow=3))
+    assert "worst 36 ≤ 300, slow 2 ≤ 3 ms" in line(waited)
+    assert "slow 4 > 3" in line(replace(waited, slow=4))
     silent = replace(KEPT, worst_ms=None, rung=None)
     assert "worst – ms" in line(silent)
     assert line(silent).endswith("rung –")

@@ -47,6 +47,12 @@ def test_a_server_that_has_vanished_is_waited_for_as_long_as_the_bounds_say() ->
     assert "proxy_read_timeout 3000ms;" in text
 
 
+def test_requests_that_nobody_counts_may_fill_the_servers_up() -> None:
+    text = nginx(Settings())
+    assert "location / { proxy_pass http://web; log_by_lua_block { return } }" in text
+    assert "max_conns = 300," in text
+
+
 def test_workers_are_told_how_late_it_is() -> None:
     assert "\nenv " not in nginx(Settings())
     text = nginx(Settings(faketime=True), Path("/lib/faketime.so"))

@@ -28,13 +28,15 @@ class Bound:
     """What a fault may cost.
 
     failed: requests; 0 wherever a healthy server exists and nothing in the requests' own way was killed.
-    worst_ms: the latency of the slowest request. recover_s: until everything is well again, counted from the
-    fault's end. rung: the worst that nginx's weights may come to rest on. why: the reason for whatever is not
-    strictest (which timeout, which period), for the reader of the table.
+    worst_ms: the latency of the slowest request. slow: requests that take longer than half of it; None: any
+    number. recover_s: until everything is well again, counted from the fault's end. rung: the worst that
+    nginx's weights may come to rest on. why: the reason for whatever is not strictest (which timeout, which
+    period), for the reader of the table.
     """
 
     failed: int = 0
     worst_ms: float
+    slow: int | None = None
     recover_s: float
     rung: str = "fresh"
     why: str = ""
@@ -87,8 +89,9 @@ class Outcome:
     """What became of the requests of one fault.
 
     kinds: failed requests by kind. worst_ms: of the requests that were answered as wanted; None when there
-    were none. recover_s: None when it did not recover in time. rung: the worst seen; None when nginx
-    never answered. broken: each bound that was not kept, in words; empty: PASS.
+    were none. slow: those of them that took longer than half of the bound's worst_ms. recover_s: None
+    when it did not recover in time. rung: the worst seen; None when nginx never answered. broken: each bound
+    that was not kept, in words; empty: PASS.
     """
 
     fault: str
@@ -97,6 +100,7 @@ class Outcome:
     failed: int
     kinds: Mapping[str, int]
     worst_ms: float | None
+    slow: int
     recover_s: float | None
     rung: str | None
     bound: Bound

@@ -64,6 +64,7 @@ def outcome(trial: Trial, requests: Iterable[Request], looks: Iterable[Look]) ->
         failed=kinds.total(),
         kinds=dict(sorted(kinds.items())),
         worst_ms=max(latencies_ms, default=None),
+        slow=sum(latency_ms > trial.bound.worst_ms / 2 for latency_ms in latencies_ms),
         recover_s=None if trial.recovered_s is None else max(trial.recovered_s - trial.undone_s, 0.0),
         rung=max((look.rung for look in seen if look.rung), key=RUNGS.index, default=None),
         bound=trial.bound,
@@ -87,6 +88,8 @@ def _broken(one: Outcome, reasons: Sequence[str]) -> Iterator[str]:
         yield f"{one.failed} of {one.sent} requests failed ({named}), not at most {bound.failed}"
     if one.worst_ms is not None and one.worst_ms > bound.worst_ms:
         yield f"the slowest answer took {one.worst_ms:,.0f} ms, not at most {bound.worst_ms:,.0f}"
+    if bound.slow is not None and one.slow > bound.slow:
+        yield f"{one.slow} answers took longer than {bound.worst_ms / 2:,.0f} ms, not at most {bound.slow}"
     if one.recover_s is None:
         yield ": ".join(["not well again while it was waited for", *reasons[-1:]])
     elif one.recover_s > bound.recover_s:

@@ -18,8 +18,8 @@ PASS, BROKEN = "PASS", "BROKEN"
 LEGEND = (
     "Each figure stands beside its bound. *failed*: no answer, another status than 200, a body that is not "
     "whole, or the answer to another request; *worst*: the slowest good answer, from when its request was "
-    "due; *well again*: from the fault's end until every part says that all is well; *rung*: the worst that "
-    "nginx's weights rested on."
+    "due (*slow*: how many took longer than half of its bound); *well again*: from the fault's end until "
+    "every part says that all is well; *rung*: the worst that nginx's weights rested on."
 )
 
 
@@ -90,8 +90,12 @@ def _failed(outcome: Outcome) -> str:
 def _worst(outcome: Outcome) -> str:
     if outcome.worst_ms is None:
         return ABSENT
-    kept = outcome.worst_ms <= outcome.bound.worst_ms
-    return against(milliseconds(outcome.worst_ms), f"{outcome.bound.worst_ms:,.0f}", kept=kept)
+    bound = outcome.bound
+    kept = outcome.worst_ms <= bound.worst_ms
+    worst = against(milliseconds(outcome.worst_ms), f"{bound.worst_ms:,.0f}", kept=kept)
+    if bound.slow is None:
+        return worst
+    return f"{worst}, slow {against(str(outcome.slow), str(bound.slow), kept=outcome.slow <= bound.slow)}"
 
 
 def _recovered(outcome: Outcome) -> str:

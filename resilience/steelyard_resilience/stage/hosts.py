@@ -13,6 +13,8 @@ EDGE, MEMCACHED, REDIS = "edge", "memcached", "redis"
 CONTROLLERS = ("controller-1", "controller-2")
 
 WEB_PORT = 8080
+OWN_LOG_PORT = 8083
+"""Of nginx: the same servers, by a location that has a log_by_lua of its own."""
 API_PORT = 8081
 SERVER_PORT = 8100
 STORE_PORTS = {MEMCACHED: 11211, REDIS: 6379}

@@ -21,8 +21,9 @@ ACTIONS: Mapping[str, Callable[..., Action]] = {
     action.__name__: action
     for action in (
         process_faults.kill, process_faults.pause, process_faults.restart, process_faults.kill_servers,
-        process_faults.fail_health_checks, process_faults.slow_server, nginx_faults.signal_worker,
-        nginx_faults.reload, nginx_faults.reload_haproxy, nginx_faults.fill_disk, store_faults.fill_memcached,
+        process_faults.fail_health_checks, process_faults.slow_server, process_faults.hang,
+        nginx_faults.signal_worker, nginx_faults.reload, nginx_faults.reload_under, nginx_faults.end_unlogged,
+        nginx_faults.reload_haproxy, nginx_faults.fill_disk, store_faults.fill_memcached,
         store_faults.flush_memcached, store_faults.delay_answers, store_faults.refuse_writes,
         store_faults.wipe_redis, cuts_and_clocks.cut, cuts_and_clocks.step_clock, forged_values.forge,
         forged_values.serve_huge_table, forged_values.drain_by_proxy, dns_faults.hide_names,
@@ -30,8 +31,8 @@ ACTIONS: Mapping[str, Callable[..., Action]] = {
 }  # fmt: skip
 
 KEYS = frozenset(
-    ("name", "faults", "each", "on", "act", "with", "lasts", "well_after", "slowest", "failed", "rung", "why",
-     "quick", "faketime", "haproxy")
+    ("name", "faults", "each", "on", "act", "with", "lasts", "well_after", "slowest", "slow", "failed",
+     "rung", "why", "quick", "faketime", "haproxy")
 )  # fmt: skip
 
 
@@ -63,6 +64,7 @@ def _faults(groups: list[dict[str, Any]], named: Mapping[str, float]) -> Iterato
                     bound=Bound(
                         failed=row.get("failed", 0),
                         worst_ms=1000 * seconds(["calm", *row.get("slowest", [])]),
+                        slow=row.get("slow"),
                         recover_s=seconds(row["well_after"]),
                         rung=row.get("rung", "fresh"),
                         why=row.get("why", "").format(**row.get("with", {})),

@@ -19,6 +19,9 @@ from steelyard_resilience.stage.stage import Stage
 STILL_S, RUNS_S = 0.08, 0.02
 """A slow server is stopped and let go, so that it runs a fifth of the time."""
 
+TOO_LATE = ("--delay-ms", "60000")
+"""Of a demo server: later than nginx waits for any. Stopped (SIGSTOP), it would fail its checks too."""
+
 STRICT = {"path": "/no-such-page", "interval_s": 0.5, "timeout_s": 1.0, "rise": 1, "fall": 1}
 """A health check that no server passes, quickly."""
 
@@ -70,14 +73,19 @@ def pause(part: str) -> Action:
     )
 
 
+def _again(daemon: Daemon, *extra: str) -> None:
+    daemon.stop()
+    daemon.start(*extra)
+
+
 def restart(part: str) -> Action:
     """End a daemon in order and start it again."""
+    return _to_daemon(part, _again)
 
-    def again(daemon: Daemon) -> None:
-        daemon.stop()
-        daemon.start()
 
-    return _to_daemon(part, again)
+def hang(part: str) -> Action:
+    """Let a server answer its health checks at once and requests far too late; and as ever again."""
+    return _to_daemon(part, lambda server: _again(server, *TOO_LATE), _again, server=_is_left_out)
 
 
 def kill_servers(left: int) -> Action:
