@@ -65,6 +65,12 @@ def test_a_load_is_cut_into_phases_by_when_requests_were_due() -> None:
     assert tally(requests, began_s=10.0, seconds=3.0, cpu_s=0.5, cuts_s=[0.0]).phases == ()
 
 
+def test_each_second_has_the_p99_of_those_of_its_requests_that_succeeded() -> None:
+    requests = [request(10.0, 20), request(10.9, 300), request(11.5, 1, "502"), request(12.2, 40)]
+    outcome = tally(requests, began_s=10.0, seconds=2.5, cpu_s=0.5)
+    assert outcome.p99_by_second_ms == (300, None, 40)
+
+
 def test_concurrency_is_the_time_in_flight_within_the_counted_part() -> None:
     requests = [request(9.0, 1500), request(10.0, 1000), request(11.5, 9000, "timeout"), request(13, 5)]
     outcome = tally(requests, began_s=10.0, seconds=2.0, cpu_s=0.0)

@@ -8,7 +8,6 @@ from steelyard_loadtest.reporting.tables import (
     markdown,
     pivot,
     table,
-    text,
     text_columns,
     without_empty_columns,
 )
@@ -37,12 +36,6 @@ def test_markdown_aligns_figures_to_the_right_and_escapes_what_would_end_a_trial
 def test_a_group_has_a_line_before_its_first_item() -> None:
     lines = markdown(table(ROWS, COLUMNS, group=lambda row: row.kind)).splitlines()
     assert lines[2:] == ["| **ours** |  |", "| a \\| b &lt;x> | 12.3 |", "| **theirs** |  |", "| c | – |"]
-
-
-def test_text_has_columns_of_equal_width_and_no_blanks_at_the_end() -> None:
-    assert text(text_columns(["", "p99"], [["before", "1"], ["burning", "20"]])) == (
-        "         p99\nbefore     1\nburning   20"
-    )
 
 
 def test_a_pivot_has_a_line_a_row_and_asks_for_each_field() -> None:

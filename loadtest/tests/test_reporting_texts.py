@@ -114,8 +114,6 @@ def test_the_same_report_goes_to_a_folder_and_between_the_marks_of_a_page(tmp_pa
         (flags.number(0.1, 60, "seconds"), "0.5", 0.5),
         (flags.ascending(flags.whole(1, 9, "servers")), "3,1,3", (1, 3)),
         (flags.names({"a": 1, "b": 2}), "b, a", (2, 1)),
-        (flags.url, "http://127.0.0.1:8080/", "http://127.0.0.1:8080"),
-        (flags.named_urls, "s-1=http://h:1/,s-2=http://h:2", {"s-1": "http://h:1", "s-2": "http://h:2"}),
     ],
 )
 def test_a_flag_becomes_its_value(take: Callable[[str], object], text: str, value: object) -> None:
@@ -134,8 +132,6 @@ def test_a_flag_becomes_its_value(take: Callable[[str], object], text: str, valu
             "shorter one tells nothing",
         ),
         (flags.names({"a": 1, "b": 2}), "a,c", "there is no 'c'; there are a, b"),
-        (flags.url, "ftp://x", "a URL such as"),
-        (flags.named_urls, "x", "NAME=URL"),
     ],
 )
 def test_a_flag_that_is_not_understood_says_what_is(

@@ -5,14 +5,15 @@ import hashlib
 import os
 import pwd
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
 from steelyard_loadtest.cluster.lifecycle import down, status, up
 from steelyard_loadtest.cluster.plan import Cluster, Server
+from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import look_in_system_folders, modules
 from steelyard_loadtest.machine.programs import LUA
+from steelyard_loadtest.reporting.exit_status import exit_status
 from steelyard_loadtest.reporting.flags import Subparsers, whole
 
 # The demo's servers: 1 : 1 : 2, small enough that two cores hold them and what loads them.
@@ -25,8 +26,14 @@ HIGHEST_PORT = 65535
 def add_parser(subparsers: Subparsers) -> None:
     """Add `cluster` to the command line."""
     parser = subparsers.add_parser("cluster", help="a whole cluster on this machine, without Docker")
+    parser.add_argument("action", choices=("up", "down", "status"), help="up twice is harmless")
+    add_cluster_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
+    """Add what `cluster_of` reads: where a cluster keeps its files, and on which ports it is."""
     flag = parser.add_argument
-    flag("action", choices=("up", "down", "status"), help="up twice is harmless")
     flag("--run-dir", type=Path, default=None, help="where it keeps its files and logs (.run)")
     flag("--law", default="steelyard", help="the live control law (%(default)s)")
     means = "how the demo servers' CPU is limited (%(default)s: cgroups when root)"
@@ -44,24 +51,20 @@ def add_parser(subparsers: Subparsers) -> None:
         told = f"{what} (%(default)s; {variable})"
         default_port = os.environ.get(variable, default)
         flag(f"--{name}-port", type=kind, default=default_port, metavar="PORT", help=told)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what the command line says; return the exit status."""
+    action = {"up": up, "down": down, "status": status}[options.action]
+    return exit_status("cluster", lambda: action(cluster_of(options)))
+
+
+def cluster_of(options: argparse.Namespace) -> Cluster:
+    """Return the cluster that the flags describe, running or not. Raises SetupError."""
     look_in_system_folders()
-    try:
-        cluster = _cluster(options)
-        return {"up": up, "down": down, "status": status}[options.action](cluster)
-    except (RuntimeError, OSError) as error:
-        print(f"steelyard: {error}", file=sys.stderr)
-        return 1
-
-
-def _cluster(options: argparse.Namespace) -> Cluster:
     checkout = Path(__file__).resolve().parents[3]
     if not (checkout / "openresty" / "steelyard").is_dir():
-        raise RuntimeError("the cluster needs a checkout of Steelyard: openresty/ is not beside this package")
+        raise SetupError("the cluster needs a checkout of Steelyard: openresty/ is not beside this package")
     run_dir = (options.run_dir or checkout / ".run").resolve()
     socket = run_dir / "supervisor.sock"
     if len(os.fsencode(socket)) > LONGEST_SOCKET_PATH:
@@ -89,8 +92,8 @@ def _cluster(options: argparse.Namespace) -> Cluster:
 def _nginx_modules() -> tuple[str, ...]:
     for daemon in ("nginx", "memcached", "redis-server"):
         if shutil.which(daemon) is None:
-            raise RuntimeError(f"{daemon} is not installed; `make setup` installs it, or says how to")
+            raise SetupError(f"{daemon} is not installed; `make setup` installs it, or says how to")
     lua = modules(shutil.which("nginx") or "nginx", LUA)
     if lua is None:
-        raise RuntimeError("nginx has no Lua here: install libnginx-mod-http-lua (`make setup` does it)")
+        raise SetupError("nginx has no Lua here: install libnginx-mod-http-lua (`make setup` does it)")
     return lua

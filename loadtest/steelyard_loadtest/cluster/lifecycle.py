@@ -8,7 +8,7 @@ from steelyard_loadtest.cluster.nginx import TEMPLATES
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM, Part, agent_of
 from steelyard_loadtest.cluster.plan import Cluster, components, files
 from steelyard_loadtest.cluster.supervise import Supervisor, end, holder, leftovers
-from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.http_ask import LOOK_S, ask_line, look, why_not_ok
 from steelyard_loadtest.templates import render_file
 
@@ -96,7 +96,7 @@ def _refuse_other_settings(cluster: Cluster, texts: dict[str, str]) -> None:
     for name, text in texts.items():
         path = cluster.run_dir / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            raise RuntimeError(
+            raise SetupError(
                 f"a cluster runs here with other settings ({name} differs); run `make down` first"
             )
 
@@ -105,7 +105,7 @@ def _refuse_taken_ports(parts: list[Part]) -> None:
     for part in parts:
         taken_by = None if part.port is None else holder(part.port)
         if taken_by is not None:
-            raise RuntimeError(
+            raise SetupError(
                 f"port {part.port} ({part.name}) is taken by {taken_by}; stop that, or choose another port "
                 "(steelyard-loadtest cluster --help)"
             )
@@ -122,7 +122,7 @@ def _await(cluster: Cluster, supervisor: Supervisor, name: str, check: Check, de
         if row["alive"]:
             why = f"{name} is not ready after {PATIENCE_S:.0f} s: {missing}"
         if not row["alive"] or time.monotonic() > deadline:
-            raise RuntimeError(f"{why}. The end of its log:\n{_log_tail(cluster, name)}")
+            raise SetupError(f"{why}. The end of its log:\n{_log_tail(cluster, name)}")
         time.sleep(0.1)
 
 

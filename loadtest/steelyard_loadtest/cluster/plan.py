@@ -65,7 +65,12 @@ def components(cluster: Cluster) -> list[Part]:
         pid_file, limit = cluster.run_dir / f"{server.name}.pid", server.cpu_limit
         started += [
             parts.server(
-                server.name, server.port, pid_file=pid_file, cpu_limit=limit, limit_by=cluster.limit_by
+                server.name,
+                server.port,
+                pid_file=pid_file,
+                count_file=cluster.run_dir / f"{server.name}.count",  # the demo reads it
+                cpu_limit=limit,
+                limit_by=cluster.limit_by,
             ),
             parts.agent(server.name, memcached=memcached, pid_file=pid_file, cpu_limit=limit),
         ]

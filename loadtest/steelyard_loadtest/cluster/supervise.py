@@ -12,6 +12,8 @@ from xmlrpc.client import Fault, ServerProxy
 import psutil
 from supervisor.xmlrpc import SupervisorTransport
 
+from steelyard_loadtest.machine.errors import SetupError
+
 # How long supervisord itself may take to answer after its start.
 START_S = 15.0
 
@@ -44,17 +46,17 @@ class Supervisor:
             return False
 
     def launch(self, config: Path) -> None:
-        """Start it as a daemon and wait until it answers; raise RuntimeError when it does not."""
+        """Start it as a daemon and wait until it answers; raise SetupError when it does not."""
         done = subprocess.run(
             [sys.executable, "-m", "supervisor.supervisord", "-c", str(config)],
             capture_output=True, text=True, check=False, timeout=START_S,
         )  # fmt: skip
         if done.returncode != 0:
-            raise RuntimeError(f"supervisord did not start: {(done.stderr or done.stdout).strip()[-500:]}")
+            raise SetupError(f"supervisord did not start: {(done.stderr or done.stdout).strip()[-500:]}")
         deadline = time.monotonic() + START_S
         while not self.is_up():
             if time.monotonic() > deadline:
-                raise RuntimeError("supervisord started but does not answer; see its log")
+                raise SetupError("supervisord started but does not answer; see its log")
             time.sleep(0.05)
 
     def states(self) -> dict[str, dict[str, Any]]:
@@ -67,7 +69,7 @@ class Supervisor:
             self._rpc.startProcess(name, False)
         except Fault as fault:
             if "ALREADY_STARTED" not in fault.faultString:
-                raise RuntimeError(f"{name} did not start: {fault.faultString}") from None
+                raise SetupError(f"{name} did not start: {fault.faultString}") from None
 
     def shut_down(self, *, patience_s: float = 20.0) -> None:
         """Stop every program, then supervisord itself, and wait until it is gone."""

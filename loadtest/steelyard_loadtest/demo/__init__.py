@@ -1,4 +1,1 @@
-"""The demo: the same load on a running cluster twice, by Steelyard's weights and by equal static ones.
-
-Data flows one way: load and cluster (I/O) -> records -> figures, plot.
-"""
+"""The demo: the same load on a running cluster twice, by Steelyard's weights and in nginx's own turns."""

@@ -20,8 +20,7 @@ class Task:
     """One load: the whole URL, its level (users, connections or requests/s), and a folder for its files.
 
     `seconds` are counted, after `warm_up_s` of which nothing is. finish_s: so long the last answers are
-    waited for. user_rate_per_s: what each of locust's users sends; None: the next with each answer.
-    A generator's own process is told this much.
+    waited for. A generator's own process is told this much.
     """
 
     url: str
@@ -34,7 +33,6 @@ class Task:
     warm_up_s: float
     timeout_s: float = TIMEOUT_S
     finish_s: float = FINISH_S
-    user_rate_per_s: float | None = None
     folder: Path
 
     def arguments(self) -> list[str]:

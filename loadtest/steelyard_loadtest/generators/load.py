@@ -64,12 +64,9 @@ class Recorded:
         """Say whether all requests are answered or given up."""
         return self.child.ended()
 
-    def stop(self, patience_s: float = 0.0) -> None:
-        """End it; there is no outcome then. Harmless when it has ended.
-
-        patience_s: how long locust may wait for the requests under way; nobody else is asked to end.
-        """
-        self.child.stop(patience_s)
+    def stop(self) -> None:
+        """End it; there is no outcome then. Harmless when it has ended."""
+        self.child.stop()
 
     def requests(self) -> list[Request]:
         """Return the requests that ended since the last call, as far as is written. Raises ProgramError."""

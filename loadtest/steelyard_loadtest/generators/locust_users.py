@@ -1,9 +1,7 @@
 """Locust's side of a load: a closed loop of users without think time, as the locust study had them.
 
 Run by its path, with the arguments of `task`. A user sends, waits for the answer and
-sends again: while the servers stall nobody sends, so few requests see the stall. Users
-with a rate of their own (the demo's) share a constant total rate; while they wait for
-answers, at most one request of each is made up for later. SIGTERM ends the load early.
+sends again: while the servers stall nobody sends, so few requests see the stall.
 
 A request costs locust 0.2 ms of CPU with 10 users, 0.25 ms with 100 and 0.3 ms with
 500 (measured against an nginx on the same two cores that answers at once). So one
@@ -14,15 +12,10 @@ again by geventhttpclient before it counts as `reset`.
 
 import gc
 import logging
-import random
-import signal
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
-
-import gevent
-from gevent.event import Event
 
 # Before all else: when it is imported it replaces sockets and clocks.
 from locust import FastHttpUser, task
@@ -33,8 +26,6 @@ from steelyard_loadtest.generators.job import Task, parse_task
 from steelyard_loadtest.generators.recording import Recording
 from steelyard_loadtest.generators.tally import UNANSWERED, Request, of_error, of_status
 from steelyard_loadtest.machine.network import raise_files
-
-SERVED_BY = "X-Served-By"
 
 START_S = 30.0
 """500 users are there within a second; on a loaded machine it takes longer."""
@@ -47,29 +38,12 @@ class Visitor(FastHttpUser):  # type: ignore[misc]  # locust has no types
     """One user, who sends one request after the other until the load is over."""
 
     path = ""
-    rate_per_s: float | None = None
     until_s = float("inf")
     sent_s: float | None = None
-    due_s = 0.0
 
     def on_start(self) -> None:
-        """Be known, so that an answer that never comes is counted too; do not begin with one burst."""
+        """Be known, so that an answer that never comes is counted too."""
         VISITORS.append(self)
-        self.due_s = time.monotonic()
-        time.sleep(self.wait_time())
-
-    def wait_time(self) -> float:
-        """Give the seconds until the next request is due: none without a rate of its own.
-
-        With one it sends at random moments (a Poisson process) whatever the answers' latency; late, it
-        makes up for one request at most. Locust's own constant_throughput keeps users who were started
-        together in step: every period all of them would send at once.
-        """
-        if self.rate_per_s is None:
-            return 0.0
-        now_s = time.monotonic()
-        self.due_s = max(self.due_s, now_s - 1 / self.rate_per_s) + random.expovariate(self.rate_per_s)
-        return max(self.due_s - now_s, 0.0)
 
     @task  # type: ignore[untyped-decorator]
     def get(self) -> None:
@@ -89,17 +63,14 @@ def recorder(recording: Recording) -> Callable[..., None]:
         status = getattr(response, "status_code", 0) or 0
         failure = of_status(status) or (of_error(exception) if exception else "")
         sent_s = time.monotonic() - response_time / 1000
-        server = (getattr(response, "headers", None) or {}).get(SERVED_BY, "").replace(",", " ")
-        recording.add(Request(due_s=sent_s, latency_ms=response_time, failure=failure, server=server))
+        recording.add(Request(due_s=sent_s, latency_ms=response_time, failure=failure))
 
     return record
 
 
 def run(load: Task) -> None:
     """Make the load, and leave its record in the load's folder."""
-    Visitor.path, Visitor.rate_per_s = load.url, load.user_rate_per_s
-    ended = Event()
-    gevent.signal_handler(signal.SIGTERM, ended.set)
+    Visitor.path = load.url
     Visitor.network_timeout = Visitor.connection_timeout = load.timeout_s
     environment = Environment(user_classes=[Visitor], host=load.url)
     recording = Recording(load.folder)
@@ -113,8 +84,7 @@ def run(load: Task) -> None:
     recording.announce(began_s)
     time.sleep(max(began_s - time.monotonic(), 0.0))
     cpu_s = -time.process_time()
-    if ended.wait(max(Visitor.until_s - time.monotonic(), 0.0)):
-        Visitor.until_s = time.monotonic()
+    time.sleep(max(Visitor.until_s - time.monotonic(), 0.0))
     cpu_s += time.process_time()
     for visitor in VISITORS:
         if visitor.sent_s is None:

@@ -5,15 +5,17 @@ part, however long its answer took: one that ends after it is part of it, one th
 was on its way when it began is not.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
 from steelyard_loadtest.machine.errors import UnreadableError
-from steelyard_loadtest.measurements.percentiles import quantiles
+from steelyard_loadtest.measurements.percentiles import nearest_rank, quantiles
 from steelyard_loadtest.measurements.trials import Outcome
+from steelyard_loadtest.reporting.statistics import grouped
 
 TIMEOUT = "timeout"
 REFUSED = "refused"
@@ -53,28 +55,24 @@ def other(text: str) -> str:
 class Request:
     """One request: the monotonic second in which it was due or sent, and its latency.
 
-    failure: "" or the kind of failure. server: who says that it answered; "": nobody, or nobody asked.
+    failure: "" or the kind of failure.
     """
 
     due_s: float
     latency_ms: float
     failure: str
-    server: str = ""
 
 
 def line_of(request: Request) -> str:
     """Return the line that `read_requests` reads."""
-    return f"{request.due_s!r},{request.latency_ms:.3f},{request.server},{request.failure}\n"
+    return f"{request.due_s!r},{request.latency_ms:.3f},{request.failure}\n"
 
 
 def read_requests(lines: Iterable[str]) -> list[Request]:
     """Return the requests of these lines. Raises UnreadableError."""
     try:
-        fields = (line.rstrip("\n").split(",", 3) for line in lines)
-        return [
-            Request(due_s=float(due), latency_ms=float(ms), failure=why, server=server)
-            for due, ms, server, why in fields
-        ]
+        fields = (line.rstrip("\n").split(",", 2) for line in lines)
+        return [Request(due_s=float(due), latency_ms=float(ms), failure=why) for due, ms, why in fields]
     except ValueError as error:
         raise UnreadableError(f"a request's line is not as it was written: {error}") from None
 
@@ -96,46 +94,32 @@ def tally(
     """
     until_s = began_s + seconds
     counted = [one for one in requests if began_s <= one.due_s < until_s]
+    good = [one for one in counted if not one.failure]
+    ordered = sorted(one.latency_ms for one in good)
+    kinds = Counter(one.failure for one in counted if one.failure)
     in_flight_s = sum(
         max(min(one.due_s + one.latency_ms / 1000, until_s) - max(one.due_s, began_s), 0.0)
         for one in requests
     )
-    outcome = outcome_of(
-        [one.latency_ms for one in counted if not one.failure],
-        Counter(one.failure for one in counted if one.failure),
-        requests=len(counted),
-        seconds=seconds,
-        concurrency=in_flight_s / seconds,
-        cpu_s=cpu_s,
-    )
     inner = [cut for cut in cuts_s if 0 < cut < seconds]
     phases = pairwise([0.0, *inner, seconds]) if inner else ()
-    told = [
-        tally(requests, began_s=began_s + begin, seconds=end - begin, cpu_s=None) for begin, end in phases
-    ]
-    return replace(outcome, phases=tuple(told))
-
-
-def outcome_of(
-    latencies_ms: Sequence[float],
-    kinds: Counter[str],
-    *,
-    requests: int,
-    seconds: float,
-    concurrency: float,
-    cpu_s: float | None,
-) -> Outcome:
-    """Return the outcome of so many requests: the latencies of those that succeeded, failures by kind."""
-    ordered = sorted(latencies_ms)
+    by_second = grouped(good, lambda one: math.floor(one.due_s - began_s))
     return Outcome(
         seconds=seconds,
-        requests=requests,
+        requests=len(counted),
         failures=kinds.total(),
         kinds=dict(sorted(kinds.items())),
         mean_ms=fmean(ordered) if ordered else None,
         min_ms=ordered[0] if ordered else None,
         max_ms=ordered[-1] if ordered else None,
         quantiles=quantiles(ordered),
-        concurrency=concurrency,
+        concurrency=in_flight_s / seconds,
         generator_cpu_utilization=None if cpu_s is None else cpu_s / seconds,
+        phases=tuple(
+            tally(requests, began_s=began_s + begin, seconds=end - begin, cpu_s=None) for begin, end in phases
+        ),
+        p99_by_second_ms=tuple(
+            nearest_rank(sorted(one.latency_ms for one in by_second.get(second, ())), 0.99)
+            for second in range(math.ceil(seconds))
+        ),
     )

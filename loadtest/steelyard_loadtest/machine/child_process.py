@@ -126,11 +126,11 @@ class Process:
         except psutil.Error as error:
             raise ProgramError(f"{self.name}: its memory is not to be read: {error}") from None
 
-    def stop(self, patience_s: float = STOP_S) -> None:
+    def stop(self) -> None:
         """End it and its children; kill what does not go in time, or at Ctrl-C. Harmless when it is gone."""
         self._process.terminate()
         try:
-            self._process.wait(patience_s)
+            self._process.wait(STOP_S)
         except (subprocess.TimeoutExpired, KeyboardInterrupt) as ended:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -164,11 +164,9 @@ class Child(Process):
         if self._process.returncode:
             raise ProgramError(f"{self.name} ended with {self._process.returncode}: {self.last_words()}")
 
-    def stop(self, patience_s: float = 0.0) -> None:
-        """Kill it and its children, unless it ends within the patience. Harmless when it has ended."""
-        if patience_s > 0:
-            super().stop(patience_s)
-        elif self._process.returncode is None:
+    def stop(self) -> None:
+        """Kill it and its children. Harmless when it has ended."""
+        if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._reap(0)

@@ -31,6 +31,7 @@ class Outcome:
     by kind (`502`, `timeout`, `refused`, ...). generator_cpu_utilization: the
     generator's own, of one core; near 1 the generator was the bottleneck, not the servers.
     phases: the parts between a scenario's events, where there are any and the generator can tell.
+    p99_by_second_ms: of the requests of each second, as far as it can tell (None: none succeeded).
     """
 
     seconds: float
@@ -44,6 +45,7 @@ class Outcome:
     concurrency: float
     generator_cpu_utilization: float | None = None
     phases: tuple["Outcome", ...] = ()
+    p99_by_second_ms: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

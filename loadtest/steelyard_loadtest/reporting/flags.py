@@ -8,14 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias, TypeVar
-from urllib.parse import urlsplit
 
 T = TypeVar("T")
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What a subcommand adds itself to."""
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def number(lowest: float, highest: float, unit: str, why: str = "") -> Callable[[str], float]:
@@ -72,21 +69,6 @@ def names(known: Mapping[str, T] | Callable[[], Mapping[str, T]]) -> Callable[[s
     return parse
 
 
-def url(text: str) -> str:
-    """Take a base URL, without its last slash."""
-    if not _is_http(text):
-        raise argparse.ArgumentTypeError("a URL such as http://127.0.0.1:8080")
-    return text.rstrip("/")
-
-
-def named_urls(text: str) -> dict[str, str]:
-    """Take NAME=URL,... as a mapping."""
-    pairs = [pair.partition("=") for pair in text.split(",")]
-    if not all(NAME.fullmatch(name) and _is_http(address) for name, _, address in pairs):
-        raise argparse.ArgumentTypeError("NAME=URL, several separated by commas")
-    return {name: address.rstrip("/") for name, _, address in pairs}
-
-
 def add_output(parser: argparse.ArgumentParser, out: str | None, page: str = "the report") -> None:
     """Add --out (a folder; None: no default) and --page (whose marks the report is written between)."""
     told = "folder for results" + (" (%(default)s)" if out else "")
@@ -115,8 +97,3 @@ def given(options: argparse.Namespace, defaults: Mapping[str, object], order: It
         if value is not True:
             words.append(",".join(map(str, value)) if isinstance(value, tuple | list) else str(value))
     return words
-
-
-def _is_http(text: str) -> bool:
-    parts = urlsplit(text)
-    return parts.scheme in ("http", "https") and bool(parts.netloc)

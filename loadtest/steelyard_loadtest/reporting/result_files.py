@@ -27,13 +27,8 @@ def read_csv(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def write_json(file: Path, document: object) -> Path:
-    """Write a document with one space of indent; dataclasses in it become objects. Raises OSError."""
-    return write_text(file, json_text(document))
-
-
 def json_text(document: object) -> str:
-    """Return what `write_json` writes."""
+    """Return a document with one space of indent; dataclasses in it become objects."""
     return json.dumps(document, indent=1, default=_plain, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Tables: declared once, written as Markdown or as aligned text, or handed to a template. Pure.
+"""Tables: declared once, written as Markdown. Pure.
 
 COLUMNS = (
     Column("picker", lambda row: row.title, align="left"),
@@ -127,19 +127,6 @@ def markdown(grid: Table) -> str:
         bold = "**" if line.bold else ""
         rows.append([f"{bold}{escaped(field)}{bold}" if field else "" for field in line.fields])
     return "\n".join(f"| {' | '.join(fields)} |" for fields in rows)
-
-
-def text(grid: Table) -> str:
-    """Write the grid for a terminal: columns of equal width, no bars."""
-    rows = [grid.head, *(line.fields for line in grid.lines)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(grid.head))]
-    return "\n".join(
-        "  ".join(
-            field.ljust(width) if align == "left" else field.rjust(width)
-            for field, width, align in zip(row, widths, grid.align, strict=True)
-        ).rstrip()
-        for row in rows
-    )
 
 
 def plain(written: str) -> str:

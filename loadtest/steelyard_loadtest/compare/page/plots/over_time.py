@@ -1,4 +1,4 @@
-"""Shares and utilizations of the servers over a trial, an algorithm a column, events marked (PNG files)."""
+"""Shares, utilizations and p99 over a trial, an algorithm a column, events marked (PNG files)."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from steelyard_loadtest.compare.page import scenario_text
 from steelyard_loadtest.compare.page.view import View, main_level, shown_algorithms, unlike
 from steelyard_loadtest.figures.fair_share import fair_shares
 from steelyard_loadtest.measurements.trials import Measured
-from steelyard_loadtest.reporting.plot_style import COLORS, DASHES, SHORT_DASH
+from steelyard_loadtest.reporting.plot_style import COLORS, DASHES, INK, SHORT_DASH
 from steelyard_loadtest.reporting.plots import Panel, Rule, Series, Span, draw
 from steelyard_loadtest.scenario.algorithms import BY_NAME
 from steelyard_loadtest.scenario.definition import Event
@@ -27,12 +27,17 @@ HEADROOM = 1.6
 MARGIN = 1.05
 SHADE = "#F6E3D3"
 ORDINARY = "#B8B8B8"
+P99 = "p99"
 ROWS = {
     "share": "share of the requests",
     "cpu_utilization": "CPU utilization",
     "pool_utilization": "workers in use",
+    P99: "p99 latency (ms)",
 }
-"""What is drawn of an observation, from the top down; the last where servers have a pool of workers."""
+"""What is drawn, from the top down: each server's, as it was observed, and p99 of all requests of a second.
+
+Workers where servers have a pool of them; p99 where the generator tells it.
+"""
 
 
 def draw_over_time(file: Path, view: View) -> bool:
@@ -46,8 +51,9 @@ def draw_over_time(file: Path, view: View) -> bool:
         return False
     # A law that is there twice, with and without an indicator, is to be compared with itself.
     shown.sort(key=lambda trial: (*laws.NAMES, "").index(BY_NAME[trial.trial.algorithm].law))
-    pools = any(server.workers for server in view.scenario.servers)
-    rows = [name for name in ROWS if pools or name != "pool_utilization"]
+    absent = set() if any(server.workers for server in view.scenario.servers) else {"pool_utilization"}
+    absent |= set() if any(trial.outcome.p99_by_second_ms for trial in shown) else {P99}
+    rows = [name for name in ROWS if name not in absent]
     grid = [_row(view, shown, name, last=name == rows[-1]) for name in rows]
     size = (1.6 + 2.9 * len(shown), 1.4 + 2.0 * len(rows))
     draw(file, grid, size=size, sharex=True, sharey="row", legend="outside lower center", legend_columns=6)
@@ -57,6 +63,8 @@ def draw_over_time(file: Path, view: View) -> bool:
 def _row(view: View, trials: Sequence[Measured], name: str, *, last: bool) -> list[Panel]:
     """Return a panel a trial, all as high as the highest line: else they are as high as the first one's."""
     panels = [_panel(view, trial, name, left=trial is trials[0], last=last) for trial in trials]
+    if name == P99:
+        return [replace(panel, y_scale="log", y_limits=(None, None), y_percent=False) for panel in panels]
     known = [value for panel in panels for series in panel.series for value in series.y if value]
     top = max((value for value in known if not math.isnan(value)), default=1.0)
     room = HEADROOM if name == "share" and view.scenario.events else MARGIN
@@ -104,10 +112,11 @@ def _panel(view: View, trial: Measured, name: str, *, left: bool, last: bool) ->
     shares = name == "share"
     events = view.scenario.events
     title = scenario_text.title(trial.trial.algorithm).replace(", ", ",\n", 1)
-    styles = server_styles(view)
+    styles = {} if name == P99 else server_styles(view)
     fair = [_fair(view, trial, server, styles[server]) for server in styles if shares and shows_fair(view)]
     return Panel(
-        series=[*(_series(trial, server, style, name) for server, style in styles.items()), *fair],
+        series=[*(_series(trial, server, style, name) for server, style in styles.items()), *fair]
+        or [_p99(trial.outcome.p99_by_second_ms)],
         title=title if shares else "",
         x_label="time (s)" if last else "",
         y_label=ROWS[name] if left else "",
@@ -131,6 +140,11 @@ def _series(trial: Measured, server: str, style: dict[str, Any], name: str) -> S
     label = style["label"]
     rest = {key: value for key, value in style.items() if key != "label"}
     return Series(x=[entry.t_s for entry in own], y=running_mean(values), label=label, style=rest)
+
+
+def _p99(by_second_ms: Sequence[float | None]) -> Series:
+    style = {"color": INK, "linewidth": 1.2}
+    return Series(x=[second + 0.5 for second in range(len(by_second_ms))], y=by_second_ms, style=style)
 
 
 def _fair(view: View, trial: Measured, server: str, style: dict[str, Any]) -> Series:
