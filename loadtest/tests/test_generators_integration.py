@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from steelyard_loadtest.generators import LOCUST_USERS, OPEN_LOOP, Job, Running, start
-from steelyard_loadtest.generators.load import Recorded, TwoRuns
-from steelyard_loadtest.generators.tally import tally
-from steelyard_loadtest.machine.child_process import Child
+from steelyard_loadtest.generators.load import Recorded
+from steelyard_loadtest.generators.wrk import Wrk
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.machine.programs import Programs
@@ -231,22 +230,13 @@ def _processes_with(text: str) -> list[str]:
     return started
 
 
-def hanging(folder: Path) -> Child:
-    return Child(
-        "a program",
-        ["sh", "-c", f"echo {folder}; exec sleep 601.5"],
-        output=folder / "out",
-        errors=folder / "err",
-    )
-
-
 def test_a_program_that_hangs_at_its_end_is_killed(programs: Programs, tmp_path: Path) -> None:
-    def read(_: Child) -> Outcome:
-        return tally([], began_s=0.0, seconds=1.0, cpu_s=0.0)
-
-    what = job("wrk", "http://127.0.0.1:1/", programs, tmp_path, seconds=0.2)
-    running = TwoRuns(what, run=lambda _: hanging(tmp_path), read=read, end_s=0.1)
-    with pytest.raises(ProgramError, match="a program did not end 0 s after its time"):
+    hanging = tmp_path / "wrk"
+    hanging.write_text("#!/bin/sh\nexec sleep 601.5")
+    hanging.chmod(0o700)
+    hangs = replace(programs, wrk=str(hanging))
+    running = Wrk(job("wrk", "http://127.0.0.1:1/", hangs, tmp_path, seconds=0.2), end_s=0.1)
+    with pytest.raises(ProgramError, match="wrk did not end 0 s after its time"):
         finish(running)
     assert not _processes_with("sleep\x00601.5")
 

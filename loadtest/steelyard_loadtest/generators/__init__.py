@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from steelyard_loadtest.generators import wrk
 from steelyard_loadtest.generators.job import Job
-from steelyard_loadtest.generators.load import Recorded, Running
+from steelyard_loadtest.generators.load import Recorded
+from steelyard_loadtest.generators.wrk import Wrk
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.scenario.definition import Generator
@@ -15,10 +15,13 @@ __all__ = ["LOCUST_USERS", "OPEN_LOOP", "Job", "Running", "start", "why_missing"
 LOCUST_USERS = Path(__file__).with_name("locust_users.py")
 OPEN_LOOP = Path(__file__).with_name("open_loop.py")
 
+Running = Recorded | Wrk
+"""A load that was started."""
+
 STARTS: dict[Generator, Callable[[Job], Running]] = {
     "locust": lambda job: Recorded(job, LOCUST_USERS, "the generator locust", job.cuts_s),
     "open": lambda job: Recorded(job, OPEN_LOOP, "the generator open", job.cuts_s),
-    "wrk": wrk.start,
+    "wrk": Wrk,
 }
 
 

@@ -1,24 +1,16 @@
-"""Loads as processes: one that records its requests itself, or a program that knows no warm-up, run twice.
+"""A load as a process of ours that records its requests itself: locust's users, the open loop (I/O)."""
 
-The first of the two runs is short and nobody reads it; the second one counts. `poll` has to be called a few
-times a second: it moves a load on.
-"""
-
-import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from steelyard_loadtest.generators.job import Job, Task
+from steelyard_loadtest.generators.job import Task
 from steelyard_loadtest.generators.recording import Recording
 from steelyard_loadtest.generators.tally import Request, tally
 from steelyard_loadtest.machine.child_process import Child
 from steelyard_loadtest.machine.errors import ProgramError, UnreadableError
 from steelyard_loadtest.measurements.trials import Outcome
-
-MORE_S = 60
-"""The run before is asked for so much more than its time, and is killed when that is over."""
 
 
 class Recorded:
@@ -85,65 +77,3 @@ class Recorded:
         if cpu_s is None:
             raise ProgramError(f"{self.child.name} left no record of its requests")
         return tally(requests, began_s=began_s, seconds=self._task.seconds, cpu_s=cpu_s, cuts_s=self._cuts_s)
-
-
-class TwoRuns:
-    """One program, run twice.
-
-    run: starts it for so many seconds. read: takes its figures. It may take end_s longer than its time.
-    """
-
-    def __init__(
-        self,
-        job: Job,
-        *,
-        run: Callable[[float], Child],
-        read: Callable[[Child], Outcome],
-        end_s: float,
-    ) -> None:
-        self._job, self._run, self._read, self._end_s = job, run, read, end_s
-        self._began_s: float | None = None
-        if job.warm_up_s > 0:
-            self._child = run(job.warm_up_s + MORE_S)
-        else:
-            self._count()
-
-    @property
-    def began_s(self) -> float | None:
-        """Return when the run that counts began; None before."""
-        return self._began_s
-
-    def poll(self) -> bool:
-        """Say whether the second run has ended; begin it when it is time. Raises ProgramError."""
-        over = self._child.ended()
-        running_s = time.monotonic() - self._child.began_s
-        if self._began_s is None:
-            self._child.check()
-            if running_s >= self._job.warm_up_s:
-                self.stop()
-                self._count()
-            return False
-        if not over and running_s > math.ceil(self._job.seconds) + self._end_s:
-            self.stop()
-            raise ProgramError(f"{self._child.name} did not end {self._end_s:.0f} s after its time")
-        return over
-
-    def stop(self) -> None:
-        """End it at once."""
-        self._child.stop()
-
-    def outcome(self) -> Outcome:
-        """Read the figures of the run that counts. Raises ProgramError."""
-        self._child.check()
-        try:
-            return self._read(self._child)
-        except (OSError, UnreadableError) as error:
-            raise ProgramError(f"{self._child.name}: {error}") from None
-
-    def _count(self) -> None:
-        self._child = self._run(self._job.seconds)
-        self._began_s = self._child.began_s
-
-
-Running = Recorded | TwoRuns
-"""A load that was started."""
