@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from steelyard_loadtest.compare.page import scenario_text, verdict_table, write
 from steelyard_loadtest.compare.page.document import blocks, page_text, remarks, titled
-from steelyard_loadtest.compare.page.palette import LOOKS
 from steelyard_loadtest.compare.page.plots.over_time import running_mean, server_styles
+from steelyard_loadtest.compare.page.scenario_text import LOOKS
 from steelyard_loadtest.compare.page.view import (
     MOST_LINES,
     shown_algorithms,
@@ -92,7 +92,7 @@ def everything(scenario: Scenario) -> list[Measured]:
 
 
 def text_of(made: Results) -> str:
-    return page_text(made, views(made), "", {})
+    return page_text(made, views(made), {})
 
 
 def tables_of(*measured: Measured, scenario: Scenario) -> dict[str, Table]:
@@ -154,9 +154,9 @@ def test_alike_servers_are_named_together() -> None:
 
 
 def test_no_two_algorithms_look_alike_and_the_default_is_the_boldest() -> None:
-    looks = {(look.color, look.marker, look.hollow) for look in LOOKS.values()}
+    looks = {(look.color, look.dash, look.marker, look.hollow) for look in LOOKS.values()}
     assert len(looks) == len(ALGORITHMS)
-    assert max(LOOKS, key=lambda name: LOOKS[name].width) == DEFAULT
+    assert [name for name, look in LOOKS.items() if look.strong] == [DEFAULT]
     assert [name for name, look in LOOKS.items() if look.hollow] == [
         algorithm.name for algorithm in ALGORITHMS if algorithm.told
     ]
@@ -250,16 +250,6 @@ def test_the_headline_counts_and_the_table_names_the_rivals() -> None:
         ("missed", "2.00", "–"),
     ]
     assert lines[0]["best online peer"] == "nginx round robin"
-
-
-def test_the_locust_studys_tables_have_a_deviation_beside_each_mean() -> None:
-    repeats = [trial(REPORT, "nginx-rr", 250, repeat, p99_ms=ms) for repeat, ms in enumerate((20, 20, 26))]
-    tables = tables_of(*repeats, scenario=REPORT)
-    counts = tables["Total requests, RPS and failures per second"]
-    assert counts.head == ("users", "algorithm", "total requests", "σ", "RPS", "σ", "failures/s", "σ")
-    assert counts.lines[0].fields == ("250", "nginx round robin", "400", "0", "50.00", "0.00", "0.00", "0.00")
-    latencies = tables["Median, mean, minimal and maximal latency"]
-    assert latencies.lines[0].fields[4:6] == ("11.0", "1.7")  # 10, 10, 13
 
 
 def test_the_best_tail_stands_first_and_those_that_failed_requests_last() -> None:

@@ -6,10 +6,8 @@ from itertools import pairwise
 
 import pytest
 from steelyard_loadtest.dataplane.contenders import (
-    BASE,
     BY_NAME,
     CONTENDERS,
-    chosen,
     cycle,
     peers,
     reweighed,
@@ -65,21 +63,6 @@ def test_the_weight_table_is_one_that_the_controller_could_publish() -> None:
     assert isinstance(read, WeightTable)
     assert read == published
     assert (read.order, read.picker, len(read.peers)) == ((1, 7), "vnswrr2", 10_000)
-
-
-def test_names_are_chosen_in_the_usual_order_and_nginx_s_may_be_short() -> None:
-    names = [contender.name for contender in chosen(["vnswrr", "swrr", "direct", "nginx-swrr"])]
-    assert names == ["direct", BASE, "vnswrr"]
-
-
-def test_least_conn_is_ours_and_nginx_s_has_its_full_name() -> None:
-    assert [contender.program for contender in chosen(["least_conn"])] == ["steelyard"]
-    assert [contender.program for contender in chosen(["nginx-least_conn"])] == ["nginx"]
-
-
-def test_an_unknown_name_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match="maglev: none of direct, nginx-swrr, "):
-        chosen(["swrr", "maglev"])
 
 
 def test_names_and_titles_tell_contenders_apart() -> None:

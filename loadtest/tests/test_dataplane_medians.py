@@ -21,7 +21,7 @@ from steelyard_loadtest.dataplane.medians import (
     rows,
     verdicts,
 )
-from steelyard_loadtest.dataplane.plot import line_styles, plot
+from steelyard_loadtest.dataplane.plot import LOOKS, plot
 from steelyard_loadtest.generators.wrk_output import STATUS
 from steelyard_loadtest.measurements.percentiles import Quantile
 from steelyard_loadtest.measurements.trials import Measured, Outcome, Trial
@@ -222,8 +222,6 @@ def test_the_plot_is_a_png(tmp_path: Path, entries: list[Measured]) -> None:
     assert file.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
-def test_lines_of_one_program_share_a_colour_and_differ_in_dash_and_marker() -> None:
-    styles = line_styles(["vnswrr", "vnswrr2", "nginx-swrr"])
-    assert styles["vnswrr"]["color"] == styles["vnswrr2"]["color"] != styles["nginx-swrr"]["color"]
-    assert styles["vnswrr"]["linestyle"] != styles["vnswrr2"]["linestyle"]
-    assert styles["vnswrr"]["marker"] != styles["vnswrr2"]["marker"]
+def test_lines_of_one_program_share_a_colour_and_no_two_lines_are_alike() -> None:
+    assert LOOKS["vnswrr"].color == LOOKS["vnswrr2"].color != LOOKS["nginx-swrr"].color
+    assert len({(look.color, look.dash, look.marker) for look in LOOKS.values()}) == len(LOOKS)

@@ -1,6 +1,5 @@
 """What the contenders are started with."""
 
-import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 from steelyard_loadtest.cluster import nginx
-from steelyard_loadtest.dataplane import command
 from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS, peers
 from steelyard_loadtest.dataplane.rig import TUNING
 from steelyard_loadtest.generators.wrk_output import script
@@ -141,20 +139,3 @@ def test_thinking_users_wait_so_long_on_average_and_print_the_same_figures() -> 
     assert "return math.random(0, 10)" in thinking
     assert thinking.endswith(f"\n{figures}")
     assert "function delay" not in figures
-
-
-def test_flags_take_lists_and_say_what_they_want() -> None:
-    assert command.peer_counts("2000,3,3") == (3, 2000)
-    assert [contender.name for contender in command.contenders("vnswrr, swrr")] == ["nginx-swrr", "vnswrr"]
-    assert command.rounds("0") == 0
-    for take, wrong in (
-        (command.peer_counts, "0"),
-        (command.peer_counts, "3,x"),
-        (command.peer_counts, "10001"),
-        (command.seconds, "0"),
-        (command.connections, "1.5"),
-        (command.rounds, "-1"),
-        (command.contenders, "nobody"),
-    ):
-        with pytest.raises(argparse.ArgumentTypeError, match=r"from|none of"):
-            take(wrong)

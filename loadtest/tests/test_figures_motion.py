@@ -59,49 +59,17 @@ def test_a_server_that_fades_out_counts_though_it_has_no_final_share() -> None:
 
 
 @pytest.mark.parametrize("rate", [10, 100, 1000])
-def test_chance_alone_is_settled_and_hardly_swings_at_any_rate(rate: int) -> None:
+def test_chance_alone_is_settled_at_any_rate(rate: int) -> None:
     for seed in range(10):
         entries = drawn(rate, 60, (0.5, 0.3, 0.2), seed)
         assert motion.settle_s(entries, MINUTE) == 0
-        swing = motion.oscillation(entries, [MINUTE])
-        assert swing is not None
-        assert swing < 0.6 / math.sqrt(rate)
-
-
-def test_swinging_shares_are_seen_in_spite_of_chance() -> None:
-    steady, swinging = (drawn(20, 60, (part, 1 - part), 1) for part in (0.9, 0.1))
-    entries = [
-        entry
-        for pair in zip(steady[::2], steady[1::2], swinging[::2], swinging[1::2], strict=True)
-        for entry in (pair[:2] if pair[0].t_s % 2 else pair[2:])
-    ]
-    swing = motion.oscillation(entries, [MINUTE])
-    assert swing is not None
-    assert swing > 0.6  # eight of ten requests change sides each second
-
-
-def test_oscillation_is_the_part_of_the_requests_that_moves() -> None:
-    entries = course(*[(60_000, 40_000), (40_000, 60_000)] * 30)
-    assert motion.oscillation(entries, [MINUTE]) == pytest.approx(0.2, abs=0.002)
 
 
 def test_servers_that_are_read_one_after_the_other_are_one_observation() -> None:
     entries = [
         replace(entry, t_s=entry.t_s + 0.01 * "ab".index(entry.server)) for entry in course(*[(70, 30)] * 60)
     ]
-    assert motion.oscillation(entries, [MINUTE]) == 0
     assert motion.settle_s(entries, MINUTE) == 0
-
-
-def test_what_moves_before_the_last_third_is_no_oscillation() -> None:
-    entries = course(*[(900, 100), (100, 900)] * 20, *[(500, 500)] * 20)
-    assert motion.oscillation(entries, [MINUTE]) == 0
-
-
-def test_a_step_between_two_stretches_is_no_oscillation() -> None:
-    entries = course(*[(900, 100)] * 30, *[(100, 900)] * 30)
-    cut = [Stretch(began_s=0, ended_s=30), Stretch(began_s=30, ended_s=60)]
-    assert motion.oscillation(entries, cut) == 0
 
 
 def test_what_lasts_is_a_change_at_both_ends_and_the_server_stays_in_use() -> None:
@@ -109,7 +77,3 @@ def test_what_lasts_is_a_change_at_both_ends_and_the_server_stays_in_use() -> No
     assert motion.moments_s(held) == [10, 15]
     assert motion.takes_part(held, "a", 12)
     assert motion.takes_part(held, "a", 20)
-
-
-def test_one_second_alone_has_no_oscillation() -> None:
-    assert motion.oscillation(course((5, 5)), [Stretch(began_s=0, ended_s=1)]) is None

@@ -122,7 +122,7 @@ def test_the_generators_concurrency_outranks_littles_law() -> None:
 def test_a_trial_in_which_nothing_happened_has_no_figures_and_no_exception() -> None:
     metrics = figures(measured(), [LEAVE]).metrics
     assert (metrics["requests"], metrics["failures_part"]) == (0, 0.0)
-    for unknown in ("p50_ms", "settle_s", "jain_utilization", "oscillation", "balancer_cpu_us_per_request"):
+    for unknown in ("p50_ms", "settle_s", "jain_utilization", "balancer_cpu_us_per_request"):
         assert metrics[unknown] is None
 
 

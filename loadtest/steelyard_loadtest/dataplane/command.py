@@ -8,17 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from steelyard_loadtest.dataplane import medians, session, table
-from steelyard_loadtest.dataplane.contenders import CONTENDERS, chosen
+from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.measurements.trials import Gathered
 from steelyard_loadtest.reporting.conditions import conditions
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
-from steelyard_loadtest.reporting.flags import Subparsers, add_output, ascending, whole
+from steelyard_loadtest.reporting.flags import Subparsers, add_output, ascending, names, whole
 from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 from steelyard_loadtest.scenario import find as scenarios
-from steelyard_loadtest.scenario.algorithms import Algorithm
 
 MARKS = "measured"
 """Between which a file has the page."""
@@ -31,20 +30,6 @@ FULL = ((3, 100, 500, 2000), 5, 4)
 QUICK = ((3, 2000), 3, 2)
 
 
-peer_counts = ascending(whole(1, MOST_PEERS, "servers"))
-rounds = whole(0, 100, "rounds")
-seconds = whole(1, 600, "seconds")
-connections = whole(1, 1000, "connections")
-
-
-def contenders(text: str) -> tuple[Algorithm, ...]:
-    """Take names of contenders, comma-separated."""
-    try:
-        return chosen([part.strip() for part in text.split(",")])
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand `dataplane`."""
     parser = subparsers.add_parser(
@@ -52,17 +37,13 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     flag = parser.add_argument
     flag("--quick", action="store_true", help="3 and 2000 servers, 3 rounds of 2 s: a first look")
-    flag("--peers", type=peer_counts, metavar="N,...", help="servers (3,100,500,2000)")
-    flag("--rounds", type=rounds, help="rounds, alternated; 0 leaves this part out (5)")
-    flag("--seconds", type=seconds, help="length of one measurement (4)")
-    flag("--connections", type=connections, default=64, help="wrk's (%(default)s)")
-    flag(
-        "--only",
-        type=contenders,
-        default=CONTENDERS,
-        metavar="NAME,...",
-        help=f"of {', '.join(contender.name for contender in CONTENDERS)}",
-    )
+    counts = ascending(whole(1, MOST_PEERS, "servers"))
+    flag("--peers", type=counts, metavar="N,...", help="servers (3,100,500,2000)")
+    flag("--rounds", type=whole(0, 100, "rounds"), help="rounds, alternated; 0 leaves this part out (5)")
+    flag("--seconds", type=whole(1, 600, "seconds"), help="length of one measurement (4)")
+    flag("--connections", type=whole(1, 1000, "connections"), default=64, help="wrk's (%(default)s)")
+    told = f"of {', '.join(BY_NAME)}"
+    flag("--only", type=names(BY_NAME), default=CONTENDERS, metavar="NAME,...", help=told)
     flag("--reweigh", action="store_true", help="also: p99 before and after a change of all 2000 weights")
     flag("--nginx", metavar="PATH", help="measure this nginx (OpenResty's, Tengine's)")
     add_output(parser, "bench-results/dataplane")
@@ -93,8 +74,8 @@ def _run(options: argparse.Namespace) -> int:
         repeats=repeats,
         warm_up_s=0.0,
     )
-    names = tuple(contender.name for contender in options.only)
-    scenario = replace(scenario, load=load, algorithms=names)
+    chosen = tuple(contender.name for contender in options.only)
+    scenario = replace(scenario, load=load, algorithms=chosen)
     reweigh_rounds = max(1, repeats) if options.reweigh else 0
     with tempfile.TemporaryDirectory(prefix="steelyard-dataplane-") as folder:
         results = session.run(scenario, options.peers or counts, reweigh_rounds, programs, Path(folder))

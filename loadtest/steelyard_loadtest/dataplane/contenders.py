@@ -39,18 +39,6 @@ STRIDE = 7
 MOST = 250 * 250 * 250
 
 
-def chosen(names: list[str]) -> tuple[Algorithm, ...]:
-    """Return the contenders of these names, in their usual order; `swrr` is short for nginx's.
-
-    Raises ValueError for a name that nobody has.
-    """
-    full = {name if name in BY_NAME else f"nginx-{name}" for name in names}
-    unknown = sorted(full - BY_NAME.keys())
-    if unknown:
-        raise ValueError(f"{unknown[0].removeprefix('nginx-')}: none of {', '.join(BY_NAME)}")
-    return tuple(contender for contender in CONTENDERS if contender.name in full)
-
-
 def steps(
     contenders: Sequence[Algorithm], peer_counts: Sequence[int], rounds: int, scenario: str = COST
 ) -> Iterator[Trial]:

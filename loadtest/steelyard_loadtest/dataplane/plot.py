@@ -1,18 +1,17 @@
 """Draws the figures: CPU per request against the number of servers, and the ratios to nginx's SWRR (PNG)."""
 
 from collections.abc import Sequence
-from itertools import cycle
 from pathlib import Path
-from typing import Any
 
-from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME
+from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME, CONTENDERS
 from steelyard_loadtest.dataplane.medians import CPU, RATIO
+from steelyard_loadtest.figures.looks import looks
 from steelyard_loadtest.figures.summary import Summary
-from steelyard_loadtest.reporting.plot_style import BLACK, DASHES, INK, MARKERS, PROGRAMS
+from steelyard_loadtest.reporting.plot_style import INK
 from steelyard_loadtest.reporting.plots import Mark, Panel, RowName, RowPanel, Rule, Series, draw
 from steelyard_loadtest.reporting.statistics import grouped
 
-Style = dict[str, Any]
+LOOKS = looks(CONTENDERS, all_told=True)
 
 
 def plot(file: Path, rows: Sequence[Summary]) -> None:
@@ -33,28 +32,11 @@ def plot(file: Path, rows: Sequence[Summary]) -> None:
     )
 
 
-def line_styles(names: Sequence[str]) -> dict[str, Style]:
-    """Give each contender its program's colour, and a dash and a marker of its own in that colour."""
-    families = grouped(dict.fromkeys(names), lambda name: BY_NAME[name].program)
-    return {
-        name: {
-            "color": PROGRAMS.get(program, BLACK),
-            "linestyle": dash,
-            "marker": marker,
-            "linewidth": 2.0 if program == "steelyard" else 1.4,
-            "markersize": 4.5,
-        }
-        for program, family in families.items()
-        for name, dash, marker in zip(family, cycle([*DASHES, (0, (1, 1))]), cycle(MARKERS), strict=False)
-    }
-
-
 def _costs(rows: Sequence[Summary]) -> Panel:
     costs = {
         name: [(row.level, row.metrics[CPU]) for row in own]
         for name, own in grouped(rows, lambda row: row.algorithm).items()
     }
-    styles = line_styles(list(costs))
     return Panel(
         series=[
             Series(
@@ -63,7 +45,7 @@ def _costs(rows: Sequence[Summary]) -> Panel:
                 below=[cost.median - cost.lowest for _, cost in points],
                 above=[cost.highest - cost.median for _, cost in points],
                 label=BY_NAME[name].title,
-                style=styles[name],
+                style=LOOKS[name].line,
             )
             for name, points in costs.items()
         ],
@@ -78,8 +60,7 @@ def _costs(rows: Sequence[Summary]) -> Panel:
 def _ratios(rows: Sequence[Summary], peers: float) -> RowPanel:
     def bar(row: Summary) -> Mark:
         ratio = row.metrics[RATIO].median
-        color = PROGRAMS.get(BY_NAME[row.algorithm].program, BLACK)
-        return Mark(value=ratio, marker="bar", color=color, text=f"{ratio:.2f}")
+        return Mark(value=ratio, marker="bar", color=LOOKS[row.algorithm].color, text=f"{ratio:.2f}")
 
     return RowPanel(
         rows=[[bar(row)] for row in rows],

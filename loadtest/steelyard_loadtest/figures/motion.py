@@ -1,7 +1,7 @@
-"""How shares move between a trial's events: how soon they settle, and how much they swing after that. Pure.
+"""How shares move between a trial's events: how soon they settle. Pure.
 
-A share of n requests is known to sqrt(p (1 - p) / n) only, so neither figure
-counts a movement that the drawing of so few requests explains.
+A share of n requests is known to sqrt(p (1 - p) / n) only, so a movement that the drawing of so few requests
+explains does not count.
 """
 
 import math
@@ -91,37 +91,6 @@ def settle_s(observed: Sequence[Observed], stretch: Stretch) -> float | None:
         if away and t_s > stretch.steady_s:
             return math.inf
     return settled_s - stretch.began_s
-
-
-def oscillation(observed: Sequence[Observed], cut: Sequence[Stretch]) -> float | None:
-    """Return the part of the requests that changes servers from one observation to the next (a second).
-
-    Over the last third of each stretch, the mean of
-
-        1/2 sum_j |s_j(t) - s_j(t-1)| - 1/2 sum_j sqrt(2/pi) sqrt(p_j (1 - p_j) (1/n(t) + 1/n(t-1)))
-
-    and at least 0. s_j: server j's share of the n requests of an observation; p_j: of
-    both. What is taken off is the mean absolute difference of two such shares that
-    are drawn alike (normal approximation). None: no two to compare.
-    """
-    moved = [
-        _moved(before, after)
-        for stretch in cut
-        for (before_s, before), (_, after) in pairwise(moments(observed, stretch))
-        if before_s > stretch.steady_s and before.total() and after.total()
-    ]
-    return max(0.0, sum(moved) / len(moved)) if moved else None
-
-
-def _moved(before: Counter[str], after: Counter[str]) -> float:
-    both: Counter[str] = before + after
-    spread = 2 / math.pi * (1 / before.total() + 1 / after.total())
-    total = 0.0
-    for server, served in both.items():
-        part: float = served / both.total()
-        change = abs(after[server] / after.total() - before[server] / before.total())
-        total += change - math.sqrt(spread * part * (1 - part))
-    return total / 2
 
 
 def moments(observed: Sequence[Observed], stretch: Stretch) -> list[Moment]:

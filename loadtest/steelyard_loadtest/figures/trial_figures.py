@@ -60,7 +60,6 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
         "jain_utilization": jain(list(used.values())),
         "settle_s": settled[0] if settled else None,
         "settle_after_event_s": max(after) if after else None,
-        "oscillation": motion.oscillation(seen, cut),
         "share_error": fair_share.share_error(seen, servers, events) if servers else None,
         "recovery_s": fair_share.recovery_s(seen, servers, events, seconds) if servers else None,
     }

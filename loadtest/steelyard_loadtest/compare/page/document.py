@@ -19,9 +19,7 @@ INTERRUPTED = """\
 > **Interrupted**: the figures go as far as the run went. The same command goes on from there."""
 
 
-def page_text(
-    results: Results, views: Sequence[View], verdict_figure: str, figures: Mapping[str, Sequence[str]]
-) -> str:
+def page_text(results: Results, views: Sequence[View], figures: Mapping[str, Sequence[str]]) -> str:
     """Put the page together; `figures` are the plots that were drawn, in Markdown, by scenario."""
     definitions = text_columns(
         ("column", "here", "unit", "definition"),
@@ -35,7 +33,6 @@ def page_text(
         verdict_table.headline(views),
         INTERRUPTED if results.interrupted else None,
         titled(verdict_table.targets(views)),
-        verdict_figure,
         "## Conditions",
         _bullets(results.conditions),
         *(_section(view, figures.get(view.scenario.name, ())) for view in views),
@@ -56,7 +53,6 @@ def blocks(view: View) -> list[Table]:
     shown = main_level(view)
     return [
         *scenario_tables.overview(view),
-        *scenario_tables.source_tables(view),
         *(
             block
             for level in view.levels

@@ -1,8 +1,4 @@
-"""A scenario's tables: p99 over the levels, those of its source, and for each level all the rest. Pure.
-
-The locust study (IC-PFG-21-49, tables 1 to 16) gives the mean of three repeats and its
-deviation in a column of its own; so does its table here.
-"""
+"""A scenario's tables: p99 over the levels, and for each level all the rest. Pure."""
 
 import statistics
 from collections import Counter
@@ -43,21 +39,6 @@ def overview(view: View) -> list[Table]:
     ]
     note = f"{SIGMA} † over {FAILURES_AT_MOST * 100:g} % failed, and p99 is of the rest."
     return [table(names, columns, title="p99 in ms at each level", note=note, bold=DEFAULT.__eq__)]
-
-
-def source_tables(view: View) -> list[Table]:
-    """Return the tables that the source of a scenario's generator prints; none for the others."""
-    if not view.summaries:
-        return []
-    load = view.scenario.load
-    told = scenario_text.layout_of(load)
-    level = Column[Summary](told["unit"], lambda one: scenario_text.level_number(load, one.level), "left")
-    tables = []
-    for title, metrics in told.get("tables", {}).items():
-        columns = [level, NAME, *(_with_sigmas(metrics) if told["sigmas"] else _medians(metrics))]
-        made = _table(view.summaries, columns, title=title, note=told["tables_note"])
-        tables.append(without_empty_columns(made) if told["sigmas"] else made)
-    return tables
 
 
 def by_level(view: View, level: float, *, folded: bool) -> list[Table]:
@@ -104,21 +85,11 @@ def _table(
 
 
 def _medians(metrics: Sequence[Metric]) -> list[Column[Summary]]:
-    return [
-        Column(heading, partial(_figure, metric, "median", digits)) for heading, metric, *digits in metrics
-    ]
+    return [Column(heading, partial(_median, metric, digits)) for heading, metric, *digits in metrics]
 
 
-def _with_sigmas(metrics: Sequence[Metric]) -> list[Column[Summary]]:
-    return [
-        Column(name, partial(_figure, metric, "mean" if name == heading else "sigma", digits))
-        for heading, metric, *digits in metrics
-        for name in (heading, "σ")
-    ]
-
-
-def _figure(metric: str, of: str, digits: Sequence[int], summary: Summary) -> str:
-    return wording.number(getattr(summary.metrics.get(metric), of, None), *digits)
+def _median(metric: str, digits: Sequence[int], summary: Summary) -> str:
+    return scenario_text.median(summary.metrics.get(metric), *digits)
 
 
 def _p99(summary: Summary) -> str:

@@ -6,12 +6,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from steelyard_loadtest.figures.looks import looks
 from steelyard_loadtest.reporting.statistics import Spread
 from steelyard_loadtest.reporting.wording import number, plus_minus
-from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
+from steelyard_loadtest.scenario.algorithms import ALGORITHMS, BY_NAME, DEFAULT
 from steelyard_loadtest.scenario.definition import Event, Load, Scenario, Server
 
 LAYOUT: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("layout.toml").read_text(encoding="utf-8"))
+
+LOOKS = looks(ALGORITHMS, strongest=DEFAULT)
 
 
 def median(spread: Spread | None, digits: int | None = None) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from steelyard_loadtest.compare.findings.page import section
 from steelyard_loadtest.compare.findings.sources import SOURCES
 from steelyard_loadtest.compare.page.document import page_text
-from steelyard_loadtest.compare.page.plots.draw import FOLDER, draw_scenario, draw_verdict
+from steelyard_loadtest.compare.page.plots.draw import FOLDER, draw_scenario
 from steelyard_loadtest.compare.page.view import views
 from steelyard_loadtest.figures.columns import results_csv, servers_csv
 from steelyard_loadtest.figures.summary import summarize
@@ -20,12 +20,10 @@ def write(out: Path, results: Results) -> list[Path]:
     """Write the page anew, from whatever was measured, and return the files. Raises OSError."""
     (out / FOLDER).mkdir(parents=True, exist_ok=True)
     seen = views(results)
-    verdict_figure = draw_verdict(out, seen)
     drawn = {view.scenario.name: draw_scenario(out, view) for view in seen}
     texts = {name: [figure.markdown for figure in own] for name, own in drawn.items()}
-    text = page_text(results, seen, verdict_figure.markdown if verdict_figure else "", texts)
-    shown = [*(figure for own in drawn.values() for figure in own), *filter(None, [verdict_figure])]
-    return [write_text(out / "report.md", text), *(out / figure.path for figure in shown)]
+    written = write_text(out / "report.md", page_text(results, seen, texts))
+    return [written, *(out / figure.path for own in drawn.values() for figure in own)]
 
 
 def write_csv(out: Path, results: Results) -> list[Path]:

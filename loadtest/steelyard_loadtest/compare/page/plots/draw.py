@@ -1,13 +1,13 @@
 """Which plots a scenario gets, and what is said of each (I/O: PNG files)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from steelyard_loadtest.compare.page import scenario_text
 from steelyard_loadtest.compare.page.plots.lines import draw_over_load
 from steelyard_loadtest.compare.page.plots.over_time import COLUMNS, SMOOTHED, draw_over_time, shows_fair
-from steelyard_loadtest.compare.page.plots.p99 import draw_p99, draw_targets
+from steelyard_loadtest.compare.page.plots.p99 import draw_p99
 from steelyard_loadtest.compare.page.view import View, main_level, shown_algorithms
 from steelyard_loadtest.reporting.markdown import image
 from steelyard_loadtest.reporting.tables import plain
@@ -32,16 +32,6 @@ class Figure(NamedTuple):
     def markdown(self) -> str:
         """Return it with its caption."""
         return f"{image(plain(self.alt), self.path)}\n\n*{plain(self.caption)}*"
-
-
-def draw_verdict(out: Path, views: Sequence[View]) -> Figure | None:
-    """Draw the headline; None when there is nothing to draw."""
-    figure = Figure(
-        path=f"{FOLDER}/target.png",
-        alt="Ratio of p99, Steelyard's default over the best online peer, for each scenario and level",
-        caption="Blue dots are met, orange crosses missed. Medians over the repeats.",
-    )
-    return figure if draw_targets(out / figure.path, views) else None
 
 
 def draw_scenario(out: Path, view: View) -> list[Figure]:
@@ -74,7 +64,7 @@ def _wanted(view: View) -> dict[Draw, Figure]:
     if load.generator == "open" or view.scenario.events:
         by_role[draw_over_time] = (
             "time",
-            "share and CPU utilization of each server over time",
+            "share and CPU utilization of each server, and p99, over time",
             f"The first repeat at {at}, a running mean of {SMOOTHED} seconds, of up to {COLUMNS} algorithms"
             f" that were told nothing: the default, the best online peers, and the commonest.{fair}",
         )

@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from steelyard_loadtest.compare.page import scenario_text
-from steelyard_loadtest.compare.page.palette import LOOKS
 from steelyard_loadtest.compare.page.view import MOST_PANELS, View, shown_algorithms
 from steelyard_loadtest.reporting.plot_style import spans_decades
 from steelyard_loadtest.reporting.plots import Panel, Series, draw
@@ -44,7 +43,7 @@ def _series(view: View, metric: str, name: str) -> Series:
         below=sigmas,
         above=sigmas,
         label=scenario_text.title(name),
-        style=LOOKS[name].line | LOOKS[name].dots,
+        style=scenario_text.LOOKS[name].line,
     )
 
 

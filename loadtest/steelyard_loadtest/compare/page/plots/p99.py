@@ -1,4 +1,4 @@
-"""p99 as rows of dots: of every algorithm, best first, and ours over the best online peer's (PNG files)."""
+"""p99 as rows of dots, a row an algorithm, best first (PNG files)."""
 
 import math
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from steelyard_loadtest.compare.page import scenario_text
-from steelyard_loadtest.compare.page.palette import LOOKS, PROGRAM_COLORS, TOLD_COLORS
+from steelyard_loadtest.compare.page.scenario_text import LOOKS
 from steelyard_loadtest.compare.page.view import View, shown_levels
 from steelyard_loadtest.figures.summary import Summary
-from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST, Rival, Verdict
+from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.plot_style import FAINT, INK, spans_decades
 from steelyard_loadtest.reporting.plots import Mark, RowName, RowPanel, Rule, draw
@@ -24,7 +24,6 @@ TICKS = 4
 """Labels of five digits touch where there are more."""
 
 FAILED = "#AA0000"
-MET, MISSED = PROGRAM_COLORS["nginx"][0], LOOKS[DEFAULT].color
 
 
 def draw_p99(file: Path, view: View) -> bool:
@@ -36,30 +35,6 @@ def draw_p99(file: Path, view: View) -> bool:
     size = (NAMES_IN + PANEL_IN[len(levels)] * len(levels), 0.9 + ROW_IN * len(names))
     panels = [_panel(view, level, names) for level in levels]
     draw(file, [panels], size=size, names=[_name(name) for name in names], sharey=True)
-    return True
-
-
-def draw_targets(file: Path, views: Sequence[View]) -> bool:
-    """Draw the ratios of the headline, a dot a scenario and level; False, and no file, when there is none."""
-    rows = [
-        (f"{view.scenario.name}, {scenario_text.level(view.scenario.load, verdict.level)}", verdict)
-        for view in views
-        for verdict in view.verdicts
-        if verdict.online and verdict.online.ratio
-    ]
-    if not rows:
-        return False
-    ratios = [ratio for _, verdict in rows for ratio in _ratios(verdict)]
-    panel = RowPanel(
-        rows=[_target(verdict) for _, verdict in rows],
-        title="p99 of Steelyard's default over the best online peer's: left of 1 is better",
-        x_label="ratio of p99 (grey: over the best that was told the weights)",
-        scale="log",
-        limits=(min(0.5, *ratios) / 1.15, max(2.0, *ratios) * 4),  # room for the longest name
-        rules=[Rule(at=1, axis="x", color=INK, dash="-", width=1)],
-    )
-    size = (8.8, 1.3 + 0.3 * len(rows))
-    draw(file, [[panel]], size=size, names=[RowName(text=name, color="black") for name, _ in rows])
     return True
 
 
@@ -117,30 +92,6 @@ def _marks(summary: Summary | None) -> list[Mark]:
     ]
 
 
-def _target(verdict: Verdict) -> list[Mark]:
-    marks = []
-    if verdict.told and verdict.told.ratio:
-        marks.append(Mark(value=verdict.told.ratio, color=TOLD_COLORS[1], hollow=True))
-    if verdict.online and verdict.online.ratio:
-        met = verdict.standing == "met"
-        marks.append(
-            Mark(
-                value=verdict.online.ratio,
-                low=min(1.0, verdict.online.ratio),
-                high=max(1.0, verdict.online.ratio),
-                color=MET if met else MISSED,
-                marker="o" if met else "X",
-                size=8,
-                width=2,
-            )
-        )
-        # At the right of both dots.
-        text = f"{wording.ratio(verdict.online.ratio)} × {_short(verdict.online)}"
-        at = max(1.0, *_ratios(verdict))
-        marks.append(Mark(value=at, marker="", text=text, text_color="black"))
-    return marks
-
-
 def _failed(summary: Summary) -> str:
     failed = summary.failures_part > FAILURES_AT_MOST
     return f"{wording.small_percent(summary.failures_part)} failed" if failed else ""
@@ -166,11 +117,3 @@ def _best_first(view: View, levels: Sequence[float]) -> list[str]:
 def _ends(summaries: Sequence[Summary]) -> list[float]:
     spreads = [entry.metrics["p99_ms"] for entry in summaries if "p99_ms" in entry.metrics]
     return [value for spread in spreads for value in (spread.lowest, spread.highest)]
-
-
-def _short(rival: Rival) -> str:
-    return scenario_text.title(rival.algorithm) + (", within the noise" if rival.within_noise else "")
-
-
-def _ratios(verdict: Verdict) -> list[float]:
-    return [rival.ratio for rival in (verdict.online, verdict.told) if rival and rival.ratio]
