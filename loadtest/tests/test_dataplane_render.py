@@ -9,7 +9,6 @@ import pytest
 import yaml
 from steelyard_loadtest.cluster import nginx
 from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS, peers
-from steelyard_loadtest.dataplane.rig import TUNING
 from steelyard_loadtest.generators.wrk_output import script
 from steelyard_loadtest.machine.programs import FAIR, LUA, VNSWRR, Programs
 from steelyard_loadtest.rig import render
@@ -41,7 +40,6 @@ def scene(name: str, **changes: object) -> Scene:
         files=65536,
         root=True,
         clients=64,
-        **TUNING,
     )
     given: dict[str, Any] = {"upstream": PLAIN} | changes
     return replace(made, **given)

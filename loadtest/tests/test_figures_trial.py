@@ -63,11 +63,6 @@ def test_jains_index_is_one_for_equals_and_one_over_n_for_one_that_does_all() ->
     assert trial_figures.jain([]) is None
 
 
-def test_the_largest_over_the_mean() -> None:
-    assert trial_figures.max_over_mean([1, 2, 3]) == pytest.approx(1.5)
-    assert trial_figures.max_over_mean([0, 0]) is None
-
-
 def test_a_server_takes_part_until_it_leaves_and_again_when_it_joined() -> None:
     assert [takes_part([LEAVE, JOIN], "b", at_s) for at_s in (1, 3, 5)] == [True, False, True]
     assert [takes_part([JOIN], "b", at_s) for at_s in (1, 5)] == [False, True]

@@ -127,11 +127,6 @@ def test_a_server_that_left_is_in_nginx_s_file_no_more() -> None:
     assert left == ["server 127.0.0.1:20101 weight=3;", "server 127.0.0.1:20103 weight=1;"]
 
 
-def test_fair_has_memory_for_two_generations_of_workers() -> None:
-    assert "upstream_fair_shm_size 1m;" in lines("nginx-fair")
-    assert "upstream_fair_shm_size" not in text("nginx-rr")
-
-
 def test_ours_has_the_generator_s_block_and_begins_with_every_server() -> None:
     config = text("steelyard-steelyard-vnswrr2")
     assert BLOCK in config

@@ -106,12 +106,9 @@ def _publish(options: argparse.Namespace, known: dict[str, str], results: Gather
             plot=paths.get("dataplane"),
         ),
         plots={"dataplane": lambda file: plot(file, rows)} if known_cpu else {},
-        files={
-            "dataplane.csv": medians.rounds_csv(results.measured),
-            "reweigh.csv": medians.changes_csv(results.measured),
-        },
+        files={"dataplane.csv": medians.rounds_csv(results.measured)},
     )
     write_page(page, options.out, "dataplane")
     print(page.text({}))
-    print(f"{options.out}: dataplane.md (this), dataplane.csv and reweigh.csv (every round), dataplane.png")
+    print(f"{options.out}: dataplane.md (this), dataplane.csv (every round), dataplane.png")
     fill_page(page, options.page, MARKS)

@@ -71,12 +71,6 @@ def rounds_csv(measured: Sequence[Measured]) -> str:
     return csv_text(lines, ["round", "peers", "contender", *LOAD, *PROXY])
 
 
-def changes_csv(measured: Sequence[Measured]) -> str:
-    """Return two lines for each change of weights: the load before it and after it."""
-    lines = [_line(entry) for entry in measured if entry.trial.scenario != COST]
-    return csv_text(lines, ["round", "peers", "contender", "when", *LOAD])
-
-
 def rows(measured: Sequence[Measured]) -> list[Summary]:
     """Return a row for each number of servers and contender that has a round, in their order.
 
@@ -160,7 +154,6 @@ def _line(entry: Measured) -> dict[str, object]:
         "round": trial.repeat,
         "peers": trial.level,
         "contender": trial.algorithm,
-        "when": trial.scenario,
         "seconds": outcome.seconds,
         "non_2xx": failed_status,
         "socket_errors": outcome.failures - failed_status,

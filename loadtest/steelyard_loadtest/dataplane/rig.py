@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.memcached_client import MemcachedClient, Unavailable
@@ -19,7 +19,6 @@ from steelyard_loadtest.measurements.trials import Measured, Trial
 from steelyard_loadtest.rig.balancers import Balancer
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.proxies import steelyard_status
-from steelyard_loadtest.rig.render import KEPT
 from steelyard_loadtest.rig.servers import Servers
 from steelyard_loadtest.scenario.definition import Load, Scenario, Server
 from steelyard_loadtest.trial import Visit, measure
@@ -38,17 +37,6 @@ ANSWER_S = 5.0
 
 TTL_S = 86_400
 """The measurement goes on for minutes where the last table was put."""
-
-TUNING: dict[str, Any] = {
-    "log_level": "warn",
-    "directives": KEPT,
-    "fair_memory": "64m",  # the default is too small for 2000 servers, and then it crashes
-    "memory": "20m",
-    "server_timeout": "3600s",
-    "route_timeout": "0s",
-    "socket": None,
-}
-"""What a proxy here is told otherwise than in a comparison."""
 
 
 class Publisher:
@@ -105,7 +93,7 @@ class Contender(Balancer):
         scenario = replace(scenario, servers=tuple(Server(name=one.id, weight=one.weight) for one in rows))
         addresses = {peer.id: peer.address for peer in rows}
         clients = round(scenario.load.levels[0])
-        super().__init__(algorithm, scenario, addresses, place, clients=clients, **TUNING)
+        super().__init__(algorithm, scenario, addresses, place, clients)
 
     def load(self, trial: Trial, load: Load, think_ms: float = 0.0) -> Measured:
         """Load it by wrk, over kept connections from one thread. Raises ProgramError.

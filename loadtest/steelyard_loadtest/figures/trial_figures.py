@@ -56,7 +56,6 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
         "generator_cpu_utilization": outcome.generator_cpu_utilization,
         "balancer_cpu_us_per_request": cpu_s * 1e6 / outcome.requests if cpu_s and outcome.requests else None,
         "balancer_cpu_cores": cpu_s * per_second if cpu_s and seconds > 0 else None,
-        "max_over_mean_utilization": max_over_mean(list(used.values())),
         "jain_utilization": jain(list(used.values())),
         "settle_s": settled[0] if settled else None,
         "settle_after_event_s": max(after) if after else None,
@@ -88,12 +87,6 @@ def jain(values: Sequence[float]) -> float | None:
     """
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares > 0 else None
-
-
-def max_over_mean(values: Sequence[float]) -> float | None:
-    """Return the largest over the mean, 1 (all alike) to n (one has all); None when all are 0."""
-    total = sum(values)
-    return max(values) * len(values) / total if total > 0 else None
 
 
 def utilizations(observed: Sequence[Observed], events: Sequence[Event]) -> dict[str, float]:

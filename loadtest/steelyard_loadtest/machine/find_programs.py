@@ -2,20 +2,12 @@
 
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from steelyard_loadtest.machine.errors import SetupError
-from steelyard_loadtest.machine.programs import FAIR, LEAST_TIME, LUA, STREAM_LUA, VNSWRR, Programs
+from steelyard_loadtest.machine.programs import FAIR, LUA, STREAM_LUA, VNSWRR, Programs
 from steelyard_loadtest.reporting.conditions import UNKNOWN, version_of
-
-LEAST_TIME_TRIAL = """
-pid nginx.pid;
-events {}
-http { access_log off; upstream web { least_time last_byte inflight; server 127.0.0.1:1; } }
-"""
 
 
 def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
@@ -29,13 +21,16 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
     measured = shutil.which(nginx or "nginx")
     if measured is None or not backend:
         raise SetupError(f"there is no nginx at {nginx or 'PATH'} (apt-get install nginx, or --nginx PATH)")
+    least_time_nginx = least_time and shutil.which(least_time)
+    if least_time and not least_time_nginx:
+        raise SetupError(f"there is no nginx at --nginx-least-time {least_time}")
     haproxy = shutil.which("haproxy")
     # A package of Python's brings Envoy's binary; it lies beside this very Python.
     envoy = shutil.which("envoy") or shutil.which(Path(sys.executable).with_name("envoy"))
     asked = {
         "wrk": (wrk, "-v", r"(\d[\d.]*\S*) \["),
         "nginx": (measured, "-V", r"version: (\S+)"),
-        "nginx for least_time": (least_time and _with_least_time(least_time), "-V", r"version: (\S+)"),
+        "nginx for least_time": (least_time_nginx, "-V", r"version: (\S+)"),
         "HAProxy": (haproxy, "-v", r"version (\S+)"),
         "Envoy": (envoy, "--version", r"/(\d+\.\d+\.\d+)/"),
     }
@@ -51,29 +46,10 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
         memcached=shutil.which("memcached"),
         haproxy=haproxy,
         envoy=envoy,
-        nginx_least_time=least_time and shutil.which(least_time),
+        nginx_least_time=least_time_nginx,
         modules={names: modules(measured, names) for names in (LUA, STREAM_LUA, FAIR, VNSWRR)},
         versions=versions,
     )
-
-
-def _with_least_time(named: str) -> str:
-    """Return where an nginx is that takes the directive. Raises SetupError."""
-    program = shutil.which(named)
-    if program is None:
-        raise SetupError(f"there is no nginx at --nginx-least-time {named}")
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "nginx.conf"
-        config.write_text(LEAST_TIME_TRIAL, encoding="utf-8")
-        command = [program, "-t", "-e", "stderr", "-p", folder, "-c", str(config)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    # What else it may not like of so bare a configuration is no refusal: it gets another one.
-    refused = [line for line in done.stderr.splitlines() if "emerg" in line and LEAST_TIME.strip() in line]
-    if done.returncode != 0 and refused:
-        raise SetupError(
-            f"--nginx-least-time {named} refuses least_time, which nginx has since 1.31: {refused[0]}"
-        )
-    return program
 
 
 def look_in_system_folders() -> None:

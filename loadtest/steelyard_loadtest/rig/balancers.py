@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from steelyard_loadtest.cluster.parts import HOST
 from steelyard_loadtest.machine import http_ask, network, picker_list
@@ -31,7 +31,7 @@ BORROWED = tuple(picker.name for picker in picker_list.listed() if picker.librar
 class Balancer:
     """An algorithm at work, between `with Balancer(...)` and its end. Entering raises ProgramError.
 
-    tuning: fields of render.Scene that are to differ from their defaults.
+    clients: connections at a time.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class Balancer:
         scenario: Scenario,
         addresses: Mapping[str, str],
         place: Place,
-        **tuning: Any,  # noqa: ANN401 - of Scene
+        clients: int = render.CLIENTS,
     ) -> None:
-        self._algorithm, self._scenario, self._tuning = algorithm, scenario, tuning
+        self._algorithm, self._scenario, self._clients = algorithm, scenario, clients
         self._addresses, self._place = addresses, place
         self._stop = contextlib.ExitStack()
         self.front: Proxy | None = None
@@ -123,14 +123,15 @@ class Balancer:
             files=network.raise_files(),
             root=os.geteuid() == 0,
             socket=socket,
+            clients=self._clients,
         )
-        scene = replace(scene, **self._tuning)
         scene.folder.mkdir(exist_ok=True)
         if not algorithm.ours:
             return scene
         checkout, nginx = self._place.checkout, self._place.programs.nginx
-        servers, clients = len(self._addresses), scene.clients
-        return replace(scene, upstream=steelyard_blocks(checkout, nginx, servers=servers, clients=clients))
+        servers = len(self._addresses)
+        blocks = steelyard_blocks(checkout, nginx, servers=servers, clients=self._clients)
+        return replace(scene, upstream=blocks)
 
 
 def why_missing(algorithm: Algorithm, programs: Programs) -> str | None:

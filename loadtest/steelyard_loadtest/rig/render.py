@@ -32,6 +32,16 @@ CONNECTIONS = 16_384
 KEPT = ("keepalive_requests 1000000000", "keepalive_timeout 3600s")
 """Connections last as long as the measurement."""
 
+DIRECTIVES = (*KEPT, "proxy_connect_timeout 5s", "proxy_read_timeout 60s")
+"""A server whose backlog is full drops SYNs, which come again after 1 s and 3 s; and one with a long queue is
+slow, not broken."""
+
+FAIR_MEMORY = "upstream_fair_shm_size 64m"
+"""Its default of 32 kB is too small for 2000 servers, and then it crashes."""
+
+MEMORY = "20m"
+"""Steelyard's dictionary: 2000 servers, and to spare."""
+
 AGENT_WEIGHT = 100
 """HAProxy cuts a percentage of its weight off to a whole number (docs/haproxy.md)."""
 
@@ -59,9 +69,7 @@ class Scene:
     """Where a balancer stands, the servers in their order, and what it has room and time for.
 
     socket: HAProxy's command socket. upstream: our upstream block, as
-    `steelyard-upstream` prints it. clients: connections at a time. directives: of every nginx. fair_memory:
-    of nginx fair; after a reload old and new workers share it, and its default of 32 kB may not hold both
-    lists. memory: of Steelyard's dictionary.
+    `steelyard-upstream` prints it. clients: connections at a time.
     """
 
     algorithm: Algorithm
@@ -73,14 +81,6 @@ class Scene:
     socket: Path | None = None
     upstream: str = ""
     clients: int = CLIENTS
-    log_level: str = "error"
-    # A server whose backlog is full drops SYNs, which come again after 1 s and 3 s; and one with
-    # a long queue is slow, not broken.
-    directives: tuple[str, ...] = (*KEPT, "proxy_connect_timeout 5s", "proxy_read_timeout 60s")
-    fair_memory: str = "1m"
-    memory: str = "10m"
-    server_timeout: str = "60s"
-    route_timeout: str = "60s"
 
     @property
     def folder(self) -> Path:
@@ -120,18 +120,16 @@ class Scene:
             modules = programs.modules.get(STREAM_LUA)
         else:
             modules = programs.needs(algorithm.program, algorithm.method)
-        fair = f"upstream_fair_shm_size {self.fair_memory}"
         return Nginx(
             folder=self.folder,
             log=self.log,
             listen=f"{HOST}:{self.place.balancer_port} backlog=4096",
-            log_level=self.log_level,
             connections=algorithm.connections or CONNECTIONS,
             files=self.files,
             # As root its workers would become a user who may not read the checkout.
             user="root" if self.root else None,
             modules=modules or (),
-            directives=(*self.directives, *([fair] if algorithm.method == "fair;" else [])),
+            directives=(*DIRECTIVES, *([FAIR_MEMORY] if algorithm.method == "fair;" else [])),
         )
 
     def backends(self, members: Sequence[str]) -> list[Backend]:
@@ -195,7 +193,7 @@ def configuration(scene: Scene, members: Sequence[str]) -> str:
         blocks=scene.upstream,
         shards=bool(count),
         all_pages=False,
-        memory=scene.memory,
+        memory=MEMORY,
     )
     title = "The same nginx with Steelyard, as openresty/README.md has it."
     return nginx.steelyard(scene.nginx, ours, title=title)

@@ -61,7 +61,7 @@ def by_level(view: View, level: float, *, folded: bool) -> list[Table]:
         best_first,
         [NAME, KIND, *shares, *_medians(shown["balance"])],
         title=f"Balance and cost at {where}",
-        note="Medians over the repeats, shares of all together; max/mean and Jain are of CPU utilization.",
+        note="Medians over the repeats, shares of all together; Jain's index is of CPU utilization.",
     )
     phases = next((list(one.trials[0].phases_p99_ms) for one in best_first), [])
     by_phase = _table(

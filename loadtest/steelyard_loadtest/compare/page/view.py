@@ -57,12 +57,6 @@ class View:
         summary = self.find(algorithm, level)
         return summary.metrics.get(metric) if summary else None
 
-    def repeats_of(self, algorithm: str, level: float) -> list[Measured]:
-        """Return the trials of an algorithm at a level, in the order in which they were repeated."""
-        summary = self.find(algorithm, level)
-        repeats = [one.measured for one in summary.trials] if summary else []
-        return sorted(repeats, key=lambda entry: entry.trial.repeat)
-
 
 def views(results: Results) -> list[View]:
     """Take the results apart, one view a scenario, also of those in which nothing was measured."""

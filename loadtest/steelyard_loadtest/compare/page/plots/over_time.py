@@ -166,5 +166,7 @@ def _name_events(events: Sequence[Event], axes: Axes) -> None:
 
 
 def _first(view: View, name: str, level: float) -> Measured | None:
-    repeats = view.repeats_of(name, level)
-    return next((entry for entry in repeats if entry.observed), None)
+    repeats = [
+        entry for entry in view.measured if (entry.trial.algorithm, entry.trial.level) == (name, level)
+    ]
+    return min((one for one in repeats if one.observed), key=lambda one: one.trial.repeat, default=None)
