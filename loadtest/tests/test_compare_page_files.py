@@ -51,8 +51,7 @@ def write(out: Path, scenario: Scenario, *measured: Measured, interrupted: bool 
     """Write a page, see that its files are what they are called, and return their names."""
     results = Results(
         scenarios=(scenario,),
-        measured=measured,
-        missing=(),
+        measured=list(measured),
         conditions={"Date": "today"},
         interrupted=interrupted,
     )

@@ -192,7 +192,6 @@ def test_a_bad_argument_is_a_400_problem_that_names_it(
     problem = json.loads(body)
     assert (status, problem["status"]) == (400, 400)
     assert headers["content-type"] == "application/problem+json"
-    assert problem["argument"] == argument
     assert problem["detail"].startswith(f"{argument} must be a whole number of ")
     assert server.json("/healthz")["burners"] == 0
 

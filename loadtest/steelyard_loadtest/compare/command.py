@@ -13,7 +13,7 @@ from steelyard_loadtest.compare.schedule import START_S, trial_s
 from steelyard_loadtest.compare.store import Store
 from steelyard_loadtest.machine import find_programs, network
 from steelyard_loadtest.machine.errors import SetupError
-from steelyard_loadtest.measurements.trials import Gathered, Results
+from steelyard_loadtest.measurements.trials import Results
 from steelyard_loadtest.reporting.conditions import conditions, kept
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED
 from steelyard_loadtest.reporting.flags import Subparsers
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"steelyard-loadtest compare: {error}", file=sys.stderr)
         return 2
     out = options.out or Path("loadtest-results") / ("quick" if options.quick else "full")
-    gathered = Gathered()
+    results = Results(scenarios=scenarios)
     try:
         check_page(options.page, MARKS)
         programs = find_programs.find(options.nginx, least_time=options.nginx_least_time)
@@ -87,24 +87,20 @@ def run(options: argparse.Namespace) -> int:
         if options.again:
             for scenario in scenarios:
                 store.forget(scenario)
-        session.run(scenarios, store, programs, gathered)
+        session.run(results, store, programs)
     except (SetupError, OSError, ValueError) as error:
         print(f"steelyard-loadtest compare: {error}", file=sys.stderr)
-        if not gathered.measured:
+        if not results.measured:
             return 1
-        gathered.interrupted = True
-    results = Results(
-        scenarios=tuple(_as_measured(scenario, gathered) for scenario in scenarios),
-        measured=tuple(gathered.measured),
-        missing=tuple(gathered.missing),
-        conditions=kept(out, known | session.conditions(gathered), new=gathered.new > 0),
-        interrupted=gathered.interrupted,
-    )
+        results.interrupted = True
     if not results.measured:
         print("steelyard-loadtest compare: nothing was measured", file=sys.stderr)
-        return INTERRUPTED if gathered.interrupted else 1
+        return INTERRUPTED if results.interrupted else 1
+    results.scenarios = tuple(_as_measured(scenario, results) for scenario in scenarios)
+    held = {"Limits": " or ".join(dict.fromkeys(results.limits))}
+    results.conditions = kept(out, known | held, new=results.new > 0)
     _report(out, options.page, results)
-    return INTERRUPTED if gathered.interrupted else 0
+    return INTERRUPTED if results.interrupted else 0
 
 
 def _scenarios(options: argparse.Namespace) -> tuple[Scenario, ...]:
@@ -119,9 +115,9 @@ def _scenarios(options: argparse.Namespace) -> tuple[Scenario, ...]:
     return tuple(replace(scenario, algorithms=only) for scenario in scenarios)
 
 
-def _as_measured(scenario: Scenario, gathered: Gathered) -> Scenario:
+def _as_measured(scenario: Scenario, results: Results) -> Scenario:
     """Add the algorithms and levels that an earlier run into the same folder has measured."""
-    trials = [entry.trial for entry in gathered.measured if entry.trial.scenario == scenario.name]
+    trials = [entry.trial for entry in results.measured if entry.trial.scenario == scenario.name]
     wanted = set(scenario.algorithms) | {trial.algorithm for trial in trials}
     levels = sorted({*scenario.load.levels, *(trial.level for trial in trials)})
     return replace(

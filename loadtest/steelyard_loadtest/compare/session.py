@@ -12,7 +12,7 @@ from steelyard_loadtest.compare.store import Store
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.programs import Programs
-from steelyard_loadtest.measurements.trials import Gathered, Measured, Missing, Trial
+from steelyard_loadtest.measurements.trials import Measured, Missing, Results, Trial
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.wording import duration
 from steelyard_loadtest.rig import balancers
@@ -23,8 +23,9 @@ from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.trial import Visit, measure, place_for
 
 
-def run(scenarios: Sequence[Scenario], store: Store, programs: Programs, gathered: Gathered) -> None:
+def run(results: Results, store: Store, programs: Programs) -> None:
     """Measure what the store has not got; Ctrl-C ends it early. Raises SetupError."""
+    scenarios = results.scenarios
     for scenario in scenarios:
         store.begin(scenario)
     network.raise_files()
@@ -38,17 +39,17 @@ def run(scenarios: Sequence[Scenario], store: Store, programs: Programs, gathere
         progress.say(f"{trials} trials to measure, about {duration(expected_s)}")
         try:
             for scenario in scenarios:
-                _measure(scenario, store, programs, gathered, progress)
+                _measure(scenario, store, programs, results, progress)
         except KeyboardInterrupt:
-            gathered.interrupted = True
+            results.interrupted = True
 
 
 def _measure(
-    scenario: Scenario, store: Store, programs: Programs, gathered: Gathered, progress: Progress
+    scenario: Scenario, store: Store, programs: Programs, results: Results, progress: Progress
 ) -> None:
-    here = _those_here(scenario, programs, gathered, progress)
-    gathered.measured += store.all(scenario.name)
-    done = {entry.trial for entry in gathered.measured}
+    here = _those_here(scenario, programs, results, progress)
+    results.measured += store.all(scenario.name)
+    done = {entry.trial for entry in results.measured}
     new = [
         (name, [trial for trial in trials if trial not in done]) for name, trials in visits(scenario, here)
     ]
@@ -58,7 +59,7 @@ def _measure(
     with tempfile.TemporaryDirectory(prefix="steelyard-lab-") as folder:
         place = place_for(scenario, Path(folder), programs)
         with Servers(scenario, place) as servers:
-            gathered.means[scenario.name] = servers.means
+            results.limits.append(servers.means)
             progress.say(f"{scenario.name}: {len(scenario.servers)} servers are up; {servers.means}")
             rates = {}
             if scenario.load.of_capacity:
@@ -71,14 +72,14 @@ def _measure(
                     continue
                 balancer = Balancer(BY_NAME[name], scenario, servers.addresses, place)
                 visit = Visit(scenario=scenario, place=place, servers=servers, balancer=balancer, rates=rates)
-                why = _visit(visit, trials, store, gathered, progress)
+                why = _visit(visit, trials, store, results, progress)
                 if why is not None:
                     broken.add(name)
-                    gathered.missing.append(Missing(scenario=scenario.name, algorithm=name, why=why))
+                    results.missing.append(Missing(scenario=scenario.name, algorithm=name, why=why))
 
 
 def _visit(
-    visit: Visit, trials: Sequence[Trial], store: Store, gathered: Gathered, progress: Progress
+    visit: Visit, trials: Sequence[Trial], store: Store, results: Results, progress: Progress
 ) -> str | None:
     """Measure one algorithm's trials; return why it cannot go on, or None."""
     load, title = visit.scenario.load, BY_NAME[trials[0].algorithm].title
@@ -91,8 +92,8 @@ def _visit(
                     progress.begin(f"{visit.scenario.name}, {title}")
                 entry = measure(visit, trial, first=number == 0)
                 store.save(entry)
-                gathered.measured.append(entry)
-                gathered.new += 1
+                results.measured.append(entry)
+                results.new += 1
                 progress.end(_told(entry), expected_s=expected_s)
                 time.sleep(load.cool_down_s)
     except ProgramError as error:
@@ -102,7 +103,7 @@ def _visit(
 
 
 def _those_here(
-    scenario: Scenario, programs: Programs, gathered: Gathered, progress: Progress
+    scenario: Scenario, programs: Programs, results: Results, progress: Progress
 ) -> tuple[str, ...]:
     why = generators.why_missing(scenario.load.generator, programs)
     if why is not None:
@@ -110,7 +111,7 @@ def _those_here(
     reasons = {name: balancers.why_missing(BY_NAME[name], programs) for name in scenario.algorithms}
     for name, reason in reasons.items():
         if reason is not None:
-            gathered.missing.append(Missing(scenario=scenario.name, algorithm=name, why=reason))
+            results.missing.append(Missing(scenario=scenario.name, algorithm=name, why=reason))
             progress.say(f"{scenario.name}: {BY_NAME[name].title} is not measured: {reason}")
     return tuple(name for name, reason in reasons.items() if reason is None)
 
@@ -122,11 +123,3 @@ def _told(entry: Measured) -> str:
     said = f"{entry.trial.level:g}: {outcome.requests / outcome.seconds:.0f} requests/s"
     said += "" if p99 is None else f", p99 {p99:.0f} ms"
     return said + (f", {outcome.failures} failed" if outcome.failures else "")
-
-
-def conditions(gathered: Gathered) -> dict[str, str]:
-    """Return how limits were held, one line where all scenarios agree."""
-    means = list(dict.fromkeys(gathered.means.values()))
-    if len(means) > 1:
-        return {"Limits": "; ".join(f"{name}: {by}" for name, by in gathered.means.items())}
-    return {"Limits": means[0]} if means else {}

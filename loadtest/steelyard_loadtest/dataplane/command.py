@@ -12,7 +12,7 @@ from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
-from steelyard_loadtest.measurements.trials import Gathered
+from steelyard_loadtest.measurements.trials import Results
 from steelyard_loadtest.reporting.conditions import conditions
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.flags import Subparsers, add_output, ascending, names, whole
@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace) -> int:
     return 0 if results.measured and not failed else 1
 
 
-def _publish(options: argparse.Namespace, known: dict[str, str], results: Gathered) -> None:
+def _publish(options: argparse.Namespace, known: dict[str, str], results: Results) -> None:
     """Print the page; write it, the rounds and the plot."""
     from steelyard_loadtest.dataplane.plot import plot  # matplotlib takes a second that --help need not wait
 

@@ -10,7 +10,7 @@ from steelyard_loadtest.dataplane.medians import CPU, MANY, P99, metrics
 from steelyard_loadtest.dataplane.rig import Contender
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.programs import Programs
-from steelyard_loadtest.measurements.trials import Gathered, Measured, Missing, Trial
+from steelyard_loadtest.measurements.trials import Measured, Missing, Results, Trial
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.wording import number
 from steelyard_loadtest.rig.place import Place
@@ -33,19 +33,19 @@ AROUND_S = 4.0
 
 def run(
     scenario: Scenario, peer_counts: Sequence[int], reweigh_rounds: int, programs: Programs, folder: Path
-) -> Gathered:
+) -> Results:
     """Measure what a request costs, and then what changes of weights do; Ctrl-C ends it early.
 
     The scenario's servers are others at each number of servers. Raises SetupError when it cannot begin.
     """
-    gathered = Gathered()
+    results = Results(scenarios=(scenario,))
     here = []
     for one in (BY_NAME[name] for name in scenario.algorithms):
         why = programs.why_missing(one.program, one.method)
         if why is None:
             here.append(one)
         else:
-            gathered.missing.append(Missing(scenario=COST, algorithm=one.title, why=why))
+            results.missing.append(Missing(scenario=COST, algorithm=one.title, why=why))
             print(f"not measured: {one.title}: {why}", file=sys.stderr)
     costs = list(steps(here, peer_counts, scenario.load.repeats))
     # Those that take their weights from a table, and what they are held against.
@@ -66,14 +66,14 @@ def run(
                         entries = _measure(step, scenario, servers, place)
                     except (ProgramError, SetupError) as error:
                         name = f"{title}, {before}"
-                        gathered.missing.append(Missing(scenario=COST, algorithm=name, why=str(error)))
+                        results.missing.append(Missing(scenario=COST, algorithm=name, why=str(error)))
                         progress.end(f"failed: {error}")
                     else:
-                        gathered.measured += entries
+                        results.measured += entries
                         progress.end(_told(entries))
         except KeyboardInterrupt:
-            gathered.interrupted = True
-    return gathered
+            results.interrupted = True
+    return results
 
 
 def _measure(step: Trial, scenario: Scenario, servers: Servers, place: Place) -> list[Measured]:

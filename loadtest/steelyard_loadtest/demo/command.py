@@ -9,7 +9,7 @@ from steelyard_loadtest.cluster.command import add_cluster_flags, cluster_of
 from steelyard_loadtest.cluster.plan import Cluster
 from steelyard_loadtest.demo.running import TARGET_UTILIZATION, RunningServers, scenario_of
 from steelyard_loadtest.machine.find_programs import find
-from steelyard_loadtest.measurements.trials import Gathered, Results, Trial
+from steelyard_loadtest.measurements.trials import Results, Trial
 from steelyard_loadtest.reporting.conditions import conditions
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.flags import Subparsers, whole
@@ -17,7 +17,6 @@ from steelyard_loadtest.reporting.markdown import bullets, document, image
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.result_files import write_text
 from steelyard_loadtest.scenario.algorithms import BY_NAME
-from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.trial import measure
 
 
@@ -44,19 +43,21 @@ def _run(options: argparse.Namespace) -> int:
     cluster = cluster_of(options)
     scenario = scenario_of(cluster, options.seconds)
     known = conditions(sys.argv[1:], {})
-    gathered = Gathered()
+    results = Results(scenarios=(scenario,))
     try:
-        known["Load"] = _measure(cluster, scenario, options.out, gathered)
+        known["Load"] = _measure(cluster, options.out, results)
     except KeyboardInterrupt:
-        gathered.interrupted = True
+        results.interrupted = True
         print("interrupted: the figures go as far as it went", file=sys.stderr)
-    if gathered.measured:
-        _publish(options.out, scenario, gathered, known)
-    return INTERRUPTED if gathered.interrupted else 0
+    if results.measured:
+        results.conditions = known
+        _publish(options.out, results)
+    return INTERRUPTED if results.interrupted else 0
 
 
-def _measure(cluster: Cluster, scenario: Scenario, out: Path, gathered: Gathered) -> str:
+def _measure(cluster: Cluster, out: Path, results: Results) -> str:
     """Load the cluster once by each algorithm; return what the load was. Raises SetupError, ProgramError."""
+    (scenario,) = results.scenarios
     seconds = scenario.load.seconds * len(scenario.algorithms)
     with (
         RunningServers(scenario, cluster, find(None)) as servers,
@@ -72,31 +73,24 @@ def _measure(cluster: Cluster, scenario: Scenario, out: Path, gathered: Gathered
             visit = servers.visit(name, rate_per_s, out / "load")
             trial = Trial(scenario=scenario.name, algorithm=name, level=TARGET_UTILIZATION, repeat=1)
             entry = measure(visit, trial, first=True)
-            gathered.measured.append(entry)
+            results.measured.append(entry)
             progress.end(f"{entry.outcome.requests} requests, {entry.outcome.failures} failed")
     return told
 
 
-def _publish(out: Path, scenario: Scenario, gathered: Gathered, known: dict[str, str]) -> None:
+def _publish(out: Path, results: Results) -> None:
     # matplotlib takes a second that --help need not wait for
     from steelyard_loadtest.compare.page.document import blocks, titled
     from steelyard_loadtest.compare.page.plots.over_time import draw_over_time
     from steelyard_loadtest.compare.page.view import views
     from steelyard_loadtest.compare.page.write import write_csv
 
-    results = Results(
-        scenarios=(scenario,),
-        measured=tuple(gathered.measured),
-        missing=(),
-        conditions=known,
-        interrupted=gathered.interrupted,
-    )
     (view,) = views(results)
     tables = document(*map(titled, blocks(view)))
     print(tables)
     plot = out / "demo.png"
     draw_over_time(plot, view)
     shown = image("shares, CPU utilization and p99 over time", plot.name)
-    page = document(f"# {scenario.title}", bullets(known), shown, tables)
+    page = document(f"# {view.scenario.title}", bullets(results.conditions), shown, tables)
     files = [plot, write_text(out / "demo.md", page), *write_csv(out, results)]
     print(", ".join(map(str, files)))

@@ -104,28 +104,19 @@ class Missing:
     why: str
 
 
-@dataclass(slots=True)
-class Gathered:
-    """What there is so far; means: by scenario, how the servers' limits were held."""
-
-    measured: list[Measured] = field(default_factory=list)
-    missing: list[Missing] = field(default_factory=list)
-    means: dict[str, str] = field(default_factory=dict)
-    new: int = 0
-    """Trials that were measured now, and not by an earlier run into the same folder."""
-    interrupted: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Results:
-    """All that a comparison found: the scenarios, every finished trial, what is missing and why.
+    """All that a comparison found so far: every finished trial, what is missing and why.
 
-    conditions: in the order in which they are shown: command, machine, versions, how
-    limits were held, date, load average before.
+    limits: how the servers' were held, a sentence a scenario. conditions: in the order in which they are
+    shown: command, machine, versions, how limits were held, date, load average before.
     """
 
     scenarios: tuple[Scenario, ...]
-    measured: tuple[Measured, ...]
-    missing: tuple[Missing, ...]
-    conditions: Mapping[str, str]
-    interrupted: bool
+    measured: list[Measured] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    new: int = 0
+    """Trials that were measured now, and not by an earlier run into the same folder."""
+    interrupted: bool = False

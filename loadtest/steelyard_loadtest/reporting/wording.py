@@ -64,14 +64,6 @@ def against(value: str, bound: str, *, kept: bool) -> str:
     return f"{value} {'≤' if kept else '>'} {bound}"
 
 
-def decimal_bytes(value: float) -> str:
-    """Write bytes in powers of 1000: 1.5 kB, 20 MB."""
-    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if value >= size:
-            return f"{value / size:g} {unit}"
-    return f"{value:g} B"
-
-
 def clock(seconds: float) -> str:
     """Write minutes and seconds, and hours where there are any: 1:05, 2:00:09."""
     whole = max(0, round(seconds))

@@ -29,12 +29,12 @@ class Argument:
 
 
 class Problem(Exception):
-    """Why a request was refused: the members of a problem document of RFC 9457; `more`: its own ones."""
+    """Why a request was refused: the members of a problem document of RFC 9457."""
 
-    def __init__(self, status: int, title: str, detail: str, **more: object) -> None:
+    def __init__(self, status: int, title: str, detail: str) -> None:
         super().__init__(detail)
         self.status = status
-        self.document = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
+        self.document = {"type": "about:blank", "title": title, "status": status, "detail": detail}
 
 
 SLEEP_MS = Argument("ms", "ms", default=50, lowest=0, highest=60_000)
@@ -58,10 +58,6 @@ def read(argument: Argument, query: Mapping[str, str]) -> int:
         "Bad query argument",
         f"{argument.name} must be a whole number of {argument.unit}"
         f" from {argument.lowest} to {argument.highest}",
-        argument=argument.name,
-        unit=argument.unit,
-        lowest=argument.lowest,
-        highest=argument.highest,
     )
 
 

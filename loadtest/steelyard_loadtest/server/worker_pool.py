@@ -23,7 +23,7 @@ class WorkerPool:
     def __init__(self, app: ASGIApp, size: int) -> None:
         self._app, self._size = app, size
         self._free = asyncio.Semaphore(size)
-        self._busy = self._waiting = 0
+        self._busy = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on when a worker is free."""
@@ -33,23 +33,17 @@ class WorkerPool:
         if scope["type"] != "http" or scope["path"] not in COUNTED:
             await self._app(scope, receive, send)
             return
-        self._waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self._waiting -= 1
-        self._busy += 1
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._busy -= 1
-            self._free.release()
+        async with self._free:
+            self._busy += 1
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self._busy -= 1
 
     def _metrics(self) -> str:
         gauges = (
             ("demo_workers_busy", "Workers that have a request.", self._busy),
             ("demo_workers", "Workers in all.", self._size),
-            ("demo_requests_waiting", "Requests that wait for a worker.", self._waiting),
         )
         return "".join(
             f"# HELP {name} {about}\n# TYPE {name} gauge\n{name} {value}\n" for name, about, value in gauges

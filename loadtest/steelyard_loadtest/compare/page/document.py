@@ -6,7 +6,6 @@ from steelyard_loadtest.compare.page import scenario_tables, scenario_text, verd
 from steelyard_loadtest.compare.page.view import View, main_level
 from steelyard_loadtest.figures.columns import DEFINITIONS
 from steelyard_loadtest.figures.summary import Summary
-from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST
 from steelyard_loadtest.measurements.trials import Missing, Results
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.markdown import bullets, document
@@ -89,7 +88,7 @@ def remarks(view: View) -> list[str]:
     """Return the warnings of a scenario."""
     if not view.measured:
         return ["Nothing was measured."]
-    return [*_unfinished(view), *_single(view), *_busy_generator(view), *_failures(view)]
+    return [*_unfinished(view), *_single(view), *_busy_generator(view)]
 
 
 def _unfinished(view: View) -> Iterator[str]:
@@ -121,20 +120,6 @@ def _busy_generator(view: View) -> Iterator[str]:
             yield (
                 f"At {where} the generator used over {BUSY:g} of a core"
                 f" with {wording.sentence(busy)}: part of what was measured may be its own queue."
-            )
-
-
-def _failures(view: View) -> Iterator[str]:
-    for where, summaries in _by_level(view):
-        failed = [
-            f"{scenario_text.title(entry.algorithm)} ({wording.small_percent(entry.failures_part)})"
-            for entry in summaries
-            if entry.failures_part > FAILURES_AT_MOST
-        ]
-        if failed:
-            yield (
-                f"At {where} over {FAILURES_AT_MOST * 100:g} % of the requests failed with"
-                f" {wording.sentence(failed)}; latencies are of those that succeeded."
             )
 
 
