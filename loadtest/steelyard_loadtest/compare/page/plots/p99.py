@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from steelyard_loadtest.compare.page import scenario_text
@@ -42,38 +41,26 @@ def _panel(view: View, level: float, names: Sequence[str]) -> RowPanel:
     values = _ends(view.at(level))
     lowest, highest = min(values), max(values)
     log = spans_decades(values)
-    silent = {
-        position: summary
-        for position, name in enumerate(names)
-        if (summary := view.find(name, level)) and "p99_ms" not in summary.metrics
-    }
-
-    def finish(axes: Axes) -> None:
-        if not log:
-            axes.xaxis.set_major_locator(MaxNLocator(TICKS))
-        for position, summary in silent.items():
-            axes.annotate(
-                _failed(summary) or "fewer than 100 answers", (0.02, position),
-                xycoords=("axes fraction", "data"), va="center", fontsize=7.5, color=FAILED,
-            )  # fmt: skip
-
     own = view.spread(DEFAULT, level, "p99_ms")
     return RowPanel(
-        rows=[_marks(view.find(name, level)) for name in names],
+        rows=[_marks(view.find(name, level), lowest) for name in names],
         title=scenario_text.level(view.scenario.load, level),
         x_label="p99 latency (ms)",
         scale="log" if log else "linear",
         # Room for the figures at the right of the dots.
         limits=(lowest / 1.25, highest * (highest / lowest) ** 0.35) if log else (0, highest * 1.45),
         rules=[Rule(at=own.median, axis="x", color=LOOKS[DEFAULT].color, dash="-", width=0.8)] if own else [],
-        finish=finish,
+        finish=None if log else lambda axes: axes.xaxis.set_major_locator(MaxNLocator(TICKS)),
     )
 
 
-def _marks(summary: Summary | None) -> list[Mark]:
-    p99_ms = summary.metrics.get("p99_ms") if summary else None
-    if summary is None or p99_ms is None:
+def _marks(summary: Summary | None, lowest: float) -> list[Mark]:
+    if summary is None:
         return []
+    p99_ms = summary.metrics.get("p99_ms")
+    if p99_ms is None:
+        said = _failed(summary) or "fewer than 100 answers"
+        return [Mark(value=lowest, marker="", text=said, text_color=FAILED)]
     look, failed, default = LOOKS[summary.algorithm], _failed(summary), summary.algorithm == DEFAULT
     return [
         Mark(
