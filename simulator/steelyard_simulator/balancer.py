@@ -54,9 +54,9 @@ class Balancer:
             weights = [0 if server in self.away else weight for server, weight in enumerate(weights)]
         self.picker.update(weights)
 
-    def pick(self, now_s: float, request: Request, key: int) -> int:
+    def pick(self, now_s: float, request: Request) -> int:
         """Choose the request's server."""
-        server = self.picker.pick(now_s, key)
+        server = self.picker.pick(now_s)
         request.server = server
         self._in_flight[server] += 1
         return server

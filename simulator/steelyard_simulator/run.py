@@ -23,9 +23,6 @@ from steelyard_simulator.simulated_server import (
     speed_of,
 )
 
-# A key of its own for every request: no two of a billion are alike, or hardly.
-ANY_KEY = 1 << 63
-
 
 def run(case: Case, seed: int) -> RunResult:
     """Simulate the case once; deterministic in (case, seed) but for the fields that are measured.
@@ -65,8 +62,7 @@ class _Running:
         self._balancers = [Balancer(index, make(index), k) for index in range(case.balancers)]
         for balancer in self._balancers:
             balancer.take(weights)
-        self._split, self._keys = stream(seed, "split").random, stream(seed, "keys").randrange
-        self._wants_key = self._balancers[0].picker.wants_key
+        self._split = stream(seed, "split").random
         self._control = (
             None
             if case.balancing.law is None
@@ -109,8 +105,7 @@ class _Running:
         else:
             balancer = balancers[int(self._split() * len(balancers))]
         request = Request(now_s, balancer)
-        key = self._keys(ANY_KEY) if self._wants_key else 0
-        server = balancer.pick(now_s, request, key)
+        server = balancer.pick(now_s, request)
         self._arrived += 1
         self._picks[server] += 1
         self._enter[server](now_s, request)

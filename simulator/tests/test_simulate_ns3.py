@@ -12,6 +12,7 @@ from steelyard_simulator.studies.measures import Figures, Measures, averaged
 from steelyard_simulator.studies.ns3_study import (
     BY_NAME,
     COLUMNS,
+    HASHED,
     PUBLISHED,
     REQUESTS_PER_SERVER,
     Ns3Trial,
@@ -51,25 +52,26 @@ def avg_ms(rows: dict[str, Measures]) -> dict[str, float]:
 @pytest.mark.parametrize("algorithm", PUBLISHED)
 def test_averages_are_within_a_tenth_of_the_published(algorithm: str, avg_ms: dict[str, float]) -> None:
     published = PUBLISHED[algorithm][COLUMNS.index("avg_ms")]
-    assert avg_ms[algorithm] == pytest.approx(published, rel=0.1)
+    assert avg_ms["random" if algorithm in HASHED else algorithm] == pytest.approx(published, rel=0.1)
 
 
 def test_the_order_is_the_published_one_as_far_as_chance_did_not_make_it(avg_ms: dict[str, float]) -> None:
     # Those that do not look at the servers all give the slow one a tenth; who of them is first is chance.
-    blind = [avg_ms[name] for name in ("wrr", "random", "ringhash", "maglev")]
+    blind = [avg_ms[name] for name in ("wrr", "random")]
     assert avg_ms["peakewma"] < 0.6 * avg_ms["lr"]
     assert avg_ms["lr"] < min(blind)
     assert avg_ms["wrr"] == pytest.approx(9.5)
-    assert blind == pytest.approx([9.5] * 4, abs=0.5)
+    assert blind == pytest.approx([9.5] * 2, abs=0.5)
 
 
 def test_percentiles_are_the_published_ones_where_they_are_not_a_matter_of_one_request(
     rows: dict[str, Measures],
 ) -> None:
     for algorithm, published in PUBLISHED.items():
+        mine = rows["random" if algorithm in HASHED else algorithm]
         for name in ("min_ms", "p50_ms", "p75_ms", "p95_ms"):
             wanted = published[COLUMNS.index(name)]
-            assert rows[algorithm][name].mean == pytest.approx(wanted, abs=1e-3), (algorithm, name)
+            assert mine[name].mean == pytest.approx(wanted, abs=1e-3), (algorithm, name)
 
 
 def test_ours_leave_the_slow_server_less_than_its_tenth(rows: dict[str, Measures]) -> None:
@@ -92,16 +94,14 @@ def test_json_is_a_list_of_objects_and_nothing_else(capsys: pytest.CaptureFixtur
     assert command(["--json", "--seeds", "1", "--requests", "20", "--jobs", "1"]) == 0
     out, err = capsys.readouterr()
     rows = json.loads(out)
-    assert [row["algorithm"] for row in rows[:7]] == [
+    assert [row["algorithm"] for row in rows[:5]] == [
         "wrr",
         "lr",
         "random",
-        "ringhash",
-        "maglev",
         "peakewma",
         "prequal",
     ]
-    assert {row["algorithm"] for row in rows[7:]} >= {
+    assert {row["algorithm"] for row in rows[5:]} >= {
         f"steelyard-{law}-{picker}"
         for law, picker in (
             ("steelyard", "vnswrr2"), ("steelyard", "vnswrr"), ("steelyard", "least_conn"),

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from steelyard_simulator.engine import stream
 from steelyard_simulator.pickers import comparison_pickers as compared
-from steelyard_simulator.pickers import hash_pickers, lua_pickers, prequal
+from steelyard_simulator.pickers import lua_pickers, prequal
 
 __all__ = ["NAMES", "OURS", "PEERS", "Picker", "maker"]
 
@@ -14,28 +14,22 @@ __all__ = ["NAMES", "OURS", "PEERS", "Picker", "maker"]
 class Picker(Protocol):
     """Chooses servers, 0..k-1, for one load balancer."""
 
-    @property
-    def wants_key(self) -> bool:
-        """Tell whether the choice depends on the request's key."""
-
     def update(self, weights: Sequence[int]) -> None:
         """Take a new weight table: k whole numbers; 0 is a server that is out of service."""
 
-    def pick(self, now_s: float, key: int) -> int:
+    def pick(self, now_s: float) -> int:
         """Choose a server for a request; it is in flight there from now on."""
 
     def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
         """Note that a request sent there at `sent_s` has its answer."""
 
 
-_PEERS: dict[str, Callable[[Random], Picker]] = {
-    "wrr": lambda _random: compared.RoundRobin(),
+_PEERS: dict[str, Callable[[int, Random], Picker]] = {
+    "wrr": compared.RoundRobin,
     "lr": compared.LeastRequest,
     "random": compared.RandomChoice,
-    "ringhash": lambda _random: hash_pickers.RingHash(),
-    "maglev": lambda _random: hash_pickers.Maglev(),
-    "leastconn": lambda _random: compared.LeastConn(),
-    "leasttime": lambda _random: compared.LeastTime(),
+    "leastconn": compared.LeastConn,
+    "leasttime": compared.LeastTime,
     "peakewma": compared.PeakEwma,
 }
 
@@ -64,4 +58,4 @@ def maker(name: str, *, servers: int, seed: int) -> Callable[[int], Picker]:
         return lambda index: prequal.Prequal(stream(seed, f"picker {index}"), probed)
     if name not in _PEERS:
         raise ValueError(f"there is no picker {name!r} in the model; choose one of: {', '.join(NAMES)}")
-    return lambda index: _PEERS[name](stream(seed, f"picker {index}"))
+    return lambda index: _PEERS[name](servers, stream(seed, f"picker {index}"))

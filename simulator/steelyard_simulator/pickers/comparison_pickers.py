@@ -30,126 +30,96 @@ from random import Random
 
 
 class ComparisonPicker:
-    """What most of them have in common: they need no key and learn nothing from an answer."""
+    """What they have in common: the weights, who serves, and what is in flight at each server."""
 
-    __slots__ = ()
-    wants_key = False
+    def __init__(self, servers: int, random: Random) -> None:
+        self._random = random
+        self._weights: list[int] = []
+        self._served: list[int] = []
+        self._active = [0] * servers
 
-    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
-        """Forget the answer."""
+    def update(self, weights: Sequence[int]) -> None:
+        """Take a new weight table; the same one again changes nothing."""
+        weights = list(weights)
+        if weights != self._weights:
+            self._weights = weights
+            self._served = [server for server, weight in enumerate(weights) if weight]
+            self._begin()
+
+    def pick(self, now_s: float) -> int:
+        """Choose a server; a request more is in flight there."""
+        server = self._choose(now_s)
+        self._active[server] += 1
+        return server
+
+    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:  # noqa: ARG002 - a picker's
+        """Note that one is not in flight any more."""
+        self._active[server] -= 1
+
+    def _begin(self) -> None:
+        """Begin anew with other weights."""
+
+    def _choose(self, now_s: float) -> int:
+        raise NotImplementedError
 
 
 class RoundRobin(ComparisonPicker):
     """Smooth weighted round robin."""
 
-    __slots__ = ("_current", "_total", "_weights")
+    def _begin(self) -> None:
+        self._current = [0] * len(self._weights)
 
-    def __init__(self) -> None:
-        self._weights: list[int] = []
-        self._current: list[int] = []
-        self._total = 0
+    def _choose(self, now_s: float) -> int:  # noqa: ARG002 - a picker's
+        return self._turn(range(len(self._weights)))
 
-    def update(self, weights: Sequence[int]) -> None:
-        weights = list(weights)
-        if weights != self._weights:
-            self._weights, self._current, self._total = weights, [0] * len(weights), sum(weights)
-
-    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
-        self._current = [
-            current + weight for current, weight in zip(self._current, self._weights, strict=True)
-        ]
-        best = max(range(len(self._current)), key=self._current.__getitem__)
-        self._current[best] -= self._total
+    def _turn(self, among: Sequence[int]) -> int:
+        for server in among:
+            self._current[server] += self._weights[server]
+        best = max(among, key=self._current.__getitem__)
+        self._current[best] -= sum(self._weights[server] for server in among)
         return best
 
 
 class RandomChoice(ComparisonPicker):
     """Weighted random."""
 
-    __slots__ = ("_ends", "_random")
+    def _begin(self) -> None:
+        self._ends = list(accumulate(self._weights))
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
-
-    def update(self, weights: Sequence[int]) -> None:
-        self._ends = list(accumulate(weights))
-
-    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
+    def _choose(self, now_s: float) -> int:  # noqa: ARG002 - a picker's
         return bisect_right(self._ends, self._random.random() * self._ends[-1])
 
 
 class LeastRequest(ComparisonPicker):
     """Power of two choices; where weights differ, the schedule."""
 
-    __slots__ = ("_active", "_equal", "_random", "_schedule", "_served", "_weights")
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._weights: list[int] = []
-        self._served: list[int] = []
-        self._active: list[int] = []
-        self._schedule: list[tuple[float, int]] = []
-        self._equal = True
-
-    def update(self, weights: Sequence[int]) -> None:
-        weights = list(weights)
-        if weights == self._weights:
-            return
-        self._active = self._active if len(self._active) == len(weights) else [0] * len(weights)
-        self._weights, self._equal = weights, len(set(filter(None, weights))) == 1
-        self._served = [server for server, weight in enumerate(weights) if weight]
+    def _begin(self) -> None:
+        self._equal = len({self._weights[server] for server in self._served}) == 1
         # As if everyone had been served last at a random point of its period, or all begin at once.
-        self._schedule = [(self._random.random() / weights[server], server) for server in self._served]
+        self._schedule = [(self._random.random() / self._weights[server], server) for server in self._served]
         heapify(self._schedule)
 
-    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
+    def _choose(self, now_s: float) -> int:  # noqa: ARG002 - a picker's
         active = self._active
         if self._equal:
-            server = self._served[int(self._random.random() * len(self._served))]
-            other = self._served[int(self._random.random() * len(self._served))]
-            if active[other] < active[server]:
-                server = other
-        else:
-            deadline, server = self._schedule[0]
-            period = (active[server] + 1) / self._weights[server]
-            heapreplace(self._schedule, (deadline + period, server))
-        active[server] += 1
+            one, other = (self._served[int(self._random.random() * len(self._served))] for _ in range(2))
+            return other if active[other] < active[one] else one
+        deadline, server = self._schedule[0]
+        period = (active[server] + 1) / self._weights[server]
+        heapreplace(self._schedule, (deadline + period, server))
         return server
-
-    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:  # noqa: ARG002 - a picker's
-        self._active[server] -= 1
 
 
 class LeastConn(RoundRobin):
     """The least active / weight of all; smooth weighted round robin among those."""
 
-    __slots__ = ("_active", "_served")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._active: list[int] = []
-
-    def update(self, weights: Sequence[int]) -> None:
-        super().update(weights)
-        self._served = [server for server, weight in enumerate(weights) if weight]
-        self._active = self._active if len(self._active) == len(weights) else [0] * len(weights)
-
-    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
+    def _choose(self, now_s: float) -> int:
         loads = [self._load(server, now_s) / self._weights[server] for server in self._served]
         least = min(loads)
-        tied = [server for server, load in zip(self._served, loads, strict=True) if load == least]
-        for server in tied:
-            self._current[server] += self._weights[server]
-        best = max(tied, key=self._current.__getitem__)
-        self._current[best] -= sum(self._weights[server] for server in tied)
-        self._active[best] += 1
-        return best
+        return self._turn([server for server, load in zip(self._served, loads, strict=True) if load == least])
 
     def _load(self, server: int, now_s: float) -> float:  # noqa: ARG002 - least time's
         return self._active[server]
-
-    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:  # noqa: ARG002 - a picker's
-        self._active[server] -= 1
 
 
 FAIL_TIMEOUT_S = 10
@@ -160,18 +130,15 @@ NEWEST = 0.05
 class LeastTime(LeastConn):
     """The least time to be through with what is in flight."""
 
-    __slots__ = ("_ages_ms", "_changed_ms", "_checked_s", "_inflight_ms", "_response_ms")
+    def __init__(self, servers: int, random: Random) -> None:
+        super().__init__(servers, random)
+        self._response_ms, self._inflight_ms = [0] * servers, [0] * servers
+        # How old all that is in flight was together, when that last changed.
+        self._ages_ms, self._changed_ms = [0] * servers, [0] * servers
+        self._checked_s = [0] * servers
 
-    def update(self, weights: Sequence[int]) -> None:
-        if len(self._active) != len(weights):
-            self._response_ms, self._inflight_ms = [0] * len(weights), [0] * len(weights)
-            # How old all that is in flight was together, when that last changed.
-            self._ages_ms, self._changed_ms = [0] * len(weights), [0] * len(weights)
-            self._checked_s = [0] * len(weights)
-        super().update(weights)
-
-    def pick(self, now_s: float, key: int) -> int:
-        best, now_ms = super().pick(now_s, key), int(now_s * 1000)
+    def pick(self, now_s: float) -> int:
+        best, now_ms = super().pick(now_s), int(now_s * 1000)
         self._ages_ms[best] += (now_ms - self._changed_ms[best]) * (self._active[best] - 1)
         self._changed_ms[best] = now_ms
         if int(now_s) - self._checked_s[best] > FAIL_TIMEOUT_S:
@@ -220,39 +187,26 @@ DRAWS = 10
 class PeakEwma(RandomChoice):
     """The lower cost of two."""
 
-    __slots__ = ("_peak_s", "_pending", "_stamp_s")
+    def __init__(self, servers: int, random: Random) -> None:
+        super().__init__(servers, random)
+        self._peak_s, self._stamp_s = [0.0] * servers, [0.0] * servers
 
-    def __init__(self, random: Random) -> None:
-        super().__init__(random)
-        self._peak_s: list[float] = []
-        self._stamp_s: list[float] = []
-        self._pending: list[int] = []
-
-    def update(self, weights: Sequence[int]) -> None:
-        super().update(weights)
-        if len(self._pending) != len(weights):
-            self._peak_s, self._stamp_s = [0.0] * len(weights), [0.0] * len(weights)
-            self._pending = [0] * len(weights)
-
-    def pick(self, now_s: float, key: int) -> int:
-        server = other = super().pick(now_s, key)
+    def _choose(self, now_s: float) -> int:
+        server = other = super()._choose(now_s)
         for _ in range(DRAWS):
-            other = super().pick(now_s, key)
+            other = super()._choose(now_s)
             if other != server:
                 break
-        if self._cost_s(other, now_s) < self._cost_s(server, now_s):
-            server = other
-        self._pending[server] += 1
-        return server
+        return other if self._cost_s(other, now_s) < self._cost_s(server, now_s) else server
 
     def _cost_s(self, server: int, now_s: float) -> float:
-        peak_s, pending = self._peak_s[server], self._pending[server]
+        peak_s, pending = self._peak_s[server], self._active[server]
         if peak_s == 0.0:
             return PENALTY_S + pending if pending else 0.0
         return peak_s * exp((self._stamp_s[server] - now_s) / DECAY_S) * (pending + 1)
 
-    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:  # noqa: ARG002 - a picker's
-        self._pending[server] -= 1
+    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
+        super().answered(server, sent_s, now_s, ok)
         latency_s = now_s - sent_s
         fading = exp((self._stamp_s[server] - now_s) / DECAY_S)
         faded_s = self._peak_s[server] * fading

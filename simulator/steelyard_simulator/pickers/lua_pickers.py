@@ -23,12 +23,11 @@ SEEDS = 2**53
 class LuaPicker:
     """One load balancer's picker and peer stats."""
 
-    __slots__ = ("_of", "_update", "answered", "pick", "wants_key")
+    __slots__ = ("_of", "_update", "answered", "pick")
 
     def __init__(self, name: str, servers: int, runtime: "LuaRuntime") -> None:
-        self.wants_key = False
         # The Lua functions themselves, not methods around them: a call less for every request.
-        self.pick: Callable[[float, int], int]
+        self.pick: Callable[[float], int]
         self.answered: Callable[[int, float, float, bool], None]
         self.pick, self.answered, self._update = runtime.balancer(name, servers)
         self._of = runtime

@@ -20,15 +20,12 @@ Simplified: a probe takes no time, as the network takes none in the model; the c
 "about" are here; no guard against servers that fail fast; no weights, as Prequal has none.
 """
 
-from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 from random import Random
 from statistics import median
-
-from steelyard_simulator.pickers.comparison_pickers import ComparisonPicker
 
 PROBES, POOL, REMOVED, DELTA, AGE_S, Q_RIF = 3, 16, 1, 1.0, 1.0, 0.84
 
@@ -42,13 +39,10 @@ RECENT_S = 10.0
 class ProbedServers:
     """What the servers of one run know of themselves, for the probes of all load balancers."""
 
-    __slots__ = ("_arrived", "_latencies", "_medians", "in_flight")
-
     def __init__(self, servers: int) -> None:
         self.in_flight = [0] * servers
         self._arrived: dict[tuple[int, float], int] = {}
         self._latencies: list[dict[int, deque[tuple[float, float]]]] = [{} for _ in range(servers)]
-        self._medians: list[dict[int, float]] = [{} for _ in range(servers)]
 
     def arrive(self, server: int, now_s: float) -> None:
         """Note a query's arrival."""
@@ -63,21 +57,16 @@ class ProbedServers:
         if ok:
             latencies = self._latencies[server].setdefault(level, deque(maxlen=LATENCIES))
             latencies.append((now_s, now_s - sent_s))
-            self._medians[server].pop(level, None)
 
     def latency_s(self, server: int, now_s: float) -> float:
         """Return the latency at the present RIF, of the nearest level that is known; 0 if none is."""
         own, levels = self.in_flight[server].bit_length(), self._latencies[server]
-        medians = self._medians[server]
         for level in sorted(levels, key=lambda level: abs(level - own)):
             latencies = levels[level]
             while latencies and latencies[0][0] < now_s - RECENT_S:
                 latencies.popleft()
-                medians.pop(level, None)
             if latencies:
-                if level not in medians:
-                    medians[level] = median(latency_s for _, latency_s in latencies)
-                return medians[level]
+                return median(latency_s for _, latency_s in latencies)
         return 0.0
 
 
@@ -113,28 +102,12 @@ def reuse_budget(servers: int) -> float:
     return max(1.0, (1.0 + DELTA) / gained) if gained > 0 else inf
 
 
-class Quantile:
-    """The quantile of the last values."""
-
-    __slots__ = ("_last", "_sorted")
-
-    def __init__(self, size: int) -> None:
-        self._last: deque[int] = deque(maxlen=size)
-        self._sorted: list[int] = []
-
-    def add(self, value: int) -> None:
-        """Note a value; the oldest leaves."""
-        if len(self._last) == self._last.maxlen:
-            del self._sorted[bisect_left(self._sorted, self._last[0])]
-        self._last.append(value)
-        insort(self._sorted, value)
-
-    def at(self, part: float) -> float:
-        """Return the least value that at least this part is at or below; infinite where there is none."""
-        return self._sorted[ceil(part * len(self._sorted)) - 1] if self._sorted else inf
+def quantile(values: Collection[int], part: float) -> float:
+    """Return the least value that at least this part is at or below; infinite where there is none."""
+    return sorted(values)[ceil(part * len(values)) - 1] if values else inf
 
 
-class Prequal(ComparisonPicker):
+class Prequal:
     """One load balancer's pool."""
 
     __slots__ = ("_budget", "_oldest_next", "_pool", "_present", "_random", "_rifs", "_servers")
@@ -145,7 +118,7 @@ class Prequal(ComparisonPicker):
         self._present: Sequence[int] = range(len(servers.in_flight))
         # By server, in the order of their age.
         self._pool: dict[int, Answer] = {}
-        self._rifs = Quantile(ANSWERS)
+        self._rifs: deque[int] = deque(maxlen=ANSWERS)
         self._oldest_next = True
 
     def update(self, weights: Sequence[int]) -> None:
@@ -153,8 +126,8 @@ class Prequal(ComparisonPicker):
         self._present = [server for server, weight in enumerate(weights) if weight]
         self._pool = {server: answer for server, answer in self._pool.items() if weights[server]}
 
-    def pick(self, now_s: float, key: int) -> int:  # noqa: ARG002 - a picker's
-        pool, hot_from = self._pool, self._rifs.at(Q_RIF)
+    def pick(self, now_s: float) -> int:
+        pool, hot_from = self._pool, quantile(self._rifs, Q_RIF)
         while pool and next(iter(pool.values())).at_s < now_s - AGE_S:
             del pool[next(iter(pool))]
         if len(pool) < 2:
@@ -182,7 +155,7 @@ class Prequal(ComparisonPicker):
         pool, servers = self._pool, self._servers
         for server in self._random.sample(self._present, min(PROBES, len(self._present))):
             rif = servers.in_flight[server]
-            self._rifs.add(rif)
+            self._rifs.append(rif)
             uses = self._budget if self._budget == inf else int(self._budget + self._random.random())
             pool.pop(server, None)  # the newest is the last
             pool[server] = Answer(server, now_s, rif, servers.latency_s(server, now_s), uses)
