@@ -137,8 +137,6 @@ class Delays:
     sample, report    from the end of the window to the controller's reach
     publish, fetch    from the decision to Memcached; from a balancer's fetch to its ring
     lost_samples, lost_reports   the part (0..1) that never arrives
-    ages_known        the law is told how old each message is. The shipped controller judges
-                      freshness by arrival and tells the law 0, so that is the default
     """
 
     sample_s: float = 0.005
@@ -147,7 +145,6 @@ class Delays:
     fetch_s: float = 0.005
     lost_samples: float = 0.0
     lost_reports: float = 0.0
-    ages_known: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +213,7 @@ class Ticks:
 class RunResult:
     """What came out of one case with one seed; requests in the order of completion.
 
-    sent_s, latency_ms, server   one entry per request completed that was sent after the warm-up
+    sent_s, latency_ms   one entry per request completed that was sent after the warm-up
     arrived = served + failed + in_flight   of all requests, warm-up included
     requests_per_server   k, of all requests that were sent
     events        that the event loop took
@@ -225,7 +222,6 @@ class RunResult:
 
     sent_s: Floats
     latency_ms: Floats
-    server: Ints
     arrived: int
     served: int
     failed: int

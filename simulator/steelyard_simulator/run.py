@@ -43,7 +43,7 @@ class _Running:
         self._case = case
         self.engine = Engine()
         k = len(case.servers)
-        self._sent_s, self._latency_s, self._server = array("d"), array("d"), array("q")
+        self._sent_s, self._latency_s = array("d"), array("d")
         self._arrived = self._served = self._failed = 0
         self._picks, self._counted = [0] * k, [0] * k
         self._ticks: list[list[int]] = []
@@ -117,7 +117,6 @@ class _Running:
             if request.sent_s >= self._case.warmup_s:
                 self._sent_s.append(request.sent_s)
                 self._latency_s.append(now_s - request.sent_s)
-                self._server.append(request.server)
         else:
             self._failed += 1
 
@@ -132,7 +131,6 @@ class _Running:
         return RunResult(
             sent_s=np.array(self._sent_s),
             latency_ms=np.array(self._latency_s) * 1000.0,
-            server=np.array(self._server, dtype=np.int64),
             arrived=self._arrived,
             served=self._served,
             failed=self._failed,

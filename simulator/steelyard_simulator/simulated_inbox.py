@@ -3,7 +3,7 @@
 Pure. `steelyard_controller.tick.snapshot_builder` in columns, because that one walks every peer of every
 report and the model has up to 10,000 times 256; a test holds the two side by side. A sample counts as new at
 the tick at which it arrived and never again; the reports of all balancers are summed, a late one
-with its last figures.
+with its last figures. The controller judges freshness by arrival, so the law is told no age.
 """
 
 from collections import deque
@@ -54,7 +54,7 @@ class SimulatedInbox:
     def snapshot(self, now_s: float) -> Snapshot:
         """Return what the law is told at the tick that is now; `cpu` then has the newest samples' CPU."""
         k = len(self._ids)
-        utilization, ages = np.full((k, 4), np.nan), np.zeros(k, dtype=np.int64)
+        utilization = np.full((k, 4), np.nan)
         while self._samples and self._samples[0][0] <= now_s:
             _, ended_s, server, sample = self._samples.popleft()
             if server in self._leaving and is_away(self._servers[server], ended_s):
@@ -63,14 +63,12 @@ class SimulatedInbox:
             self.cpu[server] = sample[0]
             if server in self._limited:
                 self._capacity[server, 0] = _limit(self._servers[server], ended_s)
-            ages[server] = self._age(now_s - ended_s)
         current = self._current(now_s)
         if current:
             completed, failed, in_flight, busy_s = np.sum([report.counts for report in current], axis=0)
             latency_s = busy_s / np.where(completed > 0, completed, np.nan)
         else:
             completed, failed, in_flight, latency_s = np.outer((np.nan, 0, 0, np.nan), np.ones(k))
-        ended_s = max((report.ended_s for report in current), default=now_s)
         eligible = np.ones(k, dtype=np.bool_)
         for server in self._leaving:
             eligible[server] = not is_away(self._servers[server], now_s)
@@ -79,7 +77,7 @@ class SimulatedInbox:
             tick_s=self._tick_s,
             ids=self._ids,
             utilization=utilization,
-            sample_age_ticks=ages,
+            sample_age_ticks=np.zeros(k, dtype=np.int64),
             capacity=self._capacity.copy(),
             baseline=self._baseline,
             completed=completed,
@@ -88,7 +86,7 @@ class SimulatedInbox:
             latency_s=latency_s,
             leaving=np.zeros(k, dtype=np.bool_),
             eligible=eligible,
-            report_age_ticks=self._age(now_s - ended_s),
+            report_age_ticks=0,
         )
 
     def _current(self, now_s: float) -> list[Report]:
@@ -99,11 +97,6 @@ class SimulatedInbox:
             came = True
         oldest_s = now_s - (LATE_REPORT_TICKS + 0.5) * self._tick_s
         return [report for came_s, report in self._held.values() if came_s >= oldest_s] if came else []
-
-    def _age(self, late_s: float) -> int:
-        """Return whole ticks; a window that ended within the last tick is of age 0."""
-        # A window that ended a tick ago to the last bit is a tick old.
-        return int(late_s / self._tick_s + 1e-9) if self._delays.ages_known else 0
 
 
 def _limit(server: Server, when_s: float) -> float:

@@ -114,16 +114,6 @@ def test_the_law_is_told_what_the_controller_would_tell_it() -> None:
     assert_same_view(inbox.snapshot(14.0), assembled(both | {"lb-0": (last, 14.0)}, {}, 14.0))
 
 
-def test_ages_are_told_only_where_they_are_known() -> None:
-    late = Delays(sample_s=2.5, report_s=1.2, ages_known=True)
-    for delays, ages in ((late, (2, 1)), (replace(late, ages_known=False), (0, 0))):
-        inbox = SimulatedInbox(replace(CASE, delays=delays))
-        inbox.sample(7.1, 2, (0.5, 0.0, 0.0, 0.3))
-        inbox.report(0, report(8.4, [1, 1, 1], [1, 1, 1]))
-        snapshot = inbox.snapshot(10.0)
-        assert (snapshot.sample_age_ticks[2], snapshot.report_age_ticks) == ages
-
-
 def test_a_message_is_not_heard_before_it_arrives() -> None:
     inbox = SimulatedInbox(replace(CASE, delays=Delays(sample_s=2.0, report_s=2.0)))
     inbox.sample(9.5, 0, (0.5, 0.0, 0.0, 0.3))

@@ -118,7 +118,6 @@ def result(shares: Sequence[float], *, latency_ms: Sequence[float] = (1.0,), in_
     ticks = len(shares)
     return RunResult(
         sent_s=np.arange(float(len(latency_ms))), latency_ms=np.array(latency_ms),
-        server=np.zeros(0, dtype=np.int64),
         arrived=len(latency_ms) + in_flight, served=len(latency_ms), failed=0, in_flight=in_flight,
         requests_per_server=np.zeros(2, dtype=np.int64), events=0, cpu_s=0.0,
         ticks=Ticks(

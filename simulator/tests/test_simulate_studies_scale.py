@@ -64,7 +64,7 @@ def result_of(weights: list[list[float]], picks: list[list[int]], latency_ms: li
     ticks = len(weights)
     return RunResult(
         sent_s=np.zeros(len(latency_ms)), latency_ms=np.array(latency_ms),
-        server=np.zeros(len(latency_ms), dtype=np.int64), arrived=0, served=0, failed=0, in_flight=0,
+        arrived=0, served=0, failed=0, in_flight=0,
         requests_per_server=np.zeros(2, dtype=np.int64), events=0, cpu_s=0.0,
         ticks=Ticks(
             t_s=case.warmup_s + np.arange(ticks, dtype=np.float64),
