@@ -1,23 +1,21 @@
 """`steelyard-loadtest simulate`: the flags of the studies, and where reports, tables and plots go (I/O)."""
 
 import argparse
-import json
+import itertools
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.exit_status import exit_status
 from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 
+from steelyard_simulator.model import Case, RunResult
 from steelyard_simulator.studies import (
     evidence_clusters,
     evidence_page,
-    measures,
     ns3_study,
     scale_grid,
     scale_page,
@@ -25,39 +23,39 @@ from steelyard_simulator.studies import (
     stability_page,
 )
 from steelyard_simulator.studies.evidence_clusters import ALGORITHMS, EvidenceTrial
+from steelyard_simulator.studies.measures import Figures, Runs, runs_csv
 from steelyard_simulator.studies.study import simulated
 
 MOST = 100_000
 """Seeds, servers, load balancers: ten times the servers that a table holds, so that one may look beyond."""
 
-IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "requests", "only")
+IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "only")
 """Of the flags, those that make other figures: neither where they go nor how fast."""
 
-
-Made = tuple[Page, str | None]
-"""What a study writes, and what stands on stdout instead of its text."""
+Work = Sequence[tuple[Any, int]]
+"""Trials, each with each of its seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """One study: a subcommand, and the marks of its part of a page.
 
-    work          from the options, the seeds and the command that makes the same figures to what it makes
-    files         what each of the files in --out is
-    seeds, runs   how many runs, if nobody says, and of what
-    quick         what --quick does, and its seeds; None: there is no such flag, nor a default for --out
-    flags         those that only this study has, as argparse takes them
+    work         from the options and the seeds to what is run
+    figures_of   what is kept of a run; importable
+    page         from the options, the runs and the command that makes the same ones to what is written
+    seeds        how many, if nobody says
+    quick        what --quick does, and its seeds
+    flags        those that only this study has, as argparse takes them
     """
 
     name: str
     help: str
     description: str
-    work: Callable[[argparse.Namespace, range, str], Made]
-    files: str
+    work: Callable[[argparse.Namespace, range], Work]
+    figures_of: Callable[[Case, RunResult], Figures]
+    page: Callable[[argparse.Namespace, Runs, str], Page]
     seeds: int
-    runs: str = "runs a point, each with a seed of its own"
-    quick: tuple[str, int] | None = None
-    page: str = "the report"
+    quick: tuple[str, int]
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -75,107 +73,106 @@ def add_parser(subparsers: flags.Subparsers) -> None:
 def _add_study(parser: argparse.ArgumentParser, study: Study) -> None:
     for name, means in study.flags.items():
         parser.add_argument(name, **means)
-    if study.quick:
-        parser.add_argument("--quick", action="store_true", help=study.quick[0])
-    default = None if study.quick else study.seeds
-    flags.add_seeds(parser, most=MOST, default=default, told=f"{study.runs} ({study.seeds})")
-    flags.add_output(parser, f"bench-results/{study.name}" if study.quick else None, page=study.page)
+    quick, _ = study.quick
+    parser.add_argument("--quick", action="store_true", help=quick)
+    flags.add_seeds(parser, most=MOST, default=None, told=f"runs of each, one a seed ({study.seeds})")
+    flags.add_output(parser, f"bench-results/{study.name}")
     name = f"simulate {study.name}"
-    parser.set_defaults(run=lambda options: exit_status(name, partial(_run, study, options)))
+    parser.set_defaults(run=lambda options: exit_status(name, partial(_run, name, study, options)))
 
 
-def _run(study: Study, options: argparse.Namespace) -> None:
-    name = f"simulate {study.name}"
+def _run(name: str, study: Study, options: argparse.Namespace) -> None:
     check_page(options.page, name)
-    defaults = {"seed": 1, "requests": ns3_study.REQUESTS, "only": tuple(ns3_study.BY_NAME)}
-    command = " ".join(["steelyard-loadtest", name, *flags.given(options, defaults, IN_COMMAND)])
-    count = options.seeds or (study.quick[1] if study.quick and options.quick else study.seeds)
-    made, printed = study.work(options, range(options.seed, options.seed + count), command)
-    print(made.text({}) if printed is None else printed)
-    if options.out is not None:
-        write_page(made, options.out, name=study.name)
-        print(f"{options.out}: {study.files}", file=sys.stderr)
+    command = " ".join(["steelyard-loadtest", name, *flags.given(options, {"seed": 1}, IN_COMMAND)])
+    _, few = study.quick
+    count = options.seeds or (few if options.quick else study.seeds)
+    work = study.work(options, range(options.seed, options.seed + count))
+    runs = simulated(work, study.figures_of, jobs=options.jobs, title=study.name)
+    made = study.page(options, runs, command)
+    made = replace(made, files={f"{study.name}.csv": runs_csv(runs, options.seed)})
+    print(made.text({}))
+    written = write_page(made, options.out, name=study.name)
+    print(f"{options.out}: {', '.join(file.name for file in written)}", file=sys.stderr)
     fill_page(made, options.page, name)
 
 
-def _by(study: str, function: str, *of: object) -> Callable[[Path], object]:
-    def draw(file: Path) -> None:
-        # Here, because matplotlib takes a second that nobody else need wait.
-        module = import_module(f"steelyard_simulator.studies.{study}_plot")
-        getattr(module, function)(file, *of)
-
-    return draw
+def _each(trials: Iterable[object], seeds: range) -> Work:
+    return list(itertools.product(trials, seeds))
 
 
-def _ns3(options: argparse.Namespace, seeds: range, command: str) -> Made:
-    trials = [ns3_study.Ns3Trial(algorithm=name, requests=options.requests) for name in options.only]
-    work = [(trial, seed) for trial in dict.fromkeys(trials) for seed in seeds]
-    figures = simulated(work, ns3_study.figures_of, jobs=options.jobs, title="ns3")
-    runs = {trial.algorithm: own for trial, own in figures.items()}
-    rows = measures.averaged(runs)
-    made = Page(
-        text=lambda _: ns3_study.page(rows, command), plots={},
-        files={"ns3.csv": ns3_study.runs_csv(runs, options.seed)},
-    )  # fmt: skip
-    return made, json.dumps(ns3_study.objects(rows), indent=1) if options.json else None
+def _ns3_work(options: argparse.Namespace, seeds: range) -> Work:
+    names = dict.fromkeys(options.only or ns3_study.BY_NAME)
+    return _each((ns3_study.Ns3Trial(algorithm=name) for name in names), seeds)
 
 
-def _scale(options: argparse.Namespace, seeds: range, command: str) -> Made:
-    sizes, balancers = (
-        (scale_grid.QUICK_SIZES, scale_grid.QUICK_LOAD_BALANCERS)
-        if options.quick
-        else (scale_grid.SIZES, scale_grid.LOAD_BALANCERS)
-    )
-    sizes, balancers = options.servers or sizes, options.load_balancers or balancers
-    trials = scale_grid.trials(sizes, balancers)
-    work = scale_grid.work(trials, seeds=len(seeds), first_seed=options.seed)
-    runs = simulated(work, scale_grid.figures_of, jobs=options.jobs, title="scale")
-    points = scale_grid.points(runs)
-    grid = [(k, n) for k in sizes for n in balancers]
-    made = Page(
-        text=lambda _: scale_page.page(points, grid, command),
-        plots={},
-        files={"scale.csv": scale_page.scale_csv(points, grid)},
-    )
-    return made, None
+def _ns3_page(_options: argparse.Namespace, runs: Runs, command: str) -> Page:
+    return Page(text=lambda _: ns3_study.page(runs, command), plots={})
 
 
-def _stability(options: argparse.Namespace, seeds: range, command: str) -> Made:
+def _scale_axes(options: argparse.Namespace) -> tuple[Sequence[int], Sequence[int]]:
+    sizes = scale_grid.QUICK_SIZES if options.quick else scale_grid.SIZES
+    balancers = scale_grid.QUICK_LOAD_BALANCERS if options.quick else scale_grid.LOAD_BALANCERS
+    return options.servers or sizes, options.load_balancers or balancers
+
+
+def _scale_work(options: argparse.Namespace, seeds: range) -> Work:
+    return scale_grid.work(scale_grid.trials(*_scale_axes(options)), seeds)
+
+
+def _scale_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
+    grid = list(itertools.product(*_scale_axes(options)))
+    return Page(text=lambda _: scale_page.page(runs, grid, command), plots={})
+
+
+def _stability_work(options: argparse.Namespace, seeds: range) -> Work:
+    return _each(stability_grid.distinct(stability_grid.maps(quick=options.quick)), seeds)
+
+
+def _stability_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
+    # Here, because matplotlib takes a second that --help need not wait.
+    from steelyard_simulator.studies import stability_plot
+
     maps = stability_grid.maps(quick=options.quick)
-    work = [(trial, seed) for trial in stability_grid.distinct(maps) for seed in seeds]
-    runs = simulated(work, stability_page.figures_of, jobs=options.jobs, title="stability")
-    points = measures.averaged(runs)
-    made = Page(
-        text=lambda plots: stability_page.page(maps, points, command, plots.get("stability")),
-        plots={"stability": _by("stability", "draw", maps, points, stability_grid.VARIANTS)},
-        files={"stability.csv": stability_page.stability_csv(maps, points)},
+    return Page(
+        text=lambda plots: stability_page.page(maps, runs, command, plots.get("stability")),
+        plots={"stability": lambda file: stability_plot.draw(file, maps, runs)},
     )
-    return made, None
 
 
-def _evidence(options: argparse.Namespace, seeds: range, command: str) -> Made:
-    clusters = tuple(dict.fromkeys(options.only or evidence_clusters.clusters()))
-    trials = [EvidenceTrial(cluster=name, algorithm=by) for name in clusters for by in ALGORITHMS]
-    work = [(trial, seed) for trial in trials for seed in seeds]
-    runs = simulated(work, evidence_page.figures_of, jobs=options.jobs, title="evidence")
+def _evidence_work(options: argparse.Namespace, seeds: range) -> Work:
+    clusters = dict.fromkeys(options.only or evidence_clusters.clusters())
+    trials = (EvidenceTrial(cluster=name, algorithm=by) for name in clusters for by in ALGORITHMS)
+    return _each(trials, seeds)
+
+
+def _evidence_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
+    from steelyard_simulator.studies import evidence_plot
+
     evidence = evidence_page.Evidence(runs=runs)
-    curves = evidence_page.over_time(clusters, seeds[0])
-    made = Page(
+    curves = evidence_page.over_time(evidence.clusters, options.seed)
+    return Page(
         text=lambda plots: evidence_page.page(
             evidence, command, plots.get("evidence"), plots.get("evidence-curves")
         ),
         plots={
-            "evidence": _by("evidence", "draw", evidence),
-            "evidence-curves": _by("evidence", "draw_curves", curves),
+            "evidence": lambda file: evidence_plot.draw(file, evidence),
+            "evidence-curves": lambda file: evidence_plot.draw_curves(file, curves),
         },
-        files={"evidence.csv": evidence_page.evidence_csv(runs, options.seed)},
     )
-    return made, None
 
 
 def _sizes(what: str, default: Sequence[int]) -> Mapping[str, Any]:
     told = f"{what} ({','.join(map(str, default))})"
     return {"type": flags.ascending(flags.whole(1, MOST, "them")), "metavar": "N,...", "help": told}
+
+
+def _only(known: Callable[[], Iterable[str]], metavar: str) -> Mapping[str, Any]:
+    return {
+        # Looked up where it is asked for: a file of clusters is read for nobody else.
+        "type": flags.names(lambda: {name: name for name in known()}),
+        "metavar": f"{metavar},...",
+        "help": "only these; a name that is none of them lists all",
+    }
 
 
 STUDIES = (
@@ -184,35 +181,22 @@ STUDIES = (
         help="the published ns-3 study of Peak EWMA, again, with ours in the same table",
         description="10 clients, 10 servers (nine answer after 5 ms, one after 50 ms): the latencies of each "
         "algorithm beside those that the ns-3 study published.",
-        work=_ns3,
-        files="ns3.md (the tables), ns3.csv (every run)",
+        work=_ns3_work,
+        figures_of=ns3_study.figures_of,
+        page=_ns3_page,
         # Of a published single run nobody knows the spread; twenty seeds tell it to a few per mille.
         seeds=20,
-        runs="runs an algorithm",
-        page="the tables",
-        flags={
-            "--json": {"action": "store_true", "help": "print only a JSON list, one object an algorithm"},
-            "--requests": {
-                "type": flags.whole(1, MOST, "requests"),
-                "default": ns3_study.REQUESTS,
-                "metavar": "N",
-                "help": "requests a client sends (%(default)s)",
-            },
-            "--only": {
-                "type": flags.names({name: name for name in ns3_study.BY_NAME}),
-                "default": tuple(ns3_study.BY_NAME),
-                "metavar": "NAME,...",
-                "help": f"of {', '.join(ns3_study.BY_NAME)}",
-            },
-        },
+        quick=("five seeds: seconds", 5),
+        flags={"--only": _only(lambda: ns3_study.BY_NAME, "NAME")},
     ),
     Study(
         name="scale",
         help="100 to 10,000 servers, 1 to 256 load balancers: shares, p99, bytes",
         description="Simulates servers of four speeds, one in a hundred of which changes every tick, behind "
-        "many load balancers; and tells what that is in bytes through Memcached.",
-        work=_scale,
-        files="scale.md (this), scale.csv",
+        "many load balancers; and tells what that is in bytes out of Memcached.",
+        work=_scale_work,
+        figures_of=scale_grid.figures_of,
+        page=_scale_page,
         seeds=3,
         quick=("up to 500 servers, 2 seeds: about a minute", 2),
         flags={
@@ -225,8 +209,9 @@ STUDIES = (
         help="maps of where each law settles and where it oscillates, and the defaults' margin",
         description="Simulates five servers, one of which slows down, and maps how far the shares swing when "
         "all should be at rest: over load and delay, over load and mismatch, over gain and interval.",
-        work=_stability,
-        files="stability.md (this), stability.csv (every point), stability.png",
+        work=_stability_work,
+        figures_of=stability_page.figures_of,
+        page=_stability_page,
         seeds=3,
         quick=("coarse maps, one seed: about a minute", 1),
     ),
@@ -235,19 +220,12 @@ STUDIES = (
         help="clusters that nobody tunes on: p99 of ours and others over that of least_conn on true weights",
         description="Simulates clusters that stand for what befalls real ones (neighbours, drifting sizes, "
         "cold starts, restarts, failures, stalls, bursts) under others' algorithms and ours.",
-        work=_evidence,
-        files="evidence.md (this), evidence.csv (every run), evidence.png, evidence-curves.png",
+        work=_evidence_work,
+        figures_of=evidence_page.figures_of,
+        page=_evidence_page,
         seeds=4,
-        runs="runs a cluster and algorithm",
         quick=("one seed: a minute or two", 1),
-        flags={
-            "--only": {
-                # Looked up where it is asked for: the file is read for nobody else.
-                "type": flags.names(lambda: {name: name for name in evidence_clusters.clusters()}),
-                "metavar": "CLUSTER,...",
-                "help": "of those on docs/evidence.md; a name that is none of them lists all",
-            },
-        },
+        flags={"--only": _only(lambda: evidence_clusters.clusters(), "CLUSTER")},
     ),
 )
 """One more study is one more of these."""

@@ -29,14 +29,12 @@ from steelyard_simulator.studies.evidence_clusters import (
 )
 from steelyard_simulator.studies.evidence_page import (
     Evidence,
-    Runs,
-    evidence_csv,
     figures_of,
     page,
     whole_at,
 )
 from steelyard_simulator.studies.evidence_plot import draw, draw_curves
-from steelyard_simulator.studies.measures import Figures, capacities
+from steelyard_simulator.studies.measures import Figures, Runs, capacities, runs_csv
 
 CLUSTERS = list(clusters().values())
 
@@ -203,7 +201,7 @@ def test_the_report_tells_failures_and_recoveries_that_never_came() -> None:
 
 
 def test_every_run_is_a_line_of_the_csv() -> None:
-    lines = evidence_csv(made_up({REFERENCE: 10.0}), 5).splitlines()
+    lines = runs_csv(made_up({REFERENCE: 10.0}), 5).splitlines()
     assert lines[0] == "cluster,algorithm,seed,p99_ms,failed,unanswered,whole_after_s"
     assert lines[2] == f'two,"{REFERENCE}",6,20,0,0,2'
     assert len(lines) == 1 + 3 * 2 * len(ALGORITHMS)

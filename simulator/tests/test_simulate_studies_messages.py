@@ -8,13 +8,12 @@ import subprocess
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from steelyard_protocol import sample_reader, table_chunks, traffic_report, weight_table, wire
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_simulator.studies import scale_messages as messages
-from steelyard_simulator.studies.scale_messages import FETCH_INTERVAL_S, most_load_balancers, volume
+from steelyard_simulator.studies.scale_messages import FETCH_INTERVAL_S, most_load_balancers, out_of_memcached
 
 OPENRESTY = Path(__file__).parents[2] / "openresty"
 LUA_PATH = f"{OPENRESTY}/steelyard/lib/?.lua;{OPENRESTY}/lua-resty-vnswrr/lib/?.lua"
@@ -75,11 +74,11 @@ def test_names_of_a_fleet_have_one_length_and_are_in_order() -> None:
     assert list(names) == sorted(names)
 
 
-def test_table_holds_the_weights_it_was_given() -> None:
-    made = messages.table(np.array([10.0, 20.0, 30.0]), np.array([20.0, 20.0, 20.0]))
-    decoded = weight_table.decode(weight_table.encode(made))
-    assert decoded == made
-    assert [peer.weight for peer in made.peers] == [10, 20, 30]
+def test_table_is_one_that_nginx_reads_with_weights_of_four_sizes() -> None:
+    made = messages.uneven_table(4)
+    assert weight_table.decode(weight_table.encode(made)) == made
+    assert [peer.weight for peer in made.peers] == [100, 200, 300, 400]
+    assert {peer.baseline for peer in made.peers} == {250}
 
 
 def test_the_most_servers_fit_into_an_item_and_one_more_does_not() -> None:
@@ -94,20 +93,17 @@ def test_nginx_reads_a_table_of_the_most_servers() -> None:
     weight_table.encode(messages.uneven_table(most))
 
 
-def test_what_grows_with_load_balancers_and_what_does_not() -> None:
-    one, many = volume(5000, 1, 50_000.0), volume(5000, 8, 400_000.0)
-    assert many["samples_in"] == one["samples_in"]
-    assert many["table_in"] == one["table_in"]
-    assert many["reports_in"] == pytest.approx(8 * one["reports_in"], rel=0.01)
-    assert many["table_out"] - one["table_out"] == pytest.approx(
-        7 * one["head_bytes"] / FETCH_INTERVAL_S, rel=0.01
-    )
+def test_a_load_balancer_more_reads_heads_and_has_its_report_read() -> None:
+    one, many = out_of_memcached(5000, 1, 50_000.0), out_of_memcached(5000, 8, 400_000.0)
+    head = len(weight_table.encode_head(messages.uneven_table(5000)))
+    ten_each = messages.report("edge-1", messages.names(5000), 4217, [10] * 5000, [1] * 5000, 4.0)
+    assert many - one == pytest.approx(7 * (head / FETCH_INTERVAL_S + len(ten_each)), rel=0.01)
 
 
 def test_most_load_balancers_is_where_the_link_is_full() -> None:
     limit = 2e6
     most = most_load_balancers(200, 10.0, limit)
-    assert volume(200, most, 2000.0)["out_of"] <= limit < volume(200, most + 1, 2000.0)["out_of"]
+    assert out_of_memcached(200, most, 2000.0) <= limit < out_of_memcached(200, most + 1, 2000.0)
 
 
 def test_a_link_that_not_even_the_samples_fit_bears_no_load_balancer() -> None:
@@ -125,19 +121,18 @@ def test_memcached_answers_with_as_many_bytes() -> None:
     daemon = subprocess.Popen([memcached, "-U", "0", "-l", "127.0.0.1", "-p", str(port), *nobody])
     try:
         with _connected(port) as client:
-            key = wire.head_key(messages.UPSTREAM).encode()
+            key = wire.head_key(messages.UPSTREAM)
             value = weight_table.encode_head(messages.uneven_table(1000))
-            client.sendall(b"set %s 0 10 %d\r\n%s\r\n" % (key, len(value), value))
+            client.sendall(b"set %s 0 10 %d\r\n%s\r\n" % (key.encode(), len(value), value))
             assert client.recv(100) == b"STORED\r\n"
-            client.sendall(b"get %s\r\n" % key)
+            client.sendall(b"get %s\r\n" % key.encode())
             answer = b""
             while not answer.endswith(b"END\r\n"):
                 answer += client.recv(65536)
     finally:
         daemon.terminate()
         daemon.wait(10)
-    one, two = volume(1000, 1, 1000.0), volume(1000, 2, 1000.0)
-    assert two["table_out"] - one["table_out"] == len(answer) / FETCH_INTERVAL_S
+    assert messages.read_bytes(key, value) == len(answer)
 
 
 def _connected(port: int) -> socket.socket:

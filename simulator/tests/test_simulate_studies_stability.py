@@ -1,7 +1,6 @@
 """The stability maps: their points, what settles and what does not, margins, files."""
 
 import io
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from steelyard_controller import laws
 from steelyard_loadtest.reporting.markdown import filled
 from steelyard_simulator.model import OpenClients
 from steelyard_simulator.run import run
-from steelyard_simulator.studies.measures import Measures, averaged, capacities
+from steelyard_simulator.studies.measures import Measures, Runs, averaged, capacities, runs_csv
 from steelyard_simulator.studies.stability_grid import (
     BY_NAME,
     VARIANTS,
@@ -23,14 +22,11 @@ from steelyard_simulator.studies.stability_grid import (
 )
 from steelyard_simulator.studies.stability_page import (
     SETTLED,
-    Points,
     Reach,
     figures_of,
-    gain_reach,
     load_reach,
     page,
     reach,
-    stability_csv,
 )
 from steelyard_simulator.studies.stability_plot import draw
 from steelyard_simulator.studies.study import simulated
@@ -102,7 +98,7 @@ def test_reach_ends_at_the_first_value_that_swings() -> None:
         points = {
             replace(start, knob=value): swung(0.1 if still else 0.9) for value, still in settled.items()
         }
-        return reach(points, start, "knob", upwards=upwards)
+        return reach(points, [start], "knob", upwards=upwards)
 
     settled = {0.0: True, 1.0: True, 2.0: False, 3.0: True}
     assert walk(settled, 0.0, upwards=True) == Reach(last_settled=1.0, first_unsettled=2.0)
@@ -118,7 +114,7 @@ def test_margins_go_along_one_thing_with_the_rest_at_its_default() -> None:
     }
     assert load_reach(loads, variant) == Reach(last_settled=0.5, first_unsettled=0.8)
     late = {replace(trial(), delay_ticks=ticks): swung(ticks / 20) for ticks in (0, 1, 2, 4, 6)}
-    assert reach(late, trial(load=0.8), "delay_ticks") == Reach(last_settled=2.0, first_unsettled=4.0)
+    assert reach(late, [trial(load=0.8)], "delay_ticks") == Reach(last_settled=2.0, first_unsettled=4.0)
     points = {
         replace(trial(), interval_s=interval_s, knob=tau): swung(swing)
         for interval_s, tau, swing in (
@@ -126,28 +122,31 @@ def test_margins_go_along_one_thing_with_the_rest_at_its_default() -> None:
             (0.5, 30.0, 0.1), (0.5, 1.0, 0.9),
         )
     }  # fmt: skip
-    assert gain_reach(points, variant) == Reach(last_settled=3.0, first_unsettled=1.0)
     start = trial(load=variant.gain_load)
-    assert reach(points, start, "interval_s") == Reach(last_settled=2.0, first_unsettled=4.0)
-    down = reach(points, start, "interval_s", upwards=False)
+    gain = reach(points, [start], "knob", upwards=False)
+    assert gain == Reach(last_settled=3.0, first_unsettled=1.0)
+    assert reach(points, [start], "interval_s") == Reach(last_settled=2.0, first_unsettled=4.0)
+    down = reach(points, [start], "interval_s", upwards=False)
     assert down == Reach(last_settled=0.5, first_unsettled=None)
-    assert gain_reach(points, BY_NAME["cswrr"]) is None
+    # Of several loads the one at which it swings first.
+    two = late | {replace(trial(load=0.5), delay_ticks=ticks): swung(ticks / 10) for ticks in (0, 1, 2)}
+    assert reach(two, [trial(load=0.5), trial(load=0.8)], "delay_ticks") == Reach(1.0, 2.0)
 
 
 QUICK = maps(quick=True)
 
 
-def points_of(swing: float) -> Points:
-    return {at: swung(swing) for at in distinct(QUICK)}
+def runs_of(swing: float) -> Runs:
+    return {at: [{"swing": swing, "misplaced": 0.0, "p99_ms": 1.0}] for at in distinct(QUICK)}
 
 
 def test_report_tells_margins_of_every_law() -> None:
-    text = page(QUICK, points_of(0.01), "the command", None)
+    text = page(QUICK, runs_of(0.01), "the command", None)
     for variant in VARIANTS:
         assert f"| {variant.title} | 0.95 (the map's end) |" in text
     assert "oscillates" not in text.split("| law |")[1]
     assert text.count("oscillates from the start") == 0
-    assert page(QUICK, points_of(0.9), "the command", None).count("oscillates from the start") > len(VARIANTS)
+    assert page(QUICK, runs_of(0.9), "the command", None).count("oscillates from the start") > len(VARIANTS)
 
 
 def test_report_goes_between_its_marks_only() -> None:
@@ -160,7 +159,7 @@ def test_report_goes_between_its_marks_only() -> None:
 
 
 def test_maps_are_drawn_with_shares_that_stand_still_and_those_that_fly(tmp_path: Path) -> None:
-    still, flying = points_of(0.0), points_of(3.0)
+    still, flying = runs_of(0.0), runs_of(3.0)
     mixed = {at: flying[at] if at.mismatch_ticks else still[at] for at in still}
     draw(tmp_path / "maps.png", QUICK, mixed, VARIANTS[-2:])
     assert matplotlib.image.imread(tmp_path / "maps.png").std() > 0.01
@@ -173,10 +172,8 @@ def test_the_same_seeds_give_the_same_csv_however_many_processes() -> None:
         "gain-interval": [trial("cswrr", 0.3)],
     }
     work = [(at, seed) for at in distinct(few) for seed in (1, 2)]
-    one, two = (
-        averaged(simulated(work, figures_of, jobs=jobs, title="", stream=io.StringIO())) for jobs in (1, 2)
-    )
-    assert stability_csv(few, one) == stability_csv(few, two)
-    # The map over gain shares its point with the one over delay.
-    assert one[few["gain-interval"][0]] is one[few["load-delay"][1]]
-    assert not math.isnan(one[few["load-delay"][1]]["swing"].half_width)
+    one, two = (simulated(work, figures_of, jobs=jobs, title="", stream=io.StringIO()) for jobs in (1, 2))
+    assert runs_csv(one, 1) == runs_csv(two, 1)
+    # The map over gain shares its point with the one over delay: one run of each seed.
+    assert {len(runs) for runs in one.values()} == {2}
+    assert len(one) == 3

@@ -1,4 +1,4 @@
-"""The evidence study's figures of a run, and its report: Markdown and CSV. Pure.
+"""The evidence study's figures of a run, and its report in Markdown. Pure.
 
 ratio    p99 over that of the reference with the same seed; of a cluster the geometric mean over its seeds
 whole    seconds from when a server can do again all it could, to the first tick at which its published
@@ -7,14 +7,13 @@ whole    seconds from when a server can do again all it could, to the first tick
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean, median
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.csv_text import rows_text
 from steelyard_loadtest.reporting.markdown import document, image
 from steelyard_loadtest.reporting.wording import counted, milliseconds, number, ratio, small_percent
 
@@ -23,12 +22,9 @@ from steelyard_simulator.run import run
 from steelyard_simulator.simulated_server import able_at, speed_edges
 from steelyard_simulator.studies import evidence_clusters as declared
 from steelyard_simulator.studies.evidence_clusters import ALONE, DEFAULT, REFERENCE, EvidenceTrial
-from steelyard_simulator.studies.measures import Figures, capacities, shares
-
-Runs = Mapping[EvidenceTrial, Sequence[Figures]]
+from steelyard_simulator.studies.measures import Figures, Runs, capacities, shares
 
 FAIR, STEADY_TICKS = 0.8, 3
-MEASURES = ("p99_ms", "failed", "unanswered", "whole_after_s")
 
 BEST_TARGET, ALONE_TARGET, WHOLE_TARGET_S = (0.90, 1.05), (1.2, 2.0), (3.0, 5.0)
 """Geometric mean and worst of the ratios; median and worst of the recoveries."""
@@ -107,16 +103,6 @@ class Evidence:
         """Return geometric mean and worst of the ratios."""
         ratios = self.ratios(algorithm)
         return geometric_mean(ratios), max(ratios)
-
-
-def evidence_csv(runs: Runs, first_seed: int) -> str:
-    """Return a line for each cluster, algorithm and seed."""
-    rows = [
-        (trial.cluster, trial.algorithm, seed, *(figures[name] for name in MEASURES))
-        for trial, own in runs.items()
-        for seed, figures in enumerate(own, first_seed)
-    ]
-    return rows_text(("cluster", "algorithm", "seed", *MEASURES), rows, digits=6)
 
 
 def page(evidence: Evidence, command: str, ratios: str | None, curves: str | None) -> str:

@@ -1,4 +1,4 @@
-"""What studies measure: distances of servers' shares, latencies; and the mean over a trial's seeds. Pure.
+"""What studies measure: distances of servers' shares, latencies; the mean over a trial's seeds; CSV. Pure.
 
 A share is a part of all requests. The distance of two lists of shares is the part of the requests that would
 have to go to another server to turn the one into the other (the total variation distance):
@@ -10,10 +10,12 @@ What servers can truly do over time is what the published weights should say.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from dataclasses import astuple
+from typing import Any, TypeVar
 
 import numpy as np
 from steelyard_controller.laws.snapshot import Floats
+from steelyard_loadtest.reporting.csv_text import names_of, rows_text
 from steelyard_loadtest.reporting.statistics import Interval, interval
 
 from steelyard_simulator.model import Case, RunResult
@@ -24,10 +26,11 @@ C = TypeVar("C")
 Figures = Mapping[str, float]
 """One run's figure of each measure."""
 
+Runs = Mapping[Any, Sequence[Figures]]
+"""By trial, of each of its seeds."""
+
 Measures = Mapping[str, Interval]
 """A trial's mean of each measure over its seeds, with its interval."""
-
-MEASURE_COLUMNS = ("measure", "unit", "mean", "ci95_half_width", "seeds")
 
 
 def averaged(runs: Mapping[C, Sequence[Figures]]) -> dict[C, Measures]:
@@ -38,9 +41,15 @@ def averaged(runs: Mapping[C, Sequence[Figures]]) -> dict[C, Measures]:
     }
 
 
-def measure_rows(measures: Measures, units: Mapping[str, str]) -> list[tuple[object, ...]]:
-    """Return the fields of `MEASURE_COLUMNS`, a row a measure."""
-    return [(name, units[name], each.mean, each.half_width, each.count) for name, each in measures.items()]
+def runs_csv(runs: Runs, first_seed: int) -> str:
+    """Return a line for each trial (a dataclass) and seed; nothing is measured, so a seed's never changes."""
+    (trial, (figures, *_)), *_ = runs.items()
+    rows = [
+        (*astuple(trial), seed, *each.values())
+        for trial, own in runs.items()
+        for seed, each in enumerate(own, first_seed)
+    ]
+    return rows_text((*names_of(type(trial)), "seed", *figures), rows, digits=6)
 
 
 def percentile_ms(result: RunResult, percent: float) -> float:

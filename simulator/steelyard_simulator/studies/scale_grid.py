@@ -1,18 +1,15 @@
-"""The scale study: its grid, the simulation at each point, the figures of a run and of a point. Pure."""
+"""The scale study: its grid, the simulation at each point, the figures of a run. Pure."""
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from steelyard_controller.laws.snapshot import Floats
-from steelyard_loadtest.reporting.statistics import interval
 
 from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, RunResult, Server, Step, Work
 from steelyard_simulator.studies.measures import (
     Figures,
-    Measures,
-    averaged,
     capacities,
     expected_of_random,
     misplaced,
@@ -92,7 +89,7 @@ LARGEST_LOAD_BALANCERS = (1, 16, 256)
 """A run of the largest size takes minutes; the ends and the middle tell the curve."""
 
 
-def trials(sizes: tuple[int, ...], load_balancers: tuple[int, ...]) -> list[ScaleTrial]:
+def trials(sizes: Sequence[int], load_balancers: Sequence[int]) -> list[ScaleTrial]:
     """Return the points of the study, the largest first, so that no core waits for one of them at the end."""
     return [
         ScaleTrial(servers=servers, load_balancers=balancers, picker=picker)
@@ -104,30 +101,14 @@ def trials(sizes: tuple[int, ...], load_balancers: tuple[int, ...]) -> list[Scal
     ]
 
 
-def work(trials: Sequence[ScaleTrial], *, seeds: int, first_seed: int) -> list[tuple[ScaleTrial, int]]:
+def work(trials: Sequence[ScaleTrial], seeds: range) -> list[tuple[ScaleTrial, int]]:
     """Return every trial with each of its seeds."""
-    return [
-        (trial, seed) for trial in trials for seed in range(first_seed, first_seed + seeds_of(trial, seeds))
-    ]
+    return [(trial, seed) for trial in trials for seed in seeds[: seeds_of(trial, len(seeds))]]
 
 
 def seeds_of(trial: ScaleTrial, most: int) -> int:
     """Return how many seeds a point gets: above 1000 servers, which are a sample themselves, two thirds."""
     return most if trial.servers <= MOST_PLAIN else min(most, max(2, round(most * 2 / 3)))
-
-
-UNITS: Mapping[str, str] = {
-    "published_error": "part of traffic",
-    "achieved_error": "part of requests",
-    "random_error": "part of requests",
-    "moved": "part of traffic a tick",
-    "rows_changed": "part of rows a tick",
-    "rows_changed_5": "part of rows a tick",
-    "mean_ms": "ms",
-    "p50_ms": "ms",
-    "p99_ms": "ms",
-    "p99_ratio": "to one load balancer",
-}
 
 
 def figures_of(case: Case, result: RunResult) -> Figures:
@@ -155,8 +136,6 @@ def figures_of(case: Case, result: RunResult) -> Figures:
         "moved": moved(weights),
         "rows_changed": _changed(weights, 0.0),
         "rows_changed_5": _changed(weights, 0.05),
-        "mean_ms": float(np.mean(result.latency_ms)) if len(result.latency_ms) else float("nan"),
-        "p50_ms": percentile_ms(result, 50),
         "p99_ms": percentile_ms(result, 99),
     }
 
@@ -165,33 +144,3 @@ def _changed(weights: Floats, by_more_than: float) -> float:
     ratio = weights[1:] / weights[:-1]
     # Shares are quotients of integers; a part in 10^9 is how they were rounded.
     return float(np.mean(np.abs(ratio - 1.0) > max(by_more_than, 1e-9)))
-
-
-Points = Mapping[ScaleTrial, Measures]
-
-
-def points(runs: Mapping[ScaleTrial, Sequence[Figures]]) -> Points:
-    """Average the seeds of every trial, in ascending order of servers, load balancers and picker.
-
-    `p99_ratio` is against one load balancer with the same servers, picker and seed, where that was run.
-    """
-    measured = averaged({trial: runs[trial] for trial in sorted(runs)})
-    for trial, measures in measured.items():
-        alone = runs.get(replace(trial, load_balancers=1))
-        if alone is not None:
-            ratios = [own["p99_ms"] / one["p99_ms"] for own, one in zip(runs[trial], alone, strict=True)]
-            measured[trial] = {**measures, "p99_ratio": interval(ratios)}
-    return measured
-
-
-Place = tuple[int, int]
-"""Of a point on the grid: servers, load balancers."""
-
-
-def of_picker(points: Points, picker: str) -> dict[Place, Measures]:
-    """Return the measures of one picker's points by their place."""
-    return {
-        (trial.servers, trial.load_balancers): measures
-        for trial, measures in points.items()
-        if trial.picker == picker
-    }

@@ -1,57 +1,34 @@
-"""The scale study in words and tables: Markdown and CSV text. Pure."""
+"""The scale study in words and tables: Markdown. Pure."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
 
 from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.csv_text import rows_text
 from steelyard_loadtest.reporting.markdown import bullets, document
 from steelyard_loadtest.reporting.wording import plus_minus
 from steelyard_protocol import weight_table, wire
 
-from steelyard_simulator.studies.measures import MEASURE_COLUMNS, Measures, measure_rows
-from steelyard_simulator.studies.scale_grid import (
-    DEFAULT_PICKER,
-    PLAIN_PICKER,
-    REQUESTS_PER_SERVER_S,
-    UNITS,
-    Place,
-    Points,
-    of_picker,
-)
+from steelyard_simulator.studies.measures import Measures, Runs, averaged
+from steelyard_simulator.studies.scale_grid import DEFAULT_PICKER, PLAIN_PICKER, REQUESTS_PER_SERVER_S
 from steelyard_simulator.studies.scale_messages import (
     GIGABIT_BYTES_PER_S,
     most_load_balancers,
     most_servers_in_a_table,
     most_servers_in_an_item,
+    out_of_memcached,
     uneven_table,
-    volume,
 )
 
+Place = tuple[int, int]
+"""Of a point on the grid: servers, load balancers."""
+
 Grid = Sequence[Place]
+Points = Mapping[Place, Measures]
 
 
-def volume_of(servers: int, load_balancers: int) -> dict[str, float]:
-    """Return the bytes per second at a point of the grid, at the study's rate of requests."""
-    return volume(servers, load_balancers, REQUESTS_PER_SERVER_S * servers)
-
-
-def scale_csv(points: Points, grid: Grid) -> str:
-    """Return what the model says: the same for the same seeds. What is exact has no interval and no seeds."""
-    lines: list[tuple[object, ...]] = [
-        (*astuple(trial), *row) for trial, measures in points.items() for row in measure_rows(measures, UNITS)
-    ]
-    for place in grid:
-        for name, value in volume_of(*place).items():
-            unit = "bytes" if name.endswith("_bytes") else "bytes/s"
-            lines.append((*place, "", name, unit, value, None, None))
-    return rows_text(("servers", "load_balancers", "picker", *MEASURE_COLUMNS), lines, digits=6)
-
-
-def page(points: Points, grid: Grid, command: str) -> str:
+def page(runs: Runs, grid: Grid, command: str) -> str:
     """Return the tables, and what they say of the limits."""
-    ours, plain = of_picker(points, DEFAULT_PICKER), of_picker(points, PLAIN_PICKER)
+    ours, plain = (_of_picker(runs, picker) for picker in (DEFAULT_PICKER, PLAIN_PICKER))
     random = _span([measures["random_error"].mean for measures in plain.values()], 1) if plain else "unknown"
     measured = (
         ("Published weights at the wrong server, % of the traffic", ours, "published_error", 100, 1),
@@ -60,18 +37,28 @@ def page(points: Points, grid: Grid, command: str) -> str:
          plain, "achieved_error", 100, 1),
         ("p99, ms, picker `vnswrr2`", ours, "p99_ms", 1, 0),
         ("p99, ms, picker `vnswrr`: the weights alone", plain, "p99_ms", 1, 0),
-        ("p99 against one load balancer's, picker `vnswrr2`", ours, "p99_ratio", 1, 2),
     )  # fmt: skip
+
+    def out(at: Place) -> str:
+        servers, load_balancers = at
+        bytes_per_s = out_of_memcached(servers, load_balancers, REQUESTS_PER_SERVER_S * servers)
+        return f"{bytes_per_s / 1e6:.3g}"
+
     return document(
         f"From the model: `{command}`. Means of the seeds ± half of their 95 % interval; columns: load "
         "balancers.",
         *(_measure_table(*each) for each in measured),
-        _grid_table("Out of Memcached, MB/s", grid, lambda at: f"{volume_of(*at)['out_of'] / 1e6:.3g}"),
+        _grid_table("Out of Memcached, MB/s", grid, out),
         limits(ours, grid),
     )
 
 
-def limits(points: Mapping[Place, Measures], grid: Grid) -> str:
+def _of_picker(runs: Runs, picker: str) -> Points:
+    averages = averaged({trial: runs[trial] for trial in runs if trial.picker == picker})
+    return {(trial.servers, trial.load_balancers): measures for trial, measures in averages.items()}
+
+
+def limits(points: Points, grid: Grid) -> str:
     """Return where it ends, as a list."""
     whole = most_servers_in_an_item()
     size = len(weight_table.to_json(uneven_table(whole)))
@@ -98,11 +85,9 @@ def _span(parts: Sequence[float], digits: int = 0) -> str:
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
-def _measure_table(
-    title: str, points: Mapping[Place, Measures], measure: str, scale: float, digits: int
-) -> str:
+def _measure_table(title: str, points: Points, measure: str, scale: float, digits: int) -> str:
     def text(at: Place) -> str:
-        interval = points[at].get(measure) if at in points else None
+        interval = points[at][measure] if at in points else None
         if interval is None or math.isnan(interval.mean):
             return ""
         return plus_minus(scale * interval.mean, scale * interval.half_width, digits)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 from steelyard_simulator.model import Balancing, Case, Delays, Draw, OpenClients, Server, Step, Work
 
@@ -142,24 +143,17 @@ def maps(*, quick: bool) -> Maps:
     """Return all maps, or coarse ones of some 150 points; those over lateness have the default gain."""
     loads = QUICK_LOADS if quick else LOADS
     shipped = [default_trial(variant, load) for variant in VARIANTS for load in loads]
+    gains = [trial for variant in VARIANTS for trial in _over_gain(variant, loads, every=2 if quick else 1)]
     return {
-        "load-delay": [
-            replace(trial, delay_ticks=ticks)
-            for trial in shipped
-            for ticks in (QUICK_TICKS if quick else DELAYS_TICKS)
-        ],
-        "load-mismatch": [
-            replace(trial, mismatch_ticks=ticks)
-            for trial in shipped
-            for ticks in (QUICK_TICKS if quick else MISMATCHES_TICKS)
-        ],
-        "gain-interval": [
-            replace(trial, interval_s=interval_s)
-            for variant in VARIANTS
-            for interval_s in (QUICK_INTERVALS_S if quick else INTERVALS_S)
-            for trial in _over_gain(variant, loads, every=2 if quick else 1)
-        ],
+        "load-delay": _over("delay_ticks", QUICK_TICKS if quick else DELAYS_TICKS, shipped),
+        "load-mismatch": _over("mismatch_ticks", QUICK_TICKS if quick else MISMATCHES_TICKS, shipped),
+        "gain-interval": _over("interval_s", QUICK_INTERVALS_S if quick else INTERVALS_S, gains),
     }
+
+
+def _over(field: str, values: Sequence[float], trials: Sequence[StabilityTrial]) -> list[StabilityTrial]:
+    moved: list[Mapping[str, Any]] = [{field: value} for value in values]
+    return [replace(trial, **change) for trial in trials for change in moved]
 
 
 def _over_gain(variant: Variant, loads: Sequence[float], every: int) -> list[StabilityTrial]:

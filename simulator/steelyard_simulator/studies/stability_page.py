@@ -1,14 +1,13 @@
-"""The stability study's figures, the defaults' margins, and both in words and tables: Markdown and CSV. Pure.
+"""The stability study's figures, the defaults' margins, and both in words and tables: Markdown. Pure.
 
 A margin is how far one thing may go from its default before a law oscillates.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import inf
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.csv_text import rows_text
 from steelyard_loadtest.reporting.markdown import document, image
 from steelyard_loadtest.reporting.statistics import Interval
 from steelyard_loadtest.reporting.tables import Column
@@ -16,11 +15,11 @@ from steelyard_loadtest.reporting.wording import plus_minus
 
 from steelyard_simulator.model import Case, RunResult
 from steelyard_simulator.studies.measures import (
-    MEASURE_COLUMNS,
     Figures,
     Measures,
+    Runs,
+    averaged,
     capacities,
-    measure_rows,
     misplaced,
     percentile_ms,
     shares,
@@ -28,7 +27,6 @@ from steelyard_simulator.studies.measures import (
 )
 from steelyard_simulator.studies.stability_grid import (
     BUSY,
-    BY_NAME,
     PAPERS_EDGE,
     VARIANTS,
     Maps,
@@ -48,10 +46,6 @@ LAST_PART = 1 / 3
 
 HIGHEST_PLANNED = 0.9
 """Beyond it the queues of a Poisson stream swing by themselves; nobody plans for that."""
-
-UNITS = {"swing": "part of traffic", "misplaced": "part of traffic", "p99_ms": "ms"}
-
-HEAD = ("map", "law", "parameters", "load", "delay_ticks", "mismatch_ticks", "interval_s", "knob", "settled")
 
 
 def figures_of(case: Case, result: RunResult) -> Figures:
@@ -75,8 +69,7 @@ def settled(measures: Measures) -> bool:
     return measures["swing"].mean < SETTLED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(NamedTuple):
     """How far one thing may go from its default before the law oscillates.
 
     `last_settled` is the farthest value up to which every one settled, None when the default itself
@@ -86,14 +79,6 @@ class Reach:
     last_settled: float | None
     first_unsettled: float | None
 
-    @property
-    def order(self) -> tuple[float, float]:
-        """Sort the reach that ends first before others; one that only the map ends is beyond all."""
-        return (
-            inf if self.first_unsettled is None else self.first_unsettled,
-            -inf if self.last_settled is None else self.last_settled,
-        )
-
     def __str__(self) -> str:
         if self.last_settled is None:
             return "oscillates from the start"
@@ -102,64 +87,32 @@ class Reach:
         return f"{self.last_settled:g} (not {self.first_unsettled:g})"
 
 
-def reach(points: Points, start: StabilityTrial, along: str, *, upwards: bool = True) -> Reach:
-    """Walk from a trial along one of its fields, the others as they are, until a value does not settle."""
-    default = getattr(start, along)
-    row = {
-        getattr(trial, along): settled(measures)
-        for trial, measures in points.items()
-        if replace(trial, **{along: default}) == start
-    }
-    last: float | None = None
+def reach(points: Points, starts: Sequence[StabilityTrial], along: str, *, upwards: bool = True) -> Reach:
+    """Walk along one field, from trials that are alike there, until a value does not settle for all."""
+    default = getattr(starts[0], along)
+    row: dict[float, bool] = {}
+    for trial, measures in points.items():
+        if replace(trial, **{along: default}) in starts:
+            value = getattr(trial, along)
+            if value >= default if upwards else value <= default:
+                row[value] = row.get(value, True) and settled(measures)
+    last = None
     for value in sorted(row, reverse=not upwards):
-        if value < default if upwards else value > default:
-            continue
         if not row[value]:
-            return Reach(last_settled=last, first_unsettled=value)
+            return Reach(last, value)
         last = value
-    return Reach(last_settled=last, first_unsettled=None)
-
-
-def gain_reach(points: Points, variant: Variant) -> Reach | None:
-    """Return how far the gain may be raised from its default; None for a law without a knob."""
-    if variant.knob is None:
-        return None
-    start = default_trial(variant, variant.gain_load)
-    return reach(points, start, "knob", upwards=not variant.knob.higher_is_slower)
+    return Reach(last, None)
 
 
 def load_reach(points: Points, variant: Variant) -> Reach:
     """Return up to which load a law settles as shipped, from the smallest on."""
     smallest = min(trial.load for trial in points if trial.variant == variant.name)
-    return reach(points, default_trial(variant, smallest), "load")
+    return reach(points, [default_trial(variant, smallest)], "load")
 
 
-def stability_csv(maps: Maps, points: Points) -> str:
-    """Return every point and measure: the same for the same seeds."""
-    return rows_text(
-        (*HEAD, *MEASURE_COLUMNS),
-        [
-            (*_head(name, trial, settled(points[trial])), *row)
-            for name, trials in maps.items()
-            for trial in trials
-            for row in measure_rows(points[trial], UNITS)
-        ],
-        digits=6,
-    )
-
-
-def _head(name: str, trial: StabilityTrial, settled: bool) -> tuple[object, ...]:
-    variant = BY_NAME[trial.variant]
-    parameters = variant.parameters_at(trial.knob)
-    text = " ".join(f"{key}={value:g}" for key, value in parameters.items())
-    return (
-        name, variant.law, text, trial.load, trial.delay_ticks, trial.mismatch_ticks, trial.interval_s,
-        trial.knob, int(settled),
-    )  # fmt: skip
-
-
-def page(maps: Maps, points: Points, command: str, plot: str | None) -> str:
+def page(maps: Maps, runs: Runs, command: str, plot: str | None) -> str:
     """Return the defaults' margins, and what the laws do where they are at home."""
+    points = averaged(runs)
     return document(
         f"From the model: `{command}`. Settled: the shares' swing in the last third of a run is below "
         f"{100 * SETTLED:.0f} % of all traffic. Figures: means of the seeds ± half of their 95 % interval.",
@@ -178,29 +131,27 @@ def _margins(maps: Maps, points: Points) -> list[Column[Variant]]:
 
     def late(variant: Variant, along: str) -> str:
         last = load_reach(over_load, variant).last_settled
-        loads = sorted({trial.load for trial in over_load})
-        reaches = [
-            reach(points, default_trial(variant, load), along)
-            for load in loads
-            if last is not None and load <= min(last, HIGHEST_PLANNED)
-        ]
-        never = Reach(last_settled=None, first_unsettled=None)
-        return str(min(reaches, key=lambda each: each.order, default=never))
+        if last is None:
+            return str(Reach(None, None))
+        home = {trial.load for trial in over_load if trial.load <= min(last, HIGHEST_PLANNED)}
+        return str(reach(points, [default_trial(variant, load) for load in home], along))
 
-    def interval(variant: Variant, *, upwards: bool) -> str:
-        return str(reach(points, default_trial(variant, variant.gain_load), "interval_s", upwards=upwards))
+    def alone(variant: Variant, along: str, *, upwards: bool) -> Reach:
+        return reach(points, [default_trial(variant, variant.gain_load)], along, upwards=upwards)
 
     def gain(variant: Variant) -> str:
-        reach, knob = gain_reach(points, variant), variant.knob
-        return "no knob" if knob is None else f"{knob.name}: {reach}"
+        knob = variant.knob
+        if knob is None:
+            return "no knob"
+        return f"{knob.name}: {alone(variant, 'knob', upwards=not knob.higher_is_slower)}"
 
     return [
         Column("law", lambda variant: variant.title, "left"),
         Column("settles up to load", lambda variant: str(load_reach(over_load, variant)), "left"),
         Column("there, all messages late by ticks", lambda variant: late(variant, "delay_ticks"), "left"),
         Column("there, samples alone late by ticks", lambda variant: late(variant, "mismatch_ticks"), "left"),
-        Column("T up, s", lambda variant: interval(variant, upwards=True), "left"),
-        Column("T down, s", lambda variant: interval(variant, upwards=False), "left"),
+        Column("T up, s", lambda variant: str(alone(variant, "interval_s", upwards=True)), "left"),
+        Column("T down, s", lambda variant: str(alone(variant, "interval_s", upwards=False)), "left"),
         Column("more gain", gain, "left"),
     ]
 

@@ -11,9 +11,15 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import FuncFormatter
 from steelyard_loadtest.reporting.plot_style import canvas, headline
 
-from steelyard_simulator.studies.measures import Measures
-from steelyard_simulator.studies.stability_grid import DEFAULT_DELAY_TICKS, DEFAULT_INTERVAL_S, Maps, Variant
-from steelyard_simulator.studies.stability_page import SETTLED, Points, settled
+from steelyard_simulator.studies.measures import Measures, Runs, averaged
+from steelyard_simulator.studies.stability_grid import (
+    DEFAULT_DELAY_TICKS,
+    DEFAULT_INTERVAL_S,
+    VARIANTS,
+    Maps,
+    Variant,
+)
+from steelyard_simulator.studies.stability_page import SETTLED, settled
 
 Table = Mapping[tuple[float, float], Measures]
 """The measures by column and row of a map."""
@@ -33,8 +39,9 @@ BOXED = {
 }
 
 
-def draw(file: Path, maps: Maps, points: Points, variants: Sequence[Variant]) -> None:
+def draw(file: Path, maps: Maps, runs: Runs, variants: Sequence[Variant] = VARIANTS) -> None:
     """Draw the maps into a PNG file."""
+    points = averaged(runs)
     norm = LogNorm(LEAST, MOST, clip=True)
     drawn: Any = None
     size = (3.7 * len(variants) + 0.9, 11.2)
