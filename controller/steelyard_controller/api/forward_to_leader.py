@@ -9,16 +9,16 @@ not lead answers 503.
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import httpx
-from fastapi.responses import StreamingResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from steelyard_controller.api import auth, middleware
 from steelyard_controller.api.problems import ProblemError, later
 from steelyard_controller.api.routes_events import MEDIA_TYPE as EVENTS
+from steelyard_controller.api.streamed_response import StreamedResponse
 from steelyard_controller.api.streams import Ended, Streams
 from steelyard_controller.service import Service
 from steelyard_controller.store.lease import Lease
@@ -100,7 +100,7 @@ class ForwardToLeader:
                 if name.lower().decode("latin-1") not in _dropped(answer.headers)
             ]
             length = answer.headers.get("content-length")
-            response = StreamingResponse(self._chunks(answer), status_code=answer.status_code)
+            response = StreamedResponse(self._chunks(answer), status_code=answer.status_code)
             response.raw_headers = [*headers, *([(b"content-length", length.encode())] if length else [])]
             await response(scope, receive, send)
 
@@ -140,7 +140,7 @@ class ForwardToLeader:
         own = [(HEADER, self._service.id), (auth.ROLE_HEADER, scope.get(middleware.ROLE, "read"))]
         return kept + [(name.encode(), value.encode()) for name, value in own]
 
-    async def _chunks(self, answer: httpx.Response) -> AsyncIterator[bytes]:
+    async def _chunks(self, answer: httpx.Response) -> AsyncGenerator[bytes, None]:
         chunks = answer.aiter_raw()
         is_stream = answer.headers.get("content-type", "").startswith(EVENTS)
         with contextlib.suppress(Ended, httpx.HTTPError if is_stream else Ended):

@@ -3,14 +3,14 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import StreamingResponse
 from steelyard_protocol import wire
 
 from steelyard_controller.api import middleware, problems, upstream_lookup
+from steelyard_controller.api.streamed_response import StreamedResponse
 from steelyard_controller.api.streams import Ended, Streams
 from steelyard_controller.events import Event
 from steelyard_controller.service import Service
@@ -59,12 +59,12 @@ def routes(service: Service, streams: Streams) -> APIRouter:
         if request.scope.get(middleware.HEAD):
             return Response(media_type=MEDIA_TYPE, headers=HEADERS)
         streams.refuse_if_full()
-        return StreamingResponse(_stream(service, streams, upstream), media_type=MEDIA_TYPE, headers=HEADERS)
+        return StreamedResponse(_stream(service, streams, upstream), media_type=MEDIA_TYPE, headers=HEADERS)
 
     return router
 
 
-async def _stream(service: Service, streams: Streams, upstream: str | None) -> AsyncIterator[bytes]:
+async def _stream(service: Service, streams: Streams, upstream: str | None) -> AsyncGenerator[bytes, None]:
     with streams.opened(), service.subscribe(upstream) as events:
         yield b"retry: %d\n\n" % RETRY_MS
         with contextlib.suppress(Ended):
