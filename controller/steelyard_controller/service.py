@@ -93,7 +93,7 @@ class Service:
         self._leader_loop = LeaderLoop(
             loop=loop,
             election=election,
-            takeover=Takeover(loop=loop, store=store, file=file),
+            takeover=Takeover(loop=loop, store=store, file=file, faults=faults),
             faults=faults,
             tick_s=tick_s,
             lease_s=lease_s,

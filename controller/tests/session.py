@@ -47,6 +47,8 @@ class Session:
                 await asyncio.sleep(0.05)
                 await self.election.step(self.takeover.highest_term)
         await self.takeover.begin(self.election.lease)
+        while await self.takeover.resume(self.election.lease):
+            pass
 
     async def tick(self, now_s: float) -> Outcome:
         """Do one tick."""
@@ -95,7 +97,9 @@ async def session(
         lease_s=lease_s, version="0",
     )  # fmt: skip
     try:
-        yield Session(service, loop, election, store, Takeover(loop=loop, store=store, file=file))
+        yield Session(
+            service, loop, election, store, Takeover(loop=loop, store=store, file=file, faults=faults)
+        )
     finally:
         await election.release()
         pipeline.close()

@@ -1,7 +1,7 @@
 """The leader loop: keep or seek the lease; after a takeover, tick for as long as the lease is ours.
 
-I/O by its parts. Two tasks: one steps the election each third of a lease, the
-other ticks. Whichever of them finds that the lease is lost ends the ticks; at
+I/O by its parts. Two tasks: one steps the election each third of a lease, also
+while it takes over; the other ticks. Whichever of them finds that the lease is lost ends the ticks; at
 the end of the process the running tick is completed before the lease is
 released, because a thread that writes cannot be cancelled.
 
@@ -13,7 +13,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 from steelyard_protocol import clock_phase
 from steelyard_protocol.clock_phase import Pace
@@ -21,7 +22,7 @@ from steelyard_protocol.memcached_pool import Forbidden
 
 from steelyard_controller.faults import Faults
 from steelyard_controller.leader.election import Election
-from steelyard_controller.leader.takeover import Takeover
+from steelyard_controller.leader.takeover import Takeover, shown
 from steelyard_controller.store.interface import LeaseLost, Unavailable
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.saved_state import NewerVersion
@@ -29,6 +30,8 @@ from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.tick_loop import TickLoop
 
 log = logging.getLogger("steelyard.controller")
+
+Result = TypeVar("Result")
 
 # A tick of thousands of servers may outlast its period; one that gets nothing done for this many is stuck.
 STUCK_TICKS = 2
@@ -150,12 +153,13 @@ class LeaderLoop:
     def _stop_leading(self) -> None:
         self.led = None
         self._begun.clear()
+        self._faults.note("resuming", None)
         for cycle in self._loop.cycles.values():
             cycle.outcome = None
 
     async def _begin(self, lease: Lease) -> None:
         try:
-            refused = await self._takeover.begin(lease)
+            refused = await self._renewing(self._takeover.begin(lease))
         except (Unavailable, LeaseLost, NewerVersion) as error:
             self._refuse_to_lead(str(error))
         except Exception:
@@ -170,9 +174,19 @@ class LeaderLoop:
             self._begun.set()
             log.info(
                 "leading in term %d: %s", lease.term,
-                ", ".join(self._loop.cycles) or "no upstream is declared yet",
+                shown(self._loop.cycles) or "no upstream is declared yet",
                 extra={"event": "leading", "term": lease.term},
             )  # fmt: skip
+
+    async def _renewing(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do some work, and renew the lease meanwhile; whether it was lost is the next step's to see."""
+        doing = asyncio.create_task(work)
+        try:
+            while not (await asyncio.wait({doing}, timeout=self._lease_s / 3))[0]:
+                await self._election.step(self._takeover.highest_term)
+            return doing.result()
+        finally:
+            doing.cancel()
 
     def _refuse_to_lead(self, why: str) -> None:
         self._faults.note("leading", why)
@@ -183,17 +197,23 @@ class LeaderLoop:
     async def _tick_for_ever(self) -> None:
         while not self._stopping.is_set():
             await self._begun.wait()
-            pace = Pace(
-                time.monotonic(), interval_s=self._tick_s, instant_s=clock_phase.CONTROLLER_S, shortest=0.0
-            )
+            pace = self._pace()
             while self.led is not None and not self._stopping.is_set():
                 self._progressed()
-                await self._tick_guarded()
+                resumed = await self._tick_guarded()
                 self._progressed_s = None
+                if resumed:
+                    pace = self._pace()
+                    continue
                 missed = pace.next(time.monotonic(), time.time())
                 if missed:
                     self._count_overruns(missed)
                 await self._pause(pace.due_s - time.monotonic())
+
+    def _pace(self) -> Pace:
+        return Pace(
+            time.monotonic(), interval_s=self._tick_s, instant_s=clock_phase.CONTROLLER_S, shortest=0.0
+        )
 
     def _progressed(self) -> None:
         self._progressed_s = time.monotonic()
@@ -209,19 +229,24 @@ class LeaderLoop:
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._stopping.wait()
 
-    async def _tick_guarded(self) -> None:
-        lease = None
+    async def _tick_guarded(self) -> bool:
+        """Do one tick; tell whether it was the first of some upstreams: others may wait for theirs."""
+        lease, resumed = None, False
         try:
             # After a pause, first find out who leads; `is_due` spares a store that is away the question.
             if not self._election.certain and self._election.is_due:
                 await self._step()
             lease = self.led
             if lease is not None:
+                first = await self._takeover.resume(lease)
+                resumed = bool(first)
                 await self._loop.tick(
                     time.monotonic(),
                     lease=lease,
                     certain=self._permission(lease),
-                    keep=self._election.certain,
+                    # Nothing has been learnt yet that was not read just now.
+                    keep=self._election.certain and not resumed,
+                    only=first or None,
                     addresses=await self._addresses(self._loop.cycles),
                     done=self._on_tick,
                     progressed=self._progressed,
@@ -230,11 +255,16 @@ class LeaderLoop:
             if lease is self._election.lease:
                 self._election.drop(str(error))
             await self._step()
+        except NewerVersion as error:
+            async with self.changing:
+                self._refuse_to_lead(str(error))
+            await self._step()
         except Forbidden:
             pass  # The lease ran out within the tick; the next one asks for it first.
         except Exception:
             # The loop must survive a bug: the last table holds, the next tick tries again.
             log.exception("this tick failed; the last tables hold")
+        return resumed
 
     def _permission(self, lease: Lease) -> Callable[[], bool]:
         """Return the check before each write of a tick: the lease is ours, and as certain as at the start."""

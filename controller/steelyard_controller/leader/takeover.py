@@ -1,39 +1,46 @@
 """The takeover by a new leader: it reads declarations and states from the store, and tables from Memcached.
 
-I/O; `takeover_plan` decides which declarations hold.
+I/O; `takeover_plan` decides which declarations hold. What was learnt of the upstreams is read in parts,
+and each part has its tables before the next one is read: of thousands, all of it takes longer than a lease.
 """
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from steelyard_controller.declarations.upstream import Upstream
+from steelyard_controller.faults import Faults
 from steelyard_controller.leader.takeover_plan import plan_takeover
-from steelyard_controller.store.interface import Store
+from steelyard_controller.store.interface import Store, Unavailable
 from steelyard_controller.store.lease import Lease
+from steelyard_controller.tick import batch
 from steelyard_controller.tick.tick_loop import TickLoop
 
 log = logging.getLogger("steelyard.controller")
+
+MOST_SHOWN = 20
 
 
 class Takeover:
     """Prepares the tick loop each time that this controller begins to lead; it knows its own last lease."""
 
-    def __init__(self, *, loop: TickLoop, store: Store, file: Mapping[str, Upstream]) -> None:
+    def __init__(self, *, loop: TickLoop, store: Store, file: Mapping[str, Upstream], faults: Faults) -> None:
         self._loop = loop
         self._store = store
         self._file = file
+        self._faults = faults
         self._own: Lease | None = None
 
     async def highest_term(self) -> int:
         """Return the highest term among the published tables and lists of upstreams."""
         declared = await self._store.declarations()
-        tables = await self._loop.published({*self._file, *self._loop.cycles, *declared.known})
-        return max(await self._loop.term_of_list(), *(table.term for table in tables.values()), 0)
+        return await self._loop.highest_term({*self._file, *self._loop.cycles, *declared.known})
 
     async def begin(self, lease: Lease) -> Mapping[str, str | None]:
-        """Prepare the loop; return for each upstream of the file why its section was refused, or None.
+        """Take over what is declared; return by upstream of the file why its section was refused.
 
-        Raises `Unavailable`, `LeaseLost`, `NewerVersion`: then the loop is not ready.
+        An upstream has no tick before `resume` has named it. Raises `Unavailable`, `LeaseLost`,
+        `NewerVersion`: then the loop is not ready.
         """
         stored = await self._store.declarations()
         mine = {name: cycle.declaration for name, cycle in self._loop.cycles.items()}
@@ -44,14 +51,48 @@ class Takeover:
             await self._store.declare(lease, begun.changes)
         for name in [name for name in self._loop.cycles if name not in begun.declarations]:
             self._loop.forget(name)
-        published = await self._loop.published(begun.declarations)
         for name, declared in begun.declarations.items():
             self._loop.follow(name, declared)
-            await self._resume(name, lease)
-            if name in published:
-                self._loop.cycles[name].follow_table(published[name])
+        self._loop.unresumed = set(begun.declarations)
         self._own = lease
         return {name: begun.refused.get(name) for name in self._file}
+
+    async def resume(self, lease: Lease) -> list[str]:
+        """Go on from what was learnt of some of the upstreams that have had no tick; return their names.
+
+        None: all have been resumed, or the store is away, which is a fault named `resuming`. Raises
+        `NewerVersion`.
+        """
+        waiting = [cycle for name, cycle in self._loop.cycles.items() if name in self._loop.unresumed]
+        if not waiting:
+            return []
+        some = {cycle.name: cycle for cycle in next(batch.batches(waiting))}
+        try:
+            saved = await self._store.load(list(some))
+        except Unavailable as error:
+            fault = f"{len(waiting)} upstreams keep their last tables until what was learnt of them is read"
+            self._faults.note("resuming", f"{fault}: {error}")
+            return []
+        self._faults.note("resuming", None)
+        published = await self._loop.published(some)
+        taken = await asyncio.to_thread(lambda: [name for name in saved if some[name].resume(saved[name])])
+        if self._own is not lease:
+            return []  # It was lost meanwhile and taken again: they are read again.
+        for name, cycle in some.items():
+            if name in published:
+                cycle.follow_table(published[name])
+            for law in cycle.forgotten if name in taken else ():
+                log.warning(
+                    "%s: what %s had learnt is of another edition of it or damaged; it starts anew",
+                    name, law, extra={"event": "forgotten", "upstream": name},
+                )  # fmt: skip
+        self._loop.unresumed -= some.keys()
+        if taken:
+            log.info(
+                "%d of %d upstreams go on from what was learnt: %s", len(taken), len(some), shown(taken),
+                extra={"event": "resumed", "term": lease.term},
+            )  # fmt: skip
+        return list(some)
 
     def _knows_better(self, lease: Lease, is_filled: bool) -> bool:
         """Tell whether this controller's own declarations are newer than the store's."""
@@ -63,16 +104,8 @@ class Takeover:
             return True
         return lease.store != self._own.store and not is_filled
 
-    async def _resume(self, name: str, lease: Lease) -> None:
-        saved = await self._store.load(name)
-        cycle = self._loop.cycles[name]
-        if saved is not None and cycle.resume(saved):
-            log.info(
-                "%s: goes on from what was learnt by %s", name, ", ".join(cycle.remembered) or "nobody",
-                extra={"event": "resumed", "upstream": name, "term": lease.term},
-            )  # fmt: skip
-            for law in cycle.forgotten:
-                log.warning(
-                    "%s: what %s had learnt is of another edition of it or damaged; it starts anew",
-                    name, law, extra={"event": "forgotten", "upstream": name},
-                )  # fmt: skip
+
+def shown(names: Collection[str]) -> str:
+    """Return names for a line of the log: not thousands."""
+    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    return ", ".join(list(names)[:MOST_SHOWN]) + more

@@ -92,29 +92,23 @@ class PublishedTables:
 
     async def highest_term(self, tables: Tables) -> int:
         """Return the highest term among these tables; 0 where none is accepted."""
-        highest = 0
-        for server, held in tables.items():
-            for key, seen in held.items():
-                before = self._checked.get((server, key))
-                if before is None or before.value != seen.value:
-                    await self._check(server, key, seen.value)
-                highest = max(highest, self._checked[server, key].term)
-        return highest
+        values = {(server, key): seen.value for server, held in tables.items() for key, seen in held.items()}
+        await self._check({at: value for at, value in values.items() if not self._is_known(at, value)})
+        # One that was forgotten meanwhile is nobody's any more.
+        return max((self._checked[at].term for at in values if at in self._checked), default=0)
 
     async def latest(self, upstreams: Iterable[str]) -> dict[str, WeightTable]:
         """Return the latest table of each of these upstreams, where there is one.
 
         One without rows has chunks that are lost; its order is still that of the last table.
         """
+        read = await self.read(sorted(upstreams), set())
+        values = {(server, key): seen.value for server, held in read.items() for key, seen in held.items()}
         tables: dict[str, WeightTable | Manifest] = {}
-        for server, held in (await self.read(sorted(upstreams), set())).items():
-            for key, seen in held.items():
-                table = await self._check(server, key, seen.value)
-                if table is None:
-                    continue
-                known = tables.get(_table(table).upstream)
-                if known is None or _table(known).order < _table(table).order:
-                    tables[_table(table).upstream] = table
+        for table in await self._check(values):
+            known = tables.get(_table(table).upstream)
+            if known is None or _table(known).order < _table(table).order:
+                tables[_table(table).upstream] = table
         return {name: await self._whole(table) for name, table in tables.items()}
 
     async def _whole(self, table: WeightTable | Manifest) -> WeightTable:
@@ -181,22 +175,32 @@ class PublishedTables:
         self._chunks.forget(upstream)
         self._complained_s = {at: s for at, s in self._complained_s.items() if at[0] != upstream}
 
-    async def _check(self, server: str, key: str, value: bytes) -> WeightTable | Manifest | None:
-        """Return what a key holds, decoded; None, logged and counted, where it is refused."""
-        table = await asyncio.to_thread(self._decoded, value)
-        upstream = key.removeprefix(wire.weights_key(""))
-        if not isinstance(table, Refused) and _table(table).upstream != upstream:
-            table = Refused("name", f"the key holds the table of {_table(table).upstream}")
-        before = self._checked.get((server, key))
-        if not isinstance(table, Refused):
-            chunks = table.chunks if isinstance(table, Manifest) else ()
-            self._checked[server, key] = _Checked(value=value, term=_table(table).term, chunks=chunks)
-            return table
-        self._checked[server, key] = _Checked(value=value, term=0)
-        if before is None or before.value != value:
-            self._refused(upstream, table)
-            self._complain(upstream, table)
-        return None
+    async def _check(self, values: Mapping[tuple[str, str], bytes]) -> list[WeightTable | Manifest]:
+        """Return what these keys hold, by server and key, decoded; what is refused is logged and counted."""
+        if not values:
+            return []
+        # One thread for all: of thousands of upstreams each change of threads would take as long as a table.
+        decoded = await asyncio.to_thread(lambda: [self._decoded(value) for value in values.values()])
+        tables = []
+        for (at, value), table in zip(values.items(), decoded, strict=True):
+            upstream = at[1].removeprefix(wire.weights_key(""))
+            if not isinstance(table, Refused) and _table(table).upstream != upstream:
+                table = Refused("name", f"the key holds the table of {_table(table).upstream}")
+            is_known = self._is_known(at, value)
+            if not isinstance(table, Refused):
+                chunks = table.chunks if isinstance(table, Manifest) else ()
+                self._checked[at] = _Checked(value=value, term=_table(table).term, chunks=chunks)
+                tables.append(table)
+                continue
+            self._checked[at] = _Checked(value=value, term=0)
+            if not is_known:
+                self._refused(upstream, table)
+                self._complain(upstream, table)
+        return tables
+
+    def _is_known(self, at: tuple[str, str], value: bytes) -> bool:
+        before = self._checked.get(at)
+        return before is not None and before.value == value
 
     def _complain(self, upstream: str, refused: Refused) -> None:
         at, now_s = (upstream, refused.reason), self._clock()

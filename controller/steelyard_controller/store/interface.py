@@ -68,8 +68,8 @@ class Store(Protocol):
     async def declare(self, lease: Lease, changes: Mapping[str, Declaration | None]) -> None:
         """Store declarations, all or none; None deletes an upstream and all its data. Raise `LeaseLost`."""
 
-    async def load(self, upstream: str) -> SavedState | None:
-        """Return the saved state, None when there is none or it is damaged; raise `NewerVersion`."""
+    async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
+        """Return the saved states of those that have one which is not damaged; raise `NewerVersion`."""
 
     async def save(self, lease: Lease, upstream: str, saved: SavedState) -> None:
         """Save a state, unless the upstream is not declared any more; raise `LeaseLost`."""

@@ -55,9 +55,9 @@ class MemoryStore:
                 for kept in (self._declarations, self._saved, self._moments):
                     kept.pop(upstream, None)
 
-    async def load(self, upstream: str) -> SavedState | None:
+    async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
         """Return what this process saved."""
-        return self._saved.get(upstream)
+        return {name: self._saved[name] for name in upstreams if name in self._saved}
 
     async def save(self, lease: Lease, upstream: str, saved: SavedState) -> None:  # noqa: ARG002
         """Keep a state until the process ends."""

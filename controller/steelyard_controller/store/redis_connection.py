@@ -62,6 +62,15 @@ class RedisConnection:
             self._finder = _ClusterNodes(url.hosts, sentinel_kwargs={**options, **patience}, **options)  # type: ignore[no-untyped-call]
         self.client = self._finder.master_for(url.primary)
 
+    async def get_each(self, keys: Sequence[str]) -> list[Any]:
+        """Return what each key holds, or the error that is the answer about it."""
+        # Not MGET: of a key that holds something else it says that nothing is there.
+        all_of_them = self.client.pipeline(transaction=False)
+        for key in keys:
+            all_of_them.get(key)
+        answers: list[Any] = await all_of_them.execute(raise_on_error=False)
+        return answers
+
     async def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:  # noqa: ANN401
         """Run a script."""
         # Not by its digest: after a failover the new primary would not know it.

@@ -57,6 +57,10 @@ TIMEOUT_S = 0.25
 HISTORY_TIMEOUT_S = 2.0
 
 
+Read = Mapping[str, tuple[bytes, Declaration | str]]
+"""By upstream what Redis holds of its declaration, and what that says or why it cannot be read."""
+
+
 class RedisStore:
     """Stores in Redis; raises ValueError for a URL that cannot be read."""
 
@@ -77,6 +81,7 @@ class RedisStore:
             RedisConnection(read, timeout_s=each_s, password=password, sentinel_password=sentinel_password)
             for each_s in (self._timeout_s, self._history_timeout_s)
         )
+        self._read: Read = {}
         tag = CLUSTER_TAG if read.kind == "cluster" else "steelyard"
         self._schema, self._prefix = f"{tag}:schema", f"{tag}:{SCHEMA}:"
         self._lease, self._declarations = f"{self._prefix}lease", f"{self._prefix}declarations"
@@ -129,10 +134,9 @@ class RedisStore:
         )
         known: dict[str, Declaration] = {}
         damaged = set()
-        for field, value in fields.items():
-            name = field.decode(errors="replace")
-            is_name = wire.NAME.fullmatch(name) is not None
-            declared = declarations.decode(value) if is_name else "no upstream can have this name"
+        # Thousands take half a second, and who takes over reads them before it has the lease and after.
+        self._read = await asyncio.to_thread(_declared, fields, self._read)
+        for name, (_, declared) in self._read.items():
             if isinstance(declared, str):
                 damaged.add(name)
                 log.error(
@@ -157,21 +161,27 @@ class RedisStore:
             )
         )
 
-    async def load(self, upstream: str) -> SavedState | None:
-        """Return the saved state."""
-        key = self._state_key(upstream)
-        try:
-            value = await self._ask(lambda: self._redis.client.get(key), key)
-        except Rejected as error:
-            log.error("%s; the laws begin anew", error, extra={"event": "damaged", "upstream": upstream})
-            return None
-        saved = None if value is None else states.decode(value)
-        if value is not None and saved is None:
+    async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
+        """Return the saved states."""
+        keys = [self._state_key(upstream) for upstream in upstreams]
+        answers = await self._ask(lambda: self._redis.get_each(keys))
+        values: dict[str, bytes] = {}
+        for upstream, key, answer in zip(upstreams, keys, answers, strict=True):
+            if isinstance(answer, Exception):
+                error = await self._of_library(answer, [key])
+                if not isinstance(error, Rejected):
+                    raise error
+                log.error("%s; the laws begin anew", error, extra={"event": "damaged", "upstream": upstream})
+            elif answer is not None:
+                values[upstream] = answer
+        decoded = await asyncio.to_thread(lambda: [states.decode(value) for value in values.values()])
+        by_name = dict(zip(values, decoded, strict=True))
+        for upstream in [name for name, saved in by_name.items() if saved is None]:
             log.error(
-                "%s in Redis cannot be read; the laws begin anew, and the next state takes its place", key,
-                extra={"event": "damaged", "upstream": upstream},
+                "%s in Redis cannot be read; the laws begin anew, and the next state takes its place",
+                self._state_key(upstream), extra={"event": "damaged", "upstream": upstream},
             )  # fmt: skip
-        return saved
+        return {name: saved for name, saved in by_name.items() if saved is not None}
 
     async def save(self, lease: Lease, upstream: str, saved: SavedState) -> None:
         """Write the state; it does not expire."""
@@ -209,13 +219,16 @@ class RedisStore:
         except TimeoutError:
             raise Unavailable(f"Redis did not answer within {within_s:g} s") from None
         except (RedisError, OSError) as error:
-            if isinstance(error, AskError | ClusterDownError):
-                await self._redis.find_again()
-                await self._patient.find_again()
-            raise self._unavailable(error, keys) from None
+            raise await self._of_library(error, keys) from None
         except (ValueError, LookupError) as error:
             # The client library raises these for an answer that is not Redis's protocol.
             raise Unavailable(f"what answers is no Redis: {error}") from None
+
+    async def _of_library(self, error: Exception, keys: Sequence[str]) -> Unavailable:
+        if isinstance(error, AskError | ClusterDownError):
+            await self._redis.find_again()
+            await self._patient.find_again()
+        return self._unavailable(error, keys)
 
     def _unavailable(self, error: Exception, keys: Sequence[str]) -> Unavailable:
         if isinstance(error, AuthenticationError):
@@ -251,6 +264,20 @@ class RedisStore:
 
     def _history_key(self, upstream: str) -> str:
         return f"{self._prefix}history:{upstream}"
+
+
+def _declared(fields: Mapping[bytes, bytes], before: Read) -> Read:
+    """Return what each field of the hash declares, decoded where it is not as `before`."""
+    read: dict[str, tuple[bytes, Declaration | str]] = {}
+    for field, value in fields.items():
+        name = field.decode(errors="replace")
+        if name in before and before[name][0] == value:
+            read[name] = before[name]
+        elif wire.NAME.fullmatch(name) is None:
+            read[name] = value, "no upstream can have this name"
+        else:
+            read[name] = value, declarations.decode(value)
+    return read
 
 
 def _judge(written: object) -> None:

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from steelyard_protocol import peer_address, wire
 
 VERSION = 1
@@ -47,7 +48,8 @@ def encode(saved: SavedState) -> bytes:
 def decode(value: bytes) -> SavedState | None:
     """Read a state; None when it is damaged. Raise `NewerVersion` for a later version's."""
     try:
-        document = json.loads(value)
+        # A new leader reads one of each upstream: json takes twenty times as long.
+        document = msgspec.json.decode(value)
         if not isinstance(document, dict):
             return None
         version = document.get("v")

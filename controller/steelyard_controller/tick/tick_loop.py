@@ -15,7 +15,7 @@ term means that another controller leads, and ends this one's lead.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from steelyard_protocol import memcached_client, weight_table
@@ -54,6 +54,8 @@ class TickLoop:
         load_balancers: tuple[str, ...] = LOAD_BALANCERS,
     ) -> None:
         self.cycles: dict[str, Cycle] = {}
+        self.unresumed: set[str] = set()
+        """The upstreams that have no tick yet: what the leader before has learnt of them is still to come."""
         self._pipeline = pipeline
         self._tick_s = tick_s
         self._keys = keys
@@ -76,10 +78,11 @@ class TickLoop:
         certain: Callable[[], bool],
         addresses: Mapping[str, Mapping[str, str]],
         keep: bool = True,
+        only: Collection[str] | None = None,
         done: Callable[[Cycle], Awaitable[None]] | None = None,
         progressed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Do one tick of every upstream.
+        """Do one tick of every upstream, or with `only` of these, but for those that are `unresumed`.
 
         `certain` tells whether this controller may write under the lease; where it says no, the tick ends
         with `Forbidden`. Raises `LeaseLost` when another controller has the lease. `addresses` has the
@@ -87,7 +90,13 @@ class TickLoop:
         whether the store can be written to; `done` is awaited when an upstream has its outcome;
         `progressed` is called whenever a step of the tick is done.
         """
-        cycles = [each for each in self.cycles.values() if not each.has_names or each.name in addresses]
+        cycles = [
+            each
+            for each in self.cycles.values()
+            if each.name not in self.unresumed
+            and (only is None or each.name in only)
+            and (not each.has_names or each.name in addresses)
+        ]
         skip: set[str] = set()
         values = await self._read_messages([key for cycle in cycles for key in cycle.keys()], skip)  # noqa: SIM118
         tables = await self._published.read([cycle.name for cycle in cycles], skip)
@@ -182,9 +191,10 @@ class TickLoop:
         """Return the latest table of each of these upstreams in Memcached, where there is one."""
         return await self._published.latest(upstreams)
 
-    async def term_of_list(self) -> int:
-        """Return the term of the list of upstreams in Memcached, 0 where there is none."""
-        return self._published_upstreams.highest_term(await self._published_upstreams.read())
+    async def highest_term(self, upstreams: Iterable[str]) -> int:
+        """Return the highest term among the tables of these upstreams in Memcached and the list of them."""
+        tables = await self._published.highest_term(await self._published.read(sorted(upstreams), set()))
+        return max(tables, self._published_upstreams.highest_term(await self._published_upstreams.read()))
 
     async def save_last(self, lease: Lease) -> None:
         """Save the state of every upstream for the next leader."""
@@ -217,6 +227,7 @@ class TickLoop:
         cycle = self.cycles.pop(upstream, None)
         if cycle is not None:
             self._forgotten = max(self._forgotten, cycle.generation)
+        self.unresumed.discard(upstream)
         self._published.forget(upstream)
         self._of_upstream.pop(upstream, None)
 

@@ -56,12 +56,29 @@ class Takeovers:
     async def begin(self, _: Lease) -> Mapping[str, str | None]:
         return {}
 
+    async def resume(self, _: Lease) -> list[str]:
+        return []
+
+
+class CountingStore(MemoryStore):
+    """A store that counts how often the lease was taken and renewed."""
+
+    acquired = renewed = 0
+
+    async def acquire(self, draft: Lease, *, lease_s: float, above: int, patient: bool) -> Lease:
+        self.acquired += 1
+        return await super().acquire(draft, lease_s=lease_s, above=above, patient=patient)
+
+    async def renew(self, lease: Lease, *, lease_s: float) -> bool:
+        self.renewed += 1
+        return await super().renew(lease, lease_s=lease_s)
+
 
 class Leading:
     """A leader loop that runs, and its parts."""
 
-    def __init__(self, *, lease_s: float = LEASE_S) -> None:
-        self.ticks, self.faults, self.store = HandMadeTicks(), Faults(), MemoryStore()
+    def __init__(self, *, lease_s: float = LEASE_S, takeover: Takeovers | None = None) -> None:
+        self.ticks, self.faults, self.store = HandMadeTicks(), Faults(), CountingStore()
         self.election = Election(
             self.store, holder="a", boot="1", url="http://a", lease_s=lease_s, clock=time.monotonic,
             unix=time.time, faults=self.faults,
@@ -73,7 +90,7 @@ class Leading:
         self.loop = LeaderLoop(
             loop=self.ticks,  # type: ignore[arg-type]
             election=self.election,
-            takeover=Takeovers(),  # type: ignore[arg-type]
+            takeover=takeover or Takeovers(),  # type: ignore[arg-type]
             faults=self.faults,
             tick_s=TICK_S,
             lease_s=lease_s,
@@ -148,6 +165,26 @@ def test_the_end_does_not_wait_for_a_tick_that_hangs() -> None:
         assert it.loop.is_abandoned
         assert it.ticks.saved == 0
         assert await it.store.leader() is None
+
+    asyncio.run(run())
+
+
+def test_a_takeover_that_outlasts_the_lease_renews_it_meanwhile() -> None:
+    class Slow(Takeovers):
+        go_on = asyncio.Event()
+
+        async def begin(self, _: Lease) -> Mapping[str, str | None]:
+            await self.go_on.wait()
+            return {}
+
+    async def run() -> None:
+        it = Leading(takeover=Slow())
+        await it.until(lambda: it.store.renewed > 3)
+        assert it.loop.led is None
+        Slow.go_on.set()
+        await it.until(lambda: it.ticks.done)
+        assert it.store.acquired == 1
+        await it.stop()
 
     asyncio.run(run())
 

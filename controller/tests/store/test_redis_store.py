@@ -141,14 +141,14 @@ def test_what_is_kept_comes_back_and_what_is_deleted_leaves_nothing(
             await store.save(lease, name, STATE)
             await store.remember(lease, name, b'{"at_ms":1}', keep=5)
         assert (await store.declarations()).known == {"web": WEB, "api": WEB}
-        assert await store.load("web") == STATE
+        assert await store.load(["web"]) == {"web": STATE}
         assert await store.history("web", seconds=60, most=10) == [b'{"at_ms":1}']
         await store.declare(lease, {"web": None})
         # The tick that was under way while it was deleted.
         await store.save(lease, "web", STATE)
         await store.remember(lease, "web", b"{}", keep=5)
         assert (await store.declarations()).known == {"api": WEB}
-        assert await store.load("web") is None
+        assert await store.load(["web", "api"]) == {"api": STATE}
         assert await store.history("web", seconds=60, most=10) == []
         assert by_hand(redis_server).keys("*web*") == []
 
@@ -208,8 +208,7 @@ def test_garbage_in_the_keys_is_refused_and_left_there(
     async def steps(store: RedisStore) -> None:
         stored = await store.declarations()
         assert (stored.known, {"web", "api", "a b"} <= stored.damaged) == ({}, True)
-        assert await store.load("web") is None
-        assert await store.load("api") is None
+        assert await store.load(["web", "api"]) == {}
         lease = await taken(store)
         assert lease.term == DRAFT.term
         with pytest.raises(Rejected, match="something else in steelyard:1:history:web"):
@@ -217,7 +216,7 @@ def test_garbage_in_the_keys_is_refused_and_left_there(
         with pytest.raises(Rejected, match="something else in steelyard:1:history:web"):
             await store.history("web", seconds=60, most=5)
         await store.save(lease, "web", STATE)
-        assert await store.load("web") == STATE
+        assert await store.load(["web"]) == {"web": STATE}
 
     run(patient(redis_server), steps)
     assert hand.hgetall("steelyard:1:declarations") == garbage
