@@ -1,48 +1,148 @@
-"""The controller's events and their subscribers, each with a bounded queue: a slow one costs little."""
+"""The controller's events and their subscribers: every change in its order, of overviews the newest alone.
+
+What changed must be heard of: the last `MOST_KEPT` changes of declarations and roles are kept and numbered,
+so that a subscriber that is behind, or was away, goes on from its last one, or is told how many it missed.
+An overview takes the place of the one before it: a slow subscriber costs a name for each upstream.
+"""
 
 import asyncio
 import contextlib
+import json
+import re
+import secrets
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-# Half a minute of ticks of one upstream; a subscriber that is further behind loses the oldest ones.
-MOST_WAITING = 32
+# Some 300 bytes each. Hundreds of upstreams declared at once by a script are as many changes.
+MOST_KEPT = 2000
+
+ID = re.compile(r"([0-9a-f]{8})-(\d{1,15})")
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event: its kind, its upstream (None: the whole controller), its document as JSON."""
+    """An event: kind, upstream (None: the whole controller), document as JSON, id (a tick has none)."""
 
-    kind: Literal["tick", "change", "role"]
+    kind: Literal["tick", "change", "role", "gap"]
     upstream: str | None
     data: bytes
+    id: str | None = None
 
 
 class Listeners:
-    """The subscribers' queues; all in one event loop."""
+    """The subscribers; all in one event loop. `boot` is this process's: another's numbers are not its own."""
 
-    def __init__(self) -> None:
-        self._queues: dict[asyncio.Queue[Event], str | None] = {}
+    def __init__(self, boot: str | None = None, most_kept: int = MOST_KEPT) -> None:
+        self._boot = boot or secrets.token_hex(4)
+        self._kept: deque[Event] = deque(maxlen=most_kept)
+        self._last = 0
+        self._overviews: dict[str, bytes] = {}
+        self._subscribers: list[Subscriber] = []
+        self._wanted: Counter[str | None] = Counter()
 
     def any_for(self, upstream: str) -> bool:
         """Tell whether an upstream has a subscriber."""
-        return any(wanted in (None, upstream) for wanted in self._queues.values())
+        return upstream in self._wanted or None in self._wanted
 
-    def publish(self, event: Event) -> None:
-        """Put an event into the queue of each subscriber of its upstream; a full queue loses its oldest."""
-        for queue, wanted in self._queues.items():
-            if event.upstream is None or wanted in (None, event.upstream):
-                if queue.full():
-                    queue.get_nowait()
-                queue.put_nowait(event)
+    def publish(self, kind: Literal["change", "role"], upstream: str | None, data: bytes) -> None:
+        """Tell the subscribers of the upstream, all with None, and those that come back later."""
+        self._last += 1
+        self._kept.append(Event(kind, upstream, data, self.id_of(self._last)))
+        for each in self._subscribers:
+            each.wake()
+
+    def show(self, upstream: str, overview: bytes) -> None:
+        """Tell the subscribers of an upstream of its newest overview, JSON, in the place of older ones."""
+        if self.any_for(upstream):
+            self._overviews[upstream] = overview
+        for each in self._subscribers:
+            if each.wants(upstream):
+                each.due.setdefault(upstream)
+                each.wake()
 
     @contextlib.contextmanager
-    def subscribe(self, upstream: str | None) -> Iterator[asyncio.Queue[Event]]:
-        """Yield a queue of the events of one upstream, or with None of all, until the end of the block."""
-        queue: asyncio.Queue[Event] = asyncio.Queue(MOST_WAITING)
-        self._queues[queue] = upstream
+    def subscribe(self, upstream: str | None, *, after: str | None = None) -> "Iterator[Subscriber]":
+        """Yield a subscriber of one upstream, or with None of all, until the end of the block.
+
+        `after` is the id of the last event it had from this controller or another one; None: it is new.
+        """
+        subscriber = Subscriber(self, upstream, self._last if after is None else self._number(after))
+        subscriber.due |= dict.fromkeys(name for name in self._overviews if subscriber.wants(name))
+        self._subscribers.append(subscriber)
+        self._wanted[upstream] += 1
         try:
-            yield queue
+            yield subscriber
         finally:
-            del self._queues[queue]
+            self._subscribers.remove(subscriber)
+            self._wanted -= Counter([upstream])
+            self._overviews = {name: each for name, each in self._overviews.items() if self.any_for(name)}
+
+    def overview(self, upstream: str) -> bytes | None:
+        """Return the newest overview of an upstream; None where there is none."""
+        return self._overviews.get(upstream)
+
+    def next_after(self, number: int | None, wanted: str | None) -> tuple[int, Event | None]:
+        """Return the next change of an upstream after a number, or None, and the number to go on from.
+
+        A number of nobody's, None, or one whose successors are not kept any more has a gap next.
+        """
+        first = self._last - len(self._kept) + 1
+        if number is None or not first - 1 <= number <= self._last:
+            missed = None if number is None or number > self._last else first - 1 - number
+            return first - 1, Event(
+                "gap", None, json.dumps({"missed": missed}).encode(), self.id_of(first - 1)
+            )
+        for at in range(number + 1 - first, len(self._kept)):
+            event = self._kept[at]
+            if event.upstream is None or wanted in (None, event.upstream):
+                return first + at, event
+        return self._last, None
+
+    def id_of(self, number: int) -> str:
+        """Return the id of the event of this number."""
+        return f"{self._boot}-{number}"
+
+    def _number(self, id: str) -> int | None:
+        read = ID.fullmatch(id)
+        return int(read[2]) if read is not None and read[1] == self._boot else None
+
+
+class Subscriber:
+    """What one client has heard: changes up to a number, and the upstreams whose overviews are due."""
+
+    def __init__(self, listeners: Listeners, wanted: str | None, heard: int | None) -> None:
+        self.due: dict[str, None] = {}
+        self._listeners = listeners
+        self._wanted = wanted
+        self._heard = heard
+        self._woken = asyncio.Event()
+
+    @property
+    def id(self) -> str | None:
+        """Return the id of the last change that it has heard of; None where that is another process's."""
+        return None if self._heard is None else self._listeners.id_of(self._heard)
+
+    def wants(self, upstream: str) -> bool:
+        """Tell whether it is told of an upstream."""
+        return self._wanted in (None, upstream)
+
+    def wake(self) -> None:
+        """Have `next` look again."""
+        self._woken.set()
+
+    async def next(self) -> Event:
+        """Return the next event, once there is one: changes first, then the overview that is due longest."""
+        while True:
+            self._heard, event = self._listeners.next_after(self._heard, self._wanted)
+            if event is not None:
+                return event
+            while self.due:
+                upstream = next(iter(self.due))
+                del self.due[upstream]
+                overview = self._listeners.overview(upstream)
+                if overview is not None:
+                    return Event("tick", upstream, overview)
+            self._woken.clear()
+            await self._woken.wait()

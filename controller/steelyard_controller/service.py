@@ -19,14 +19,15 @@ from steelyard_controller.declarations.declaration import Declaration, Unknown
 from steelyard_controller.declarations.discovered import Pod
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.discovery.discovery import Discovery
-from steelyard_controller.events import Event, Listeners
+from steelyard_controller.events import Event, Listeners, Subscriber
 from steelyard_controller.faults import Faults
 from steelyard_controller.leader.election import Election
 from steelyard_controller.leader.leader_loop import Addresses, LeaderLoop
 from steelyard_controller.leader.takeover import Takeover
+from steelyard_controller.overview_events import OverviewEvents
 from steelyard_controller.store.interface import LeaseLost, Store, Unavailable
 from steelyard_controller.store.lease import Lease
-from steelyard_controller.tick import history_moment, tick_schedule
+from steelyard_controller.tick import history_moment
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.overview import overview
 from steelyard_controller.tick.table_builder import refuse_unpublishable
@@ -86,6 +87,7 @@ class Service:
         self.listeners = Listeners()
         self.discovery = discovery
         self._loop = loop
+        self._overviews = OverviewEvents(self.listeners, lambda: self.views, _overview)
         self._election = election
         self._store = store
         self._faults = faults
@@ -98,7 +100,7 @@ class Service:
             tick_s=tick_s,
             lease_s=lease_s,
             addresses=addresses,
-            on_tick=self._publish_tick,
+            on_tick=lambda cycle: self._overviews.note(cycle.name),
             on_step=self._after_election_step,
         )
         self._unconfirmed: set[str] = set()
@@ -286,15 +288,15 @@ class Service:
 
     async def run(self) -> None:
         """Lead or stand by until cancelled; then release the lease. Raises what nobody foresaw."""
-        if self.discovery is None:
-            await self._leader_loop.run()
-            return
-        discovering = asyncio.create_task(self.discovery.run(self), name="discovery")
+        beside = [asyncio.create_task(self._overviews.run(), name="overviews")]
+        if self.discovery is not None:
+            beside.append(asyncio.create_task(self.discovery.run(self), name="discovery"))
         try:
             await self._leader_loop.run()
         finally:
-            discovering.cancel()
-            await asyncio.gather(discovering, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
 
     async def _after_election_step(self) -> None:
         self._publish_role()
@@ -320,33 +322,31 @@ class Service:
                 await self._store.declare(self._leader_loop.led, true)
                 self._unconfirmed.clear()
 
-    async def _publish_tick(self, cycle: Cycle) -> None:
-        outcome, declared = cycle.outcome, cycle.declaration
-        if outcome is None or not self.listeners.any_for(cycle.name):
-            return
-        apart = tick_schedule.event_period(len(outcome.table.peers))
-        if tick_schedule.is_turn(outcome.table.generation, 0, apart):
-            # Of 10,000 servers this takes most of a second.
-            data = await asyncio.to_thread(lambda: _json(overview(outcome, declared)))
-            self.listeners.publish(Event("tick", cycle.name, data))
-
     def _publish_change(self, name: str, after: Declaration | None, what: str) -> None:
         revision = None if after is None else after.revision
         document = {"upstream": name, "revision": revision, "what": what}
-        self.listeners.publish(Event("change", name, _json(document)))
+        self.listeners.publish("change", name, _json(document))
 
     def _publish_role(self) -> None:
         now = (self.role, self.leader)
         if now != self._published_role:
             self._published_role = now
-            self.listeners.publish(Event("role", None, _json(self.document())))
+            self.listeners.publish("role", None, _json(self.document()))
 
     @contextlib.contextmanager
-    def subscribe(self, upstream: str | None = None) -> Iterator[asyncio.Queue[Event]]:
-        """Yield a queue of the events of one upstream or of all; the first one is the role."""
-        with self.listeners.subscribe(upstream) as queue:
-            queue.put_nowait(Event("role", None, _json(self.document())))
-            yield queue
+    def subscribe(
+        self, upstream: str | None = None, *, after: str | None = None
+    ) -> Iterator[tuple[Event, Subscriber]]:
+        """Yield the role, and a subscriber to the events of one upstream or of all, after the id of one."""
+        with self.listeners.subscribe(upstream, after=after) as subscriber:
+            for name in sorted(self.views) if upstream is None else [upstream]:
+                self._overviews.note(name)
+            yield Event("role", None, _json(self.document()), subscriber.id), subscriber
+
+
+def _overview(cycle: Cycle) -> bytes | None:
+    outcome, declared = cycle.outcome, cycle.declaration
+    return None if outcome is None else _json(overview(outcome, declared))
 
 
 def _json(document: object) -> bytes:

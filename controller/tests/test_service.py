@@ -397,19 +397,18 @@ def test_a_tick_that_overruns_is_counted_and_the_next_ones_come(
 def test_listeners_hear_of_ticks_changes_and_roles(memcached: Daemon, redis_server: Daemon) -> None:
     async def run() -> None:
         async with running(memcached, redis_server) as service:
-            with service.subscribe("web") as queue:
-                first = await queue.get()
+            with service.subscribe("web") as (first, events):
                 assert (first.kind, json.loads(first.data)["role"]) == ("role", "waiting")
                 heard: dict[str, Any] = {}
                 while len(heard) < 2:
-                    event = await queue.get()
+                    event = await events.next()
                     heard[event.kind] = json.loads(event.data)
                 assert (heard["role"]["role"], heard["role"]["leader"]["id"]) == ("leader", "a")
                 assert heard["tick"]["upstream"] == "web"
                 await service.change("api", lambda _: API)
                 await service.change("web", edit("a", **DRAIN))
                 while event.kind != "change":
-                    event = await queue.get()
+                    event = await events.next()
                 assert json.loads(event.data) == {
                     "upstream": "web",
                     "revision": 2,

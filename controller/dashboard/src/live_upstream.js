@@ -19,7 +19,7 @@ export class LiveUpstream {
   #owedS = 0;
   #ended = false;
 
-  /** `told(what, data)` is called with "tick", "connection", "change" (its document) and "role". */
+  /** `told(what, data)` is called with "tick", "connection", "change" (its document), "role" and "gap". */
   constructor(name, told) {
     this.name = name;
     this.#told = told;

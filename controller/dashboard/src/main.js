@@ -86,7 +86,7 @@ function told(what, data) {
     if (!actions.made(data)) toast(`${data.upstream}: ${data.what}`);
     ask();
   }
-  if (what === "role") ask();
+  if (what === "role" || what === "gap") ask();
   if (what === "connection" && data.detail) lostBefore = data.detail;
   paint();
 }

@@ -1,12 +1,10 @@
 """`GET /v1/events`: ticks, changes and role changes as server-sent events (HTML standard, 9.2)."""
 
-import asyncio
 import contextlib
-import json
 from collections.abc import AsyncGenerator
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from steelyard_protocol import wire
 
 from steelyard_controller.api import middleware, problems, upstream_lookup
@@ -14,9 +12,6 @@ from steelyard_controller.api.streamed_response import StreamedResponse
 from steelyard_controller.api.streams import Ended, Streams
 from steelyard_controller.events import Event
 from steelyard_controller.service import Service
-from steelyard_controller.tick.cycle import Cycle
-from steelyard_controller.tick.outcome import Outcome
-from steelyard_controller.tick.overview import overview
 
 MEDIA_TYPE = "text/event-stream"
 
@@ -33,9 +28,18 @@ Upstream = Annotated[
     Query(pattern=f"^{wire.NAME.pattern}$", examples=["web"], description="events of this upstream only"),
 ]
 
+After = Annotated[
+    str | None,
+    Header(
+        alias="Last-Event-ID",
+        description="the id of the last event that the client has had: what changed since comes first",
+    ),
+]
+
 DESCRIPTION = (
-    "`role` (the document of /v1/service) first, then `tick` (the overview) of each upstream and tick, "
-    "`change` ({upstream, revision, what}) and `role` when they happen; a comment line every 10 s"
+    "`role` (the document of /v1/service) first, then `tick` of each upstream, its newest overview; `change` "
+    "({upstream, revision, what}) and `role` when they happen, with ids; `gap` ({missed}; null: unknown) in "
+    "the place of changes that are not kept any more; a comment line every 10 s"
 )
 
 
@@ -52,31 +56,29 @@ def routes(service: Service, streams: Streams) -> APIRouter:
             **problems.responses(401, 404, 422, 503),
         },
     )
-    async def stream_events(request: Request, upstream: Upstream = None) -> Response:
+    async def stream_events(request: Request, upstream: Upstream = None, after: After = None) -> Response:
         """Stream what happens, as it happens."""
         if upstream is not None:
             upstream_lookup.cycle_of(service, upstream)
         if request.scope.get(middleware.HEAD):
             return Response(media_type=MEDIA_TYPE, headers=HEADERS)
         streams.refuse_if_full()
-        return StreamedResponse(_stream(service, streams, upstream), media_type=MEDIA_TYPE, headers=HEADERS)
+        events = _stream(service, streams, upstream, after)
+        return StreamedResponse(events, media_type=MEDIA_TYPE, headers=HEADERS)
 
     return router
 
 
-async def _stream(service: Service, streams: Streams, upstream: str | None) -> AsyncGenerator[bytes, None]:
-    with streams.opened(), service.subscribe(upstream) as events:
+async def _stream(
+    service: Service, streams: Streams, upstream: str | None, after: str | None
+) -> AsyncGenerator[bytes, None]:
+    with streams.opened(), service.subscribe(upstream, after=after) as (role, events):
         yield b"retry: %d\n\n" % RETRY_MS
+        yield _encoded(role)
         with contextlib.suppress(Ended):
-            yield _encoded(events.get_nowait())
-            for name in sorted(service.views) if upstream is None else [upstream]:
-                cycle = service.views.get(name)
-                outcome = None if cycle is None else cycle.outcome
-                if cycle is not None and outcome is not None:
-                    yield _encoded(await _tick(cycle, outcome))
             while True:
                 try:
-                    event = await streams.wait(events.get(), timeout_s=PING_S)
+                    event = await streams.wait(events.next(), timeout_s=PING_S)
                 except TimeoutError:
                     yield b": ping\n\n"
                     continue
@@ -86,11 +88,7 @@ async def _stream(service: Service, streams: Streams, upstream: str | None) -> A
                     return
 
 
-async def _tick(cycle: Cycle, outcome: Outcome) -> Event:
-    document = await asyncio.to_thread(overview, outcome, cycle.declaration)
-    return Event("tick", cycle.name, json.dumps(document, separators=(",", ":"), allow_nan=False).encode())
-
-
 def _encoded(event: Event) -> bytes:
     # JSON of json.dumps has no line ends, so one data line holds it.
-    return b"event: %s\ndata: %s\n\n" % (event.kind.encode(), event.data)
+    id = b"" if event.id is None else b"id: %s\n" % event.id.encode()
+    return b"%sevent: %s\ndata: %s\n\n" % (id, event.kind.encode(), event.data)

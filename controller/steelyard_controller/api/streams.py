@@ -13,7 +13,7 @@ from steelyard_controller.api.problems import later
 
 T = TypeVar("T")
 
-# Each costs a queue of 32 overviews. An open page has one; a hundred open pages are forgotten ones.
+# Each costs a name for each upstream. An open page has one; a hundred open pages are forgotten ones.
 MOST = 100
 
 

@@ -138,6 +138,8 @@ def _tell(url: str, upstream: str, event: ServerSentEvent, tell: Callable[[Event
             tell(Note("nobody leads now: the last tables hold"))
         else:
             tell(Note(f"{service.leader.id} leads"))
+    elif event.event == "gap":
+        tell(Note("changes were made that were not heard of"))
 
 
 def _read(url: str, model: type[D], event: ServerSentEvent) -> D:

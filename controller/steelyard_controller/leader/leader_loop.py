@@ -46,8 +46,8 @@ Addresses = Callable[[Mapping[str, Cycle]], Awaitable[Mapping[str, Mapping[str, 
 class LeaderLoop:
     """Leads while it has the lease, and stands by otherwise.
 
-    `on_tick` is awaited with each upstream after its tick, `on_step` after each step of the election. The
-    lock `changing` is held while declarations change, or must not change.
+    `on_tick` is called with each upstream after its tick, `on_step` is awaited after each step of the
+    election. The lock `changing` is held while declarations change, or must not change.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LeaderLoop:
         tick_s: float,
         lease_s: float,
         addresses: Addresses,
-        on_tick: Callable[[Cycle], Awaitable[None]],
+        on_tick: Callable[[Cycle], None],
         on_step: Callable[[], Awaitable[None]],
     ) -> None:
         self.led: Lease | None = None

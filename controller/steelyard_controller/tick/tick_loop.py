@@ -15,7 +15,7 @@ term means that another controller leads, and ends this one's lead.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from steelyard_protocol import memcached_client, weight_table
@@ -79,7 +79,7 @@ class TickLoop:
         addresses: Mapping[str, Mapping[str, str]],
         keep: bool = True,
         only: Collection[str] | None = None,
-        done: Callable[[Cycle], Awaitable[None]] | None = None,
+        done: Callable[[Cycle], None] = lambda _: None,
         progressed: Callable[[], None] = lambda: None,
     ) -> None:
         """Do one tick of every upstream, or with `only` of these, but for those that are `unresumed`.
@@ -87,7 +87,7 @@ class TickLoop:
         `certain` tells whether this controller may write under the lease; where it says no, the tick ends
         with `Forbidden`. Raises `LeaseLost` when another controller has the lease. `addresses` has the
         resolved peers of each upstream that has host names; one that is not in it has no tick. `keep` tells
-        whether the store can be written to; `done` is awaited when an upstream has its outcome;
+        whether the store can be written to; `done` is called when an upstream has its outcome;
         `progressed` is called whenever a step of the tick is done.
         """
         cycles = [
@@ -140,8 +140,7 @@ class TickLoop:
             cycle.used.add(used_s + kept_s.get(cycle.name, 0.0))
             if not self._is_gone(cycle):
                 cycle.outcome = replace(outcome, degraded=self._degraded(cycle.name))
-                if done is not None:
-                    await done(cycle)
+                done(cycle)
                 progressed()
 
     async def _advance(

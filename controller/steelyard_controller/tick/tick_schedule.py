@@ -1,6 +1,6 @@
-"""The tick schedule: in which ticks an upstream is saved and shown. Pure.
+"""The tick schedule: in which ticks an upstream is saved. Pure.
 
-With a few servers, memories, history and events are written at every tick.
+With a few servers, memories and history are written at every tick.
 With thousands that would be most of a tick's work and megabytes a second, for
 figures that move within tens of seconds; so each upstream has its turn every
 so many ticks.
@@ -34,11 +34,6 @@ def memory_period(total: int) -> int:
 def moment_period(peers: int, total: int) -> int:
     """Return how many ticks apart an upstream's moments are, with so many servers in it and in all."""
     return max(1 + peers // PEERS_A_MOMENT, 1 + total // PEERS_A_TICK)
-
-
-def event_period(peers: int) -> int:
-    """Return how many ticks apart an upstream's `tick` events are, with so many servers in it."""
-    return 1 + peers // PEERS_A_TICK
 
 
 def is_turn(tick: int, position: int, period: int) -> bool:

@@ -67,6 +67,30 @@ def test_a_change_is_told_and_only_the_upstream_that_was_asked_for(leader: Contr
 
 
 @pytest.mark.integration
+def test_who_connects_again_is_told_what_changed_meanwhile(leader: Controller) -> None:
+    def lines(last: str | None, until: str) -> list[str]:
+        """Return the lines of a stream up to one that begins with a text."""
+        given = {} if last is None else {"Last-Event-ID": last}
+        with LOCAL.stream("GET", f"{leader.url}/v1/events?upstream=web", headers=given) as answer:
+            seen: list[str] = []
+            for line in answer.iter_lines():
+                seen.append(line)
+                if line.startswith(until):
+                    break
+            return seen
+
+    last = next(line for line in lines(None, "event: role") if line.startswith("id: ")).removeprefix("id: ")
+    peer = f"{leader.url}/v1/upstreams/web/peers/server-2"
+    for state in ("drain", "up"):
+        LOCAL.patch(peer, json={"state": state}, headers=own_token()).raise_for_status()
+    again = lines(last, "event: tick")
+    assert [line for line in again if line.startswith("event: ")] == [
+        "event: role", "event: change", "event: change", "event: tick"
+    ]  # fmt: skip
+    assert "event: gap" in lines("0badcafe-7", "event: gap")
+
+
+@pytest.mark.integration
 def test_open_streams_do_not_keep_a_controller_from_stopping(tmp_path: Path) -> None:
     with leading(tmp_path) as leader:
         heard = [Listener(leader.url) for _ in range(3)]

@@ -95,7 +95,7 @@ class Leading:
             tick_s=TICK_S,
             lease_s=lease_s,
             addresses=nothing,
-            on_tick=nothing,
+            on_tick=lambda _: None,
             on_step=nothing,
         )
         self.task = asyncio.create_task(self.loop.run())

@@ -33,10 +33,6 @@ def test_a_quarter_of_an_hour_of_history_is_bounded_however_many_servers_and_ups
     assert upstreams * kept * (MOMENT_BYTES + each * PEER_BYTES) < 75e6
 
 
-def test_who_listens_is_told_of_every_tick_but_of_very_many_servers() -> None:
-    assert (tick_schedule.event_period(999), tick_schedule.event_period(10_000)) == (1, 11)
-
-
 @given(st.integers(0, 10**6), st.integers(0, 10**4), st.integers(1, 200))
 def test_each_has_exactly_one_turn_in_a_period(first: int, position: int, period: int) -> None:
     assert sum(tick_schedule.is_turn(tick, position, period) for tick in range(first, first + period)) == 1
