@@ -95,6 +95,7 @@ async def _listen(settings: Settings, known: Credentials, service: Service) -> i
                 keys=known.keys,
                 access=known.access,
                 max_body_bytes=settings.max_body_bytes,
+                metrics_servers=settings.metrics_servers,
             ),
             host=settings.api_host,
             port=settings.api_port,

@@ -75,6 +75,9 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(
         default=2**20, ge=1024, le=2**26, description="largest request body that the API takes"
     )
+    metrics_servers: int = Field(
+        default=2000, ge=0, description="servers up to which /metrics has series of each; 0: of none"
+    )
     tick_s: float = Field(default=1.0, ge=0.1, le=60, description="seconds between two decisions")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="what is logged"

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from steelyard_controller.api import (
+    metrics,
     middleware,
     openapi,
     page_files,
@@ -21,6 +22,7 @@ from steelyard_controller.api import (
 )
 from steelyard_controller.api import routes_service as controller
 from steelyard_controller.api.forward_to_leader import ForwardToLeader, LeaderConnections
+from steelyard_controller.api.metrics_page import MetricsPage
 from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.streams import Streams
 from steelyard_controller.api.tokens import Access
@@ -39,11 +41,13 @@ def create(
     keys: Keyring | None = None,
     access: Access | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
+    metrics_servers: int = metrics.MOST_SERVERS,
 ) -> FastAPI:
     """Return the application over a service.
 
     `lifespan` runs the service, `keys` sign the weight tables, `access` has the tokens and their roles
-    (default: no tokens). Call `app.state.streams.end()` before the server is stopped: it waits for streams.
+    (default: no tokens). Above `metrics_servers` no single server has series in `/metrics`. Call
+    `app.state.streams.end()` before the server is stopped: it waits for streams.
     """
     streams, connections = Streams(), LeaderConnections()
 
@@ -73,7 +77,7 @@ def create(
         routes_weights.routes(service, keys=keys or Keyring()),
         routes_peers.routes(service),
         routes_events.routes(service, streams),
-        controller.routes(service),
+        controller.routes(service, MetricsPage(service, most_servers=metrics_servers)),
     ):
         app.include_router(router)
     openapi.install(app, access or Access())

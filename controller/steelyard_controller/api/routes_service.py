@@ -1,12 +1,11 @@
 """The routes of the controller itself: /v1/service, /v1/laws, /healthz, /readyz and /metrics."""
 
-import time
-
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
 from steelyard_controller import laws
 from steelyard_controller.api import metrics, models
+from steelyard_controller.api.metrics_page import MetricsPage
 from steelyard_controller.api.problems import ProblemError, responses
 from steelyard_controller.service import Service
 
@@ -42,8 +41,8 @@ class Ready:
         return None
 
 
-def routes(service: Service) -> APIRouter:
-    """Return the routes of the controller itself."""
+def routes(service: Service, page: MetricsPage) -> APIRouter:
+    """Return the routes of the controller itself; `page` has its metrics."""
     router = APIRouter(tags=["service"])
     ready = Ready(service)
 
@@ -109,6 +108,6 @@ def routes(service: Service) -> APIRouter:
     )
     async def get_metrics() -> Response:
         """Return Prometheus metrics."""
-        return Response(metrics.render(service, now_s=time.monotonic()), media_type=metrics.MEDIA_TYPE)
+        return Response(await page.text(), media_type=metrics.MEDIA_TYPE)
 
     return router
