@@ -89,7 +89,7 @@ def _publish(out: Path, results: Results) -> None:
     tables = document(*map(titled, blocks(view)))
     print(tables)
     plot = out / "demo.png"
-    draw_over_time(plot, view)
+    draw_over_time(plot, view, headline=view.scenario.title)
     shown = image("shares, CPU utilization and p99 over time", plot.name)
     page = document(f"# {view.scenario.title}", bullets(results.conditions), shown, tables)
     files = [plot, write_text(out / "demo.md", page), *write_csv(out, results)]

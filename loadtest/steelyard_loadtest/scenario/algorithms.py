@@ -82,9 +82,14 @@ USUAL = (
 DEFAULT = f"steelyard-steelyard-{picker_list.DEFAULT}"
 """The default law with the default picker."""
 
+
+def _said(law: str) -> str:
+    return "Steelyard" if law == "steelyard" else f"Steelyard {law}"
+
+
 _OURS = [
     Algorithm(
-        name=f"steelyard-{law}-{picker}", title=f"Steelyard {law}, {picker}", program="steelyard",
+        name=f"steelyard-{law}-{picker}", title=f"{_said(law)}, {picker}", program="steelyard",
         method=picker, law=law,
     )
     for law, picker in product(laws.NAMES, PICKERS)

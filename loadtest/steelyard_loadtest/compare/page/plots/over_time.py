@@ -22,11 +22,14 @@ from steelyard_loadtest.scenario.definition import Event
 COLUMNS = 5
 SMOOTHED = 3
 """Seconds, the one before and the one after among them: single ones are mostly the noise of few requests."""
+FEW = 3
+"""Servers, each of which has a colour of its own."""
 HEADROOM = 1.6
 """Of the height of the lines: events are named above them."""
 MARGIN = 1.05
 SHADE = "#F6E3D3"
 ORDINARY = "#B8B8B8"
+FAIR = "dotted: the share its CPU is worth"
 P99 = "p99"
 ROWS = {
     "share": "share of the requests",
@@ -40,7 +43,7 @@ Workers where servers have a pool of them; p99 where the generator tells it.
 """
 
 
-def draw_over_time(file: Path, view: View) -> bool:
+def draw_over_time(file: Path, view: View, *, headline: str = "") -> bool:
     """Draw the first repeat of a few algorithms; False, and no file, when no server was observed."""
     level = main_level(view)
     # An algorithm that was told the weights has nothing to find out, which is what this shows.
@@ -56,7 +59,10 @@ def draw_over_time(file: Path, view: View) -> bool:
     rows = [name for name in ROWS if name not in absent]
     grid = [_row(view, shown, name, last=name == rows[-1]) for name in rows]
     size = (1.6 + 2.9 * len(shown), 1.4 + 2.0 * len(rows))
-    draw(file, grid, size=size, sharex=True, sharey="row", legend="outside lower center", legend_columns=6)
+    draw(
+        file, grid, size=size, title=headline, sharex=True, sharey="row",
+        legend="outside lower center", legend_columns=6,
+    )  # fmt: skip
     return True
 
 
@@ -68,7 +74,8 @@ def _row(view: View, trials: Sequence[Measured], name: str, *, last: bool) -> li
     known = [value for panel in panels for series in panel.series for value in series.y if value]
     top = max((value for value in known if not math.isnan(value)), default=1.0)
     room = HEADROOM if name == "share" and view.scenario.events else MARGIN
-    return [replace(panel, y_limits=(0, top * room)) for panel in panels]
+    highest = min(top * room, max(top, 1.0) * MARGIN)
+    return [replace(panel, y_limits=(0, highest)) for panel in panels]
 
 
 def shows_fair(view: View) -> bool:
@@ -81,9 +88,9 @@ def shows_fair(view: View) -> bool:
 
 
 def server_styles(view: View) -> dict[str, dict[str, Any]]:
-    """Give each server a colour; where some differ or have something done to them, only those."""
+    """Give each server a colour; where some differ or have something done to them, only those of many."""
     servers = [server.name for server in view.scenario.servers]
-    coloured = unlike(view.scenario) or servers
+    coloured = servers if len(servers) <= FEW else unlike(view.scenario) or servers
     styles: dict[str, dict[str, Any]] = {
         name: {
             "color": COLORS[position % len(COLORS)],
@@ -149,10 +156,11 @@ def _p99(by_second_ms: Sequence[float | None]) -> Series:
 
 def _fair(view: View, trial: Measured, server: str, style: dict[str, Any]) -> Series:
     scenario = view.scenario
+    label = FAIR if server == scenario.servers[0].name else ""
     moments_s = [count / 10 for count in range(int(trial.outcome.seconds * 10))]  # a burn's steps stay steep
     fair = [fair_shares(scenario.servers, scenario.events, t_s)[server] for t_s in moments_s]
     dotted = {"color": style["color"], "linestyle": ":", "linewidth": 1.2, "zorder": 4}
-    return Series(x=moments_s, y=fair, label="", style=dotted)
+    return Series(x=moments_s, y=fair, label=label, style=dotted)
 
 
 def _name_events(events: Sequence[Event], axes: Axes) -> None:
