@@ -3,26 +3,38 @@
 import io
 import os
 import signal
+from dataclasses import dataclass
 
 import pytest
 from steelyard_loadtest.machine.errors import SetupError
-from steelyard_simulator.studies.study import mapped
+from steelyard_simulator.model import Balancing, Case, Draw, PeriodicClients, RunResult, Server, Work
+from steelyard_simulator.studies.measures import Figures
+from steelyard_simulator.studies.study import simulated
 
 
-def square(number: int) -> int:
-    return number * number
+@dataclass(frozen=True)
+class Requests:
+    """So many requests, of a server that takes a millisecond for each."""
+
+    number: int
+
+    def case(self) -> Case:
+        clients = PeriodicClients(clients=1, interval_s=0.01, requests=self.number)
+        return Case(
+            servers=(Server(),), clients=clients, work=Work(cpu=Draw(mean_s=0.001, shape="constant")),
+            duration_s=1.0, balancing=Balancing(law=None, picker="wrr"),
+        )  # fmt: skip
 
 
-def refuse_three(number: int) -> int:
-    if number == 3:
+class Refused(Requests):
+    def case(self) -> Case:
         raise ValueError("three")
-    return number
 
 
-def die(number: int) -> int:
-    if number == 1:
+class Killed(Requests):
+    def case(self) -> Case:
         os.kill(os.getpid(), signal.SIGKILL)
-    return number
+        return super().case()
 
 
 class Terminal(io.StringIO):
@@ -30,37 +42,49 @@ class Terminal(io.StringIO):
         return True
 
 
+def served(_case: Case, result: RunResult) -> Figures:
+    return {"served": result.served}
+
+
+def of(trials: list[Requests], jobs: int, stream: io.StringIO | None = None) -> list[list[Figures]]:
+    work = [(trial, seed) for trial in trials for seed in (1, 2)]
+    return [*simulated(work, served, jobs=jobs, title="runs", stream=stream or io.StringIO()).values()]
+
+
 @pytest.mark.parametrize("jobs", [1, 2, 5])
-def test_results_are_in_the_order_of_the_arguments(jobs: int) -> None:
-    assert mapped(square, range(7), jobs=jobs) == [0, 1, 4, 9, 16, 25, 36]
+def test_results_are_in_the_order_of_the_work(jobs: int) -> None:
+    found = of([Requests(number) for number in (7, 1, 5, 3)], jobs)
+    assert found == [[{"served": number}] * 2 for number in (7, 1, 5, 3)]
 
 
 def test_nothing_to_do_is_done() -> None:
-    assert mapped(square, [], jobs=4) == []
+    assert of([], 4) == []
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_error_in_one_of_them_is_raised(jobs: int) -> None:
     with pytest.raises(ValueError, match="three"):
-        mapped(refuse_three, range(5), jobs=jobs)
+        of([Requests(1), Requests(2), Refused(3), Requests(4)], jobs)
 
 
 def test_a_process_that_is_killed_is_explained() -> None:
     with pytest.raises(SetupError, match="try a smaller --jobs"):
-        mapped(die, range(4), jobs=2)
+        of([Requests(1), Killed(2), Requests(3)], 2)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_terminal_sees_a_bar_that_goes_away(jobs: int) -> None:
     screen = Terminal()
-    mapped(square, range(4), jobs=jobs, title="squares", stream=screen)
+    of([Requests(1), Requests(2)], jobs, screen)
     drawn = screen.getvalue()
-    assert "squares 0/4" in drawn
-    assert "squares 4/4" in drawn
-    assert drawn.rindex("squares 4/4") < drawn.rindex("\x1b[2K")
+    assert "runs 0/4" in drawn
+    assert "runs 4/4" in drawn
+    assert drawn.rindex("runs 4/4") < drawn.rindex("\x1b[2K")
 
 
-def test_a_file_sees_how_far_it_is_and_no_bar() -> None:
+def test_a_file_sees_how_far_it_is_no_bar_and_how_fast_the_model_was() -> None:
     log = io.StringIO()
-    mapped(square, range(4), jobs=1, title="squares", stream=log)
-    assert log.getvalue() == "squares 0/4\n"
+    of([Requests(1), Requests(2)], 1, log)
+    first, last = log.getvalue().splitlines()
+    assert first == "runs 0/4"
+    assert last.endswith(" events/s")
