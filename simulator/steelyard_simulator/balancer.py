@@ -1,7 +1,6 @@
 """One load balancer: its picker, and the counts of which its traffic reports are made. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,17 +16,6 @@ class Request:
     def __init__(self, sent_s: float, balancer: "Balancer") -> None:
         self.sent_s, self.balancer = sent_s, balancer
         self.server, self.stage, self.ok = -1, 0, True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What one balancer saw of each server in one window.
-
-    counts   4 x k: completed, failed, in flight, and the latency in seconds summed over the completed
-    """
-
-    ended_s: float
-    counts: Floats
 
 
 class Balancer:
@@ -72,9 +60,11 @@ class Balancer:
             self._failed[server] += 1
         self.picker.answered(server, request.sent_s, now_s, request.ok)
 
-    def report(self, now_s: float) -> Report:
-        """Return the window's counts and begin the next window."""
+    def report(self) -> Floats:
+        """Return what it saw of each server in the window that ends now, and begin the next one.
+
+        4 x k: completed, failed, in flight, and the latency in seconds summed over the completed.
+        """
         counts = np.array([self._completed, self._failed, self._in_flight, self._latency_s], dtype=float)
-        report = Report(ended_s=now_s, counts=counts)
         self._clear(len(self._in_flight))
-        return report
+        return counts

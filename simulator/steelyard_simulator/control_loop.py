@@ -69,9 +69,9 @@ class ControlLoop:
         self._engine.at(now_s + self._tick_s, self._sample, server)
 
     def _report(self, now_s: float, balancer: Balancer) -> None:
-        report = balancer.report(now_s)
+        report = balancer.report()
         if self._arrives(self._delays.lost_reports):
-            self._inbox.report(balancer.index, report)
+            self._inbox.report(now_s, balancer.index, report)
         self._engine.at(now_s + self._tick_s, self._report, balancer)
 
     def _arrives(self, lost: float) -> bool:

@@ -12,9 +12,8 @@ import numpy as np
 from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_controller.tick.snapshot_builder import LATE_REPORT_TICKS
 
-from steelyard_simulator.balancer import Report
-from steelyard_simulator.model import Case, Server
-from steelyard_simulator.simulated_server import is_away
+from steelyard_simulator.model import Case, Floats, Server
+from steelyard_simulator.simulated_server import factor_at, is_away
 
 # What machines of one core usually have; only the proportions matter, and only without baselines.
 NET_BYTES_PER_S, IO_OPS_PER_S, MEM_BYTES_PER_CORE = 125e6, 5000.0, 2e9
@@ -39,17 +38,17 @@ class SimulatedInbox:
         ]
         self._leaving = [index for index, server in enumerate(case.servers) if server.away]
         self._samples: deque[tuple[float, float, int, Sample]] = deque()
-        self._reports: deque[tuple[float, int, Report]] = deque()
-        self._held: dict[int, tuple[float, Report]] = {}
+        self._reports: deque[tuple[float, int, Floats]] = deque()
+        self._held: dict[int, tuple[float, Floats]] = {}
         self.cpu = np.full(k, np.nan)
 
     def sample(self, now_s: float, server: int, sample: Sample) -> None:
         """An agent sends a sample of the window that ends now."""
         self._samples.append((now_s + self._delays.sample_s, now_s, server, sample))
 
-    def report(self, balancer: int, report: Report) -> None:
+    def report(self, now_s: float, balancer: int, counts: Floats) -> None:
         """A balancer sends its report of the window that ends now."""
-        self._reports.append((report.ended_s + self._delays.report_s, balancer, report))
+        self._reports.append((now_s + self._delays.report_s, balancer, counts))
 
     def snapshot(self, now_s: float) -> Snapshot:
         """Return what the law is told at the tick that is now; `cpu` then has the newest samples' CPU."""
@@ -65,7 +64,7 @@ class SimulatedInbox:
                 self._capacity[server, 0] = _limit(self._servers[server], ended_s)
         current = self._current(now_s)
         if current:
-            completed, failed, in_flight, busy_s = np.sum([report.counts for report in current], axis=0)
+            completed, failed, in_flight, busy_s = np.sum(current, axis=0)
             latency_s = busy_s / np.where(completed > 0, completed, np.nan)
         else:
             completed, failed, in_flight, latency_s = np.outer((np.nan, 0, 0, np.nan), np.ones(k))
@@ -89,23 +88,19 @@ class SimulatedInbox:
             report_age_ticks=0,
         )
 
-    def _current(self, now_s: float) -> list[Report]:
+    def _current(self, now_s: float) -> list[Floats]:
         came = False
         while self._reports and self._reports[0][0] <= now_s:
-            _, index, report = self._reports.popleft()
-            self._held[index] = (now_s, report)
+            _, index, counts = self._reports.popleft()
+            self._held[index] = (now_s, counts)
             came = True
         oldest_s = now_s - (LATE_REPORT_TICKS + 0.5) * self._tick_s
-        return [report for came_s, report in self._held.values() if came_s >= oldest_s] if came else []
+        return [counts for came_s, counts in self._held.values() if came_s >= oldest_s] if came else []
 
 
 def _limit(server: Server, when_s: float) -> float:
     """Return the cores that the agent reads as the server's limit."""
-    factor = 1.0
-    for step in sorted(server.steps, key=lambda step: step.at_s):
-        if step.at_s <= when_s and step.reported:
-            factor = step.factor
-    return server.cores * factor
+    return server.cores * factor_at((step for step in server.steps if step.reported), when_s)
 
 
 def _capacity(server: Server) -> tuple[float, float, float, float]:

@@ -11,12 +11,12 @@ done; `busy_s(now_s)` are the core seconds in which it served something since th
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 
 from steelyard_simulator.balancer import Request
 from steelyard_simulator.engine import Engine, Rate
-from steelyard_simulator.model import Draw, Server, Work
+from steelyard_simulator.model import Draw, Server, Step, Work
 
 # A server that a neighbour takes all of would never end a job; a thousandth is as good as nothing.
 SLOWEST_FACTOR = 1e-3
@@ -53,12 +53,14 @@ def idle_utilization(server: Server, start_s: float, end_s: float) -> float:
 
 def speed_at(server: Server, when_s: float) -> float:
     """Return the work done per second and core at a time."""
-    factor = 1.0
-    for step in sorted(server.steps, key=lambda step: step.at_s):
-        if step.at_s <= when_s:
-            factor = step.factor
     taken = sum(b.share for b in server.background if b.start_s <= when_s < b.end_s)
-    return server.speed * max(factor * (1.0 - taken), SLOWEST_FACTOR)
+    return server.speed * max(factor_at(server.steps, when_s) * (1.0 - taken), SLOWEST_FACTOR)
+
+
+def factor_at(steps: Iterable[Step], when_s: float) -> float:
+    """Return the factor of the last of these steps until then, of two at once the second; 1 before them."""
+    came = sorted((step for step in steps if step.at_s <= when_s), key=lambda step: step.at_s)
+    return came[-1].factor if came else 1.0
 
 
 def is_away(server: Server, when_s: float) -> bool:

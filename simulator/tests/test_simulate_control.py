@@ -9,7 +9,6 @@ from steelyard_controller.messages.inbox import Inbox, Received
 from steelyard_controller.tick.snapshot_builder import build_snapshot
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.traffic_report import TrafficReport
-from steelyard_simulator.balancer import Report
 from steelyard_simulator.control_loop import bootstrap_weights
 from steelyard_simulator.model import (
     Background,
@@ -18,6 +17,7 @@ from steelyard_simulator.model import (
     Delays,
     Draw,
     Failing,
+    Floats,
     OpenClients,
     Server,
     Step,
@@ -36,15 +36,12 @@ CASE = Case(
 )
 
 
-def report(ended_s: float, completed: list[float], latency_s: list[float]) -> Report:
+def report(completed: list[float], latency_s: list[float]) -> Floats:
     zeros = [0.0] * len(completed)
-    return Report(
-        ended_s=ended_s,
-        counts=np.array([completed, [1.0, *zeros[1:]], [*zeros[1:], 2.0], latency_s]),
-    )
+    return np.array([completed, [1.0, *zeros[1:]], [*zeros[1:], 2.0], latency_s])
 
 
-def assembled(held: dict[str, tuple[Report, float]], samples: dict[int, float], now_s: float) -> object:
+def assembled(held: dict[str, tuple[Floats, float]], samples: dict[int, float], now_s: float) -> object:
     """Return what the controller's own assembly makes of the same messages."""
     ids = [f"server-{index + 1:06d}" for index in range(3)]
     reports = {
@@ -56,12 +53,12 @@ def assembled(held: dict[str, tuple[Report, float]], samples: dict[int, float], 
                 seq=1,
                 interval_s=1.0,
                 ids=ids,
-                completed=each.counts[0].astype(int).tolist(),
-                failed=each.counts[1].astype(int).tolist(),
-                in_flight=each.counts[2].astype(int).tolist(),
+                completed=each[0].astype(int).tolist(),
+                failed=each[1].astype(int).tolist(),
+                in_flight=each[2].astype(int).tolist(),
                 latency_ms=[
                     1000 * latency_s / completed if completed else None
-                    for completed, latency_s in each.counts[[0, 3]].T.tolist()
+                    for completed, latency_s in each[[0, 3]].T.tolist()
                 ],
                 latency_p50_ms=[None] * len(ids),
             ),
@@ -97,27 +94,27 @@ def assert_same_view(inbox: object, controllers: object) -> None:
 
 def test_the_law_is_told_what_the_controller_would_tell_it() -> None:
     inbox = SimulatedInbox(replace(CASE, delays=AT_ONCE))
-    first, second = report(9.5, [10, 0, 5], [1.0, 0, 0.5]), report(9.7, [4, 3, 0], [0.1, 0.6, 0])
-    inbox.report(0, first)
-    inbox.report(1, second)
+    first, second = report([10, 0, 5], [1.0, 0, 0.5]), report([4, 3, 0], [0.1, 0.6, 0])
+    inbox.report(9.5, 0, first)
+    inbox.report(9.7, 1, second)
     inbox.sample(9.4, 1, (0.5, 0.0, 0.0, 0.3))
     both = {"lb-0": (first, 10.0), "lb-1": (second, 10.0)}
     assert_same_view(inbox.snapshot(10.0), assembled(both, {1: 0.5}, 10.0))
     # Nothing came since: no sample, no report.
     assert_same_view(inbox.snapshot(11.0), assembled(both, {}, 11.0))
     # One balancer reports again, the other is late: it counts with its last figures, for three ticks.
-    later = report(11.5, [7, 7, 7], [0.7, 0.7, 0.7])
-    inbox.report(0, later)
+    later = report([7, 7, 7], [0.7, 0.7, 0.7])
+    inbox.report(11.5, 0, later)
     assert_same_view(inbox.snapshot(12.0), assembled(both | {"lb-0": (later, 12.0)}, {}, 12.0))
-    last = report(13.5, [1, 2, 3], [0.1, 0.1, 0.1])
-    inbox.report(0, last)
+    last = report([1, 2, 3], [0.1, 0.1, 0.1])
+    inbox.report(13.5, 0, last)
     assert_same_view(inbox.snapshot(14.0), assembled(both | {"lb-0": (last, 14.0)}, {}, 14.0))
 
 
 def test_a_message_is_not_heard_before_it_arrives() -> None:
     inbox = SimulatedInbox(replace(CASE, delays=Delays(sample_s=2.0, report_s=2.0)))
     inbox.sample(9.5, 0, (0.5, 0.0, 0.0, 0.3))
-    inbox.report(0, report(9.5, [1, 1, 1], [1, 1, 1]))
+    inbox.report(9.5, 0, report([1, 1, 1], [1, 1, 1]))
     early, late = inbox.snapshot(10.0), inbox.snapshot(12.0)
     assert np.isnan(early.utilization).all()
     assert np.isnan(early.completed).all()
