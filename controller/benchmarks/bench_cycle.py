@@ -1,9 +1,10 @@
 """CPU time of the controller's ticks with a real Memcached: all that a tick does, at several sizes.
 
     .venv/bin/python controller/benchmarks/bench_cycle.py [--ticks 5] [--redis] [--sizes 1000x10] [--nginx]
+        [--delay-ms 1]
 
 Every sample and report is new at every tick, which is the most there is to do. With --nginx also what an
-nginx without requests costs that serves these upstreams.
+nginx without requests costs that serves these upstreams. --delay-ms puts a network before Memcached.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import idle_nginx
 from pymemcache.client.base import Client
@@ -39,6 +41,8 @@ from steelyard_protocol import sample_record, wire
 from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.sample_record import SampleRecord
 
+DELAYED = str(Path(__file__).with_name("delayed_port.py"))
+
 # Upstreams, servers of each, load balancers.
 SIZES = (
     (1, 3, 1), (1, 100, 1), (1, 1000, 1), (1, 1000, 64), (100, 100, 1), (1, 10_000, 1), (1, 10_000, 16),
@@ -54,6 +58,9 @@ def main() -> int:
         "--sizes", nargs="+", type=_size, default=SIZES, help="upstreams x servers: 1000x10, 1x1000x64"
     )
     parser.add_argument("--nginx", action="store_true", help="measure an idle nginx beside it")
+    parser.add_argument(
+        "--delay-ms", type=float, default=0.0, help="round trip to Memcached; the elapsed time shows it"
+    )
     options = parser.parse_args()
     gc.set_threshold(*COLLECT_AFTER)
     print(
@@ -63,11 +70,13 @@ def main() -> int:
     for upstreams, peers, balancers in options.sizes:
         with ExitStack() as daemons:
             memcached_port = daemons.enter_context(_daemon("memcached", "-U", "0", "-m", "256", *_nobody()))
+            pipeline = MemcachedPool(f"127.0.0.1:{_far(daemons, memcached_port, options.delay_ms)}")
             store: Store = MemoryStore()
             if options.redis:
                 redis_port = daemons.enter_context(_daemon("redis-server", "--save", ""))
                 store = RedisStore(f"redis://127.0.0.1:{redis_port}/0")
-            used = asyncio.run(_measure((upstreams, peers, balancers), options.ticks, memcached_port, store))
+            size = (upstreams, peers, balancers)
+            used = asyncio.run(_measure(size, options.ticks, memcached_port, pipeline, store))
             if options.nginx:
                 print(idle_nginx.measure(upstreams, memcached_port, options.ticks), file=sys.stderr)
         cpu_ms, elapsed_ms = (1000 * statistics.median(column) for column in zip(*used, strict=True))
@@ -86,10 +95,9 @@ def _size(text: str) -> tuple[int, int, int]:
 
 
 async def _measure(
-    size: tuple[int, int, int], ticks: int, memcached_port: int, store: Store
+    size: tuple[int, int, int], ticks: int, memcached_port: int, pipeline: MemcachedPool, store: Store
 ) -> list[tuple[float, float]]:
     upstreams, peers, balancers = size
-    pipeline = MemcachedPool(f"127.0.0.1:{memcached_port}")
     loop = TickLoop(
         pipeline=pipeline, store=store, tick_s=1.0, history_s=900, keys=Keyring(), faults=Faults()
     )
@@ -162,20 +170,25 @@ def _sample(upstream: str, peer: str, tick: int) -> bytes:
     )  # fmt: skip
 
 
+def _far(daemons: ExitStack, port: int, delay_ms: float) -> int:
+    """Return a port by which another one is as far away as the delay says."""
+    return daemons.enter_context(_daemon(DELAYED, str(port), str(delay_ms))) if delay_ms else port
+
+
 @contextmanager
 def _daemon(name: str, *arguments: str) -> Iterator[int]:
-    if shutil.which(name) is None:
+    if shutil.which(name) is None and name != DELAYED:
         sys.exit(f"bench_cycle: {name} is not installed: run `make setup-tests`")
     with socket.socket() as probe, tempfile.TemporaryDirectory() as folder:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
         probe.close()
-        place = (
-            ["--port", str(port), "--dir", folder]
-            if name == "redis-server"
-            else ["-l", "127.0.0.1", "-p", str(port)]
-        )
-        process = subprocess.Popen([name, *place, *arguments], stdout=subprocess.DEVNULL)
+        begun = {
+            "redis-server": [name, "--port", str(port), "--dir", folder],
+            "memcached": [name, "-l", "127.0.0.1", "-p", str(port)],
+            DELAYED: [sys.executable, name, str(port)],
+        }
+        process = subprocess.Popen([*begun[name], *arguments], stdout=subprocess.DEVNULL)
         try:
             for _ in range(100):
                 with socket.socket() as trial:

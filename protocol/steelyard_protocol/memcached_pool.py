@@ -1,4 +1,4 @@
-"""A pool of Memcached servers: read many keys from them, replace one on all of them. I/O only.
+"""A pool of Memcached servers: read many keys from them, replace many on all of them. I/O only.
 
 Failure is a value: the cycle keeps the last good state and goes on. `skip` is
 the memory of one tick: a server that fails is put into it, and not asked again
@@ -74,41 +74,44 @@ class MemcachedPool:
 
     async def replace(
         self,
-        key: str,
-        value: bytes,
+        values: Mapping[str, bytes],
         seen: Mapping[str, Mapping[str, Seen]],
         *,
         ttl_s: int,
         allowed: Callable[[], bool] = lambda: True,
         skip: set[str] | None = None,
-        then: tuple[str, bytes, int] | None = None,
-    ) -> frozenset[str]:
-        """Put a value in the place of what was `seen`, on every server that was, for `ttl_s` seconds.
+        then: Mapping[str, Mapping[str, bytes]] | None = None,
+        then_ttl_s: int = 0,
+    ) -> dict[str, dict[str, bool | str]]:
+        """Put values by key in the place of what was `seen`, on every server that was, for `ttl_s` seconds.
 
-        Where it was put, `then` (key, value, seconds to live) is put as well, whatever was there.
+        Where one was put, what `then` has under its key, values by key, is put as well for `then_ttl_s`
+        seconds, whatever was there.
 
-        Returns the servers that hold something else by now, and keep it; raises `Unavailable` when none
-        answers. `allowed` is asked right before each server is written to; raises `Forbidden` when it
-        says no.
+        Returns by server and key whether it was put: False where something else is there by now, which stays,
+        a text where the server does not take it. Raises `Unavailable` when none answers. `allowed` is asked
+        right before each part of them is written to a server; raises `Forbidden` when it says no.
         """
         skip = set() if skip is None else skip
-        asked = {name: held.get(key) for name, held in seen.items()}
+        more = {} if then is None else then
 
         def check() -> None:
             if not allowed():
                 raise Forbidden
 
-        def put(name: str, before: Seen | None) -> bool:
+        def put(name: str, before: Mapping[str, Seen]) -> dict[str, bool | str]:
             client = self._clients[name]
-            taken = client.replace(key, value, before, ttl_s=ttl_s, check=check)
-            if taken and then is not None:
-                client.put(then[0], then[1], ttl_s=then[2])
-            return taken
+            put = client.replace_many(values, before, ttl_s=ttl_s, check=check)
+            heads = {at: head for key in put if put[key] is True for at, head in more.get(key, {}).items()}
+            client.put_many(heads, ttl_s=then_ttl_s)
+            return put
 
-        taken = await self._each(asked, put, skip)
-        if not taken:
+        answered = await self._each(seen, put, skip)
+        if not answered:
             raise self._unavailable()
-        return frozenset(name for name, is_taken in taken.items() if not is_taken)
+        for name, taken in answered.items():
+            self._faults[name] = next((why for why in taken.values() if isinstance(why, str)), None)
+        return answered
 
     async def keep(
         self,

@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from pymemcache.client.base import Client
 from steelyard_protocol.dns_lookup import DnsLookup
-from steelyard_protocol.memcached_client import KEYS_AT_ONCE, MemcachedClient, Seen, Unavailable
+from steelyard_protocol.memcached_client import (
+    BYTES_AT_ONCE,
+    KEYS_AT_ONCE,
+    MemcachedClient,
+    Seen,
+    Unavailable,
+)
 from steelyard_protocol.setting_values import Address
 
 from testing.daemons import Daemon, free_port
@@ -26,8 +32,8 @@ CALLS: dict[str, Callable[[MemcachedClient], object]] = {
     "look": lambda client: client.seen(["a"]),
     "put": lambda client: client.put("a", b"1", ttl_s=60),
     "put many": lambda client: client.put_many({"a": b"1", "b": b"2"}, ttl_s=60),
-    "add": lambda client: client.replace("a", b"1", None, ttl_s=60),
-    "replace": lambda client: client.replace("a", b"1", Seen(b"0", b"7"), ttl_s=60),
+    "add": lambda client: client.replace_many({"a": b"1"}, {}, ttl_s=60),
+    "replace": lambda client: client.replace_many({"a": b"1"}, {"a": Seen(b"0", b"7")}, ttl_s=60),
 }
 
 every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -65,12 +71,25 @@ def test_a_value_is_stored_with_its_time_to_live(memcached: Daemon) -> None:
 @pytest.mark.integration
 def test_a_value_is_replaced_only_while_it_is_the_one_that_was_seen(memcached: Daemon) -> None:
     with client_of(memcached.port) as client:
-        assert client.replace("a", b"1", None, ttl_s=60)
-        assert not client.replace("a", b"2", None, ttl_s=60)
-        seen = client.seen(["a", "absent"])
-        assert client.replace("a", b"3", seen["a"], ttl_s=60)
-        assert not client.replace("a", b"4", seen["a"], ttl_s=60)
-        assert client.get_many(["a", "absent"]) == {"a": b"3"}
+        assert client.replace_many({"a": b"1"}, {}, ttl_s=60) == {"a": True}
+        assert client.replace_many({"a": b"2", "b": b"2"}, {}, ttl_s=60) == {"a": False, "b": True}
+        seen = client.seen(["a", "b", "absent"])
+        assert client.replace_many({"a": b"3"}, seen, ttl_s=60) == {"a": True}
+        assert client.replace_many({"a": b"4", "b": b"4", "c": b""}, seen, ttl_s=60) == {
+            "a": False, "b": True, "c": True
+        }  # fmt: skip
+        client.put("b", b"5", ttl_s=-1)
+        assert client.replace_many({"b": b"6"}, seen, ttl_s=60) == {"b": False}
+        assert client.replace_many({}, seen, ttl_s=60) == {}
+        assert client.get_many(["a", "b", "c", "absent"]) == {"a": b"3", "c": b""}
+
+
+@pytest.mark.integration
+def test_a_value_that_the_server_does_not_take_says_why_and_stops_no_other(memcached: Daemon) -> None:
+    with client_of(memcached.port) as client:
+        put = client.replace_many({"a": b"1", "b": bytes(2**21), "c": b"3"}, {}, ttl_s=60)
+        assert put == {"a": True, "b": "object too large for cache", "c": True}
+        assert client.get_many(["a", "b", "c"]) == {"a": b"1", "c": b"3"}
 
 
 @pytest.mark.integration
@@ -93,8 +112,92 @@ def test_what_the_check_raises_ends_the_call_and_nothing_is_written(memcached: D
 
     with client_of(memcached.port) as client:
         with pytest.raises(NotTheLeader):
-            client.replace("a", b"1", None, ttl_s=60, check=refuse)
+            client.replace_many({"a": b"1"}, {}, ttl_s=60, check=refuse)
         assert client.get_many(["a"]) == {}
+
+
+class NotTheLeader(Exception):
+    pass
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("count", "each"), [(KEYS_AT_ONCE, 1), (2, BYTES_AT_ONCE // 2 + 1)], ids=["keys", "bytes"]
+)
+def test_many_values_are_written_part_by_part_and_the_check_is_asked_before_each(
+    memcached: Daemon, count: int, each: int
+) -> None:
+    values = {f"key-{n}": bytes(each) for n in range(count + 1)}
+    asked: list[None] = []
+
+    def check() -> None:
+        asked.append(None)
+        if len(asked) == 2:
+            raise NotTheLeader
+
+    with client_of(memcached.port) as client:
+        with pytest.raises(NotTheLeader):
+            client.replace_many(values, {}, ttl_s=60, check=check)
+        first = client.get_many(list(values))
+        assert 0 < len(first) < len(values)
+        put = client.replace_many(values, {}, ttl_s=60, check=check)
+        assert put == {key: key not in first for key in values}
+        assert client.get_many(list(values)) == values
+
+
+@pytest.mark.integration
+def test_more_is_written_at_once_than_the_buffers_of_a_connection_hold(memcached: Daemon) -> None:
+    values = {f"key-{n}": bytes(2000) for n in range(10_000)}
+    with client_of(memcached.port) as client:
+        assert set(client.replace_many(values, {}, ttl_s=60).values()) == {True}
+
+
+@pytest.mark.integration
+def test_a_server_that_does_not_read_is_left_at_the_deadline() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        client_of(silent.getsockname()[1], timeout_s=SHORT_S) as client,
+    ):
+        huge = {"a": bytes(2**25)}
+        assert failure(lambda client: client.replace_many(huge, {}, ttl_s=60), client) == "timed out"
+
+
+THREE = {"a": b"1", "b": b"2", "c": b"3"}
+
+
+@pytest.mark.integration
+def test_a_server_that_has_no_room_for_one_of_many_values_says_so_of_that_one() -> None:
+    answer = b"STORED\r\nSERVER_ERROR out of memory storing object\r\nEXISTS\r\n"
+    with answering(answer) as port, client_of(port) as client:
+        assert client.replace_many(THREE, {}, ttl_s=60) == {
+            "a": True, "b": "out of memory storing object", "c": False
+        }  # fmt: skip
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"STORED\r\nSTORED\r\n", "timed out"),
+        (b"STORED\r\nSTORED\r\nSTORED", "timed out"),
+        (b"STORED\r\n" * 4, "more answers than questions"),
+        (b"STORED\r\n" * 3 + b"S", "more answers than questions"),
+        (b"STORED\r\nCLIENT_ERROR bad\r\nSTORED\r\n", "CLIENT_ERROR bad"),
+        (b"STORED\r\nVALUE a 0 1\r\nSTORED\r\n", "VALUE a 0 1"),
+    ],
+    ids=["too few", "not whole", "too many", "more than whole", "refused", "garbage"],
+)
+def test_where_not_every_value_has_its_answer_none_is_taken_for_stored(answer: bytes, why: str) -> None:
+    with answering(answer) as port, client_of(port, timeout_s=0.5) as client:
+        assert failure(lambda client: client.replace_many(THREE, {}, ttl_s=60), client) == why
+
+
+@pytest.mark.integration
+def test_a_key_that_would_be_a_command_is_refused(memcached: Daemon) -> None:
+    with client_of(memcached.port) as client:
+        evil = {"a 0 60 1\r\n1\r\nflush_all\r\nadd b": b"1"}
+        assert failure(lambda client: client.replace_many(evil, {}, ttl_s=60), client)
+        assert client.get_many(["a", "b"]) == {}
 
 
 @pytest.mark.integration

@@ -37,7 +37,7 @@ def got(address: str, key: str) -> bytes | None:
 
 
 async def replaced(pipeline: MemcachedPool, value: bytes) -> None:
-    await pipeline.replace("table", value, await pipeline.seen(["table"]), ttl_s=60)
+    await pipeline.replace({"table": value}, await pipeline.seen(["table"]), ttl_s=60)
 
 
 @pytest.fixture
@@ -122,8 +122,29 @@ def test_a_table_is_not_put_over_one_that_came_after_the_look(
         put(memcached.address, "table", before)
     seen = asyncio.run(pipeline.seen(["table"]))
     put(memcached.address, "table", b"another's")
-    assert asyncio.run(pipeline.replace("table", b"mine", seen, ttl_s=60)) == {memcached.address}
+    put_there = asyncio.run(pipeline.replace({"table": b"mine"}, seen, ttl_s=60))
+    assert put_there == {memcached.address: {"table": False}}
     assert got(memcached.address, "table") == b"another's"
+    pipeline.close()
+
+
+def test_what_follows_a_value_is_put_where_that_was_and_a_server_that_took_not_every_one_is_named(
+    memcached: Daemon, second: Daemon
+) -> None:
+    pipeline = MemcachedPool(f"{memcached.address},{second.address}", timeout_s=PATIENT_S)
+    values = {"table": b"mine", "large": bytes(2**21), "other": b"mine"}
+    seen = asyncio.run(pipeline.seen([*values]))
+    put(second.address, "table", b"another's")
+    then = {key: {f"head-{n}": b"head"} for n, key in enumerate(values)}
+    answered = asyncio.run(pipeline.replace(values, seen, ttl_s=60, then=then, then_ttl_s=60))
+    refused = "object too large for cache"
+    assert answered == {
+        memcached.address: {"table": True, "large": refused, "other": True},
+        second.address: {"table": False, "large": refused, "other": True},
+    }
+    heads = [[got(daemon.address, f"head-{n}") for n in range(3)] for daemon in (memcached, second)]
+    assert heads == [[b"head", None, b"head"], [None, None, b"head"]]
+    assert pipeline.faults == {memcached.address: refused, second.address: refused}
     pipeline.close()
 
 
@@ -131,7 +152,7 @@ def test_who_may_not_write_writes_nothing(memcached: Daemon) -> None:
     pipeline = MemcachedPool(memcached.address, timeout_s=PATIENT_S)
     seen = asyncio.run(pipeline.seen(["table"]))
     with pytest.raises(Forbidden):
-        asyncio.run(pipeline.replace("table", b"mine", seen, ttl_s=60, allowed=lambda: False))
+        asyncio.run(pipeline.replace({"table": b"mine"}, seen, ttl_s=60, allowed=lambda: False))
     assert got(memcached.address, "table") is None
     pipeline.close()
 
@@ -156,7 +177,7 @@ def test_a_question_ends_at_its_deadline_where_the_only_server_drips() -> None:
             with pytest.raises(Unavailable, match=f"^{server.address}: timed out$"):
                 asyncio.run(ask)
         with pytest.raises(Unavailable, match="timed out"):
-            asyncio.run(pipeline.replace("table", b"t", {server.address: {}}, ttl_s=60))
+            asyncio.run(pipeline.replace({"table": b"t"}, {server.address: {}}, ttl_s=60))
         wait_until(lambda: server.is_dripping)
         pipeline.close()
 

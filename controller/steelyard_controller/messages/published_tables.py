@@ -2,9 +2,10 @@
 
 I/O around `weight_table`. Tables are ordered by (term, generation). A write
 replaces just the table that was read (compare and swap); a table that somebody
-wrote in between is read and checked first. Its head, which nginx reads instead
-where it can, is written after it and is never read here. Of a table that one
-item does not hold the key has the manifest, and `chunked_tables` the rows.
+wrote in between is read and checked first. Those of many upstreams are written
+in two round trips: the tables, then their heads, which nginx reads instead
+where it can, and which are never read here. Of a table that one item does not
+hold the key has the manifest, and `chunked_tables` the rows.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 from steelyard_protocol import derived_keys, signature, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Seen, Unavailable
-from steelyard_protocol.memcached_pool import MemcachedPool
+from steelyard_protocol.memcached_pool import Forbidden, MemcachedPool
 from steelyard_protocol.table_chunks import CHUNK_BYTES, ITEM_BYTES, Manifest
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
@@ -46,6 +47,10 @@ Tables = Mapping[str, Mapping[str, Seen]]
 """What each server holds of the weight tables: server -> key -> value."""
 
 
+Put = Mapping[str, Mapping[str, bool | str]]
+"""What became of values that were put: server -> key -> whether it is there, or why not."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Checked:
     """What a server held of a key: the value, the table's term, 0 where it was refused, and its chunks."""
@@ -53,6 +58,19 @@ class _Checked:
     value: bytes
     term: int
     chunks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """A table as Memcached is to hold it, and its head."""
+
+    table: WeightTable
+    held: _Checked
+    head: bytes
+
+    @property
+    def key(self) -> str:
+        return wire.weights_key(self.table.upstream)
 
 
 class PublishedTables:
@@ -125,14 +143,39 @@ class PublishedTables:
         return table.table
 
     async def publish(
-        self, table: WeightTable, tables: Tables, *, certain: Callable[[], bool], skip: set[str]
-    ) -> None:
-        """Replace `tables`, or what was written since and is of no higher term, by `table`.
+        self, tables: Sequence[WeightTable], held: Tables, *, certain: Callable[[], bool], skip: set[str]
+    ) -> dict[str, Exception]:
+        """Replace what was `held`, or was written since and is of no higher term, by `tables`.
 
-        Raises `Unavailable` where a server that answered does not hold the table afterwards, and
-        `Forbidden`, `TableTooLarge`.
+        Returns by upstream why a server that answered does not hold its table afterwards: `Unavailable`,
+        `TableTooLarge`, or a bug. Raises `Forbidden`.
         """
-        key = wire.weights_key(table.upstream)
+        left: list[_Made] = []
+        failed: dict[str, Exception] = {}
+        for table in tables:
+            try:
+                left.append(await self._make(table, certain, skip))
+            except Forbidden:
+                raise
+            except Exception as error:
+                failed[table.upstream] = error
+        for _ in range(TRIES):
+            if not left:
+                return failed
+            try:
+                put = await self._put(left, held, certain, skip)
+            except Unavailable as error:
+                return failed | {each.table.upstream: error for each in left}
+            left = [each for each in left if await self._is_changed(each, put, failed, skip)]
+            held = await self._look_again(left, failed, skip) if left else {}
+            left = [each for each in left if each.table.upstream not in failed]
+        for each in left:
+            servers = ", ".join(server for server in sorted(put) if put[server][each.key] is False)
+            why = f"somebody else writes the table again and again ({servers})"
+            failed[each.table.upstream] = Unavailable(why)
+        return failed
+
+    async def _make(self, table: WeightTable, certain: Callable[[], bool], skip: set[str]) -> _Made:
         text = weight_table.encode(table)
         chunks: tuple[str, ...] = ()
         if len(text) > self._item_bytes:
@@ -140,33 +183,56 @@ class PublishedTables:
             text = table_chunks.encode_manifest(table, chunks)
         else:
             self._chunks.forget(table.upstream)
-        value = self._signed(text)
-        head = wire.head_key(table.upstream), self._signed(weight_table.encode_head(table)), HEAD_TTL_S
-        for _ in range(TRIES):
-            changed = await self._pipeline.replace(
-                key, value, tables, ttl_s=TABLE_TTL_S, allowed=certain, skip=skip, then=head
-            )
-            await self._note(
-                table, {*tables} - changed, _Checked(value=value, term=table.term, chunks=chunks), skip
-            )
-            if not changed:
-                return
-            written = await self.read([table.upstream], skip)
-            tables = {server: held for server, held in written.items() if server in changed}
-            if await self.highest_term(tables) > table.term:
-                raise Unavailable("another controller leads by now, and has written its own table")
-        servers = ", ".join(sorted(changed))
-        raise Unavailable(f"somebody else writes the table again and again ({servers})")
+        held = _Checked(value=self._signed(text), term=table.term, chunks=chunks)
+        return _Made(table=table, held=held, head=self._signed(weight_table.encode_head(table)))
 
-    async def _note(self, table: WeightTable, servers: set[str], now: _Checked, skip: set[str]) -> None:
+    async def _put(
+        self, made: Sequence[_Made], held: Tables, certain: Callable[[], bool], skip: set[str]
+    ) -> Put:
+        return await self._pipeline.replace(
+            {each.key: each.held.value for each in made},
+            held,
+            ttl_s=TABLE_TTL_S,
+            allowed=certain,
+            skip=skip,
+            then={each.key: {wire.head_key(each.table.upstream): each.head} for each in made},
+            then_ttl_s=HEAD_TTL_S,
+        )
+
+    async def _is_changed(self, made: _Made, put: Put, failed: dict[str, Exception], skip: set[str]) -> bool:
+        """Note where a table is now; tell whether a server holds something else, written in between."""
+        taken = {server: each[made.key] for server, each in put.items()}
+        await self._note(made, {server for server in taken if taken[server] is True}, skip)
+        for server, why in taken.items():
+            if isinstance(why, str):
+                failed[made.table.upstream] = Unavailable(f"{server}: {why}")
+        return False in taken.values()
+
+    async def _look_again(
+        self, made: Sequence[_Made], failed: dict[str, Exception], skip: set[str]
+    ) -> Tables:
+        """Return what the servers hold by now; where that is of a higher term, the table has `failed`."""
+        held = await self.read([each.table.upstream for each in made], skip)
+        await self.highest_term(held)
+        for each in made:
+            # One that was forgotten meanwhile is nobody's any more.
+            seen = [self._checked.get((server, each.key)) for server in held if each.key in held[server]]
+            if max((known.term for known in seen if known), default=0) > each.table.term:
+                why = "another controller leads by now, and has written its own table"
+                failed[each.table.upstream] = Unavailable(why)
+        return held
+
+    async def _note(self, made: _Made, servers: set[str], skip: set[str]) -> None:
         """Remember what these servers hold now, and have the chunks of what they held before expire."""
-        key, retired = wire.weights_key(table.upstream), {}
+        retired = {}
         for server in servers:
-            before = self._checked.get((server, key))
-            retired[server] = [name for name in before.chunks if name not in now.chunks] if before else []
-            self._checked[server, key] = now
+            before = self._checked.get((server, made.key))
+            retired[server] = (
+                [name for name in before.chunks if name not in made.held.chunks] if before else []
+            )
+            self._checked[server, made.key] = made.held
         if any(retired.values()):
-            await self._chunks.retire(table.upstream, retired, skip=skip)
+            await self._chunks.retire(made.table.upstream, retired, skip=skip)
 
     def forget(self, upstream: str) -> None:
         """Drop an upstream's tables from the cache of checked ones."""

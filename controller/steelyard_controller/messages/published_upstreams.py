@@ -63,7 +63,7 @@ class PublishedUpstreams:
                 return "another controller leads by now, and has written its own"
             try:
                 await self._pipeline.replace(
-                    wire.UPSTREAMS_KEY, self._value, stale, ttl_s=TABLE_TTL_S, allowed=certain, skip=skip
+                    {wire.UPSTREAMS_KEY: self._value}, stale, ttl_s=TABLE_TTL_S, allowed=certain, skip=skip
                 )
             except Unavailable:
                 return None  # which server, and why, the pool knows

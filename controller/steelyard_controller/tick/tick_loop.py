@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from steelyard_protocol import memcached_client, weight_table
-from steelyard_protocol.memcached_pool import Forbidden, MemcachedPool
+from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
 
@@ -37,6 +37,9 @@ from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.state_saver import StateSaver
 
 log = logging.getLogger("steelyard.controller")
+
+NOT_PUBLISHED = memcached_client.Unavailable | weight_table.TableTooLarge
+"""The world's failures to publish; another error is a bug."""
 
 
 class TickLoop:
@@ -115,23 +118,28 @@ class TickLoop:
             began_s = time.process_time()
             advanced, fault = await self._advance(some, values, now_s, lease, addresses)
             alone = alone or fault
+            both = list(zip(some, advanced, strict=True))
+            new = [
+                outcome.table
+                for cycle, outcome in both
+                if isinstance(outcome, Outcome) and not self._is_gone(cycle)
+            ]
+            progressed()
+            failed = await self._published.publish(new, tables, certain=certain, skip=skip)
+            self._note_servers()
             used_s = (time.process_time() - began_s) / len(some)
-            for cycle, outcome in zip(some, advanced, strict=True):
+            for cycle, outcome in both:
+                error = failed.get(cycle.name)
                 if self._is_gone(cycle):
                     continue
-                progressed()
-                began_s = time.process_time()
-                try:
-                    if isinstance(outcome, Exception):
-                        raise outcome
-                    await self._publish(outcome.table, tables, certain, skip)
-                except Forbidden:
-                    raise
-                except Exception as error:
+                if isinstance(outcome, Exception):
+                    self._note_failure(cycle, outcome)
+                elif error is not None and not isinstance(error, NOT_PUBLISHED):
                     self._note_failure(cycle, error)
                 else:
+                    self.faults_of(cycle.name).note("publishing", None if error is None else str(error))
                     self.faults_of(cycle.name).note("tick", None)
-                    done_now.append((cycle, outcome, used_s + time.process_time() - began_s))
+                    done_now.append((cycle, outcome, used_s))
         self._faults.note("laws", alone)
         progressed()
         outcomes = [(cycle, outcome) for cycle, outcome, _ in done_now]
@@ -257,19 +265,6 @@ class TickLoop:
             self.cycles[upstream].refuse(refused)
         else:
             self._refused[upstream] = refused
-
-    async def _publish(
-        self, table: WeightTable, tables: Tables, certain: Callable[[], bool], skip: set[str]
-    ) -> None:
-        faults = self.faults_of(table.upstream)
-        try:
-            await self._published.publish(table, tables, certain=certain, skip=skip)
-        except (memcached_client.Unavailable, weight_table.TableTooLarge) as error:
-            faults.note("publishing", str(error))
-        else:
-            faults.note("publishing", None)
-        finally:
-            self._note_servers()
 
     def _note_servers(self) -> None:
         for server, fault in self._pipeline.faults.items():

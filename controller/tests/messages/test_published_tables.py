@@ -50,11 +50,11 @@ class Meddled(MemcachedPool):
         self._times = times
         self.writes = 0
 
-    async def replace(self, key: str, *args: Any, **options: Any) -> frozenset[str]:
+    async def replace(self, *args: Any, **options: Any) -> dict[str, dict[str, bool | str]]:
         self.writes += 1
         if self.writes <= self._times:
-            self._other.set(key, self._value(self.writes), noreply=False)
-        return await super().replace(key, *args, **options)
+            self._other.set(AT, self._value(self.writes), noreply=False)
+        return await super().replace(*args, **options)
 
     def held(self, at: str = AT) -> bytes | None:
         value: bytes | None = self._other.get(at)
@@ -90,7 +90,8 @@ def meddle(memcached: Daemon) -> Iterator[Meddle]:
 async def publish(published: PublishedTables, mine: WeightTable) -> None:
     skip: set[str] = set()
     tables = await published.read(["web"], skip)
-    await published.publish(mine, tables, certain=lambda: True, skip=skip)
+    for error in (await published.publish([mine], tables, certain=lambda: True, skip=skip)).values():
+        raise error
 
 
 def test_the_head_follows_the_table(meddle: Meddle) -> None:
@@ -117,6 +118,38 @@ def test_a_false_table_that_comes_after_the_look_is_replaced_in_the_same_tick(
     asyncio.run(publish(published, mine))
     assert pipeline.held() == signed(mine)
     assert pipeline.writes == times + 1
+
+
+def test_the_tables_of_many_upstreams_are_written_at_once_and_what_is_wrong_with_one_stops_no_other(
+    memcached: Daemon,
+) -> None:
+    names = [f"up-{number}" for number in range(600)]
+    mine = {
+        name: weight_table.with_digest(replace(table(term=5, generation=7), upstream=name)) for name in names
+    }
+    mine["up-7"] = replace(mine["up-7"], peers=mine["up-7"].peers * (wire.MAX_TABLE_BYTES // 50))
+    theirs = {wire.weights_key(name): b"garbage" for name in names[::2]}
+    eighth = wire.weights_key("up-8")
+    theirs[eighth] = signed(replace(mine["up-8"], term=6))
+    pipeline = Meddled(memcached.address, lambda _: b"", times=0)
+    published = PublishedTables(pipeline, keys=Keyring(shared=KEY), refused=lambda *_: None)
+
+    async def run() -> dict[str, Exception]:
+        held = await published.read(names, set())
+        await pipeline.keep(theirs, ttl_s=60, afresh=True)
+        return await published.publish(list(mine.values()), held, certain=lambda: True, skip=set())
+
+    failed = asyncio.run(run())
+    assert {name: type(error) for name, error in failed.items()} == {
+        "up-7": weight_table.TableTooLarge, "up-8": Unavailable
+    }  # fmt: skip
+    # All of them once, and once more those that somebody wrote meanwhile.
+    assert pipeline.writes == 2
+    for name in names:
+        here = None if name == "up-7" else theirs[eighth] if name == "up-8" else signed(mine[name])
+        assert pipeline.held(wire.weights_key(name)) == here
+        assert (pipeline.held(wire.head_key(name)) is not None) == (name not in failed)
+    pipeline.close()
 
 
 def test_who_writes_without_a_pause_is_said_and_not_waited_for(meddle: Meddle, memcached: Daemon) -> None:
@@ -246,7 +279,7 @@ def test_what_somebody_else_wrote_in_the_place_of_a_chunk_is_replaced_in_time(
     now["s"] += chunked_tables.REWRITE_S
     later = larger("a", "b", "c", generation=8)
     with pytest.raises(Forbidden):  # nothing is written anew, so that is still to do
-        asyncio.run(published.publish(later, {}, certain=lambda: False, skip=set()))
+        asyncio.run(published.publish([later], {}, certain=lambda: False, skip=set()))
     asyncio.run(publish(published, later))
     assert latest(pipeline) == later
 
@@ -273,5 +306,5 @@ def test_a_controller_that_may_not_write_any_more_writes_no_chunks(
 ) -> None:
     published, pipeline = chunked
     with pytest.raises(Forbidden):
-        asyncio.run(published.publish(larger("a", "b", "c"), {}, certain=lambda: False, skip=set()))
+        asyncio.run(published.publish([larger("a", "b", "c")], {}, certain=lambda: False, skip=set()))
     assert pipeline.held() is None
