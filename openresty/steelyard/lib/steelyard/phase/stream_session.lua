@@ -69,15 +69,20 @@ end
 
 --- balancer_by_lua: choose a server of the upstream `name`.
 function _M.balance(name)
-    local live = worker.upstreams[name]
-    local entry = worker.requests:entry(request.key(), start_time())
+    local live, requests, key = worker.upstreams[name], worker.requests, request.key()
+    local entry = requests:entry(key, start_time())
+    if entry.n > 0 and not balancer.get_last_failure() then
+        -- The tries of a connection that ended without being logged, and began in the same millisecond and memory.
+        requests:abandon(key)
+        entry = requests:entry(key, start_time())
+    end
     entry.upstream = name
     if worker.broken or not live then
         return give_up(entry, name, worker.broken or "it is not among `upstreams` in init_worker")
     end
     local peer
     if entry.n == 0 then
-        worker.requests:watch(entry, ngx.ctx) -- nginx drops it with the connection
+        requests:watch(entry, ngx.ctx) -- nginx drops it with the connection
         peer = live:first(key_of(live))
         if peer and live.more_tries > 0 then
             balancer.set_more_tries(live.more_tries)
@@ -96,7 +101,7 @@ function _M.balance(name)
     if not ok then
         return give_up(entry, name, "nginx does not take " .. peer.address .. ": " .. tostring(err))
     end
-    worker.requests:picked(entry, peer)
+    requests:picked(entry, peer)
 end
 
 
