@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
-from steelyard_resilience.soak.leaks import PYTHON, Verdict, judge, newest_growth
-from steelyard_resilience.soak.readings import MASTER, WORKER, Ending, Overview, Reading, Soaked
+from steelyard_resilience.soak.leaks import FIGURES, PYTHON, Verdict, judge
+from steelyard_resilience.soak.readings import MASTER, REDIS, WORKER, Ending, Reading, Soaked
 from steelyard_resilience.soak.timetable import Plan
 
 SHORT = Plan(seconds=120.0)
@@ -15,6 +15,7 @@ PROCESSES = {
     "agent-1": 300,
     "server-1": 400,
     "memcached": 500,
+    REDIS: 501,
 }
 Change = Callable[[float], Mapping[str, float]]
 
@@ -24,20 +25,6 @@ def soaked(leaks: dict[int, Change] | None = None, plan: Plan = SHORT, **members
     defaults: dict[str, object] = {
         "seconds": plan.seconds,
         "readings": tuple(_readings(plan, leaks or {})),
-        "overviews": tuple(
-            Overview(
-                at_s=at_s,
-                sent=int(200 * at_s),
-                failed=0,
-                steps=int(at_s),
-                in_flight={"server-1": 1, "worker 1": 1},
-                items=7,
-                items_bytes=4096,
-                redis_bytes=1_000_000,
-                keys=6,
-            )
-            for at_s in _moments(plan)
-        ),
         "sent": int(200 * plan.seconds),
         "failures": {},
         "reloads": plan.reloads_s,
@@ -69,10 +56,9 @@ def _readings(plan: Plan, leaks: dict[int, Change]) -> Iterator[Reading]:
                 process=process,
                 pid=pid,
                 private_bytes=20_000_000 + int(change.get("bytes", 0)),
-                resident_bytes=40_000_000 + int(change.get("bytes", 0)),
                 descriptors=30 + int(change.get("descriptors", 0)),
                 threads=2 + int(change.get("threads", 0)),
-                cpu_s=at_s / 50,
+                heap_bytes=1_000_000 + int(change.get("heap", 0)) if process in (WORKER, REDIS) else None,
             )
 
 
@@ -81,7 +67,7 @@ LAST = len(SHORT.reloads_s)
 
 
 def wrong(verdict: Verdict) -> list[str]:
-    rows = [f"{row.process}: {row.figure}" for row in verdict.rows if not row.passed]
+    rows = [f"{row.process}: {FIGURES[row.figure]}" for row in verdict.rows if not row.passed]
     return rows + [check.what for check in verdict.checks if not check.passed]
 
 
@@ -133,6 +119,16 @@ def test_a_leak_in_one_of_two_workers_is_found(change: Change, figure: str) -> N
     assert wrong(verdict) == [f"nginx worker: {figure}"]
 
 
+def test_a_burst_of_descriptors_in_one_worker_hides_no_leak_in_the_other() -> None:
+    def burst(at_s: float) -> Mapping[str, float]:
+        return {"descriptors": 1000.0 * (at_s > 90)}
+
+    one, other = (worker_pid(LAST, number) for number in range(2))
+    assert wrong(judge(soaked({one: burst}), SHORT)) == []
+    leaking = soaked({one: burst, other: by_second(descriptors=1)})
+    assert wrong(judge(leaking, SHORT)) == ["nginx worker: descriptors"]
+
+
 def test_a_thread_a_second_is_found() -> None:
     verdict = judge(soaked({PROCESSES["controller-1"]: by_second(threads=1)}), SHORT)
     assert wrong(verdict) == ["controller-1: threads"]
@@ -165,6 +161,10 @@ def test_redis_is_judged_once_its_history_is_full() -> None:
     assert not [row for row in short.rows if row.process == "redis"]
     full = judge(soaked(plan=LONG), LONG)
     assert [row.growth.span_s for row in full.rows if row.process == "redis" and row.growth] == [900.0]
+    filling = judge(soaked({PROCESSES[REDIS]: lambda at_s: {"heap": 1000 * min(at_s, 900.0)}}, LONG), LONG)
+    assert wrong(filling) == []
+    leaking = judge(soaked({PROCESSES[REDIS]: by_second(heap=1000)}, LONG), LONG)
+    assert wrong(leaking) == ["redis: heap by its own count"]
 
 
 def test_a_process_that_did_not_live_long_enough_is_not_passed() -> None:
@@ -208,21 +208,11 @@ def test_a_worker_more_than_the_reloads_explain_has_crashed() -> None:
         process=last.process,
         pid=9999,
         private_bytes=1,
-        resident_bytes=1,
         descriptors=1,
         threads=1,
-        cpu_s=0.0,
     )
     verdict = judge(soaked(readings=(*run.readings, stray)), SHORT)
     assert wrong(verdict) == ["no daemon restarts, no worker but by a reload, and those sent away go"]
-
-
-def test_so_far_there_is_no_growth_until_the_process_is_warm() -> None:
-    life = [one for one in soaked().readings if one.pid == PROCESSES["controller-1"]]
-    assert newest_growth(life[:50], SHORT) is None
-    grown = newest_growth(life[:60], SHORT)
-    assert grown is not None
-    assert grown.most == 0
 
 
 @pytest.mark.parametrize(

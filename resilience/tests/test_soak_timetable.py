@@ -1,5 +1,6 @@
 """The steps of churn: each is a request that the controller takes, and a round leaves all as it was."""
 
+from ipaddress import ip_address
 from itertools import islice
 
 import pytest
@@ -80,8 +81,8 @@ def test_each_round_brings_a_server_that_was_never_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "address"), [(0, "10.214.0.1:8100"), (249, "10.214.0.250:8100"), (250, "10.214.1.1:8100")]
+    ("number", "address"), [(0, "10.214.0.1:8100"), (255, "10.214.1.0:8100"), (65_534, "10.214.0.1:8100")]
 )
 def test_churned_servers_addresses_are_of_one_network(number: int, address: str) -> None:
     assert churned_address(number, 8100) == address
-    assert CHURNED == "10.214.0.0/16"
+    assert ip_address(address.removesuffix(":8100")) in CHURNED

@@ -115,5 +115,5 @@ def add_addresses(stage: Stage, host: str) -> None:
     A route of type local is an address for each of its network, without naming them one by one.
     """
     edge = stage.host_of("nginx")
-    run(*stage.on(host), "ip", "route", "add", "local", CHURNED, "dev", "lo")
-    run(*stage.on(edge), "ip", "route", "add", CHURNED, "via", stage.address(host))
+    run(*stage.on(host), "ip", "route", "add", "local", str(CHURNED), "dev", "lo")
+    run(*stage.on(edge), "ip", "route", "add", str(CHURNED), "via", stage.address(host))

@@ -12,12 +12,12 @@ from steelyard_loadtest.reporting.conditions import conditions
 from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 
 from steelyard_resilience.soak import page
-from steelyard_resilience.soak.leaks import Growth, judge, newest_growth
-from steelyard_resilience.soak.readings import Soaked, lives
+from steelyard_resilience.soak.leaks import judge
+from steelyard_resilience.soak.readings import Soaked
 from steelyard_resilience.soak.timetable import LEAST_S, MOST_S, Plan
 
 MARKS = "soak"
-SAMPLES, OVERVIEW = "samples.csv", "overview.csv"
+SAMPLES = "samples.csv"
 
 
 def add_parser(subparsers: flags.Subparsers) -> None:
@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
 
         def tell() -> None:
             if progress.due():
-                progress.show(page.describe(soaked, _grown(soaked, plan)))
+                progress.show(page.describe(soaked))
 
         session.run(plan, Path(folder), soaked, tell)
     if not soaked.readings:
@@ -68,13 +68,6 @@ def _run(options: argparse.Namespace) -> int:
     return 0 if passed else 1
 
 
-def _grown(soaked: Soaked, plan: Plan) -> dict[str, Growth]:
-    processes = lives(soaked.readings).items()
-    return {
-        f"{name} ({pid})": growth for (name, pid), life in processes if (growth := newest_growth(life, plan))
-    }
-
-
 def _report(options: argparse.Namespace, plan: Plan, soaked: Soaked, about: dict[str, str]) -> bool:
     """Print the page; write it, the readings and the plot; say whether all is well."""
     from steelyard_resilience.soak.plot import plot  # matplotlib takes a second that --help need not wait
@@ -82,12 +75,12 @@ def _report(options: argparse.Namespace, plan: Plan, soaked: Soaked, about: dict
     verdict = judge(soaked, plan)
     written = Page(
         text=lambda plots: page.page(soaked, verdict, plan, about, plots.get("soak")),
-        plots={"soak": lambda file: plot(file, soaked)},
-        files={SAMPLES: page.samples(soaked), OVERVIEW: page.overview(soaked)},
+        plots={"soak": lambda file: plot(file, soaked, plan)},
+        files={SAMPLES: page.samples(soaked)},
     )
     write_page(written, options.out, "soak")
     print(written.text({}))
-    print(f"{options.out}: soak.md (this), {SAMPLES} and {OVERVIEW} (every reading), soak.png")
+    print(f"{options.out}: soak.md (this), {SAMPLES} (every reading), soak.png")
     if options.page:
         fill_page(written, options.page, MARKS, folder=f"plots/{options.page.stem}")
     return verdict.passed

@@ -7,20 +7,32 @@ two estimates of growth, because each is blind to what the other sees:
     trend = span x median of (v_j - v_i) / (t_j - t_i) over all i < j      (Theil 1950, Sen 1968)
     rise  = median of the last fifth - median of the first fifth
 
-Outliers move neither: up to 29 % of the values may be anything before the trend follows them. A step early on
-that is never taken back hardly shows in the trend, but in the rise; what grows steadily shows in both.
+Outliers move neither: up to 29 % of the values may be anything before the trend follows them. A step that is
+never taken back, and a leak that begins late, hardly show in the trend, but in the rise.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from statistics import median
 
 import numpy as np
 from steelyard_loadtest.reporting.statistics import grouped
 from steelyard_loadtest.reporting.wording import KB, MB
 
-from steelyard_resilience.soak.readings import MASTER, WORKER, Overview, Reading, Soaked, lives
+from steelyard_resilience.soak.readings import MASTER, REDIS, WORKER, Reading, Soaked, lives
 from steelyard_resilience.soak.timetable import Plan
+
+FIGURES = {
+    "private_bytes": "private memory",
+    "heap_bytes": "heap by its own count",
+    "descriptors": "descriptors",
+    "threads": "threads",
+}
+"""Of a `Reading`: what is judged, in words."""
+
+COUNTS = ("descriptors", "threads")
+"""Those that are not bytes."""
 
 FIFTH = 5
 """A fifth of half a minute's readings is six: a median of fewer would be an outlier now and then."""
@@ -35,55 +47,35 @@ class Growth:
     trend: float
     span_s: float
 
-    @property
-    def most(self) -> float:
-        """Return the larger of the two estimates."""
-        return max(self.trend, self.end - self.begin)
+    def by(self, figure: str) -> float:
+        """Return by how much that figure grew.
 
-    @property
-    def least(self) -> float:
-        """Return the smaller of the two estimates."""
-        return min(self.trend, self.end - self.begin)
-
-    @property
-    def trend_per_hour(self) -> float:
-        """Return the trend as a rate."""
-        return self.trend / self.span_s * 3600
+        Memory that is once taken is seldom given back, so either estimate counts. Descriptors and threads
+        come and go with the load: they must have grown by both, or a burst of connections would be a leak.
+        """
+        return (min if figure in COUNTS else max)(self.trend, self.end - self.begin)
 
 
 def growth(times_s: Sequence[float], values: Sequence[float]) -> Growth:
-    """Return the growth of values at ascending times. Raises ValueError for fewer than two moments."""
-    if len(times_s) < 2 or times_s[-1] <= times_s[0]:
-        raise ValueError("growth needs two moments at least")
+    """Return the growth of values at ascending times, two at least."""
+    at, value = np.asarray(times_s, dtype=float), np.asarray(values, dtype=float)
+    first, second = np.triu_indices(len(at), k=1)
+    slope = float(np.median((value[second] - value[first]) / (at[second] - at[first])))
     span_s = times_s[-1] - times_s[0]
     part = max(1, len(values) // FIFTH)
     return Growth(
-        begin=median(values[:part]),
-        end=median(values[-part:]),
-        trend=theil_sen(times_s, values) * span_s,
-        span_s=span_s,
+        begin=median(values[:part]), end=median(values[-part:]), trend=slope * span_s, span_s=span_s
     )
-
-
-def theil_sen(times_s: Sequence[float], values: Sequence[float]) -> float:
-    """Return the median slope over all pairs, per second; of ascending times."""
-    at, value = np.asarray(times_s, dtype=float), np.asarray(values, dtype=float)
-    first, second = np.triu_indices(len(at), k=1)
-    apart = at[second] - at[first]
-    differ = apart > 0
-    return float(np.median((value[second] - value[first])[differ] / apart[differ]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """Growth that is no leak: private memory in bytes, descriptors, threads; why: the reasons.
+    """Growth that is no leak, by figure, in its unit; why: the reasons.
 
     A process is judged once it is warm_up_s old, or warm_up_part of a short soak.
     """
 
-    private_bytes: int
-    descriptors: int
-    threads: int
+    bounds: Mapping[str, int]
     why: str
     warm_up_s: float = 120.0
     warm_up_part: float = 0.2
@@ -94,9 +86,7 @@ class Allowed:
 
 
 NGINX = Allowed(
-    private_bytes=MB,
-    descriptors=32,
-    threads=0,
+    bounds={"private_bytes": MB, "heap_bytes": MB, "descriptors": 32, "threads": 0},
     why="nginx: 1 MB, for LuaJIT's heap swings between two collections, a new peak is kept, and so are the "
     "buffers of connections; 32 descriptors, for requests that pile up open connections, which are then kept "
     "(in a short soak Lua is interpreted: LuaJIT goes on for minutes to compile what is seldom done)",
@@ -106,17 +96,19 @@ NGINX = Allowed(
 # In half an hour of both it gained 4.5 MB in the first ten minutes, and half a megabyte in the ten after it.
 COMPILING = replace(NGINX, warm_up_s=600.0, warm_up_part=1 / 3)
 PYTHON = Allowed(
-    private_bytes=2 * MB,
-    descriptors=8,
-    threads=4,
+    bounds={"private_bytes": 2 * MB, "descriptors": 8, "threads": 4},
     why="Python: 2 MB, for CPython takes memory in arenas of 1 MB, and the C library in pieces too; "
     "8 descriptors (demo servers: 24, for nginx's connections) and 4 threads, for pools of both grow with "
     "what is done at the same time",
 )
-SERVER = replace(PYTHON, descriptors=24)
-REDIS_BYTES = 512 * KB
-HISTORY_S = 900.0
-"""The controllers keep so much history in Redis, which fills up for that long by design (`--history-s`)."""
+SERVER = replace(PYTHON, bounds={**PYTHON.bounds, "descriptors": 24})
+HISTORY = Allowed(
+    bounds={"heap_bytes": 512 * KB},
+    why="Redis: 512 kB, once the controllers' history in it is full, after 15 minutes (`--history-s`); "
+    "until then it grows by design",
+    warm_up_s=900.0,
+    warm_up_part=1.0,
+)
 
 IN_FLIGHT_WITHIN_S = 10.0
 """After the load: an answer takes some 10 ms, and nginx's workers tell what is in flight each 0.2 s."""
@@ -132,30 +124,25 @@ KINDS = {
     "controller-2": PYTHON,
     "agents": PYTHON,
     "demo servers": SERVER,
+    REDIS: HISTORY,
 }
-"""What is judged, in the order of the table. The stores have counters of their own."""
+"""What is judged, in the order of the table. In Memcached everything has its time to live."""
 
 MANY = {"agent-": "agents", "server-": "demo servers"}
 """Of these there are several alike."""
 
 
-def kind(process: str) -> str | None:
-    """Return under which name of KINDS a process is judged; None: it is not."""
-    for prefix, name in MANY.items():
-        if process.startswith(prefix):
-            return name
-    return process if process in KINDS else None
-
-
-MEMORY, DESCRIPTORS, THREADS, LUA = "private memory", "descriptors", "threads", "LuaJIT heap"
-COUNTS = (DESCRIPTORS, THREADS)
+def kind(process: str) -> str:
+    """Return under which name of KINDS a process is judged, if it is."""
+    return next((name for prefix, name in MANY.items() if process.startswith(prefix)), process)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One figure of one process; growth: None, it did not live long enough to be judged.
 
-    process: a name of KINDS. lives: how many such processes were judged. bound: in the figure's unit.
+    process: a name of KINDS. figure: one of FIGURES. lives: how many such processes were judged. bound: in
+    the figure's unit.
     """
 
     process: str
@@ -165,20 +152,9 @@ class Row:
     bound: float
 
     @property
-    def grown(self) -> float | None:
-        """Return by how much it grew.
-
-        Memory that is once taken is seldom given back, so either estimate counts. Descriptors and threads
-        come and go with the load: they must have grown by both, or a burst of connections would be a leak.
-        """
-        if self.growth is None:
-            return None
-        return self.growth.least if self.figure in COUNTS else self.growth.most
-
-    @property
     def passed(self) -> bool:
         """Tell whether it was judged, and grew no more than it may."""
-        return self.grown is not None and self.grown <= self.bound
+        return self.growth is not None and self.growth.by(self.figure) <= self.bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,42 +185,29 @@ def judge(soaked: Soaked, plan: Plan) -> Verdict:
     rows = [
         row
         for name, may in KINDS.items()
-        for row in _rows(name, [_warm(life, may, plan) for life in by_kind.get(name, ())], may)
+        for row in _rows(name, [judged(life, may, plan) for life in by_kind.get(name, ())], may)
     ]
-    # Before, its history fills up.
-    redis = _growth([one for one in soaked.overviews if one.at_s >= HISTORY_S], "redis_bytes")
-    if redis:
-        rows.append(Row(process="redis", figure="used memory", lives=1, growth=redis, bound=REDIS_BYTES))
     return Verdict(rows=tuple(rows), checks=tuple(_checks(soaked, plan)))
 
 
-def newest_growth(readings: Sequence[Reading], plan: Plan) -> Growth | None:
-    """Return the growth of one process's private memory so far; None: it is too early, or not judged."""
-    name = kind(readings[0].process)
-    return _growth(_warm(readings, KINDS[name], plan), "private_bytes") if name else None
-
-
-def _warm(life: Sequence[Reading], may: Allowed, plan: Plan) -> list[Reading]:
+def judged(life: Sequence[Reading], may: Allowed, plan: Plan) -> list[Reading]:
+    """Return the readings of one process from when it is warm to the end of the load."""
     from_s = life[0].at_s + may.warm_after_s(plan.seconds)
     return [reading for reading in life if from_s <= reading.at_s <= plan.seconds]
 
 
-def _rows(process: str, judged: Iterable[Sequence[Reading]], may: Allowed) -> Iterator[Row]:
-    for figure, member, bound in (
-        (MEMORY, "private_bytes", may.private_bytes),
-        (LUA, "lua_bytes", may.private_bytes),
-        (DESCRIPTORS, "descriptors", may.descriptors),
-        (THREADS, "threads", may.threads),
-    ):
-        grown = [growth for life in judged if (growth := _growth(life, member))]
-        if grown or figure != LUA:  # nginx's workers have one, and tell it only while they are asked
-            most = max(grown, key=lambda one: one.most, default=None)
+def _rows(process: str, warm: Iterable[Sequence[Reading]], may: Allowed) -> Iterator[Row]:
+    for figure, bound in may.bounds.items():
+        grown = [growth for life in warm if (growth := _growth(life, figure))]
+        # Few tell their heap: nginx's workers while they are asked, Redis.
+        if grown or figure != "heap_bytes":
+            most = max(grown, key=methodcaller("by", figure), default=None)
             yield Row(process=process, figure=figure, lives=len(grown), growth=most, bound=bound)
 
 
-def _growth(items: Sequence[Reading] | Sequence[Overview], member: str) -> Growth | None:
+def _growth(life: Sequence[Reading], figure: str) -> Growth | None:
     """Return the growth of what is known; None: not for long enough."""
-    known = [(one.at_s, value) for one in items if (value := getattr(one, member)) is not None]
+    known = [(one.at_s, value) for one in life if (value := getattr(one, figure)) is not None]
     if not known or known[-1][0] - known[0][0] < JUDGED_LEAST_S:
         return None
     return growth([at_s for at_s, _ in known], [value for _, value in known])

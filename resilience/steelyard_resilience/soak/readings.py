@@ -1,4 +1,4 @@
-"""What a soak reads of the processes and of the whole. Pure.
+"""What a soak reads of the processes, and what else it sees. Pure.
 
 at_s is seconds since the load began; a process is known by its name and its pid, so that the workers of
 before a reload and those of after it are never taken for one.
@@ -14,49 +14,25 @@ from steelyard_loadtest.reporting.statistics import grouped
 
 WORKER = "nginx worker"
 MASTER = "nginx master"
-WORKER_PREFIX = "worker "
-"""Of a worker by its slot, among the requests in flight."""
+REDIS = "redis"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """One process at one moment.
 
-    private_bytes: anonymous memory, resident or swapped out: heap and stacks. What is mapped from files or
-    shared (the shared dict, which fills up to its fixed size) is only in resident_bytes. cpu_s: user and
-    system time since it began. lua_bytes: LuaJIT's heap, where nginx's status tells it.
+    private_bytes: anonymous memory, resident or swapped out: heap and stacks, and not what is mapped from
+    files or shared (the shared dict, which fills up to its fixed size). heap_bytes: what the process itself
+    says that it uses: LuaJIT's heap in nginx's status, Redis's memory; None: it does not say.
     """
 
     at_s: float
     process: str
     pid: int
     private_bytes: int
-    resident_bytes: int
     descriptors: int
     threads: int
-    cpu_s: float
-    lua_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    """The whole at one moment; None or missing: it could not be read.
-
-    in_flight: requests by server, and by nginx's worker. sent, failed: requests of the load so far. steps: of
-    churn so far. dict_free_bytes: whole free pages of the shared dict. items, items_bytes: Memcached's.
-    redis_bytes, keys: Redis's.
-    """
-
-    at_s: float
-    sent: int
-    failed: int
-    steps: int
-    in_flight: Mapping[str, int] = field(default_factory=dict)
-    dict_free_bytes: int | None = None
-    items: int | None = None
-    items_bytes: int | None = None
-    redis_bytes: int | None = None
-    keys: int | None = None
+    heap_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +59,6 @@ class Soaked:
 
     seconds: float
     readings: list[Reading] = field(default_factory=list)
-    overviews: list[Overview] = field(default_factory=list)
     sent: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     first_failure_s: float | None = None
@@ -92,6 +67,11 @@ class Soaked:
     refused: list[str] = field(default_factory=list)
     ending: Ending | None = None
     interrupted: bool = False
+
+    @property
+    def at_s(self) -> float:
+        """Return when it was read last; 0: never."""
+        return self.readings[-1].at_s if self.readings else 0.0
 
 
 def lives(readings: Iterable[Reading]) -> dict[tuple[str, int], list[Reading]]:
@@ -111,7 +91,7 @@ def in_flight(status: Mapping[str, Any] | None) -> dict[str, int]:
             requests[str(peer.get("id"))] += int(peer.get("in_flight", 0))
     for worker in status.get("workers", ()):
         own = worker.get("in_flight")  # of none cjson makes a list
-        requests[f"{WORKER_PREFIX}{worker.get('slot')}"] = sum(own.values()) if isinstance(own, dict) else 0
+        requests[f"worker {worker.get('slot')}"] = sum(own.values()) if isinstance(own, dict) else 0
     return dict(requests)
 
 
@@ -121,12 +101,7 @@ def lua_bytes(status: Mapping[str, Any] | None) -> dict[int, int]:
     return {one["pid"]: one["lua_bytes"] for one in workers if "pid" in one and "lua_bytes" in one}
 
 
-MEMCACHED_ITEMS, MEMCACHED_BYTES = rb"^STAT curr_items (\d+)", rb"^STAT bytes (\d+)"
-REDIS_USED_BYTES, REDIS_KEYS = rb"^used_memory:(\d+)", rb"\A:(\d+)"
-"""Of the answers to `stats`, INFO memory and DBSIZE."""
-
-
-def counted(pattern: bytes, answer: bytes) -> int | None:
-    """Return the number in a store's answer; None: it does not tell."""
-    match = re.search(pattern, answer, re.MULTILINE)
+def redis_bytes(info: bytes) -> int | None:
+    """Return the memory that Redis uses, from its INFO; None: it does not tell."""
+    match = re.search(rb"^used_memory:(\d+)", info, re.MULTILINE)
     return int(match[1]) if match else None

@@ -16,9 +16,6 @@ from steelyard_resilience.soak.timetable import Plan
 from steelyard_resilience.stage.hosts import Settings
 from steelyard_resilience.stage.stage import Stage
 
-WELL_S = 60.0
-"""A start takes some seconds; on a machine that is busy otherwise, some more."""
-
 TURN_S = 0.25
 AGAIN_S = 0.2
 
@@ -34,7 +31,6 @@ def run(plan: Plan, folder: Path, soaked: Soaked, tell: Callable[[], None]) -> N
     settings = Settings(servers=plan.servers, nginx_workers=plan.nginx_workers, jit=plan.jit)
     try:
         with Stage(folder / "stage", settings) as stage:
-            stage.wait_well(WELL_S)
             servers = declared(stage)
             add_addresses(stage, stage.host_of("server-1"))
             load = Load(stage.url, plan.rate_per_s, folder / "load")
@@ -68,9 +64,7 @@ def _beside(plan: Plan, stage: Stage, load: Load, soaked: Soaked, tell: Callable
         if at_s >= next_read_s:
             # Where a reading took too long, those that were missed are not made up for.
             next_read_s = max(next_read_s, at_s - plan.read_every_s) + plan.read_every_s
-            status = stage.status()
-            soaked.readings += sampling.readings(stage, at_s, status)
-            soaked.overviews.append(sampling.overview(stage, status, soaked, at_s))
+            soaked.readings += sampling.readings(stage, at_s, stage.status())
             tell()
     load.stop()
     soaked.ending = _end(plan, stage, pids)

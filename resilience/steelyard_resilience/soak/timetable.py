@@ -7,6 +7,7 @@ servers: each has an id and an address that were not there before. A round leave
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from itertools import count
 
 from steelyard_controller import laws
@@ -25,10 +26,8 @@ OFTEN_S, SELDOM_S = 1.0, 5.0
 """Between two readings: of a soak of minutes, and of a longer one, whose slopes need no more."""
 LONG_FROM_S = 600.0
 
-PER_NETWORK = 250
-"""Addresses of churned servers are 10.214.x.1 to 10.214.x.250."""
-CHURNED = "10.214.0.0/16"
-CHURNED_NETWORKS = 256
+CHURNED = IPv4Network("10.214.0.0/16")
+"""Where the churned servers' addresses are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +96,8 @@ def steps(upstream: str, servers: Sequence[Server], pickers: Sequence[str]) -> I
 
 
 def churned_address(number: int, port: int) -> str:
-    """Return the address of a churned server; the same one comes again only after 64,000 others."""
-    network, host = divmod(number, PER_NETWORK)
-    return f"10.214.{network % CHURNED_NETWORKS}.{host + 1}:{port}"
+    """Return the address of a churned server; the same one comes again only after 65,000 others."""
+    return f"{CHURNED[1 + number % (CHURNED.num_addresses - 2)]}:{port}"
 
 
 def _round(upstream: str, servers: Sequence[Server], picker: str, number: int) -> Iterator[Step]:
