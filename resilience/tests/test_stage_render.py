@@ -2,22 +2,26 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
-from steelyard_resilience.stage import layout
+from steelyard_resilience.stage import install, layout
 from steelyard_resilience.stage.hosts import Settings
 from steelyard_resilience.stage.layout import Place
 
 
-def nginx(settings: Settings, clocks: Path | None = None) -> str:
-    place = Place(
-        folder=Path("/stage"),
+def place(folder: Path, clocks: Path | None = None) -> Place:
+    return Place(
+        folder=folder,
         nginx="/usr/sbin/nginx",
         nginx_modules=("/modules/ndk.so", "/modules/lua.so"),
         memcached="/usr/bin/memcached",
         redis="/usr/bin/redis-server",
         clocks=clocks,
     )
-    return layout.nginx_conf(settings, place, "    upstream web { }")
+
+
+def nginx(settings: Settings, clocks: Path | None = None) -> str:
+    return layout.nginx_conf(settings, place(Path("/stage"), clocks), "    upstream web { }")
 
 
 def test_nginx_knows_every_part() -> None:
@@ -32,6 +36,14 @@ def test_nginx_knows_every_part() -> None:
     assert "    upstream web { }" in text
     assert "%" not in text
     assert "{{" not in text
+
+
+@pytest.mark.integration
+def test_idle_connections_last_as_long_as_nginx_s_own_timeout(tmp_path: Path) -> None:
+    install.write(place(tmp_path), Settings())
+    text = (tmp_path / "nginx.conf").read_text()
+    assert "    keepalive " in text
+    assert "keepalive_timeout" not in text
 
 
 def test_nginx_reads_its_secrets_from_files() -> None:

@@ -227,11 +227,13 @@ def steelyard_status(port: int) -> dict[str, Any]:
     return upstream
 
 
-def steelyard_blocks(checkout: Path, nginx: str, *, servers: int, clients: int) -> str:
-    """Return the upstream blocks that our generator prints for so many servers, with connections that last.
+def steelyard_blocks(
+    checkout: Path, nginx: str, *, servers: int, clients: int, kept: Sequence[str] = render.KEPT
+) -> str:
+    """Return the upstream blocks that our generator prints for so many servers.
 
-    Raises ProgramError. nginx would close each connection after 1000 requests, and those of its own methods,
-    HAProxy's and Envoy's are kept here.
+    kept: directives that say how long connections last. Raises ProgramError. nginx would close each
+    connection after 1000 requests, and those of its own methods, HAProxy's and Envoy's are kept in the lab.
     """
     generator = checkout / "openresty" / "bin" / "steelyard-upstream"
     command = [str(generator), UPSTREAM, "--servers", str(servers)]
@@ -242,5 +244,5 @@ def steelyard_blocks(checkout: Path, nginx: str, *, servers: int, clients: int) 
         raise ProgramError(f"needs a checkout of Steelyard: {error}") from None
     if done.returncode != 0:
         raise ProgramError(done.stderr.strip())
-    kept = "".join(f"\n    {directive};" for directive in render.KEPT)
-    return re.sub(r"^    keepalive \d+;.*$", lambda pool: pool[0] + kept, done.stdout, flags=re.MULTILINE)
+    lines = "".join(f"\n    {directive};" for directive in kept)
+    return re.sub(r"^    keepalive \d+;.*$", lambda pool: pool[0] + lines, done.stdout, flags=re.MULTILINE)

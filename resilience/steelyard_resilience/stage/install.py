@@ -63,7 +63,8 @@ def write(place: Place, settings: Settings) -> None:
         for host in hosts.addresses(settings):
             step_clock(place, host, 0)
     clients = layout.CONCURRENCY
-    block = steelyard_blocks(CHECKOUT, place.nginx, servers=settings.servers, clients=clients)
+    # Idle connections as long as nginx keeps them, a minute: in a soak the addresses behind them go.
+    block = steelyard_blocks(CHECKOUT, place.nginx, servers=settings.servers, clients=clients, kept=())
     (place.folder / "nginx.conf").write_text(layout.nginx_conf(settings, place, block))
     if settings.haproxy:
         (place.folder / "haproxy.cfg").write_text(layout.haproxy_cfg(settings))
