@@ -78,6 +78,7 @@ class Cycle:
         self._inbox = Inbox()
         self._pairing = WindowPairing()
         self._order = (0, 0)
+        self._led_since_s = math.inf
         self._received_at_s = -math.inf
         self._memories: Mapping[str, laws.Memory] = {}
         self._unreported_ticks: Mapping[str, int] = {}
@@ -96,6 +97,11 @@ class Cycle:
     def size(self) -> int:
         """Return the number of servers declared."""
         return len(self._declaration.upstream.peers)
+
+    @property
+    def load_balancers(self) -> tuple[str, ...]:
+        """Return the load balancers whose reports are read."""
+        return self._reporting(self._declaration.upstream)
 
     @property
     def has_names(self) -> bool:
@@ -188,11 +194,10 @@ class Cycle:
         upstream = self._declaration.upstream
         return [
             *(wire.sample_key(self.name, peer.id) for peer in upstream.peers),
-            *(wire.traffic_key(self.name, lb) for lb in self._reporting(upstream)),
+            *(wire.traffic_key(self.name, lb) for lb in self.load_balancers),
         ]
 
     def _reporting(self, upstream: Upstream) -> tuple[str, ...]:
-        """Return the load balancers whose reports are read."""
         declared = tuple(upstream.load_balancers)
         return self._load_balancers if declared == LOAD_BALANCERS else declared
 
@@ -259,6 +264,8 @@ class Cycle:
         decision = stepped.decisions[upstream.law]
         if upstream.blend is not None:
             decision = blend(decision, stepped.decisions[upstream.blend.law], upstream.blend.percent)
+        if term != self._order[0]:
+            self._led_since_s = seen.now_s
         self._order = (term, self.generation + 1)
         table = build_table(
             decision,
@@ -276,6 +283,7 @@ class Cycle:
             inbox=self._inbox,
             now_s=seen.now_s,
             load_balancers=self._reporting(upstream),
+            led_since_s=self._led_since_s,
         )
 
     def _follow(self, addresses: Mapping[str, str]) -> Upstream:

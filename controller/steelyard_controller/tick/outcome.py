@@ -1,5 +1,6 @@
 """The outcome of one tick of one upstream, immutable: all that the REST API reads. Pure."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from steelyard_protocol.weight_table import WeightTable
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.explanation import explain
 from steelyard_controller.laws.snapshot import Snapshot
-from steelyard_controller.messages.inbox import Inbox
+from steelyard_controller.messages.inbox import Inbox, Message, Received, is_silent
 from steelyard_controller.tick.snapshot_builder import Used, in_band_utilization, sampled_utilization
 
 # What is reported and not declared is shown, to be looked at: the four, and as many more as one server has.
@@ -23,7 +24,8 @@ MOST_UNDECLARED = len(INDICATORS) + MAX_FURTHER
 class Outcome:
     """What one tick read, decided and published.
 
-    `load_balancers` are those whose reports are read; `degraded` has a line for each part that does not work.
+    `load_balancers` are those whose reports are read; `led_since_s` is the time of the first tick of this
+    term; `degraded` has a line for each part that does not work.
     """
 
     table: WeightTable
@@ -33,6 +35,7 @@ class Outcome:
     inbox: Inbox
     now_s: float
     load_balancers: tuple[str, ...] = ()
+    led_since_s: float = -math.inf
     degraded: tuple[str, ...] = ()
 
 
@@ -44,6 +47,24 @@ def shares(table: WeightTable) -> list[float]:
     serving = "up" if any(peer.state == "up" for peer in table.peers) else "backup"
     total = sum(peer.weight for peer in table.peers if peer.state == serving)
     return [peer.weight / total if peer.state == serving else 0.0 for peer in table.peers]
+
+
+def reporting(outcome: Outcome) -> set[str]:
+    """Return the load balancers that report: they sent something new in this term, and are not silent."""
+    return {lb for lb, received in outcome.inbox.reports.items() if _is_heard(outcome, received)}
+
+
+def measured(outcome: Outcome) -> set[str]:
+    """Return the peers whose utilization comes in: in samples, or in what they tell load balancers."""
+    told = {peer for lb in reporting(outcome) for peer in outcome.inbox.reports[lb].message.loads}
+    return told | {peer for peer, received in outcome.inbox.samples.items() if _is_heard(outcome, received)}
+
+
+def _is_heard(outcome: Outcome, received: Received[Message]) -> bool:
+    # What the first tick of a term finds may be all that a sender that has ended has left behind.
+    return received.arrived_s > outcome.led_since_s and not is_silent(
+        received, now_s=outcome.now_s, tick_s=outcome.snapshot.tick_s
+    )
 
 
 def utilization(outcome: Outcome, peer: str) -> Used | None:

@@ -226,3 +226,63 @@ def test_metrics_have_no_more_indicators_than_are_shown_whatever_servers_call_th
     text = metrics.render(Exposed({"web": one}), now_s=2.0).decode()
     named = re.findall(r'steelyard_peer_utilization\{indicator="(own\w+)"', text)
     assert len(named) == len(set(named)) == MOST_UNDECLARED
+
+
+def heard(one: Cycle, *, role: str = "leader", most_servers: int = 2) -> dict[str, float]:
+    """Return by name what the metrics say of whom the controller hears."""
+    text = metrics.render(Exposed({"web": one}, role=role), now_s=9.0, most_servers=most_servers).decode()
+    kinds = "lb_reporting{lb|peer_measured{peer|peers_unmeasured{upstream"
+    figures = re.findall(rf'steelyard_(?:{kinds})="([\w-]+)".* (\S+)', text)
+    return {name: float(value) for name, value in figures}
+
+
+def told(one: Cycle, *, now_s: float, term: int = 3, **values: bytes) -> dict[str, float]:
+    """Do a tick with these values, by the end of their keys; return what the metrics say then."""
+    keys = {
+        "a": "steelyard:1:sample:web:a",
+        "b": "steelyard:1:sample:web:b",
+        "lb": "steelyard:1:traffic:web:edge-1",
+    }
+    there = {keys[name]: value for name, value in values.items()}
+    one.outcome, _ = one.advance(there, now_s=now_s, term=term, issued_at_ms=1, addresses={})
+    return heard(one)
+
+
+NOBODY = {"edge-1": 0, "a": 0, "b": 0, "web": 2}
+
+
+def test_the_leader_has_a_figure_of_whom_it_never_heard_and_a_standby_has_none() -> None:
+    one = cycle()
+    assert heard(one) == NOBODY
+    assert heard(one, role="standby") == {}
+    assert told(one, now_s=1.0) == NOBODY
+    assert told(one, now_s=2.0, a=sample("a"), lb=report(a=(1, 0, 0, 5.0))) == {
+        "edge-1": 1, "a": 1, "b": 0, "web": 1
+    }  # fmt: skip
+    assert told(one, now_s=6.0) == NOBODY
+
+
+def test_what_a_new_leader_finds_left_behind_is_not_heard() -> None:
+    one, left = cycle(), {"a": sample("a", seq=7), "lb": report(seq=7, a=(1, 0, 0, 5.0))}
+    for term, began_s in ((3, 1.0), (4, 3.0), (5, 100.0)):
+        assert told(one, now_s=began_s, term=term, **left) == NOBODY
+        assert told(one, now_s=began_s + 1, term=term, **left) == NOBODY
+    new = {"a": sample("a", seq=8), "lb": report(seq=8, a=(1, 0, 0, 5.0))}
+    assert told(one, now_s=102.0, term=5, **new) == {"edge-1": 1, "a": 1, "b": 0, "web": 1}
+
+
+def test_what_comes_after_a_tick_that_took_long_is_heard() -> None:
+    one = cycle()
+    told(one, now_s=1.0, a=sample("a", seq=1))
+    assert told(one, now_s=9.0, a=sample("a", seq=2))["a"] == 1
+
+
+def test_a_server_that_says_its_load_in_its_responses_is_measured() -> None:
+    one = cycle()
+    told(one, now_s=1.0)
+    in_band = report(a=(1, 0, 0, 5.0, 5.0, {"utilization": 0.5}), b=(1, 0, 0, 5.0))
+    assert told(one, now_s=2.0, lb=in_band) == {"edge-1": 1, "a": 1, "b": 0, "web": 1}
+
+
+def test_of_too_many_servers_only_their_number_is_measured() -> None:
+    assert heard(cycle(), most_servers=1) == {"edge-1": 0, "web": 2}

@@ -1,0 +1,191 @@
+"""Every alert fires when what it is about happens, and none while all is well, as promtool has it."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.tests.rendered_chart import ROOT
+
+ALERTS = ROOT / "monitoring/alerts.yml"
+PROMTOOL = ROOT / ".run/promtool/promtool"
+RULES: dict[str, dict[str, Any]] = {
+    rule["alert"]: rule
+    for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]
+}
+
+EVERY_S = 5
+END_S = 1200
+
+# What is measured while all is well: the series, and its values in promtool's words, one in five seconds.
+# `a` leads. What is `stale` its target tells no more.
+ALWAYS, NEVER, STANDS, GROWS, NOWHERE = "1x240", "0x240", "3x240", "0+1x240", "_x240"
+WELL = {
+    'up{job="steelyard-nginx",instance="n"}': ALWAYS,
+    'up{job="steelyard-controller",instance="a"}': ALWAYS,
+    'up{job="steelyard-controller",instance="b"}': ALWAYS,
+    'steelyard_leader{job="steelyard-controller",instance="a"}': ALWAYS,
+    'steelyard_leader{job="steelyard-controller",instance="b"}': NEVER,
+    'steelyard_controller_degraded{job="steelyard-controller",instance="a"}': NEVER,
+    'steelyard_tick_age_seconds{job="steelyard-controller",instance="a",upstream="web"}': ALWAYS,
+    'steelyard_tick_failures_total{job="steelyard-controller",instance="a",upstream="web"}': STANDS,
+    'steelyard_tick_overruns_total{job="steelyard-controller",instance="a",upstream="web"}': STANDS,
+    'steelyard_peer_measured{job="steelyard-controller",instance="a",upstream="web",peer="s"}': ALWAYS,
+    'steelyard_peers_unmeasured{job="steelyard-controller",instance="a",upstream="web"}': NEVER,
+    'steelyard_lb_reporting{job="steelyard-controller",instance="a",upstream="web",lb="edge-1"}': ALWAYS,
+    'steelyard_refused_total{job="steelyard-controller",instance="a",upstream="web",reason="name"}': STANDS,
+    'steelyard_table_refused_total{job="steelyard-nginx",instance="n",upstream="web",reason="key"}': STANDS,
+    'steelyard_table_refused_total{job="steelyard-nginx",instance="n",upstream="web",reason="older"}': GROWS,
+    'steelyard_upstream_fail_open{job="steelyard-nginx",instance="n",upstream="web"}': NEVER,
+    'steelyard_upstream_retries_refused_total{job="steelyard-nginx",instance="n",upstream="web"}': STANDS,
+    'steelyard_upstream_full_total{job="steelyard-nginx",instance="n",upstream="web"}': STANDS,
+    'steelyard_upstream_rung{job="steelyard-nginx",instance="n",upstream="web",rung="fresh"}': ALWAYS,
+    'steelyard_peer_eligible{job="steelyard-nginx",instance="n",upstream="web",peer="s"}': ALWAYS,
+    'steelyard_peer_requests_total{job="steelyard-nginx",upstream="web",outcome="ok"}': "0+9x240",
+    'steelyard_peer_requests_total{job="steelyard-nginx",upstream="web",outcome="failed"}': STANDS,
+}  # fmt: skip
+
+WEB = {"upstream": "web"}
+TO_EDGE, OF_SERVER = WEB | {"lb": "edge-1"}, WEB | {"peer": "s"}
+
+# Of each alert: what happens, as words of series that have other values then; and the labels that it has.
+FIRED = {
+    "SteelyardRequestsFail": ({'outcome="failed"': "0+2x240"}, WEB),
+    "SteelyardFailOpen": ({"fail_open": ALWAYS}, WEB | {"instance": "n"}),
+    "SteelyardRetriesRefused": ({"retries_refused": GROWS}, WEB),
+    "SteelyardServersFull": ({"full_total": GROWS}, WEB),
+    "SteelyardNginxDown": (
+        {'up{job="steelyard-nginx"': NEVER},
+        {"instance": "n", "job": "steelyard-nginx"},
+    ),
+    "SteelyardWeightsNotFresh": ({"rung": NEVER}, WEB | {"instance": "n"}),
+    "SteelyardNoLeader": ({'leader{job="steelyard-controller",instance="a"': NEVER}, {}),
+    "SteelyardTwoLeaders": ({'leader{job="steelyard-controller",instance="b"': ALWAYS}, {}),
+    "SteelyardTicksStand": ({"tick_age": "0+5x240"}, WEB),
+    "SteelyardNoStandby": ({'up{job="steelyard-controller",instance="b"': NEVER}, {}),
+    "SteelyardDegraded": ({"controller_degraded": ALWAYS}, {"instance": "a"}),
+    "SteelyardTicksFail": ({"tick_failures": GROWS}, WEB),
+    "SteelyardOverruns": ({"tick_overruns": GROWS}, WEB),
+    "SteelyardServerNotMeasured": ({"peer_measured": NEVER}, OF_SERVER),
+    "SteelyardServersNotMeasured": ({"peer_measured": NOWHERE, "peers_unmeasured": ALWAYS}, WEB),
+    "SteelyardNoTrafficReports": ({"lb_reporting": NEVER}, TO_EDGE),
+    "SteelyardRefused": ({"steelyard_refused": GROWS}, WEB | {"reason": "name"}),
+    "SteelyardFlapping": (
+        {"eligible": "0 1 " * 120},
+        OF_SERVER | {"instance": "n", "job": "steelyard-nginx"},
+    ),
+}
+
+
+def series(other: Mapping[str, str]) -> dict[str, str]:
+    """Return all that is measured, where series with these words, one each, have other values."""
+    told = dict(WELL)
+    for words, values in other.items():
+        (name,) = (each for each in WELL if words in each)
+        told[name] = values
+    return told
+
+
+def firing(told: Mapping[str, str], at_s: list[int], expected: list[Mapping[str, str]], folder: Path) -> None:
+    """Assert that just these alerts fire, each time."""
+    test = {
+        "rule_files": [str(ALERTS)],
+        "evaluation_interval": f"{EVERY_S}s",
+        "tests": [
+            {
+                "interval": f"{EVERY_S}s",
+                "input_series": [{"series": name, "values": values} for name, values in told.items()],
+                "promql_expr_test": [
+                    {
+                        "expr": 'ALERTS{alertstate="firing"}',
+                        "eval_time": f"{now_s}s",
+                        "exp_samples": [{"labels": f"ALERTS{_text(each)}", "value": 1} for each in expected],
+                    }
+                    for now_s in at_s
+                ],
+            }
+        ],
+    }
+    file = folder / "test.yml"
+    file.write_text(json.dumps(test), encoding="utf-8")
+    if not PROMTOOL.exists():
+        pytest.fail("promtool is not here: run scripts/promtool, or `make setup-tests`")
+    done = subprocess.run([PROMTOOL, "test", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _text(labels: Mapping[str, str]) -> str:
+    return "{" + ",".join(f"{key}={json.dumps(value)}" for key, value in labels.items()) + "}"
+
+
+def alert(name: str, labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of a firing alert."""
+    return {"alertname": name, "alertstate": "firing", **RULES[name]["labels"], **labels}
+
+
+def test_every_alert_has_its_test() -> None:
+    assert list(FIRED) == list(RULES)
+
+
+@pytest.mark.parametrize("name", FIRED)
+def test_an_alert_fires_when_what_it_is_about_happens_and_no_other(name: str, tmp_path: Path) -> None:
+    happens, labels = FIRED[name]
+    firing(series(happens), [END_S], [alert(name, labels)], tmp_path)
+
+
+def test_what_nginx_alone_refuses_is_told_too(tmp_path: Path) -> None:
+    happens = {'reason="key"': GROWS}
+    firing(series(happens), [END_S], [alert("SteelyardRefused", WEB | {"reason": "key"})], tmp_path)
+
+
+# After four minutes `a` is gone, and half a minute later `b` leads.
+UNTIL_S, FROM_S = 240, 270
+ENDS, BEGINS = UNTIL_S // EVERY_S, FROM_S // EVERY_S
+OTHER_LEADER = {
+    'leader{job="steelyard-controller",instance="a"': f"1x{ENDS} 0x{240 - ENDS}",
+    'leader{job="steelyard-controller",instance="b"': f"0x{BEGINS} 1x{240 - BEGINS}",
+}
+LED = ("tick_age", "tick_failures", "tick_overruns", "peer_measured", "peers_unmeasured", "lb_reporting")
+
+
+def handed_over(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
+    """Return all that is measured when another controller takes over, with the values of each that leads."""
+    told = series(OTHER_LEADER)
+    for words in LED:
+        (name,) = (each for each in WELL if words in each)
+        value = WELL[name].removesuffix("x240")
+        told[name] = f"{first.get(words, value)}x{ENDS} stale"
+        later = then.get(words, f"{value}x{240 - BEGINS}")
+        told[name.replace('instance="a"', 'instance="b"')] = f"_x{BEGINS} {later}"
+    return told
+
+
+@pytest.mark.parametrize(
+    ("name", "stays", "labels"),
+    [
+        ("SteelyardNoTrafficReports", {"lb_reporting": "0"}, TO_EDGE),
+        ("SteelyardServerNotMeasured", {"peer_measured": "0"}, OF_SERVER),
+        ("SteelyardServersNotMeasured", {"peer_measured": "_", "peers_unmeasured": "7"}, WEB),
+        ("SteelyardTicksFail", {"tick_failures": "0+1"}, WEB),
+    ],
+)
+def test_another_leader_ends_no_alert(
+    name: str, stays: Mapping[str, str], labels: Mapping[str, str], tmp_path: Path
+) -> None:
+    told = handed_over(stays, {words: f"{value}x{240 - BEGINS}" for words, value in stays.items()})
+    firing(told, list(range(UNTIL_S, END_S, EVERY_S)), [alert(name, labels)], tmp_path)
+
+
+def test_another_leader_that_has_heard_nobody_yet_begins_none(tmp_path: Path) -> None:
+    heard = f"0x1 1x{240 - BEGINS}"
+    then = {"lb_reporting": heard, "peer_measured": heard, "peers_unmeasured": f"1x1 0x{240 - BEGINS}"}
+    firing(handed_over({}, then), list(range(0, END_S, EVERY_S)), [], tmp_path)
+
+
+def test_none_fires_while_all_is_well(tmp_path: Path) -> None:
+    firing(WELL, list(range(0, END_S, 60)), [], tmp_path)
