@@ -157,7 +157,8 @@ class Writes:
 class Recorder(Proxy):
     """A proxy in front of Memcached for one writer; all recorders of a test share `writes`.
 
-    A table is passed on only when Memcached has answered about the one before it, whoever wrote that.
+    Tables are passed on only when Memcached has answered about those before them, whoever wrote them; those
+    of several upstreams come at once.
     """
 
     def __init__(self, target: int, writer: str, writes: Writes, key: bytes | None = None) -> None:
@@ -174,7 +175,8 @@ class _Recorded(Exchange):
         super().__init__(recorder)
         self._recorder = recorder
         self._asked = b""
-        self._table: WeightTable | None = None
+        self._tables: list[WeightTable] = []
+        self._lock = threading.Lock()
 
     def request(self, data: bytes) -> None:
         self._asked += data
@@ -194,16 +196,22 @@ class _Recorded(Exchange):
                     )
                     assert isinstance(table, WeightTable), table
                     # Passed on with this chunk: nobody else writes until it is answered.
-                    self._recorder.writes.turn.acquire(timeout=5)
-                    self._table = table
+                    with self._lock:
+                        if not self._tables:
+                            self._recorder.writes.turn.acquire(timeout=5)
+                        self._tables.append(table)
             self._asked = self._asked[length:]
 
     def answer(self, data: bytes) -> None:
-        if self._table is not None:
-            write = Write(self._recorder.writer, self._table, data.startswith(b"STORED"))
-            self._recorder.writes.all.append(write)
-            self._table = None
-            self._recorder.writes.turn.release()
+        # A line for each table, in one piece: they are short, and nothing is asked beside them.
+        for line in data.splitlines():
+            with self._lock:
+                if not self._tables:
+                    return
+                write = Write(self._recorder.writer, self._tables.pop(0), line == b"STORED")
+                self._recorder.writes.all.append(write)
+                if not self._tables:
+                    self._recorder.writes.turn.release()
 
 
 @contextmanager
