@@ -348,3 +348,29 @@ def test_a_client_that_left_gives_its_place_to_another(rig: Rig, clients: Thread
     third = clients.submit(edge.get, "/limited?third")
     assert [answer.result().status for answer in (held, second, third)] == [200, 200, 200]
     assert [path for path, _, _ in a.received] == ["/?sleep_s=3", "/limited?second", "/limited?third"]
+
+
+def test_who_left_a_location_that_logs_itself_lets_the_next_go_first(
+    rig: Rig, clients: ThreadPoolExecutor
+) -> None:
+    with gates(1, busy_s=600) as servers:
+        rig.publish([("s0", servers[0].address, 1, "up")], generation=1)
+        location = """
+        lua_check_client_abort on; proxy_read_timeout 600s;
+        location /limited {
+          access_by_lua_block { require("steelyard").limit("web") } proxy_pass http://web;
+          log_by_lua_block { return }
+        } }"""
+        options = "upstreams = { web = { max_conns = 1, queue = { size = 2, timeout_s = 600 } } },"
+        edge = rig.edge(options=options, servers=location)
+        edge.wait_for(1)
+        held = clients.submit(edge.get, "/")
+        rig.wait_until(lambda: servers[0].inside == 1, "the server is full")
+        with socket.create_connection(("127.0.0.1", edge.port), PATIENCE_S) as first:
+            first.sendall(b"GET /limited HTTP/1.1\r\nHost: x\r\n\r\n")
+            rig.wait_until(lambda: edge.upstream()["queued"] == 1, "the first waits")
+            second = clients.submit(edge.get, "/limited")
+            rig.wait_until(lambda: edge.upstream()["queued"] == 2, "the second waits")
+        # No request from here on: one in the memory of the first would find it.
+        servers[0].opened.set()
+        assert [answer.result().status for answer in (held, second)] == [200, 200]

@@ -95,12 +95,14 @@ local release = _M.release
 --- The entry of an open request: its tries [1..n], what was `in_flight` at its server when
 -- each came (nil where the peer stats keep no levels), the first of the running pass `from`, the
 -- peer `reserved` for the next pass and whether the request `waited` for it, `why` there was no peer, the
--- status that it `ended_as` and whether that was because all were `full`. Opens one if need be.
+-- status that it `ended_as` and whether that was because all were `full`, the `queue` that it stands in, whose
+-- leave(entry) takes it out. Opens one if need be.
 -- @param started any value that two requests of one key do not share
+-- @return the entry, and whether it was opened
 function _M:entry(key, started)
     local entry = self:find(key, started)
     if entry then
-        return entry
+        return entry, false
     end
     local spare = self.spare
     local last = #spare
@@ -112,7 +114,7 @@ function _M:entry(key, started)
     end
     entry.started = started
     self.open[key] = entry
-    return entry
+    return entry, true
 end
 
 
@@ -208,6 +210,9 @@ function _M:close(key)
     end
     self.open[key] = nil
     release(self, entry)
+    if entry.queue then
+        entry.queue:leave(entry)
+    end
     for i = 1, entry.n do
         entry[i] = nil
         if entry.in_flight then

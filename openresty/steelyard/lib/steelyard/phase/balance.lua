@@ -240,9 +240,6 @@ function _M.balance(name)
         return give_up(entry, counted, "nginx does not take " .. peer.address .. ": " .. tostring(err))
     end
     if counted then
-        if entry.n == 0 then
-            worker.requests:watch(entry, ngx.ctx) -- nginx drops it with the request, and not in an internal redirect
-        end
         worker.requests:picked(entry, peer)
     else
         if entry.n == 0 then

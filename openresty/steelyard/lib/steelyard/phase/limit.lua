@@ -34,26 +34,29 @@ local function read_body()
 end
 
 
+local Queue = {}
+Queue.__index = Queue
+
+
 --- The requests of this worker that wait: `n` of them, the first is `head` (true: it has been told that it is, and has
 -- not run since). The others are in `line`; `freed` lists addresses that the head has not looked at.
 local function queue_of(live)
     local queue = live.waiting
     if not queue then
-        queue = { n = 0, head = nil, line = semaphore.new(), news = semaphore.new(), freed = {} }
+        queue = setmetatable({ n = 0, line = semaphore.new(), news = semaphore.new(), freed = {} }, Queue)
         live.waiting = queue
     end
     return queue
 end
 
 
---- Take a request out of its queue, and make the next one the first.
-local function leave(entry)
-    local queue = entry.queue
-    entry.queue, queue.n = nil, queue.n - 1
-    if queue.head == entry then
-        queue.head = queue.n > 0
-        if queue.head then
-            queue.line:post()
+--- Take a request out, and make the next one the first; also where it has ended meanwhile (its client has left).
+function Queue:leave(entry)
+    entry.queue, self.n = nil, self.n - 1
+    if self.head == entry then
+        self.head = self.n > 0
+        if self.head then
+            self.line:post()
         end
     end
 end
@@ -97,7 +100,7 @@ local function wait(live, entry)
         local told = wait_on(queue.news, until_s, LOOK_S)
         peer = let_go(live, queue) or not told and request.choose(live) or nil
     end
-    leave(entry)
+    queue:leave(entry)
     return peer
 end
 
@@ -172,14 +175,6 @@ function _M.freed(name, peer)
         if queue.news:count() < 0 then
             queue.news:post()
         end
-    end
-end
-
-
---- The request has ended: it waits no longer, if it did (its client has left).
-function _M.left(entry)
-    if entry.queue then
-        leave(entry)
     end
 end
 

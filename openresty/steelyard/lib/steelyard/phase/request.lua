@@ -31,7 +31,11 @@ local key_of_request = _M.key
 -- unless its location has `log_subrequest on`, nor when the client goes away. Its entry is in its own context.
 function _M.entry()
     if not ngx.is_subrequest then
-        return worker.requests:entry(key_of_request(), start_time()), true
+        local entry, opened = worker.requests:entry(key_of_request(), start_time())
+        if opened then
+            worker.requests:watch(entry, ngx.ctx) -- nginx drops it with the request, and not in an internal redirect
+        end
+        return entry, true
     end
     local entry = ngx.ctx.steelyard or { n = 0, from = 1 }
     ngx.ctx.steelyard = entry

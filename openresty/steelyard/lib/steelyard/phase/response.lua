@@ -251,7 +251,6 @@ function _M.log()
         count(requests, entry)
     end
     local name, peer = entry.upstream, entry[entry.n]
-    limit.left(entry)
     requests:close(key_of_request())
     limit.freed(name, peer)
     worker.flush_if_leaving()
