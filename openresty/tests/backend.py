@@ -31,6 +31,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.connections.discard(self.connection)
         super().finish()
 
+    def do_PURGE(self) -> None:
+        self.do_GET()
+
     def do_POST(self) -> None:
         self.do_GET()
 

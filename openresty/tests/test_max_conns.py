@@ -295,6 +295,9 @@ def test_what_a_cache_has_waits_for_no_server(rig: Rig, clients: ThreadPoolExecu
     missed = edge.get("/cached?other")
     assert (missed.status, held.result().status, edge.upstream()["queued"]) == (200, 200, 1)
     assert edge.get("/cached?other").headers["X-Cache"] == "HIT"  # who waited has filled the cache
+    # A server that was not there has failed nobody.
+    rig.wait_until(lambda: edge.peer("a")["completed"] == 3, "all are counted")
+    assert edge.peer("a")["failed"] == 0
 
 
 def test_only_who_found_all_full_is_sent_again(rig: Rig) -> None:

@@ -263,3 +263,26 @@ def test_one_server_of_three_that_fails_costs_no_request(rig: Rig) -> None:
         web = edge.upstream()
         assert web["retries"] == len(servers[0].methods) > 0
         assert web["retries_refused"] == 0
+
+
+def test_a_try_that_was_refused_is_no_try(rig: Rig) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    a.statuses["/once"] = 503
+    rig.publish([("a", a.address, 999, "up"), ("b", b.address, 1, "up")], generation=1)
+    edge = rig.edge(
+        options="upstreams = { web = { eject = false } },",
+        servers="""
+            location /once {
+                proxy_pass http://web; proxy_next_upstream http_503; error_page 502 503 = @again;
+            }
+            location @again { rewrite ^ /twice break; proxy_pass http://web; }
+        }""",
+    )
+    edge.wait_for(1)
+    for _ in range(5):
+        connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
+        connection.request("PURGE", "/once")  # which is not sent twice
+        assert connection.getresponse().status == 200
+        connection.close()
+    rig.wait_until(lambda: edge.peer("a")["failed"] == 5, "the first tries are counted")
+    assert (edge.peer("a")["completed"], edge.peer("b")["picks"]) == (5, 0)

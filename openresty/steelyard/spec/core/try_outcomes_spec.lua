@@ -45,6 +45,16 @@ describe("nginx's lists of tries", function()
         assert.same({}, try_outcomes.split(nil))
     end)
 
+    it("have a try without an address, or again that of the one before, where there was no server for it", function()
+        assert.same({ "", "b:80" }, try_outcomes.split(" : b:80"))
+        local statuses, times = "502 : 200", "- : 0.001"
+        assert.equal(200, outcomes_of(entry("b:80"), " : b:80", statuses, times, times)[1].status)
+        local twice = entry("b:80", "b:80")
+        twice.stuck_after = { true }
+        statuses, times = "503, 502 : 200", "0.001, - : 0.001"
+        assert.equal(200, outcomes_of(twice, "b:80, b:80 : b:80", statuses, times, times)[2].status)
+    end)
+
     it("give a retried request one failure and one completion", function()
         local outcomes = outcomes_of(entry("a:80", "b:80"), "a:80, b:80", "502, 200", "-, 0.001", "-, 0.012", "0, 61")
         assert.same({ status = 502, verdict = "failed", connected = false, sent = false, answered = false },

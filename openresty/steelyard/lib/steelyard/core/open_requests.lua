@@ -221,7 +221,7 @@ function _M:close(key)
     end
     entry.n, entry.from, entry.why, entry.ended_as, entry.upstream = 0, 1, nil, nil, nil
     entry.reserved, entry.reserved_of, entry.waited = nil, nil, nil
-    entry.full = nil
+    entry.full, entry.stuck_after = nil, nil
     entry.watched, self.witnesses[entry] = nil, nil
     self.spare[#self.spare + 1] = entry
 end

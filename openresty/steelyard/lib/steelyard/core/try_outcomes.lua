@@ -25,13 +25,11 @@ local NOT_THE_SERVERS_FAULT = {
 local _M = {}
 
 
---- Split one of the lists.
+--- Split one of the lists. A try that found no server has an empty address, or that of the try before it.
 function _M.split(list)
     local items = {}
-    for item in string.gmatch(list or "", "[^%s,]+") do
-        if item ~= ":" then
-            items[#items + 1] = item
-        end
+    for item in string.gmatch(list and list .. ", " or "", "(.-) ?[,:] ") do
+        items[#items + 1] = item
     end
     return items
 end
@@ -66,14 +64,14 @@ end
 
 
 --- Find each of our tries in the lists.
--- @param entry [1..n] peers, in the order of the tries
+-- @param entry [1..n] peers, in the order of the tries; stuck_after[i]: for the next one there was no server
 -- @param lists addresses, statuses, connect_times, header_times, bytes_sent
 -- @return [1..n] of { status, verdict, latency_ms, connected, sent, answered }
 function _M.outcomes(entry, lists)
     local addresses, statuses = _M.split(lists.addresses), _M.split(lists.statuses)
     local connect_times, header_times = _M.split(lists.connect_times), _M.split(lists.header_times)
     local bytes_sent = _M.split(lists.bytes_sent)
-    local outcomes, at = {}, 1
+    local outcomes, at, stuck_after = {}, 1, entry.stuck_after or {}
     for i = 1, entry.n do
         while addresses[at] and addresses[at] ~= entry[i].address do
             at = at + 1
@@ -87,7 +85,7 @@ function _M.outcomes(entry, lists)
             -- nginx's own 502 and 504 came from no server.
             answered = tonumber(header_times[at]) ~= nil,
         }
-        at = at + 1
+        at = at + (stuck_after[i] and 2 or 1)
     end
     return outcomes
 end

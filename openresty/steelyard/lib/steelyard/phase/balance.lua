@@ -37,6 +37,10 @@ local function end_as(status, entry, counted, why)
     if counted then
         worker.requests:none(entry, why)
     end
+    if get_last_failure() ~= nil then
+        entry.stuck_after = entry.stuck_after or {}
+        entry.stuck_after[entry.n] = true
+    end
     entry.ended_as = status
     return ngx.exit(status and platform.any_status and status or NO_LIVE_UPSTREAMS)
 end
@@ -47,12 +51,8 @@ local function give_up(entry, counted, why, status)
     if status then
         worker.dict:incr("full/" .. entry.upstream, 1, 0)
         entry.full = true -- another location may have it wait (limit.after_full)
-        return end_as(status, entry, counted, why)
     end
-    if counted then
-        worker.requests:none(entry, why)
-    end
-    return ngx.exit(NO_LIVE_UPSTREAMS)
+    return end_as(status, entry, counted, why)
 end
 
 
