@@ -387,3 +387,22 @@ def test_requests_that_a_location_logs_itself_are_not_in_flight_for_ever(rig: "R
         assert long_one.result().status == 200
     rig.wait_until(lambda: edge.peer("a")["in_flight"] == 0, "nothing is in flight")
     assert edge.upstream()["unlogged"] == 7
+
+
+def test_a_request_in_the_memory_of_one_that_was_not_logged_is_counted(rig: "Rig") -> None:
+    edge = rig.edge(
+        options='upstreams = { web = { bootstrap = {"127.0.0.1:@PORT@"} } },',
+        servers=f"""{OWN_LOG}
+        server {{ listen 127.0.0.1:@PORT@; server_name web; location / {{ return 200 "x"; }} }}""",
+    )
+    paths, answers = (b"/own_log", b"/"), b""
+    requests = b"".join(b"GET %s HTTP/1.1\r\nHost: e\r\n\r\n" % path for path in paths)
+    with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
+        for _ in range(100):  # most of them begin in the millisecond in which the one before began
+            client.sendall(requests)
+            while answers.count(b"HTTP/1.1 200") < 2 or not answers.endswith(b"\r\nx"):
+                answers += client.recv(65536)
+            answers = b""
+    rig.wait_until(lambda: edge.upstream()["unlogged"] == 100, "those that were not logged are found")
+    rig.wait_until(lambda: edge.upstream()["peers"][0]["completed"] == 100, "the others are counted")
+    assert edge.upstream()["peers"][0]["in_flight"] == 0

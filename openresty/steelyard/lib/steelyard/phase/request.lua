@@ -43,6 +43,18 @@ function _M.entry()
 end
 
 
+--- The entry where it has tries though nginx begins with the first: after an internal redirect, which nginx lists them
+-- of. Where it does not they are of a request that ended without being logged, and began in the same millisecond and
+-- memory as this one: it is closed, and another opened.
+function _M.reopened_if_foreign(entry)
+    if #try_outcomes.split(ngx.var.upstream_addr) > entry.n then
+        return entry
+    end
+    worker.requests:abandon(key_of_request())
+    return (_M.entry())
+end
+
+
 --- The entry that an earlier phase opened, or nil.
 function _M.open_entry()
     local entry = worker.requests:find(key_of_request(), start_time())
