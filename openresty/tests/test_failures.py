@@ -196,6 +196,23 @@ def test_a_subrequest_counts_where_its_location_logs_it(rig: "Rig", kind: str) -
     assert rows["a"]["in_flight"] == rows["dead"]["in_flight"] == 0
 
 
+def test_a_subrequest_that_is_handed_on_counts_where_it_was_before(rig: "Rig") -> None:
+    b = rig.backend("b")
+    edge = rig.edge(
+        options=f"""upstreams = {{
+            web = {{ bootstrap = {{"{rig.dead_address()}"}} }}, other = {{ bootstrap = {{"{b.address}"}} }},
+        }},""",
+        servers="""
+            location /asked { auth_request /sub; proxy_pass http://other; }
+            location = /sub { internal; proxy_pass http://web/; error_page 502 = @other; }
+            location @other { log_subrequest on; proxy_pass http://other; }
+        }
+        upstream other { server 0.0.0.1; balancer_by_lua_block { require("steelyard").balance("other") } }""",
+    )
+    assert edge.get("/asked").status == 200
+    rig.wait_until(lambda: edge.upstream()["peers"][0]["failed"] == 1, "the failure is counted")
+
+
 def test_subrequests_that_are_not_counted_are_shown(rig: "Rig") -> None:
     a = rig.backend("a")
     rig.publish([("a", a.address, 1, "up")], generation=1)

@@ -193,8 +193,8 @@ end
 function _M.balance(name)
     local live = worker.upstreams[name]
     local entry, counted = request_entry()
-    if counted and entry.n > 0 and get_last_failure() == nil then
-        entry = request.reopened_if_foreign(entry)
+    if entry.n > 0 and get_last_failure() == nil then
+        entry = request.reopened_if_foreign(entry, counted)
     end
     if worker.broken or not live then
         entry.upstream = shown(name)

@@ -11,6 +11,10 @@ local ngx = ngx
 local start_time = ngx.req.start_time
 local uintptr = ffi.typeof("uintptr_t")
 
+-- Entries of subrequests by their keys. Each is in a context, which nginx drops with the whole request; an internal
+-- redirect takes it away only from the subrequest.
+local of_subrequests = setmetatable({}, { __mode = "v" })
+
 local _M = {}
 
 
@@ -28,16 +32,21 @@ local key_of_request = _M.key
 
 
 --- The request's entry, and whether it is held in flight. A subrequest is not: nginx runs no log phase for it
--- unless its location has `log_subrequest on`, nor when the client goes away. Its entry is in its own context.
+-- unless its location has `log_subrequest on`, nor when the client goes away.
 function _M.entry()
+    local key, started = key_of_request(), start_time()
     if not ngx.is_subrequest then
-        local entry, opened = worker.requests:entry(key_of_request(), start_time())
+        local entry, opened = worker.requests:entry(key, started)
         if opened then
             worker.requests:watch(entry, ngx.ctx) -- nginx drops it with the request, and not in an internal redirect
         end
         return entry, true
     end
-    local entry = ngx.ctx.steelyard or { n = 0, from = 1 }
+    local entry = of_subrequests[key]
+    if not entry or entry.started ~= started then
+        entry = { n = 0, from = 1, started = started }
+        of_subrequests[key] = entry
+    end
     ngx.ctx.steelyard = entry
     return entry, false
 end
@@ -46,11 +55,15 @@ end
 --- The entry where it has tries though nginx begins with the first: after an internal redirect, which nginx lists them
 -- of. Where it does not they are of a request that ended without being logged, and began in the same millisecond and
 -- memory as this one: it is closed, and another opened.
-function _M.reopened_if_foreign(entry)
+function _M.reopened_if_foreign(entry, counted)
     if #try_outcomes.split(ngx.var.upstream_addr) > entry.n then
         return entry
     end
-    worker.requests:abandon(key_of_request())
+    local key = key_of_request()
+    if counted then
+        worker.requests:abandon(key)
+    end
+    of_subrequests[key] = nil
     return (_M.entry())
 end
 
