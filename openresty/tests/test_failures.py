@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testing.hostile_servers import serving
+from testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from openresty.tests.rig import Rig
@@ -321,6 +322,27 @@ def test_what_something_else_answers_names_no_server_and_begins_no_session(
     answer = edge.get(path)
     assert (answer.status, answer.server) == (200, server)
     assert {"X-Steelyard-Server", "Set-Cookie"}.isdisjoint(answer.headers)
+
+
+def test_what_a_cache_answers_for_a_server_names_none(rig: "Rig") -> None:
+    a, own = rig.backend("a"), rig.backend("own")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = rig.edge(
+        servers=f"""
+            location /cached {{
+                proxy_pass http://own; proxy_cache c; proxy_cache_valid 200 1m; proxy_cache_key cached;
+                header_filter_by_lua_block {{ require("steelyard").header() }}
+            }}
+        }}
+        proxy_cache_path @FOLDER@/cache keys_zone=c:1m;
+        upstream own {{ server {own.address}; }}"""
+    )
+    edge.wait_for(1)
+    assert edge.get("/cached").server == "own"
+    a.headers["X-Accel-Redirect"] = "/cached"
+    answer = edge.get("/")
+    assert (answer.status, answer.server) == (200, "own")
+    assert "X-Steelyard-Server" not in answer.headers
 
 
 SHARDS = "".join(

@@ -25,6 +25,9 @@ local latency_of = try_outcomes.latency_ms
 -- What was in flight when the tries came, where nobody wants to know.
 local NOT_LOOKED = {}
 
+-- Of $upstream_cache_status: no server was asked, or it was of no use.
+local FROM_CACHE = { HIT = true, STALE = true, UPDATING = true }
+
 local _M = {}
 
 
@@ -60,7 +63,7 @@ function _M.release()
 end
 
 
---- Whether the answer is that of the last try's server: not where an error_page has something else answer.
+--- Whether the answer is that of the last try's server: not where an error_page has something else answer, or a cache.
 local function is_of_last_try(entry)
     local var, status = ngx.var, ngx.status
     local last = tonumber(var.upstream_status)
@@ -72,7 +75,8 @@ local function is_of_last_try(entry)
         end
         last = tonumber(statuses[#statuses])
     end
-    return last == status or status == 304 -- which nginx makes of what it keeps in a cache
+    -- nginx makes 304 of what it keeps in a cache.
+    return (last == status or status == 304) and not FROM_CACHE[var.upstream_cache_status]
 end
 
 
