@@ -377,3 +377,15 @@ def test_who_left_a_location_that_logs_itself_lets_the_next_go_first(
         # No request from here on: one in the memory of the first would find it.
         servers[0].opened.set()
         assert [answer.result().status for answer in (held, second)] == [200, 200]
+
+
+def test_a_version_of_http_that_nobody_knows_may_wait(rig: Rig, clients: ThreadPoolExecutor) -> None:
+    with gates(1) as servers:
+        edge = edge_before(rig, servers, QUEUED)
+        held = hold(rig, clients, edge, servers, 1)
+        with socket.create_connection(("127.0.0.1", edge.port), PATIENCE_S) as client:
+            client.sendall(b"GET /limited HTTP/1.9\r\nHost: x\r\n\r\n")
+            rig.wait_until(lambda: edge.upstream()["queued"] == 1, "it waits")
+            servers[0].opened.set()
+            assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert held[0].result().status == 200
