@@ -12,7 +12,6 @@
 -- Pure: tables, health and randomness come in, peers go out. Who fetches, when,
 -- and what becomes of the peer is not known here.
 
-local candidates = require "steelyard.core.pickers.candidates"
 local ladder = require "steelyard.core.ladder"
 local no_pause = require("resty.vnswrr").no_pause
 local peer_cells = require "steelyard.core.peer_cells"
@@ -20,6 +19,7 @@ local pickers = require "steelyard.core.pickers"
 local retry_budget = require "steelyard.core.retry_budget"
 local slow_start = require "steelyard.core.slow_start"
 local sticky = require "steelyard.core.sticky"
+local untried_peers = require "steelyard.core.untried_peers"
 
 -- nginx gives a try back when a connection from its pool turns out closed. It
 -- may then ask again though every peer was tried; beyond the tries that a
@@ -29,17 +29,11 @@ local SPARE_PICKS = 3
 -- How often a picker whose peer is at max_conns is asked again, before all peers are looked at.
 local MORE_PICKS = 4
 
--- Points of a hash ring, a key's own and those behind it, that are looked at for a peer that may have its request.
-local MORE_POINTS = 100
-
 -- A peer whose share of the weights grows by this has been found able again: see forget_slowness.
 local ABLE_AGAIN = 2
 
 -- Rows between two calls of breathe.
 local ROWS = 100
-
--- More than anybody has in flight.
-local FAILING = 2 ^ 40
 
 local NOBODY, NOBODY_TRIED = {}, { n = 0 }
 
@@ -287,67 +281,6 @@ function _M:with_room_at(address)
 end
 
 
-local function was_tried(peer, tries, from)
-    for i = from, tries.n do
-        -- By address: one server under two ids is still one server.
-        if tries[i].address == peer.address then
-            return true
-        end
-    end
-    return false
-end
-
-
-local function may_have(self, peer, tries, from)
-    return not was_tried(peer, tries, from) and self:has_room(peer)
-end
-
-
---- What a peer has in flight for its weight; one that fails comes behind all others.
-local function load_of(self, peer, now)
-    local stats = self.context.stats
-    local in_flight = peer.cell == peer_cells.NONE and 0 or stats:in_flight(peer.cell)
-    return in_flight / peer.weight + (candidates.failing(stats, peer, now) and FAILING or 0)
-end
-
-
---- Draw by weight among the least busy of those that have room and are not in tries[from..tries.n]; nil when none is
--- left. O(peers), for retries and where peers are full only. The picker is not asked: a retry that took a good
--- server's turn would have the next request begin at the bad one.
-local function draw(self, peers, tries, from)
-    local now, least, total, drawn = self.context.now(), math.huge, 0, nil
-    for i = 1, #peers do
-        local peer = peers[i]
-        if peer.weight > 0 and may_have(self, peer, tries, from) then
-            local load = load_of(self, peer, now)
-            if load < least then
-                least, total = load, 0
-            end
-            if load == least then
-                total = total + peer.weight
-                if total == peer.weight or self.context.random(total) <= peer.weight then
-                    drawn = peer
-                end
-            end
-        end
-    end
-    return drawn
-end
-
-
---- How many peers are not in tries[from..tries.n].
-local function untried(self, tries, from)
-    local n = 0
-    for list = 1, 2 do
-        local peers = list == 1 and self.eligible or self.reserve
-        for i = 1, #peers do
-            n = n + (was_tried(peers[i], tries, from) and 0 or 1)
-        end
-    end
-    return n
-end
-
-
 --- Whether all peers are at max_conns; not when there is none. O(peers) when it is so.
 function _M:full()
     for list = 1, self.settings.max_conns and 2 or 0 do
@@ -362,27 +295,6 @@ function _M:full()
 end
 
 
---- Choose the next on a hash ring that has room and is not in tries[from..tries.n], so that a key's second choice is
--- as steady as its first; nil when there is none near.
-local function next_on_ring(self, tries, from, key)
-    local picker = self.picker
-    local peer, place = picker:pick(key)
-    for _ = 1, place and MORE_POINTS or 0 do
-        if may_have(self, peer, tries, from) then
-            return peer
-        end
-        peer, place = picker:following(place)
-    end
-end
-
-
---- Choose one that has room and is not in tries[from..tries.n]; nil when there is none.
-local function elsewhere(self, tries, from, key)
-    return self.hash_variable and next_on_ring(self, tries, from, key)
-        or draw(self, self.eligible, tries, from) or draw(self, self.reserve, tries, from)
-end
-
-
 --- Choose a peer that has room, after the picker has named one that has none.
 local function first_with_room(self, key)
     for _ = 1, self.hash_variable and 0 or MORE_PICKS do
@@ -391,7 +303,7 @@ local function first_with_room(self, key)
             return peer
         end
     end
-    return elsewhere(self, NOBODY_TRIED, 1, key)
+    return untried_peers.choose(self, NOBODY_TRIED, 1, key)
 end
 
 
@@ -409,9 +321,9 @@ end
 
 --- Choose a peer for a retry: one not in tries[from..tries.n] if there is one.
 function _M:another(tries, from, key)
-    local peer = elsewhere(self, tries, from, key)
+    local peer = untried_peers.choose(self, tries, from, key)
     local spare = tries.n - from + 1 < self.settings.retries + 1 + SPARE_PICKS
-    if not peer and spare and untried(self, tries, from) == 0 then
+    if not peer and spare and untried_peers.count(self, tries, from) == 0 then
         peer = self:first(key)
     end
     return peer
@@ -435,7 +347,7 @@ function _M:why_none(tries, from)
         return "no server is up: " .. table.concat(states, ", ") .. (#peers > 10 and ", ..." or "")
     end
     -- Not looked at anew: what was full a moment ago another worker may have let go of.
-    local full = self.settings.max_conns and untried(self, tries, from) or 0
+    local full = self.settings.max_conns and untried_peers.count(self, tries, from) or 0
     if full > 0 then
         return "all " .. full .. " servers " .. (tries.n >= from and "that were not tried " or "")
                .. "have max_conns = " .. self.settings.max_conns .. " requests in flight", 503

@@ -55,6 +55,7 @@ end
 --- The entry where it has tries though nginx begins with the first: after an internal redirect, which nginx lists them
 -- of. Where it does not they are of a request that ended without being logged, and began in the same millisecond and
 -- memory as this one: it is closed, and another opened.
+-- @param counted whether it is held in flight
 function _M.reopened_if_foreign(entry, counted)
     if #try_outcomes.split(ngx.var.upstream_addr) > entry.n then
         return entry
