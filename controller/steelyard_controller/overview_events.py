@@ -52,16 +52,17 @@ class OverviewEvents:
         """Make what is noted, for ever."""
         while True:
             await self._any.wait()
-            cycles = self._cycles()
-            wanted = (name for name in self._noted if name in cycles and self._listeners.any_for(name))
-            self._noted = dict.fromkeys(wanted)
-            due = [cycles[name] for name in self._noted]
+            cycles, noted = self._cycles(), self._noted
+            self._noted = {}
+            due = [cycles[name] for name in noted if name in cycles and self._listeners.any_for(name)]
             if not due:
                 self._any.clear()
                 continue
             made, used_s = await asyncio.to_thread(self._turn, due)
+            left = dict.fromkeys(cycle.name for cycle in due if cycle.name not in made)
+            # What was noted meanwhile may be newer than what was read: it has its turn, after those.
+            self._noted = left | self._noted
             for name, overview in made.items():
-                self._noted.pop(name, None)
                 if overview is not None:
                     self._listeners.show(name, overview)
             await self._pause(used_s / SHARE - used_s)

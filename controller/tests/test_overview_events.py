@@ -23,6 +23,7 @@ class Made:
         self.made: list[str] = []
         self.pauses: list[float] = []
         self.used_s = 0.0
+        self.meanwhile: Callable[[], None] = lambda: None
         self._cost_s = cost_s
         self.events = OverviewEvents(
             self.listeners, lambda: self.cycles, self._make, used=lambda: self.used_s, pause=self._pause
@@ -33,6 +34,8 @@ class Made:
         if self.newest[cycle.name] < 0:
             raise LookupError("broken")
         self.made.append(f"{cycle.name}{self.newest[cycle.name]}")
+        now, self.meanwhile = self.meanwhile, lambda: None
+        now()
         return self.made[-1].encode()
 
     async def _pause(self, seconds: float) -> None:
@@ -60,6 +63,18 @@ def test_what_was_noted_many_times_has_one_overview_of_its_newest_outcome() -> N
             await it.until(lambda: len(it.made) == 3)
             assert it.made == ["a4", "b4", "c4"]
             assert (await reader.next()).data == b"a4"
+
+    asyncio.run(run())
+
+
+def test_what_is_noted_while_it_is_made_is_made_again() -> None:
+    async def run() -> None:
+        it = Made()
+        with it.listeners.subscribe(None):
+            it.events.note("a")
+            it.meanwhile = lambda: it.events.note("a")
+            await it.until(lambda: len(it.made) == 2)
+        assert it.made == ["a0", "a0"]
 
     asyncio.run(run())
 

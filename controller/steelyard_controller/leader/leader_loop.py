@@ -1,9 +1,9 @@
 """The leader loop: keep or seek the lease; after a takeover, tick for as long as the lease is ours.
 
 I/O by its parts. Two tasks: one steps the election each third of a lease, also
-while it takes over; the other ticks. Whichever of them finds that the lease is lost ends the ticks; at
-the end of the process the running tick is completed before the lease is
-released, because a thread that writes cannot be cancelled.
+while it takes over; the other ticks. Whichever of them finds that the lease is
+lost ends the ticks; at the end of the process the running tick is completed
+before the lease is released, because a thread that writes cannot be cancelled.
 
 Who leads must tick: a tick that makes no progress for `stuck_after_s` gives the
 lease up to a controller whose ticks do, and is not waited for at the end.
