@@ -108,7 +108,8 @@ class Settings(BaseSettings):
     read_token: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_READ_TOKEN only")
     load_balancers: str = Field(
         default=",".join(LOAD_BALANCERS),
-        description="the load balancers that report on upstreams which declare none: edge-1,edge-2",
+        description="the load balancers that are expected to report on upstreams which declare none: "
+        "edge-1,edge-2; empty: none",
     )
     kubernetes: str = Field(
         default="",
@@ -130,7 +131,7 @@ class Settings(BaseSettings):
     @field_validator("load_balancers")
     @classmethod
     def _are_names(cls, value: str) -> str:
-        for name in value.split(","):
+        for name in value.split(",") if value else ():
             if not wire.NAME.fullmatch(name):
                 raise ValueError(
                     f"{name[:70]!r} is no name of a load balancer: write edge-1,edge-2 (nginx's `lb`)"

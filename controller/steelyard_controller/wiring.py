@@ -41,7 +41,7 @@ async def controller(
         tick_s=settings.tick_s,
         history_s=settings.history_s,
         keys=known.keys,
-        load_balancers=tuple(settings.load_balancers.split(",")),
+        load_balancers=tuple(filter(None, settings.load_balancers.split(","))),
         faults=faults,
     )
     naming = PeerAddresses(Resolver(), faults_of=loop.faults_of, clock=time.monotonic)

@@ -144,6 +144,10 @@ def test_a_mistake_names_the_field_and_the_remedy(tmp_path: Path, text: str, mes
         load(_file(tmp_path, text))
 
 
+def test_that_no_load_balancer_is_expected_can_be_said() -> None:
+    assert load(["--load-balancers", ""]).load_balancers == ""
+
+
 KEY = "secret-" * 5
 
 

@@ -317,3 +317,23 @@ def test_an_nginx_that_has_no_table_and_no_list_reports_the_rung_none(rig: "Rig"
     rig.wait_until(lambda: reports.read()["seq"], "a report")
     report = reports.read()
     assert (report["rung"], "order" in report, report["peers"]) == ("none", False, {})
+
+
+def test_a_load_balancer_that_the_table_does_not_name_announces_itself_until_it_does(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = rig.edge(options="report_interval_s = 0.2,")
+    edge.wait_for(1)
+
+    def read() -> object:
+        return edge.status()["upstreams"]["web"]["reports_read"]
+
+    assert read() is None, "a controller of an earlier version does not tell"
+    rig.publish([("a", a.address, 1, "up")], generation=2, reporters=["edge-9"])
+    rig.wait_until(lambda: read() is False, "the table that does not name it")
+    rig.wait_until(lambda: rig.memcached.get("steelyard:1:load-balancers"), "an announcement")
+    lines = rig.memcached.get("steelyard:1:load-balancers") or b""
+    assert set(lines.splitlines()) <= {b"web edge-1"}
+    rig.publish([("a", a.address, 1, "up")], generation=3, reporters=["edge-9", "edge-1"])
+    rig.wait_until(lambda: read() is True, "the table that names it")
+    rig.wait_until(lambda: rig.memcached.get("steelyard:1:load-balancers") is None, "no more announcements")

@@ -111,6 +111,20 @@ class MemcachedClient:
             if self._call(methodcaller("set_many", part, expire=ttl_s, noreply=False)):
                 raise Unavailable("it did not store every value")
 
+    def append(self, key: str, value: bytes, *, ttl_s: int) -> None:
+        """Append to what is there; where nothing is, store the value for `ttl_s` seconds."""
+
+        def write(server: _Connection) -> object:
+            # Somebody else may store it between the first two.
+            return (
+                server.append(key, value, noreply=False)
+                or server.add(key, value, expire=ttl_s, noreply=False)
+                or server.append(key, value, noreply=False)
+            )
+
+        if not self._call(write):
+            raise Unavailable("it did not append the value")
+
     def touch(self, key: str, *, ttl_s: int) -> bool:
         """Give a value `ttl_s` seconds from now on; tell whether it is there."""
         return self._call(lambda server: bool(server.touch(key, ttl_s, noreply=False)))

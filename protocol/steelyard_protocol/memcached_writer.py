@@ -58,6 +58,10 @@ class Server(Protocol):
         """Store values by key; return why they were not all taken, None when they were."""
         ...
 
+    def append(self, key: str, value: bytes, *, ttl_s: int) -> str | None:
+        """Append to a value, or store it; return why it was not taken, None when it was."""
+        ...
+
     def close(self) -> None:
         """Close the connection."""
         ...
@@ -94,6 +98,10 @@ class MemcachedServer:
         As `put` otherwise.
         """
         return self._try(lambda: self._client.put_many(values, ttl_s=self._ttl_s))
+
+    def append(self, key: str, value: bytes, *, ttl_s: int) -> str | None:
+        """Append to a value, or store it for `ttl_s` seconds; otherwise as `put`."""
+        return self._try(lambda: self._client.append(key, value, ttl_s=ttl_s))
 
     def close(self) -> None:
         """Close the connection."""
@@ -132,10 +140,17 @@ class MemcachedWriter:
 
     def put(self, key: str, value: bytes) -> bool:
         """Store a value; tell whether a server took it. Never raises."""
+        return self._offer(key, lambda server: server.put(key, value))
+
+    def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:
+        """Append to a value, or store it for `ttl_s` seconds; tell whether a server took it. Never raises."""
+        return self._offer(key, lambda server: server.append(key, value, ttl_s=ttl_s))
+
+    def _offer(self, key: str, offer: Callable[[Server], str | None]) -> bool:
         faults: dict[str, str] = {}
         taken_by = None
         for name in rendezvous.order(list(self._servers), key):
-            fault = self._servers[name].put(key, value)
+            fault = offer(self._servers[name])
             if fault is None:
                 taken_by = name
                 break

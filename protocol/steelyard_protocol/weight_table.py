@@ -58,8 +58,8 @@ class WeightTable:
 
     `check` (the members of the controller's `Check`) and `hash_key` are stronger than nginx.conf's;
     None leaves those in force. `report_version` is the latest version of a traffic report that the
-    controller reads; None: one of before it had versions. `digest` is `with_digest`'s; None: the table has no
-    head.
+    controller reads; None: one of before it had versions. `reporters` are those whose reports it reads;
+    None: one of before they announced themselves. `digest` is `with_digest`'s; None: the table has no head.
     """
 
     upstream: str
@@ -72,6 +72,7 @@ class WeightTable:
     check: dict[str, Any] | None = None
     hash_key: str | None = None
     report_version: int | None = None
+    reporters: tuple[str, ...] | None = None
     digest: str | None = None
 
     @property
@@ -105,6 +106,7 @@ def members(table: WeightTable) -> dict[str, Any]:
         **({} if table.check is None else {"check": table.check}),
         **({} if table.hash_key is None else {"hash_key": table.hash_key}),
         **({} if table.report_version is None else {"report_version": table.report_version}),
+        **({} if table.reporters is None else {"reporters": table.reporters}),
         **({} if table.digest is None else {"digest": table.digest}),
     }
 
@@ -128,7 +130,8 @@ def encode(table: WeightTable) -> bytes:
 def with_digest(table: WeightTable) -> WeightTable:
     """Return the table with the digest of all that its head has not."""
     rows = [(peer.id, peer.address, peer.baseline, peer.state) for peer in table.peers]
-    fixed = [table.law, table.picker, table.check, table.hash_key, table.report_version, rows]
+    balancers = [] if table.reporters is None else [table.reporters]
+    fixed = [table.law, table.picker, table.check, table.hash_key, table.report_version, *balancers, rows]
     return replace(table, digest=hashlib.blake2b(msgspec.json.encode(fixed), digest_size=16).hexdigest())
 
 
@@ -176,6 +179,7 @@ def of_document(document: dict[str, Any]) -> WeightTable:
         report_version=(
             wire.integer(document, "report_version", low=1) if "report_version" in document else None
         ),
+        reporters=_reporters(document),
         digest=wire.name(document, "digest") if "digest" in document else None,
     )
 
@@ -233,6 +237,15 @@ def _statuses(row: dict[str, Any]) -> list[int] | None:
     if not given:
         raise InvalidMessage("range", '"statuses" of the check is empty')
     return [wire.integer({"statuses": status}, "statuses", low=100, high=599) for status in given]
+
+
+def _reporters(document: dict[str, Any]) -> tuple[str, ...] | None:
+    if "reporters" not in document:
+        return None
+    given = document["reporters"]
+    if not isinstance(given, list):
+        raise InvalidMessage("type", '"reporters" is not an array')
+    return tuple(wire.name({"reporters": each}, "reporters") for each in given)
 
 
 def _hash_key(document: dict[str, Any]) -> str | None:

@@ -15,6 +15,9 @@ VERSION = 1
 # Where the list of all upstreams is.
 UPSTREAMS_KEY = f"steelyard:{VERSION}:upstreams"
 
+# Where load balancers announce themselves that nobody declared (`announced`).
+ANNOUNCED_KEY = f"steelyard:{VERSION}:load-balancers"
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 # Memcached's default item size; nothing larger can have come from there.

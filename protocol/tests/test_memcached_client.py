@@ -32,6 +32,7 @@ CALLS: dict[str, Callable[[MemcachedClient], object]] = {
     "look": lambda client: client.seen(["a"]),
     "put": lambda client: client.put("a", b"1", ttl_s=60),
     "put many": lambda client: client.put_many({"a": b"1", "b": b"2"}, ttl_s=60),
+    "append": lambda client: client.append("a", b"1", ttl_s=60),
     "add": lambda client: client.replace_many({"a": b"1"}, {}, ttl_s=60),
     "replace": lambda client: client.replace_many({"a": b"1"}, {"a": Seen(b"0", b"7")}, ttl_s=60),
 }
@@ -63,6 +64,18 @@ def test_a_value_is_stored_with_its_time_to_live(memcached: Daemon) -> None:
         client.put("a", b"1", ttl_s=60)
     other = Client(("127.0.0.1", memcached.port), connect_timeout=PATIENT_S, timeout=PATIENT_S)
     assert other.get("a") == b"1"
+    _, _, left_s = other.raw_command(b"mg a t").rstrip().partition(b"HD t")
+    assert 0 < int(left_s) <= 60
+    other.close()
+
+
+@pytest.mark.integration
+def test_what_is_appended_expires_with_what_it_was_appended_to(memcached: Daemon) -> None:
+    with client_of(memcached.port) as client:
+        client.append("a", b"1", ttl_s=60)
+        client.append("a", b"2", ttl_s=3600)
+        assert client.get_many(["a"]) == {"a": b"12"}
+    other = Client(("127.0.0.1", memcached.port), connect_timeout=PATIENT_S, timeout=PATIENT_S)
     _, _, left_s = other.raw_command(b"mg a t").rstrip().partition(b"HD t")
     assert 0 < int(left_s) <= 60
     other.close()

@@ -49,6 +49,9 @@ class Shelf:
             self.values.update(values)
         return self.fault
 
+    def append(self, key: str, value: bytes, *, ttl_s: int) -> str | None:  # noqa: ARG002
+        return self.put(key, self.values.get(key, b"") + value)
+
     def close(self) -> None:
         self.closed = True
 
@@ -241,3 +244,12 @@ def test_a_put_to_every_server_fits_into_half_an_interval() -> None:
     assert memcached_writer.put_s(1.0, 1) == 0.25
     assert memcached_writer.put_s(60.0, 2) == 0.25
     assert 5 * memcached_writer.put_s(0.1, 5) <= 0.05 + 1e-9
+
+
+def test_what_is_appended_goes_where_a_value_of_its_key_would() -> None:
+    first, second, third = ordered("a")
+    first.fault = "away"
+    pool = pool_of(first, second, third)
+    assert pool.append("a", b"1", ttl_s=3)
+    assert pool.append("a", b"2", ttl_s=3)
+    assert (second.values, third.values) == ({"a": b"12"}, {})

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from steelyard_protocol import signature, traffic_report, wire
+from steelyard_protocol import announced, signature, traffic_report, wire
 from steelyard_protocol.deadline import Deadline
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.weight_table import WeightTable
@@ -28,12 +28,19 @@ READ_PART = 0.5
 # A line of commands must fit HAProxy's buffer of 16 kB.
 COMMANDS_AT_ONCE = 50
 
+# Reports that a controller did not read before that is a fault: by then it has, if it can.
+UNREAD_REPORTS = 5
+
 
 class ReportPool(Protocol):
     """Where reports are sent, such as `memcached_writer.MemcachedWriter`."""
 
     def put(self, key: str, value: bytes) -> bool:
         """Store a value; tell whether it was taken."""
+        ...
+
+    def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:
+        """Append to a value, or store it for `ttl_s` seconds; tell whether it was taken."""
         ...
 
 
@@ -64,6 +71,7 @@ class Reporter:
         self._faults = FaultLog()
         self._processes: list[Process] = []
         self._seq = 0
+        self._unread: dict[str, int] = {}
         self._named: dict[str, set[str]] = {upstream: set() for upstream in settings.upstreams}
         self._added: dict[tuple[str, int, str], set[str]] = {}
 
@@ -92,6 +100,7 @@ class Reporter:
             value = text if self._key is None else signature.sign(self._key, text)
             self._pool.put(wire.traffic_key(report.upstream, report.lb), value)
             log.debug("%s", text.decode())
+        self._announce([report.upstream for report in reports])
         return reports
 
     def follow(self) -> None:
@@ -119,6 +128,27 @@ class Reporter:
                         f"{process.via}, backend {backend}: nothing is set: {wrong}"
                     )
         self._faults.tell("orders", faults)
+
+    def _announce(self, reported: Sequence[str]) -> None:
+        """Tell the controller of the upstreams whose table does not name this load balancer."""
+        lb, unread, faults = self._settings.lb, dict[str, int](), dict[str, str]()
+        for upstream in reported:
+            # A controller of an earlier version names nobody.
+            reporters = self._tables.newest[upstream].reporters
+            if reporters is not None and lb not in reporters:
+                unread[upstream] = self._unread.get(upstream, 0) + 1
+            elif upstream in self._unread:
+                log.info("%s: the controller reads the reports of %s", upstream, lb)
+            if unread.get(upstream, 0) > UNREAD_REPORTS:
+                faults[upstream] = (
+                    f"{upstream}: the controller does not read the reports of {lb}: `steelyard status "
+                    f"{upstream}` may say why; declare it in load_balancers where the clocks differ"
+                )
+        self._unread = unread
+        self._faults.tell("unread", faults)
+        if unread:
+            lines = announced.lines([*unread][: announced.AT_ONCE], lb)
+            self._pool.append(wire.ANNOUNCED_KEY, lines, ttl_s=announced.TTL_S)
 
     def _remember(self) -> None:
         """Remember the servers that tables name; forget those, and processes, that are gone."""

@@ -1,5 +1,6 @@
 """A tick with a HAProxy that answers as it is told to."""
 
+import logging
 import socket
 import threading
 import time
@@ -7,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 from steelyard_reporter.newest_tables import Tables
-from steelyard_reporter.reporter import Reporter
+from steelyard_reporter.reporter import UNREAD_REPORTS, Reporter
 from steelyard_reporter.settings import Settings
 
 from testing.waiting import PATIENCE_S
@@ -69,14 +71,24 @@ class Memcached:
         self.values[key] = value
         return True
 
-    def publish(self, generation: int, *names: str, upstream: str = "web") -> None:
+    def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:  # noqa: ARG002
+        """Append to a value."""
+        return self.put(key, self.values.get(key, b"") + value)
+
+    def publish(
+        self,
+        generation: int,
+        *names: str,
+        upstream: str = "web",
+        reporters: tuple[str, ...] | None = None,
+    ) -> None:
         """Hold a table of these servers."""
         peers = tuple(
             TablePeer(id=name, address="10.0.0.1:80", weight=20, baseline=20, state="up") for name in names
         )
         table = WeightTable(
             upstream=upstream, term=1, generation=generation, issued_at_ms=0, law="static", picker="vnswrr2",
-            peers=peers,
+            peers=peers, reporters=reporters,
         )  # fmt: skip
         self.values[wire.weights_key(upstream)] = weight_table.encode(table)
 
@@ -152,3 +164,30 @@ def test_without_set_weights_it_only_asks(tmp_path: Path) -> None:
             reporter.follow()
     assert haproxy.asked == []
     assert wire.traffic_key("web", "edge-1") in memcached.values
+
+
+def test_a_table_that_does_not_name_it_has_it_announce_itself_and_the_log_say_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    memcached = Memcached()
+    reporter = _reporter(tmp_path / "s", memcached)
+
+    def announced_by(generation: int, reporters: tuple[str, ...] | None) -> bytes | None:
+        memcached.values.pop(wire.ANNOUNCED_KEY, None)
+        memcached.publish(generation, "s1", reporters=reporters)
+        reporter.follow()
+        assert reporter.report()
+        return memcached.values.get(wire.ANNOUNCED_KEY)
+
+    with serving(tmp_path / "s", Haproxy()):
+        memcached.publish(1, "s1")
+        reporter.follow()
+        reporter.report()
+        assert announced_by(2, None) is None, "a controller of an earlier version reads no announcement"
+        for generation in range(3, 4 + UNREAD_REPORTS):
+            assert announced_by(generation, ("edge-9",)) == b"web edge-1\n"
+        assert "does not read the reports of edge-1" in caplog.text
+        assert announced_by(100, ("edge-9", "edge-1")) is None
+    assert "web: the controller reads the reports of edge-1" in caplog.text
+    assert "no longer: web: the controller does not read" in caplog.text

@@ -36,10 +36,10 @@ function tile(label, value, tone = "", title = "") {
 function balancers(overview) {
   const rows = Object.entries(overview.load_balancers).map(([name, balancer]) => {
     const rung = rungOf(balancer);
-    const details = balancer === null ? [] : [`Report ${duration(balancer.report_age_s)} old`, behind(balancer.order, overview)];
+    const details = balancer === null ? [] : [`Report ${duration(balancer.report_age_s)} old`, behind(balancer.order, overview), balancer.declared === false ? "not declared: read while it reports" : ""];
     return h("li", {}, h("div", {}, h("b", {}, name), " ", badge(rung)), h("small", {}, [rung.text, details.filter(Boolean).join(", ")].filter(Boolean).join(" ")));
   });
-  fill($("balancers"), rows.length > 0 ? h("ul", { class: "items" }, ...rows) : h("p", { class: "muted" }, "None is declared."));
+  fill($("balancers"), rows.length > 0 ? h("ul", { class: "items" }, ...rows) : h("p", { class: "muted" }, "None reports, and none is declared."));
 }
 
 function behind(order, { term, generation }) {

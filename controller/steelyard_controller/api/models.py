@@ -121,6 +121,7 @@ class LoadBalancer(BaseModel):
 
     report_age_s: float = Field(examples=[0.4])
     silent: bool = Field(description="whether its reports are late, by the same rule as a server's samples")
+    declared: bool = Field(description="false: it came by itself, and is forgotten a minute after it left")
     rung: str | None = Field(examples=["fresh"], description="where its weights come from")
     order: list[int] | None = Field(
         examples=[[3, 118]], description="(term, generation) of the weight table that it serves"
@@ -159,6 +160,9 @@ class _Published(BaseModel):
     hash_key: Annotated[str, Field(default=None, examples=["cookie:session"])]
     report_version: int = Field(
         examples=[2], description="the latest version of traffic reports that is read"
+    )
+    reporters: list[str] = Field(
+        examples=[["edge-1", "edge-2"]], description="the load balancers whose traffic reports are read"
     )
     digest: str = Field(
         examples=["0c1f6b1d9d5f4c0e8a7b6c5d4e3f2a1b"],

@@ -65,6 +65,7 @@ class LoadBalancer(Document):
 
     report_age_s: float
     silent: bool = False
+    declared: bool = True
     rung: Text | None = None
     order: tuple[int, int] | None = None
 

@@ -37,9 +37,9 @@ class PublishedUpstreams:
         self._issued_s = 0.0
 
     async def read(self, skip: set[str] | None = None) -> Held:
-        """Return what each server holds as the list, undecoded; nothing where no server answers."""
+        """Return what each server holds as the list, and of announcements; nothing where none answers."""
         try:
-            return await self._pipeline.seen([wire.UPSTREAMS_KEY], skip)
+            return await self._pipeline.seen([wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY], skip)
         except Unavailable:
             return {}
 

@@ -4,7 +4,7 @@ Pure: no I/O, no clock. `tick_loop` reads and writes for it.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,13 +13,14 @@ from steelyard_protocol.weight_table import WeightTable
 
 from steelyard_controller import laws
 from steelyard_controller.declarations.declaration import Declaration
-from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Upstream
+from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Peer, Upstream
 from steelyard_controller.laws.blend import Due, StepResult, blend, step_all
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Floats, Snapshot, measured_rows
 from steelyard_controller.messages import inbox
 from steelyard_controller.messages.inbox import Inbox, SenderClocks
 from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.messages.undeclared_balancers import UndeclaredBalancers
 from steelyard_controller.store.saved_state import SavedState
 from steelyard_controller.tick.cpu_time import CpuTime
 from steelyard_controller.tick.outcome import Outcome
@@ -65,6 +66,8 @@ class Cycle:
         self.failures = 0
         self.used = CpuTime()
         self.forgotten: tuple[str, ...] = ()
+        self.balancer_changes: list[str] = []
+        """A line for each load balancer that nobody declared and that came or left at the last tick."""
         self.resolved: Mapping[str, str] = {}
         """The IP address of each host name as the leader before had it, where there was one."""
         self._tick_s = tick_s
@@ -76,6 +79,7 @@ class Cycle:
         self._laws = self._upstream.made_laws()
         self._named = _named(self._upstream)
         self._inbox = Inbox()
+        self._undeclared = UndeclaredBalancers()
         self._pairing = WindowPairing()
         self._order = (0, 0)
         self._led_since_s = math.inf
@@ -100,8 +104,8 @@ class Cycle:
 
     @property
     def load_balancers(self) -> tuple[str, ...]:
-        """Return the load balancers whose reports are read."""
-        return self._reporting(self._declaration.upstream)
+        """Return the load balancers that are declared."""
+        return self._declared(self._declaration.upstream)
 
     @property
     def has_names(self) -> bool:
@@ -161,9 +165,19 @@ class Cycle:
         self._order = (self._order[0], max(self.generation, generation))
 
     def follow_table(self, published: WeightTable) -> None:
-        """Go on from a published table: number the next ones above it, and keep its servers' addresses."""
+        """Go on from a published table: number the next ones above it, keep its addresses and reporters."""
         self.overtake(published.generation)
+        self._undeclared = self._undeclared.resume(published.reporters or (), self.load_balancers)
         self.resolved = {**self.resolved, **_resolved(self._declaration.upstream, published)}
+
+    def announce(self, load_balancers: Iterable[str]) -> None:
+        """Read the reports of these too at the next tick: they say that they report on this upstream."""
+        self._undeclared = self._undeclared.announce(load_balancers, self.load_balancers)
+
+    @property
+    def balancer_fault(self) -> str | None:
+        """Return how many load balancers are not read, and the remedy."""
+        return self._undeclared.fault
 
     @property
     def pairing_fault(self) -> str | None:
@@ -191,13 +205,18 @@ class Cycle:
 
     def keys(self) -> list[str]:
         """Return the Memcached keys of all samples and reports."""
-        upstream = self._declaration.upstream
+        upstream, undeclared = self._declaration.upstream, self._undeclared
+        lbs = dict.fromkeys([*self.load_balancers, *undeclared.heard_s, *undeclared.announced])
         return [
             *(wire.sample_key(self.name, peer.id) for peer in upstream.peers),
-            *(wire.traffic_key(self.name, lb) for lb in self.load_balancers),
+            *(wire.traffic_key(self.name, lb) for lb in lbs),
         ]
 
     def _reporting(self, upstream: Upstream) -> tuple[str, ...]:
+        """Return whose reports are read: first of those that are declared."""
+        return tuple(dict.fromkeys([*self._declared(upstream), *self._undeclared.heard_s]))
+
+    def _declared(self, upstream: Upstream) -> tuple[str, ...]:
         declared = tuple(upstream.load_balancers)
         return self._load_balancers if declared == LOAD_BALANCERS else declared
 
@@ -274,6 +293,7 @@ class Cycle:
             term=term,
             generation=self.generation,
             issued_at_ms=issued_at_ms,
+            reporters=self._reporting(upstream),
         )
         return Outcome(
             table=table,
@@ -283,6 +303,7 @@ class Cycle:
             inbox=self._inbox,
             now_s=seen.now_s,
             load_balancers=self._reporting(upstream),
+            undeclared=frozenset(self._undeclared.heard_s),
             led_since_s=self._led_since_s,
         )
 
@@ -313,17 +334,32 @@ class Cycle:
         # leader before has learnt from, would move the weights at the very moment of a takeover.
         unknown = now_s - self._received_at_s > PAUSE_TICKS * self._tick_s
         last_read_s, self._received_at_s = self._received_at_s, now_s
-        return inbox.receive(
-            self._inbox,
-            now_s - self._tick_s if unknown else now_s,
-            upstream=self.name,
-            samples={peer.id: values.get(wire.sample_key(self.name, peer.id)) for peer in upstream.peers},
-            reports={lb: values.get(wire.traffic_key(self.name, lb)) for lb in self._reporting(upstream)},
-            keys=self._keys,
-            unix_ms=None if self._keys.shared is None else unix_ms,
-            last_read_s=-math.inf if unknown else last_read_s,
-            synchronized_s=now_s - unix_ms / 1000,
+        signed_at_ms = None if self._keys.shared is None else unix_ms
+
+        def receive(before: Inbox, peers: Iterable[Peer], lbs: Iterable[str]) -> Inbox:
+            return inbox.receive(
+                before,
+                now_s - self._tick_s if unknown else now_s,
+                upstream=self.name,
+                samples={peer.id: values.get(wire.sample_key(self.name, peer.id)) for peer in peers},
+                reports={lb: values.get(wire.traffic_key(self.name, lb)) for lb in lbs},
+                keys=self._keys,
+                unix_ms=signed_at_ms,
+                last_read_s=-math.inf if unknown else last_read_s,
+                synchronized_s=now_s - unix_ms / 1000,
+            )
+
+        received = receive(self._inbox, upstream.peers, self._reporting(upstream))
+        before, self.balancer_changes = self._undeclared, []
+        if not before.heard_s and not before.announced:
+            return received
+        declared = self._declared(upstream)
+        tried = receive(Inbox(), (), [lb for lb in before.announced if lb not in declared])
+        self._undeclared, received = before.after(
+            received, tried, declared, now_s=now_s, unix_ms=signed_at_ms
         )
+        self.balancer_changes = before.changes(self._undeclared)
+        return received
 
     def _note_indicators(self, upstream: Upstream, snapshot: Snapshot, *, sampled: bool) -> None:
         """Count for how long each declared indicator has been in no sample."""

@@ -24,8 +24,9 @@ MOST_UNDECLARED = len(INDICATORS) + MAX_FURTHER
 class Outcome:
     """What one tick read, decided and published.
 
-    `load_balancers` are those whose reports are read; `led_since_s` is the time of the first tick of this
-    term; `degraded` has a line for each part that does not work.
+    `load_balancers` are those whose reports are read, of which nobody declared the `undeclared`;
+    `led_since_s` is the time of the first tick of this term; `degraded` has a line for each part that does
+    not work.
     """
 
     table: WeightTable
@@ -35,6 +36,7 @@ class Outcome:
     inbox: Inbox
     now_s: float
     load_balancers: tuple[str, ...] = ()
+    undeclared: frozenset[str] = frozenset()
     led_since_s: float = -math.inf
     degraded: tuple[str, ...] = ()
 

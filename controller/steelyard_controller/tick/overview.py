@@ -85,6 +85,7 @@ def _load_balancer(outcome: Outcome, lb: str) -> dict[str, Any] | None:
     return {
         "report_age_s": round(outcome.now_s - received.arrived_s, 3),
         "silent": is_silent(received, now_s=outcome.now_s, tick_s=outcome.snapshot.tick_s),
+        "declared": lb not in outcome.undeclared,
         "rung": received.message.rung,
         "order": received.message.order,
     }

@@ -11,12 +11,20 @@ PEERS_THAT_ALWAYS_FIT = 20_000
 
 
 def build_table(
-    decision: Decision, upstream: Upstream, *, name: str, term: int, generation: int, issued_at_ms: int
+    decision: Decision,
+    upstream: Upstream,
+    *,
+    name: str,
+    term: int,
+    generation: int,
+    issued_at_ms: int,
+    reporters: tuple[str, ...] = (),
 ) -> WeightTable:
     """Return the table of a decision on `upstream`, whose peers are in the decision's order.
 
     Weights and baselines both sum to S, at every tick, so that a person can compare the two columns, and two
-    tables; a picker divides by what the weights have in common.
+    tables; a picker divides by what the weights have in common. `reporters` are those whose reports are
+    read.
     """
     rows = zip(
         upstream.peers,
@@ -34,6 +42,7 @@ def build_table(
         check=None if upstream.check is None else upstream.check.model_dump(),
         hash_key=upstream.hash_key,
         report_version=traffic_report.VERSION,
+        reporters=reporters,
         peers=tuple(
             TablePeer(
                 id=peer.id,

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from steelyard_protocol import memcached_client, weight_table
+from steelyard_protocol import announced, memcached_client, weight_table, wire
 from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
@@ -101,11 +101,12 @@ class TickLoop:
             and (not each.has_names or each.name in addresses)
         ]
         skip: set[str] = set()
+        lists = await self._published_upstreams.read(skip)
+        self._announce(lists)
         values = await self._read_messages([key for cycle in cycles for key in cycle.keys()], skip)  # noqa: SIM118
         tables = await self._published.read([cycle.name for cycle in cycles], skip)
         self._note_servers()
         progressed()
-        lists = await self._published_upstreams.read(skip)
         await self._refuse_higher(tables, lists, lease)
         fault = await self._published_upstreams.publish(
             self.cycles, lists, term=lease.term, certain=certain, skip=skip
@@ -177,6 +178,11 @@ class TickLoop:
                     log.warning(
                         "%s: %s", cycle.name, line, extra={"event": "refused", "upstream": cycle.name}
                     )
+                for line in cycle.balancer_changes:
+                    log.info(
+                        "%s: %s", cycle.name, line, extra={"event": "load balancer", "upstream": cycle.name}
+                    )
+                self.faults_of(cycle.name).note("load balancers", cycle.balancer_fault)
                 self.faults_of(cycle.name).note("pairing", cycle.pairing_fault)
                 self.faults_of(cycle.name).note("indicators", cycle.indicator_fault)
         return outcomes, advanced.fault
@@ -251,6 +257,13 @@ class TickLoop:
             return await self._pipeline.get_many(keys, skip) if keys else {}
         except memcached_client.Unavailable:
             return None
+
+    def _announce(self, held: Held) -> None:
+        """Have the reports read of the load balancers that announce themselves."""
+        values = [seen[wire.ANNOUNCED_KEY].value for seen in held.values() if wire.ANNOUNCED_KEY in seen]
+        said = announced.read(values)
+        for name, cycle in self.cycles.items():
+            cycle.announce(said.get(name, ()))
 
     async def _refuse_higher(self, tables: Tables, lists: Held, lease: Lease) -> None:
         """Raise `LeaseLost` when a table or list is of a higher term: another controller has led since."""

@@ -51,6 +51,15 @@ def test_an_upstream_at_full_width() -> None:
     )
 
 
+def test_a_load_balancer_that_nobody_declared_is_named() -> None:
+    document = overview()
+    document["load_balancers"]["edge-1"]["declared"] = False
+    lines = service_status.of_overview(of(document), PIPED)
+    assert lines[-1] == "not declared in load_balancers, and read while they report: edge-1"
+    nobody = service_status.of_overview(of({**document, "load_balancers": {}}), PIPED)
+    assert nobody[-1] == "no load balancer reports traffic, and none is declared"
+
+
 SIX = {
     **{each: {"used": True, "knee": 0.0, "weight": 0.2, "reporting": 3} for each in peer_table.FOUR},
     "workers": {"used": True, "knee": 0.5, "weight": 0.2, "reporting": 0},

@@ -14,7 +14,7 @@ from steelyard_controller.declarations.upstream import Blend, Peer, Upstream
 from steelyard_controller.dns.peer_addresses import PeerAddresses
 from steelyard_controller.dns.resolver import Resolver
 from steelyard_controller.store.interface import LeaseLost
-from steelyard_protocol import weight_table, wire
+from steelyard_protocol import announced, weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 
 from testing.daemons import Daemon
@@ -73,6 +73,20 @@ async def _busy_tick(it: Session, memcached: Daemon, tick: int, *, cpu_of_a: flo
         report(seq=tick, a=(100, 0, 1, 5.0), b=(100, 0, 1, 5.0), c=(100, 0, 1, 5.0)),
     )
     await it.tick(float(tick))
+
+
+def test_a_load_balancer_that_announces_itself_is_read_at_the_next_tick(
+    memcached: Daemon, redis_server: Daemon
+) -> None:
+    async def steps(it: Session) -> None:
+        await it.tick(1.0)
+        _put(memcached, wire.traffic_key("web", "edge-2"), report("edge-2", seq=1, a=(7, 0, 1, 5.0)))
+        _put(memcached, wire.ANNOUNCED_KEY, announced.lines(["web", "shop"], "edge-2") + b"garbage")
+        outcome = await it.tick(2.0)
+        assert outcome.snapshot.completed[0] == 7
+        assert _published(memcached).reporters == ("edge-1", "edge-2")
+
+    _run(memcached, redis_server, steps)
 
 
 def test_a_tick_publishes_a_table(memcached: Daemon, redis_server: Daemon) -> None:

@@ -34,6 +34,10 @@ describe("a weight table in docs/contract", function()
             end
             assert.equal(value.hash_key, taken.hash_key)
             assert.equal(value.report_version, taken.report_version)
+            assert.equal(value.reporters ~= nil, taken.reporters ~= nil)
+            for _, name in ipairs(value.reporters or {}) do
+                assert.is_true(taken.reporters[name])
+            end
             assert.equal(value.check ~= nil, taken.check ~= nil)
             for key, setting in pairs(value.check or {}) do
                 if key == "statuses" and setting ~= json.null then

@@ -111,14 +111,21 @@ def _row(row: Row) -> list[Field]:
 
 def _load_balancers(document: Overview, look: Look) -> list[str]:
     if not document.load_balancers:
-        return [look.line("no load balancer is declared: nobody reports traffic", "warn")]
+        return [look.line("no load balancer reports traffic, and none is declared", "warn")]
     columns = (
         Column(heading="LOAD BALANCER"),
         Column(heading="RUNG"),
         Column(heading="SERVES"),
         Column(heading="REPORT s", right=True),
     )
-    return ["", *table(columns, [_load_balancer(*each) for each in document.load_balancers.items()], look)]
+    rows = document.load_balancers.items()
+    by_itself = [name for name, each in rows if each is not None and not each.declared]
+    said = f"not declared in load_balancers, and read while they report: {', '.join(by_itself)}"
+    return [
+        "",
+        *table(columns, [_load_balancer(*each) for each in rows], look),
+        *([look.line(said)] if by_itself else []),
+    ]
 
 
 def _load_balancer(name: str, balancer: LoadBalancer | None) -> list[Field]:

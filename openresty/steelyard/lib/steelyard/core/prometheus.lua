@@ -137,6 +137,8 @@ local OF_UPSTREAM = {
     { "upstream_queued_total", "counter", "Requests that waited: every peer was at max_conns.", plain("queued") },
     { "upstream_unlogged_total", "counter", "Requests that ended without log(): their location has a log_by_lua.",
       plain("unlogged") },
+    { "upstream_reports_read", "gauge", "1 when the controller reads this load balancer's reports.",
+      plain("reports_read") },
     { "upstream_peers_without_cell", "gauge", "Peers of which nothing is counted, because no cell was left.",
       plain("without_cell") },
     { "table_age_seconds", "gauge", "Time since a new weight table arrived.", plain("age_s") },

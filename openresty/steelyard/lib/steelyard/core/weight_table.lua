@@ -134,6 +134,21 @@ local function report_version_of(document)
 end
 
 
+--- Whether each load balancer's reports are read, by name; nil: the controller is of before it told.
+local function reporters_of(document)
+    if document.reporters == nil then
+        return nil
+    elseif type(document.reporters) ~= "table" or document.reporters[1] == nil and next(document.reporters) ~= nil then
+        wire.refuse("type", '"reporters" is not an array')
+    end
+    local names = {}
+    for i = 1, #document.reporters do
+        names[wire.name(document.reporters, i)] = true
+    end
+    return names
+end
+
+
 local function decoder(text, previous, breathe)
     local document, list = wire.load_object(text, function()
         return json.decode_in_slices(text, "peers", breathe, previous.peers_text)
@@ -155,6 +170,7 @@ local function decoder(text, previous, breathe)
         check = check_settings.of_table(document), hash_key = key, hash_variable = variable,
         -- The latest version of a traffic report that its controller reads; nil: it does not tell.
         report_version = report_version_of(document),
+        reporters = reporters_of(document),
         -- Of all that its head has not; nil: it has no head.
         digest = document.digest ~= nil and wire.name(document, "digest") or nil,
         -- For the decoding of the next one:

@@ -25,6 +25,7 @@ local _M = {
     VERSION = VERSION, MAX_BYTES = MAX_BYTES, MAX_TABLE_BYTES = MAX_TABLE_BYTES, MAX_INTEGER = MAX_INTEGER,
     null = json.null,
     UPSTREAMS_KEY = "steelyard:" .. VERSION .. ":upstreams", -- the list of all upstreams
+    ANNOUNCED_KEY = "steelyard:" .. VERSION .. ":load-balancers", -- those that nobody declared
 }
 
 local refusal = {}

@@ -1,4 +1,4 @@
---- Get and set in the first Memcached server that answers.
+--- Get, set and append in the first Memcached server that answers.
 --
 -- For timers only: a call takes as long as a connect and a round trip for each BATCH keys, or
 -- TIMEOUT_MS for a server that does not answer (io/backoff: once in 3 s), and never longer
@@ -146,6 +146,19 @@ function _M.set_all(servers, items, ttl_s, breathe)
             return nil, refused[1]
         end
         return refused
+    end)
+end
+
+
+--- Append to what is under a key, or store it to live `ttl_s`: true, or nil and why not.
+function _M.append(servers, key, text, ttl_s)
+    return with_any(servers, function(client)
+        local ok, err = client:append(key, text)
+        if not ok and err == "NOT_STORED" then
+            ok, err = client:add(key, text, ttl_s)
+        end
+        -- Somebody stored it in between: the next report announces again.
+        return ok or err == "NOT_STORED" or nil, err
     end)
 end
 

@@ -21,6 +21,10 @@ local FIELDS = { "completed", "failed", "latency_ms", "untimed" }
 -- Peers between two breaths.
 local ROWS = 20
 
+-- Of what is appended for load balancers that nobody declared: it lives longer than the time between two reports;
+-- the next upstreams are announced when these are read.
+local ANNOUNCED_TTL_S, ANNOUNCED_AT_ONCE = 3, 100
+
 local _M = {}
 
 
@@ -128,6 +132,29 @@ local function report_of(name, worker, measured, now, breathe)
 end
 
 
+--- Announce this load balancer for the upstreams whose tables do not name it: the controller then reads its reports.
+-- A controller of an earlier version names nobody.
+local function announce(worker)
+    local options, unread, lines = worker.options, {}, {}
+    for _, name in ipairs(options.names) do
+        local known = worker.upstreams[name] and worker.upstreams[name].known
+        if known and known.reporters and not known.reporters[options.lb] then
+            unread[#unread + 1] = name
+            lines[#unread] = name .. " " .. options.lb .. "\n"
+        end
+    end
+    if worker.store:outcome_changed("!reporters", unread[1] and "unread" or "read") then
+        ngx.log(ngx.NOTICE, "steelyard: the controller ",
+                unread[1] and "does not read the reports of " or "reads the reports of ", options.lb, " on ",
+                unread[1] and #unread .. " upstreams, " .. unread[1] .. " first: it is told" or "every upstream")
+    end
+    if unread[1] then
+        local text = table.concat(lines, "", 1, math.min(#lines, ANNOUNCED_AT_ONCE))
+        memcached_client.append(options.memcached, wire.ANNOUNCED_KEY, text, ANNOUNCED_TTL_S)
+    end
+end
+
+
 --- Send one report for each upstream.
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.run(worker, now, breathe)
@@ -157,6 +184,8 @@ function _M.run(worker, now, breathe)
     end
     if err then
         worker.dict:incr("report_errors", 1, 0)
+    else
+        announce(worker)
     end
     if worker.store:outcome_changed("!report", err and "failed" or "ok") and err then
         ngx.log(ngx.WARN, "steelyard: traffic report not sent: ", err)

@@ -92,6 +92,14 @@ local function source_of(in_table)
 end
 
 
+local function reports_read(known)
+    if not known or not known.reporters then
+        return null
+    end
+    return known.reporters[worker.options.lb] or false
+end
+
+
 local function upstream_of(live, breathe)
     local store, served = worker.store, live.table or {}
     local arrived_at = store:arrived_at(live.name)
@@ -113,6 +121,8 @@ local function upstream_of(live, breathe)
         source = or_null(store:source(live.name)), age_s = arrived_at and clock.monotonic() - arrived_at or null,
         last_fetch = outcome or "none yet",
         refused = refused, last_refused = or_null(last_refusal),
+        -- Whether the controller reads this load balancer's reports; null: it is of before it told.
+        reports_read = reports_read(live.known),
         -- Subrequests that a server was chosen for, and those of them whose outcome nginx told (`log_subrequest`).
         subrequests = worker.dict:get("subrequests/" .. live.name) or 0,
         subrequests_counted = worker.dict:get("subrequests_counted/" .. live.name) or 0,
