@@ -4,8 +4,10 @@ import json
 import re
 import socket
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from steelyard_protocol import signature, weight_table
 from steelyard_protocol.weight_table import TablePeer, WeightTable
@@ -184,3 +186,25 @@ def test_what_the_head_brought_is_saved(rig: "Rig", tmp_path: Any) -> None:
     saved = tmp_path / "web.weights"
     rig.wait_until(lambda: saved.exists() and json.loads(saved.read_text())["generation"] == 2, "it is saved")
     assert json.loads(saved.read_text())["peers"][0]["weight"] == 7
+
+
+def test_baselines_that_the_digest_leaves_out_are_read_now_and_then(rig: "Rig") -> None:
+    a = rig.backend("a")
+
+    def of(baseline: int, generation: int) -> WeightTable:
+        made = table(("a", a.address, 1), generation=generation)
+        rows = tuple(msgspec.structs.replace(peer, baseline=baseline) for peer in made.peers)
+        return weight_table.with_digest(replace(made, peers=rows), [None])
+
+    publish(rig, of(1, 1))
+    edge = rig.edge(options="hold_s = 0,")
+    edge.wait_for(1)
+    generation = 1
+
+    def read() -> bool:
+        nonlocal generation
+        generation += 1
+        publish(rig, of(7, generation))
+        return bool(edge.peer("a")["baseline"] == 7)
+
+    rig.wait_until(read, "the baseline of a table of the same digest")

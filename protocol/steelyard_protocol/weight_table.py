@@ -4,13 +4,13 @@ Pure. The producer is here, the consumer is openresty/steelyard/lib/steelyard/co
 ends are tested on docs/contract/weights.json and head.json.
 
 A table's head has what changes at each tick: the order, the time and the weights. `digest` stands for the
-rest, so whoever has a table of the same digest needs no more than the head. `table_chunks` is how a table
-lies in Memcached that is larger than an item.
+rest, but for baselines that the controller computes, so whoever has a table of the same digest needs no more
+than the head. `table_chunks` is how a table lies in Memcached that is larger than an item.
 """
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
@@ -127,9 +127,18 @@ def encode(table: WeightTable) -> bytes:
     return value
 
 
-def with_digest(table: WeightTable) -> WeightTable:
-    """Return the table with the digest of all that its head has not."""
-    rows = [(peer.id, peer.address, peer.baseline, peer.state) for peer in table.peers]
+def with_digest(table: WeightTable, declared: Sequence[float | None] | None = None) -> WeightTable:
+    """Return the table with the digest of all that its head has not.
+
+    `declared` has the baseline of each row as it was declared, None for one that is computed and may change
+    without every load balancer reading every row again: nginx does so now and then. Without it those of the
+    table count.
+    """
+    baselines = [peer.baseline for peer in table.peers] if declared is None else declared
+    rows = [
+        (peer.id, peer.address, baseline, peer.state)
+        for peer, baseline in zip(table.peers, baselines, strict=True)
+    ]
     balancers = [] if table.reporters is None else [table.reporters]
     fixed = [table.law, table.picker, table.check, table.hash_key, table.report_version, *balancers, rows]
     return replace(table, digest=hashlib.blake2b(msgspec.json.encode(fixed), digest_size=16).hexdigest())

@@ -54,7 +54,7 @@ def build_table(
             for peer, weight, baseline in rows
         ),
     )
-    return weight_table.with_digest(table)
+    return weight_table.with_digest(table, [peer.baseline for peer in upstream.peers])
 
 
 def refuse_unpublishable(name: str, upstream: Upstream) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from pymemcache.client.base import Client
 from steelyard_controller.messages import chunked_tables
@@ -282,6 +283,24 @@ def test_what_somebody_else_wrote_in_the_place_of_a_chunk_is_replaced_in_time(
         asyncio.run(published.publish([later], {}, certain=lambda: False, skip=set()))
     asyncio.run(publish(published, later))
     assert latest(pipeline) == later
+
+
+def test_chunks_get_the_baselines_that_the_digest_leaves_out_in_time(
+    chunked: tuple[PublishedTables, Meddled], now: dict[str, float]
+) -> None:
+    published, pipeline = chunked
+
+    def of(baseline: int, generation: int) -> WeightTable:
+        made = larger("a", "b", "c", generation=generation)
+        rows = tuple(msgspec.structs.replace(peer, baseline=baseline) for peer in made.peers)
+        return weight_table.with_digest(replace(made, peers=rows), [None] * len(rows))
+
+    asyncio.run(publish(published, of(1, 7)))
+    asyncio.run(publish(published, of(9, 8)))
+    assert {peer.baseline for peer in latest(pipeline).peers} == {1}
+    now["s"] += chunked_tables.REWRITE_S
+    asyncio.run(publish(published, of(9, 9)))
+    assert latest(pipeline) == of(9, 9)
 
 
 def test_chunks_that_are_named_no_more_expire_and_a_table_that_fits_again_is_whole(

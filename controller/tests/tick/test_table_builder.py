@@ -53,3 +53,20 @@ def test_the_table_carries_order_law_and_picker() -> None:
 
 def test_an_upstream_without_peers_has_an_empty_table() -> None:
     assert _table().peers == ()
+
+
+def _computed(capacity: float, declared: float | None = None) -> WeightTable:
+    """Return the table of two servers, of which a has so many CPUs, and perhaps a declared baseline."""
+    peers = [Peer(id="a", address="10.0.0.1:80", baseline=declared), Peer(id="b", address="10.0.0.2:80")]
+    law = laws.create("steelyard")
+    known = [(cpus, 125e6, 5000.0, 8e9) for cpus in (capacity, 2.0)]
+    seen = snapshot(ids="ab", cpu=0.1, capacity=known, baseline=(declared, None))
+    _, decision = law.step(law.start(), seen)
+    return build_table(decision, Upstream(peers=peers), name="web", term=2, generation=7, issued_at_ms=5)
+
+
+def test_a_change_of_a_computed_baseline_leaves_the_digest_and_one_of_a_declared_does_not() -> None:
+    before, after = _computed(2.0), _computed(8.0)
+    assert [peer.baseline for peer in before.peers] != [peer.baseline for peer in after.peers]
+    assert before.digest == after.digest
+    assert _computed(2.0, declared=3.0).digest != _computed(2.0, declared=4.0).digest

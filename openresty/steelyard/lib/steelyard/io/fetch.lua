@@ -3,7 +3,7 @@
 --
 -- Of Memcached the heads of all tables are asked for first, and a table only where its head does not do:
 -- its servers or settings have changed, or the head is absent (a controller of an earlier version), refused, or
--- has brought nothing new for a while.
+-- has brought nothing new for a while, or its rows are old.
 --
 -- Runs in one worker's timer. Nothing here touches a request: a fetch that
 -- fails, and a value that is refused, leave the last table where it is.
@@ -12,6 +12,7 @@ local controller_source = require "steelyard.io.controller_source"
 local fetched_tables = require "steelyard.io.fetched_tables"
 local memcached_client = require "steelyard.io.memcached_client"
 local saved_tables = require "steelyard.io.saved_tables"
+local table_acceptance = require "steelyard.io.table_acceptance"
 local walk = require "steelyard.io.fetch_walk"
 local wire = require "steelyard.core.wire"
 
@@ -51,13 +52,14 @@ local function read_changed(options, store, names, breathe)
     if not heads then
         return nil, server
     end
-    local wanted, places = {}, {}
+    local wanted, places, old = {}, {}, {}
     walk.for_each(names, breathe, function(upstream, i)
         if i > asked then
             return
         end
+        old[upstream] = table_acceptance.is_old(options, upstream)
         wanted[#wanted + 1], places[#places + 1] = upstream, i -- also where the head makes this raise
-        local head = heads[upstream]
+        local head = not old[upstream] and heads[upstream]
         if head and fetched_tables.accept_head(options, store, upstream, head, server, breathe)
            and not walk.is_late(options, store, upstream) then
             wanted[#wanted], places[#places] = nil, nil
@@ -70,7 +72,7 @@ local function read_changed(options, store, names, breathe)
     for i = got + 1, #wanted do
         wanted[i] = nil
     end
-    return { names = wanted, tables = tables, server = table_server },
+    return { names = wanted, tables = tables, server = table_server, old = old },
            got < #places and places[got + 1] - 1 or asked
 end
 
@@ -100,7 +102,7 @@ local function from_memcached(options, store, breathe)
         if value then
             local source = { name = "memcached " .. changed.server, outcome = "", read = function(keys)
                 return memcached_client.get_all(options.memcached, keys, breathe)
-            end }
+            end, anew = changed.old[upstream] }
             fetched_tables.accept(options, store, upstream, value, source, breathe)
         elseif store:outcome_changed(upstream, "absent") then
             ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": no weight table in Memcached")

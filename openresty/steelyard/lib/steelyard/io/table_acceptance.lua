@@ -9,7 +9,8 @@
 -- same rows.
 --
 -- A head (core/table_head) does for a table that differs from the one in use in order, time and weights alone.
--- Every rule above holds for it; where it does not fit the table in use, the table has to be read.
+-- Every rule above holds for it; where it does not fit the table in use, the table has to be read. So it has now and
+-- then (`is_old`): the digest leaves out the baselines that the controller computes, which count where it is gone.
 
 local chunk_reader = require "steelyard.io.chunk_reader"
 local clock = require "steelyard.io.clock"
@@ -20,6 +21,13 @@ local weight_table = require "steelyard.core.weight_table"
 
 local _M = {}
 
+
+-- Rows in use are so many times hold_s old at the most. Baselines count from hold_s after the last table on, and of
+-- ten minutes ago they do; read so rarely, tables are a fiftieth of what heads are.
+local HOLDS = 10
+
+-- Upstream -> when its table was last read whole, by the monotonic clock; of this worker.
+local read_whole_at = {}
 
 -- Source and upstream -> the last value, and what it was opened to; of this worker.
 local opened = {}
@@ -67,6 +75,7 @@ end
 
 --- Forget the last values of an upstream that is no longer served.
 function _M.forget(upstream)
+    read_whole_at[upstream] = nil
     chunk_reader.forget(upstream)
     for key in pairs(opened) do
         if string.sub(key, -#upstream - 1) == "/" .. upstream then
@@ -100,7 +109,7 @@ local function text_of_manifest(options, store, upstream, text, source, breathe)
     if served and weight_table.compare(manifest, served) < 0 then
         return nil, older(store, upstream, manifest, served, source)
     end
-    local same = served and served.digest == manifest.digest
+    local same = not source.anew and served and served.digest == manifest.digest
                  and table_head.put_into(store.decoded[upstream].text, manifest, breathe)
     if same then
         return same, manifest
@@ -158,11 +167,20 @@ local function publish(options, store, upstream, good, source)
 end
 
 
+--- Whether the rows in use are so old that the table has to be read, whatever its head says.
+function _M.is_old(options, upstream)
+    local now, after_s = clock.monotonic(), math.max(1, HOLDS * options.limits.hold_s)
+    -- Load balancers that start together do not read together.
+    read_whole_at[upstream] = read_whole_at[upstream] or now - math.random() * after_s
+    return now - read_whole_at[upstream] > after_s
+end
+
+
 --- Accept the value of an upstream. True when it was a new table, and is now
 -- published; false when it was not; nil and { reason, detail } when it is refused.
 -- @param source name; `saved`: the file of the table on disk, or nil; `from_disk`: it is that file's;
 --   `confirms`: it is asked whether what is served is the last, and may be a little behind; `read`, where it
---   may have chunks: keys -> values by key, or nil and why
+--   may have chunks: keys -> values by key, or nil and why; `anew`: none of its rows are taken from the table in use
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.accept(options, store, upstream, value, source, breathe)
     local good, refused = open_once(options, upstream, value, source.name, function(text)
@@ -179,6 +197,9 @@ function _M.accept(options, store, upstream, value, source, breathe)
     end, breathe)
     if not good then
         return nil, refused
+    end
+    if source.anew then
+        read_whole_at[upstream] = clock.monotonic()
     end
     return publish(options, store, upstream, good, source)
 end
