@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from steelyard_controller.laws.blend import StepResult, step_upstreams
+from steelyard_controller.laws.blend import Due, StepResult, step_upstreams
 from steelyard_controller.tick.cycle import Cycle, Observed
 from steelyard_controller.tick.outcome import Outcome
 
@@ -48,8 +48,9 @@ def advance(
     term: int,
     issued_at_ms: int,
     addresses: Mapping[str, Mapping[str, str]],
+    step: Callable[[Sequence[Due]], list[StepResult]] = step_upstreams,
 ) -> Advanced:
-    """Do one tick of each upstream; one that fails stops no other."""
+    """Do one tick of each upstream, whose laws step by `step`; one that fails stops no other."""
 
     def observe(cycle: Cycle) -> Observed:
         return cycle.observe(
@@ -59,13 +60,13 @@ def advance(
     def conclude(cycle: Cycle, seen: Observed | Exception) -> tuple[Outcome, list[str]]:
         if isinstance(seen, Exception):
             raise seen
-        result = stepped.get(cycle.name) or step_upstreams([seen.due])[0]
+        result = stepped.get(cycle.name) or step([seen.due])[0]
         return cycle.conclude(seen, result, term=term, issued_at_ms=issued_at_ms), seen.lines
 
     observed = [_or_error(observe, cycle) for cycle in cycles]
     both = zip(cycles, observed, strict=True)
     due = {cycle.name: seen.due for cycle, seen in both if isinstance(seen, Observed)}
-    together = _or_error(step_upstreams, list(due.values()))
+    together = _or_error(step, list(due.values()))
     fault = None
     stepped: dict[str, StepResult] = {}
     if isinstance(together, Exception):

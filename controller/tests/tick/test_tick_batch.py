@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import pytest
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
-from steelyard_controller.laws import blend
-from steelyard_controller.laws.blend import Due, StepResult
+from steelyard_controller.laws.blend import Due, StepResult, step_upstreams
 from steelyard_controller.tick import batch
 from steelyard_controller.tick.cycle import Cycle
 
@@ -35,12 +33,14 @@ def test_upstreams_of_a_size_go_together_up_to_a_bound() -> None:
     assert list(batch.batches([])) == []
 
 
-def test_one_whose_law_fails_has_its_exception_and_the_others_have_their_outcome(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_whose_law_fails_has_its_exception_and_the_others_have_their_outcome() -> None:
+    def step(due: Sequence[Due]) -> list[StepResult]:
+        if any("paper" in each.laws for each in due):
+            raise ZeroDivisionError("division by zero")
+        return step_upstreams(due)
+
     some = cycles(3, 2, 3)
-    monkeypatch.setattr("steelyard_controller.laws.paper.spread", lambda *_: 1 / 0)
-    advanced = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    advanced = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={}, step=step)
     first, failed, last = advanced.outcomes
     assert isinstance(failed, ZeroDivisionError)
     assert advanced.fault == (
@@ -60,16 +60,13 @@ def test_upstreams_that_step_together_have_no_fault() -> None:
     assert [each.generation for each in some] == [1, 1, 1]
 
 
-def test_a_fault_of_stepping_together_is_said_and_every_upstream_has_its_outcome(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def step_upstreams(due: Sequence[Due]) -> list[StepResult]:
+def test_a_fault_of_stepping_together_is_said_and_every_upstream_has_its_outcome() -> None:
+    def step(due: Sequence[Due]) -> list[StepResult]:
         if len(due) > 1:
             raise ValueError("of shapes that differ")
-        return blend.step_upstreams(due)
+        return step_upstreams(due)
 
-    monkeypatch.setattr(batch, "step_upstreams", step_upstreams)
     some = cycles(3, 2, 3)
-    advanced = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    advanced = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={}, step=step)
     assert "ValueError('of shapes that differ')" in str(advanced.fault)
     assert [each.generation for each in some] == [1, 1, 1]
