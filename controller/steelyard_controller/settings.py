@@ -58,6 +58,13 @@ class Settings(BaseSettings):
     lease_s: float = Field(
         default=3.0, ge=0.5, le=60, description="how long a leader is believed alive after its last sign"
     )
+    wait_replicas: int = Field(
+        default=1,
+        ge=1,
+        le=16,
+        description="replicas of Redis that must have a term or a declaration, behind Sentinels or in a "
+        "cluster; of fewer that are connected all",
+    )
     history_s: float = Field(default=900.0, ge=10, le=86_400, description="seconds of history that are kept")
     agent_check_host: str = Field(default="127.0.0.1", description="address HAProxy's agent-check listens on")
     agent_check_port: int | None = Field(

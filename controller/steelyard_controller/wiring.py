@@ -34,7 +34,7 @@ async def controller(
     """
     faults = Faults()
     pipeline = MemcachedPool(settings.memcached)
-    store = _store(settings.state_url, known)
+    store = _store(settings, known)
     loop = TickLoop(
         pipeline=pipeline,
         store=store,
@@ -96,7 +96,12 @@ def _own_url(settings: Settings) -> str:
     return f"http://{host}:{settings.api_port}"
 
 
-def _store(url: str, known: Credentials) -> Store:
-    if url.startswith("memory://"):
+def _store(settings: Settings, known: Credentials) -> Store:
+    if settings.state_url.startswith("memory://"):
         return MemoryStore()
-    return RedisStore(url, password=known.state_password, sentinel_password=known.sentinel_password)
+    return RedisStore(
+        settings.state_url,
+        password=known.state_password,
+        sentinel_password=known.sentinel_password,
+        wait_replicas=settings.wait_replicas,
+    )

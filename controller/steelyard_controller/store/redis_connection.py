@@ -2,8 +2,8 @@
 
 Where there are replicas, Redis answers before they have a write, and a failover
 to one of them may lose it. `run_on_replica` is for the writes that must not be
-lost: it waits until a replica has them too. A primary that has no replica now
-is taken at its word.
+lost: it waits until a replica has them too, or as many as are asked for, or all
+where the primary has fewer now. One that has none is taken at its word.
 
 All keys lie in one hash slot (`redis_store`), so a cluster comes down to one
 primary, and its nodes are asked for it as Sentinels are asked for theirs.
@@ -35,12 +35,22 @@ class NotReplicated(RedisError):
 
 
 class RedisConnection:
-    """A client of the Redis at a URL; a password in the URL wins over `password`."""
+    """A client of the Redis at a URL; a password in the URL wins over `password`.
+
+    `wait_replicas` is how many replicas must have what is written to `run_on_replica`.
+    """
 
     def __init__(
-        self, url: RedisUrl, *, timeout_s: float, password: str | None, sentinel_password: str | None
+        self,
+        url: RedisUrl,
+        *,
+        timeout_s: float,
+        password: str | None,
+        sentinel_password: str | None,
+        wait_replicas: int = 1,
     ) -> None:
         self._url = url
+        self._wait_replicas = wait_replicas
         self._finder: Sentinel | None = None
         self.client: redis_client.Redis
         # Without retries: the caller knows best whether to try again.
@@ -77,7 +87,7 @@ class RedisConnection:
         return await self.client.eval(script, len(keys), *keys, *arguments)
 
     async def run_on_replica(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:  # noqa: ANN401
-        """Run a script that writes, and wait for a replica; raise `NotReplicated`.
+        """Run a script that writes, and wait for replicas; raise `NotReplicated`.
 
         Of one server's URL nothing is known about replicas, and none is waited for.
         """
@@ -91,11 +101,13 @@ class RedisConnection:
         # On one connection: WAIT is about what was written before it on its own.
         both = self.client.pipeline(transaction=False)
         both.eval(script, len(keys), *keys, *arguments)
-        both.wait(1, REPLICA_TIMEOUT_MS)
+        needed = min(self._wait_replicas, len(role[2]))
+        both.wait(needed, REPLICA_TIMEOUT_MS)
         answer, replicas = await both.execute()
-        if not replicas:
+        if replicas < needed:
             raise NotReplicated(
-                f"none of the {len(role[2])} replicas has taken the write within {REPLICA_TIMEOUT_MS} ms"
+                f"{replicas or 'none'} of the {len(role[2])} replicas has taken the write within "
+                f"{REPLICA_TIMEOUT_MS} ms, and {needed} must"
             )
         return answer
 

@@ -16,8 +16,8 @@ the writer's own, so that a controller which was paused for minutes changes
 nothing when it wakes. No answer is waited for longer than `timeout_s`, all of
 connecting, TLS, the password and the command together.
 
-A term and a declaration count as written once a replica has them too, where
-Sentinels or a cluster may put it in the primary's place.
+A term and a declaration count as written once `wait_replicas` replicas have
+them too, where Sentinels or a cluster may put one in the primary's place.
 """
 
 import asyncio
@@ -73,12 +73,19 @@ class RedisStore:
         password: str | None = None,
         sentinel_password: str | None = None,
         timeout_s: float = TIMEOUT_S,
+        wait_replicas: int = 1,
     ) -> None:
         read = redis_url.parse(url)
         self._timeout_s, self._history_timeout_s = timeout_s, max(timeout_s, HISTORY_TIMEOUT_S)
         self._kind = read.kind
         self._redis, self._patient = (
-            RedisConnection(read, timeout_s=each_s, password=password, sentinel_password=sentinel_password)
+            RedisConnection(
+                read,
+                timeout_s=each_s,
+                password=password,
+                sentinel_password=sentinel_password,
+                wait_replicas=wait_replicas,
+            )
             for each_s in (self._timeout_s, self._history_timeout_s)
         )
         self._read: Read = {}

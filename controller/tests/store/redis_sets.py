@@ -56,16 +56,18 @@ def wait(look: Callable[[], object], what: str) -> None:
 
 
 @contextmanager
-def behind_sentinels(folder: Path, *flags: str, **connect: Any) -> Iterator[RedisSet]:
-    """Yield a primary and a replica that three Sentinels watch; all have the flags, and are asked so."""
+def behind_sentinels(folder: Path, *flags: str, replicas: int = 1, **connect: Any) -> Iterator[RedisSet]:
+    """Yield a primary and replicas that three Sentinels watch; all have the flags, and are asked so."""
     with ExitStack() as stack:
         primary = _start(stack, folder, free_port(), *flags)
-        replica = _start(stack, folder, free_port(), *flags, "--replicaof", "127.0.0.1", str(primary.port))
+        of_primary = ["--replicaof", "127.0.0.1", str(primary.port)]
+        replica, *_ = (_start(stack, folder, free_port(), *flags, *of_primary) for _ in range(replicas))
         sentinels = [_sentinel(stack, folder, primary, *flags) for _ in range(3)]
 
         def are_watching() -> bool:
             states = [_ask(sentinel, "SENTINEL MASTER", NAME, **connect) for sentinel in sentinels]
-            return all((state["num-slaves"], state["num-other-sentinels"]) == (1, 2) for state in states)
+            known = {(state["num-slaves"], state["num-other-sentinels"]) for state in states}
+            return known == {(replicas, 2)}
 
         wait(are_watching, "the Sentinels to find each other and the replica")
         hosts = ",".join(sentinel.address for sentinel in sentinels)

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from steelyard_controller.store.interface import Unavailable
@@ -81,7 +82,7 @@ async def until(works: Callable[[], Awaitable[bool]]) -> None:
 def test_behind_sentinels_with_passwords_and_tls(tmp_path: Path) -> None:
     file, tls = certificate(tmp_path)
     flags = [*tls, "--tls-replication", "yes", "--requirepass", WORD, "--masterauth", WORD]
-    connect = {"password": WORD, "ssl": True, "ssl_ca_certs": str(file)}
+    connect: dict[str, Any] = {"password": WORD, "ssl": True, "ssl_ca_certs": str(file)}
     with behind_sentinels(tmp_path, *flags, **connect) as redis:
         url = f"{redis.url.replace('redis+', 'rediss+')}?ssl_ca_certs={file}"
 
@@ -156,6 +157,28 @@ def test_a_term_and_a_declaration_count_once_a_replica_has_them(tmp_path: Path) 
         run(RedisStore(sentinel_alone), lambda store: refuses(store, "redis+sentinel://"))
         no_cluster = f"redis+cluster://{redis.primary.address}"
         run(RedisStore(no_cluster), lambda store: refuses(store, "is not a cluster"))
+
+
+def test_as_many_replicas_must_have_it_as_are_asked_for(tmp_path: Path) -> None:
+    with behind_sentinels(tmp_path, replicas=2) as redis:
+        wait(lambda: len(redis.ask(redis.primary, "ROLE")[2]) == 2, "both replicas")
+        assert redis.replica.process is not None
+        redis.replica.process.send_signal(signal.SIGSTOP)
+
+        async def with_one(store: RedisStore) -> None:
+            await until(lambda: declares(store))
+
+        async def with_both(store: RedisStore) -> None:
+            lease = await store.leader()
+            assert lease is not None
+            with pytest.raises(Unavailable, match=r"1 of the 2 replicas .* and 2 must|did not answer"):
+                await store.declare(lease, {"web": None})
+
+        run(RedisStore(redis.url), with_one)
+        run(RedisStore(redis.url, wait_replicas=2), with_both)
+        redis.replica.kill()
+        wait(lambda: len(redis.ask(redis.primary, "ROLE")[2]) == 1, "the replica to be gone")
+        run(RedisStore(redis.url, wait_replicas=2), with_one)
 
 
 def test_a_node_of_a_cluster_is_no_redis_by_itself(tmp_path: Path) -> None:
