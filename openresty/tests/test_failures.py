@@ -297,6 +297,9 @@ FALLBACK = """
     location /elsewhere {
       proxy_pass http://web; error_page 502 = @own;
     }
+    location /kept {
+      proxy_pass http://web/; error_page 404 @spare; proxy_intercept_errors on;
+    }
     location @spare {
       header_filter_by_lua_block { local s = require "steelyard"; s.header() s.sticky() }
       return 200 "spare";
@@ -307,6 +310,20 @@ FALLBACK = """
     }
 }
 """
+
+
+def test_what_something_else_answers_with_the_server_s_status_names_no_server(rig: "Rig") -> None:
+    web = rig.backend("web")
+    web.statuses["/"] = 404
+    sticky = '{ cookie = "route", secret = "a-secret-of-these-tests" }'
+    edge = rig.edge(
+        options=f'upstreams = {{ web = {{ bootstrap = {{"{web.address}"}}, sticky = {sticky} }} }},',
+        servers=f"{FALLBACK} upstream own {{ server {rig.dead_address()}; }}",
+    )
+    answer = edge.get("/kept")
+    assert (answer.status, answer.body) == (404, "spare")
+    assert {"X-Steelyard-Server", "Set-Cookie"}.isdisjoint(answer.headers)
+    assert edge.get("/").headers["X-Steelyard-Server"] == web.address
 
 
 @pytest.mark.parametrize(("path", "server"), [("/fallback", ""), ("/elsewhere", "own")])

@@ -53,6 +53,17 @@ describe("the open requests", function()
         assert.equal(book:entry(1, 5), book:entry(1, 5))
     end)
 
+    it("knows its newest witness", function()
+        local book, before, now = open_requests.new(new_stats()), {}, {}
+        local entry = book:entry(1, 1)
+        book:watch(entry, before)
+        book:watch(entry, now)
+        assert.is_true(book:is_watched_by(entry, now))
+        assert.is_false(book:is_watched_by(entry, before))
+        book:close(1)
+        assert.is_false(book:is_watched_by(entry, now))
+    end)
+
     it("closes and counts those that are watched and whose witness is gone", function()
         local book = open_requests.new(new_stats())
         local witness = {}

@@ -192,7 +192,7 @@ end
 --- balancer_by_lua: choose a server of the upstream `name`.
 function _M.balance(name)
     local live = worker.upstreams[name]
-    local entry, counted = request_entry()
+    local entry, counted, opened = request_entry()
     if entry.n > 0 and get_last_failure() == nil then
         entry = request.reopened_if_foreign(entry, counted)
     end
@@ -214,6 +214,9 @@ function _M.balance(name)
         entry.from, entry.ended_as = entry.n + 1, nil -- an internal redirect may have brought it here again
         peer = first(entry, live)
         if peer then
+            if counted and not opened then
+                request.note_location(entry)
+            end
             ask_for_tries(live, entry, peer)
         end
     else

@@ -31,8 +31,9 @@ end
 local key_of_request = _M.key
 
 
---- The request's entry, and whether it is held in flight. A subrequest is not: nginx runs no log phase for it
--- unless its location has `log_subrequest on`, nor when the client goes away.
+--- The request's entry, opened from the location that it is in now if need be. It is held in flight, but for a
+-- subrequest's: nginx runs no log phase for it unless its location has `log_subrequest on`, nor when the client leaves.
+-- @return the entry, whether it is held, and whether it was opened
 function _M.entry()
     local key, started = key_of_request(), start_time()
     if not ngx.is_subrequest then
@@ -40,7 +41,7 @@ function _M.entry()
         if opened then
             worker.requests:watch(entry, ngx.ctx) -- nginx drops it with the request, and not in an internal redirect
         end
-        return entry, true
+        return entry, true, opened
     end
     local entry = of_subrequests[key]
     if not entry or entry.started ~= started then
@@ -49,6 +50,20 @@ function _M.entry()
     end
     ngx.ctx.steelyard = entry
     return entry, false
+end
+
+
+--- Note that a server is asked from the location that the request is in now, and not from one before an internal
+-- redirect: nginx gives each a context of its own, and drops all of them with the request.
+-- @param entry one that is held in flight
+function _M.note_location(entry)
+    worker.requests:watch(entry, ngx.ctx)
+end
+
+
+--- Whether the last try's server was asked from this location.
+function _M.was_asked_here(entry)
+    return worker.requests:is_watched_by(entry, ngx.ctx)
 end
 
 

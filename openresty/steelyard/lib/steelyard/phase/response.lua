@@ -65,18 +65,7 @@ end
 
 --- Whether the answer is that of the last try's server: not where an error_page has something else answer, or a cache.
 local function is_of_last_try(entry)
-    local var, status = ngx.var, ngx.status
-    local last = tonumber(var.upstream_status)
-    if not last then
-        -- More than one try, or another upstream had the last word.
-        local addresses, statuses = try_outcomes.split(var.upstream_addr), try_outcomes.split(var.upstream_status)
-        if addresses[#addresses] ~= entry[entry.n].address then
-            return false
-        end
-        last = tonumber(statuses[#statuses])
-    end
-    -- nginx makes 304 of what it keeps in a cache.
-    return (last == status or status == 304) and not FROM_CACHE[var.upstream_cache_status]
+    return entry.n > 0 and request.was_asked_here(entry) and not FROM_CACHE[ngx.var.upstream_cache_status]
 end
 
 
@@ -86,7 +75,7 @@ end
 -- nginx's own `add_header X-Steelyard-Server $upstream_addr;`.
 function _M.header()
     local entry = open_entry()
-    if entry and entry.n > 0 and is_of_last_try(entry) then
+    if entry and is_of_last_try(entry) then
         ngx.header["X-Steelyard-Server"] = entry[entry.n].id
     end
 end
@@ -98,7 +87,7 @@ function _M.sticky()
     local entry = open_entry()
     local live = entry and worker.upstreams[entry.upstream]
     local sticky = live and live.sticky
-    if not sticky or entry.n == 0 or ngx.status >= 500 or not is_of_last_try(entry) then
+    if not sticky or ngx.status >= 500 or not is_of_last_try(entry) then
         return
     end
     local var = ngx.var
