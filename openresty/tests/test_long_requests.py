@@ -81,10 +81,11 @@ def test_the_server_of_one_long_request_keeps_its_share(
     edge = cluster(rig, picker)
     server = ask(edge)
     rig.wait_until(lambda: edge.peer(server)["in_flight"] == 0, "the long request is let go")
+    # Counted, it would have been a fifth of the latency at once: more than a busy machine adds to 5 ms.
+    assert edge.peer(server)["latency_ms"] < 1000 * LONG_S / 10
     shares = edge.shares(REQUESTS, SHORT)
-    # An even part is a third. A busy machine adds to the latencies: peak_ewma follows every difference, the
-    # others one of five times.
-    assert shares.get(server, 0) >= (1 if picker == "peak_ewma" else REQUESTS / SERVERS / 2), shares
+    if picker != "peak_ewma":  # which follows every difference, a busy machine's too
+        assert shares.get(server, 0) >= REQUESTS / SERVERS / 2, shares  # an even part is a third
 
 
 def test_latency_is_the_time_to_the_header_and_none_for_an_upgrade(rig: Rig) -> None:
