@@ -45,6 +45,7 @@ function balancers(overview) {
 function behind(order, { term, generation }) {
   if (order === null || order === undefined) return "";
   const [its, table] = order;
+  if (its > term) return "holds a table of a higher term, and refuses this controller's";
   if (its !== term) return "still has the table of an earlier leader";
   return table >= generation - 2 ? "has the current table" : `${many(generation - table, "table")} behind`;
 }

@@ -12,6 +12,7 @@ from steelyard_controller.discovery.discovery import Discovery
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import (
     Outcome,
+    ahead,
     indicators,
     measured,
     reporting,
@@ -119,13 +120,13 @@ class _Upstreams(Collector):
 
     def collect(self) -> Iterator[Metric]:
         by = ["upstream"]
-        tick_age = _gauge("steelyard_tick_age_seconds", "Since the last tick that was done.", by)
+        tick_age = _gauge("steelyard_tick_age_seconds", "Since the last tick, or since it is known.", by)
         generation = _gauge("steelyard_generation", "Of the weight table.", by)
         revision = _gauge("steelyard_revision", "Of what is declared.", by)
         peers = _gauge("steelyard_peers", "Servers by declared state.", [*by, "state"])
         alert = _gauge("steelyard_alert", "Whether the law is in its high-load mode.", by)
         entropy = _gauge("steelyard_entropy_weight", "Of an indicator; they sum to 1.", [*by, "indicator"])
-        degraded = _gauge("steelyard_degraded", "Parts that do not work.", by)
+        degraded = _gauge("steelyard_degraded", "Parts of it alone that do not work.", by)
         lb_age = _gauge("steelyard_report_age_seconds", "Since the last traffic report.", [*by, "lb"])
         rung = _gauge("steelyard_rung", "1 for the rung a load balancer stands on.", [*by, "lb", "rung"])
         overruns = CounterMetricFamily("steelyard_tick_overruns", "Ticks skipped.", labels=by)
@@ -139,11 +140,13 @@ class _Upstreams(Collector):
             cpu.add_metric([name], cycle.used.buckets(), cycle.used.sum_s)
             outcome = cycle.outcome
             if outcome is None:
+                # An upstream that never has a tick is told by an alert, too.
+                tick_age.add_metric([name], self._now_s - cycle.added_s)
                 continue
             tick_age.add_metric([name], self._now_s - outcome.now_s)
             generation.add_metric([name], outcome.table.generation)
             alert.add_metric([name], outcome.decision.alert)
-            degraded.add_metric([name], len(outcome.degraded))
+            degraded.add_metric([name], len(set(outcome.degraded).difference(self._source.degraded)))
             decision = outcome.decision
             for indicator, weight in zip(decision.indicators, decision.entropy_weights, strict=True):
                 entropy.add_metric([name, indicator], float(weight))
@@ -181,7 +184,9 @@ class _Heard(Collector):
         self._has_servers = has_servers
 
     def collect(self) -> Iterator[Metric]:
-        lbs = _gauge("steelyard_lb_reporting", "Whether its traffic reports come in.", ["upstream", "lb"])
+        by = ["upstream", "lb"]
+        lbs = _gauge("steelyard_lb_reporting", "Whether its traffic reports come in.", by)
+        higher = _gauge("steelyard_lb_higher_term", "Whether it refuses tables: it has a higher term.", by)
         peers = _gauge("steelyard_peer_measured", "Whether its utilization comes in.", ["upstream", "peer"])
         missing = _gauge("steelyard_peers_unmeasured", "Servers whose utilization does not.", ["upstream"])
         for name, cycle in self._source.views.items() if self._source.role == "leader" else ():
@@ -189,11 +194,14 @@ class _Heard(Collector):
             report, come = (set(), set()) if outcome is None else (reporting(outcome), measured(outcome))
             for lb in cycle.load_balancers:
                 lbs.add_metric([name, lb], lb in report)
+            refusing = {} if outcome is None else ahead(outcome)
+            for lb in () if outcome is None else outcome.load_balancers:
+                higher.add_metric([name, lb], lb in refusing)
             declared = [peer.id for peer in cycle.declaration.upstream.peers]
             missing.add_metric([name], len(set(declared) - come))
             for peer in declared if self._has_servers else ():
                 peers.add_metric([name, peer], peer in come)
-        yield from (lbs, peers, missing)
+        yield from (lbs, higher, peers, missing)
 
 
 class _Peers(Collector):

@@ -22,6 +22,7 @@ from steelyard_controller.messages.inbox import Inbox, SenderClocks
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.messages.undeclared_balancers import UndeclaredBalancers
 from steelyard_controller.store.saved_state import SavedState
+from steelyard_controller.tick import upstream_faults
 from steelyard_controller.tick.cpu_time import CpuTime
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.snapshot_builder import build_snapshot
@@ -33,9 +34,6 @@ PAUSE_TICKS = 2.5
 
 # An indicator that no sample has had for so many ticks with samples: longer than an agent takes to read anew.
 UNREPORTED_TICKS = 10
-
-# Of those that a fault is about: enough to see what they share.
-NAMED_PEERS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +64,8 @@ class Cycle:
         self.failures = 0
         self.used = CpuTime()
         self.forgotten: tuple[str, ...] = ()
+        self.added_s = -math.inf
+        """When it was added here, by the clock of the ticks."""
         self.balancer_changes: list[str] = []
         """A line for each load balancer that nobody declared and that came or left at the last tick."""
         self.resolved: Mapping[str, str] = {}
@@ -175,33 +175,14 @@ class Cycle:
         self._undeclared = self._undeclared.announce(load_balancers, self.load_balancers)
 
     @property
-    def balancer_fault(self) -> str | None:
-        """Return how many load balancers are not read, and the remedy."""
-        return self._undeclared.fault
-
-    @property
-    def pairing_fault(self) -> str | None:
-        """Return which samples find no traffic report of their window for long, and the remedy."""
-        peers = self._pairing.unpaired
-        if not peers:
-            return None
-        more = f" and {len(peers) - NAMED_PEERS} more" if len(peers) > NAMED_PEERS else ""
-        return (
-            f"no traffic report covers the samples of {', '.join(peers[:NAMED_PEERS])}{more}, which have"
-            " requests: they teach nothing; give the agents (--interval), nginx (report_interval_s) and the"
-            " controllers (--tick-s) one length, and see that their clocks run evenly"
-        )
-
-    @property
-    def indicator_fault(self) -> str | None:
-        """Return which declared indicators no server has reported for long, and the remedy."""
+    def faults(self) -> dict[str, str | None]:
+        """Return by part what is wrong for long with what is received; None: nothing."""
         missing = [name for name, ticks in self._unreported_ticks.items() if ticks >= UNREPORTED_TICKS]
-        if not missing:
-            return None
-        return (
-            f"no server reports these declared indicators, which move nothing: {', '.join(missing)}; have the"
-            " agents read them, or take them out of the upstream's `indicators`"
-        )
+        return {
+            "load balancers": self._undeclared.fault,
+            "pairing": upstream_faults.pairing(self._pairing.unpaired),
+            "indicators": upstream_faults.indicators(missing),
+        }
 
     def keys(self) -> list[str]:
         """Return the Memcached keys of all samples and reports."""

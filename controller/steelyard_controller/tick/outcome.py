@@ -56,6 +56,12 @@ def reporting(outcome: Outcome) -> set[str]:
     return {lb for lb, received in outcome.inbox.reports.items() if _is_heard(outcome, received)}
 
 
+def ahead(outcome: Outcome) -> dict[str, int]:
+    """Return the term of the load balancers that hold a table of a higher one than this: they refuse it."""
+    orders = {lb: outcome.inbox.reports[lb].message.order for lb in reporting(outcome)}
+    return {lb: order[0] for lb, order in orders.items() if order and order[0] > outcome.table.term}
+
+
 def measured(outcome: Outcome) -> set[str]:
     """Return the peers whose utilization comes in: in samples, or in what they tell load balancers."""
     told = {peer for lb in reporting(outcome) for peer in outcome.inbox.reports[lb].message.loads}

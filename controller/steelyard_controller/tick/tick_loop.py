@@ -31,7 +31,7 @@ from steelyard_controller.messages.published_tables import PublishedTables, Tabl
 from steelyard_controller.messages.published_upstreams import Held, PublishedUpstreams
 from steelyard_controller.store.interface import LeaseLost, Store
 from steelyard_controller.store.lease import Lease
-from steelyard_controller.tick import batch
+from steelyard_controller.tick import batch, upstream_faults
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.state_saver import StateSaver
@@ -182,9 +182,8 @@ class TickLoop:
                     log.info(
                         "%s: %s", cycle.name, line, extra={"event": "load balancer", "upstream": cycle.name}
                     )
-                self.faults_of(cycle.name).note("load balancers", cycle.balancer_fault)
-                self.faults_of(cycle.name).note("pairing", cycle.pairing_fault)
-                self.faults_of(cycle.name).note("indicators", cycle.indicator_fault)
+                for part, fault in {**cycle.faults, "terms": upstream_faults.terms(outcome)}.items():
+                    self.faults_of(cycle.name).note(part, fault)
         return outcomes, advanced.fault
 
     def _note_failure(self, cycle: Cycle, error: Exception) -> None:
@@ -233,6 +232,7 @@ class TickLoop:
         cycle.overtake(self._forgotten)
         if upstream in self._refused:
             cycle.refuse(self._refused.pop(upstream))
+        cycle.added_s = time.monotonic()
         self.cycles[upstream] = cycle
 
     def forget(self, upstream: str) -> None:

@@ -128,11 +128,11 @@ def test_there_are_so_many_and_no_more() -> None:
     world, names = World(), [f"edge-{n}" for n in range(1000, 1000 + MOST + 2)]
     outcome = world.tick("edge-1", *names)
     assert len(outcome.undeclared) == MOST
-    assert "2 load balancers report that nobody declared" in str(world.cycle.balancer_fault)
+    assert "2 load balancers report that nobody declared" in str(world.cycle.faults["load balancers"])
     world.tick("edge-1", *names)
-    assert world.cycle.balancer_fault is not None
+    assert world.cycle.faults["load balancers"] is not None
     world.cycle.announce(())
-    assert world.cycle.balancer_fault is None
+    assert world.cycle.faults["load balancers"] is None
 
 
 def test_the_next_leader_goes_on_with_those_in_the_table() -> None:

@@ -1,5 +1,6 @@
 """What one upstream's cycle takes up from the store, and what it knows better."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,6 +9,7 @@ from steelyard_controller.api import metrics
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.store.saved_state import SavedState
+from steelyard_controller.tick import upstream_faults
 from steelyard_controller.tick.cycle import UNREPORTED_TICKS, Cycle
 from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, explanation, indicators, shares
 from steelyard_controller.tick.overview import overview
@@ -158,20 +160,20 @@ def test_which_indicators_count_and_who_reports_them_is_said() -> None:
 def test_a_declared_indicator_that_nobody_reports_is_a_fault_until_somebody_does() -> None:
     one = Cycle("web", declared(cpu=None, workers=None), tick_s=1.0)
     pooled(one, range(1, UNREPORTED_TICKS), workers=None)
-    assert one.indicator_fault is None
+    assert one.faults["indicators"] is None
     pooled(one, range(UNREPORTED_TICKS, 2 * UNREPORTED_TICKS), workers=None)
-    assert one.indicator_fault is not None
-    assert "workers" in one.indicator_fault
-    assert "cpu" not in one.indicator_fault
+    assert one.faults["indicators"] is not None
+    assert "workers" in str(one.faults["indicators"])
+    assert "cpu" not in str(one.faults["indicators"])
     pooled(one, range(2 * UNREPORTED_TICKS, 2 * UNREPORTED_TICKS + 1))
-    assert one.indicator_fault is None
+    assert one.faults["indicators"] is None
 
 
 def test_without_any_sample_no_indicator_is_missing() -> None:
     one = Cycle("web", declared(workers=None), tick_s=1.0)
     for tick in range(1, 3 * UNREPORTED_TICKS):
         one.advance({}, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
-    assert one.indicator_fault is None
+    assert one.faults["indicators"] is None
 
 
 def test_the_four_are_never_missed_where_nothing_is_declared() -> None:
@@ -179,7 +181,7 @@ def test_the_four_are_never_missed_where_nothing_is_declared() -> None:
     for tick in range(1, 3 * UNREPORTED_TICKS):
         values = {"steelyard:1:sample:web:a": sample("a", seq=tick, utilization=(0.5, None, None, 0.3))}
         one.advance(values, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
-    assert one.indicator_fault is None
+    assert one.faults["indicators"] is None
 
 
 def test_a_successor_goes_on_with_the_indicators_that_are_declared_by_then() -> None:
@@ -248,6 +250,11 @@ def told(one: Cycle, *, now_s: float, term: int = 3, **values: bytes) -> dict[st
     return heard(one)
 
 
+def exposed(views: Mapping[str, Cycle], *, degraded: tuple[str, ...] = ()) -> str:
+    """Return the metrics ten seconds on."""
+    return metrics.render(Exposed(views, degraded=degraded), now_s=10.0).decode()
+
+
 NOBODY = {"edge-1": 0, "a": 0, "b": 0, "web": 2}
 
 
@@ -286,3 +293,35 @@ def test_a_server_that_says_its_load_in_its_responses_is_measured() -> None:
 
 def test_of_too_many_servers_only_their_number_is_measured() -> None:
     assert heard(cycle(), most_servers=1) == {"edge-1": 0, "web": 2}
+
+
+def test_a_load_balancer_with_a_table_of_a_higher_term_is_a_fault_that_names_it() -> None:
+    one = cycle()
+
+    def seen(seq: int, order: tuple[int, int]) -> Outcome:
+        text = json.loads(report(seq=seq, a=(100, 0, 1, 5.0))) | {"order": order, "rung": "hold"}
+        values = {"steelyard:1:traffic:web:edge-1": json.dumps(text).encode()}
+        one.outcome, _ = one.advance(values, now_s=float(seq), term=3, issued_at_ms=seq, addresses={})
+        return one.outcome
+
+    seen(1, (3, 1))
+    assert upstream_faults.terms(seen(2, (3, 1))) is None
+    assert 'steelyard_lb_higher_term{lb="edge-1",upstream="web"} 0.0' in exposed({"web": one})
+    fault = str(upstream_faults.terms(seen(3, (9, 1))))
+    assert "edge-1 hold a table of term 9, higher than this one's 3" in fault
+    assert 'steelyard_lb_higher_term{lb="edge-1",upstream="web"} 1.0' in exposed({"web": one})
+    assert upstream_faults.terms(seen(4, (2, 800))) is None
+
+
+def test_an_upstream_without_a_tick_has_an_age() -> None:
+    one = cycle()
+    one.added_s = 3.0
+    assert 'steelyard_tick_age_seconds{upstream="web"} 7.0' in exposed({"web": one})
+    busy(one, range(1, 2))
+
+
+def test_what_the_controller_as_a_whole_lacks_is_no_fault_of_an_upstream() -> None:
+    one = cycle()
+    outcome, _ = one.advance({}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    one.outcome = replace(outcome, degraded=("state: away", "publishing: away"))
+    assert 'steelyard_degraded{upstream="web"} 1.0' in exposed({"web": one}, degraded=("state: away",))

@@ -123,19 +123,22 @@ def _load_balancers(document: Overview, look: Look) -> list[str]:
     said = f"not declared in load_balancers, and read while they report: {', '.join(by_itself)}"
     return [
         "",
-        *table(columns, [_load_balancer(*each) for each in rows], look),
+        *table(columns, [_load_balancer(*each, document.term) for each in rows], look),
         *([look.line(said)] if by_itself else []),
     ]
 
 
-def _load_balancer(name: str, balancer: LoadBalancer | None) -> list[Field]:
+def _load_balancer(name: str, balancer: LoadBalancer | None, term: int) -> list[Field]:
     if balancer is None:
         return [Field(name, "bold"), Field("no report", "warn"), Field("-"), Field("-")]
     rung = balancer.rung or "-"
     return [
         Field(name, "bold"),
         Field(rung, "plain" if balancer.rung is None else RUNG_STYLES.get(rung, "bad")),
-        Field("-" if balancer.order is None else f"{balancer.order[0]}.{balancer.order[1]}"),
+        Field(
+            "-" if balancer.order is None else f"{balancer.order[0]}.{balancer.order[1]}",
+            "bad" if balancer.order is not None and balancer.order[0] > term else "plain",
+        ),
         Field(f"{balancer.report_age_s:.1f}", "warn" if balancer.silent else "plain"),
     ]
 
