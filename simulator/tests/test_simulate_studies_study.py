@@ -4,12 +4,15 @@ import io
 import os
 import signal
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_simulator.model import Balancing, Case, Draw, PeriodicClients, RunResult, Server, Work
 from steelyard_simulator.studies.measures import Figures
 from steelyard_simulator.studies.study import simulated
+
+from testing.waiting import wait_until
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,17 @@ class Requests:
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Long(Requests):
+    """A run that goes on until somebody has said that it is under way."""
+
+    told: Path
+
+    def case(self) -> Case:
+        wait_until(self.told.exists, "a line of the log")
+        return super().case()
+
+
 class Refused(Requests):
     def case(self) -> Case:
         raise ValueError("three")
@@ -40,6 +54,19 @@ class Killed(Requests):
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+class Log(io.StringIO):
+    """A file in which somebody reads that runs are under way."""
+
+    def __init__(self, told: Path) -> None:
+        super().__init__()
+        self._told = told
+
+    def write(self, text: str) -> int:
+        if "under way" in text:
+            self._told.touch()
+        return super().write(text)
 
 
 def served(_case: Case, result: RunResult) -> Figures:
@@ -88,3 +115,12 @@ def test_a_file_sees_how_far_it_is_no_bar_and_how_fast_the_model_was() -> None:
     first, last = log.getvalue().splitlines()
     assert first == "runs 0/4"
     assert last.endswith(" events/s")
+
+
+def test_a_file_sees_that_a_long_run_is_under_way_and_those_that_ended_after_it_began(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    log = Log(told)
+    work: list[tuple[Requests, int]] = [(Long(1, told), 1), (Requests(2), 1)]
+    runs = simulated(work, served, jobs=2, title="runs", stream=log, beat_s=0.2)
+    assert [*runs.values()] == [[{"served": 1}], [{"served": 2}]]
+    assert "under way, none has ended for" in log.getvalue()

@@ -9,20 +9,24 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
 from functools import partial
 from typing import Protocol, TextIO, TypeVar
 
 from steelyard_loadtest.machine.errors import SetupError
-from steelyard_loadtest.reporting.progress import Progress
+from steelyard_loadtest.reporting.progress import PLAIN_EVERY_S, Progress
+from steelyard_loadtest.reporting.wording import duration
 
 from steelyard_simulator.model import Case, RunResult
 from steelyard_simulator.run import run
 from steelyard_simulator.studies.measures import Figures
 
 C = TypeVar("C", bound="Trial")
+
+
+Run = tuple[Figures, int, float]
+"""What a run came to: its figures, the events of the model, and the seconds of CPU that they took."""
 
 
 class Trial(Protocol):
@@ -39,32 +43,55 @@ def simulated(
     jobs: int | None,
     title: str,
     stream: TextIO | None = None,
+    beat_s: float = PLAIN_EVERY_S,
 ) -> dict[C, list[Figures]]:
     """Run each trial with each seed; return the trials' figures in the order of the work.
 
-    How far it is, and how fast the model ran, is written to the stream (stderr). Trials must be picklable and
-    `figures_of` importable. An exception in a run is raised here, SetupError where a process was killed.
+    How far it is, and how fast the model ran, is written to the stream (stderr), and after each `beat_s` in
+    which no run ended, that some are under way. Trials must be picklable and `figures_of` importable. An
+    exception in a run is raised here, SetupError where a process was killed.
     """
     stream = stream or sys.stderr
     # One process a core that this one may run on.
-    jobs = min(jobs or len(os.sched_getaffinity(0)), len(work))
-    runs: dict[C, list[Figures]] = {}
-    events, cpu_s = 0, 0.0
-    with ExitStack() as stack:
-        bar = stack.enter_context(Progress(stream, steps=len(work), title=title, bar=True))
+    jobs = max(1, min(jobs or len(os.sched_getaffinity(0)), len(work)))
+    with (
+        Progress(stream, steps=len(work), title=title, bar=True) as bar,
+        _processes(jobs) as pool,
+    ):
         bar.show(f"{title} 0/{len(work)}")
-        each = stack.enter_context(_processes(jobs)).map if jobs > 1 else map
+        futures = [pool.submit(_one, figures_of, each) for each in work]
         try:
-            done = each(partial(_one, figures_of), work)
-            for (trial, _), (figures, its_events, its_cpu_s) in zip(work, done, strict=True):
-                runs.setdefault(trial, []).append(figures)
-                events, cpu_s = events + its_events, cpu_s + its_cpu_s
-                bar.end()
+            _wait(futures, bar, title=title, jobs=jobs, beat_s=beat_s)
         except BrokenProcessPool as error:
             raise SetupError("a process was killed, as when memory runs out; try a smaller --jobs") from error
+        finally:
+            for future in futures:
+                future.cancel()
+    runs: dict[C, list[Figures]] = {}
+    events, cpu_s = 0, 0.0
+    for (trial, _), future in zip(work, futures, strict=True):
+        figures, its_events, its_cpu_s = future.result()
+        runs.setdefault(trial, []).append(figures)
+        events, cpu_s = events + its_events, cpu_s + its_cpu_s
     rate = events / cpu_s if cpu_s > 0 else 0.0
     print(f"{events:,} events in {cpu_s:.1f} s of CPU: {rate:,.0f} events/s", file=stream)
     return runs
+
+
+def _wait(futures: Sequence[Future[Run]], bar: Progress, *, title: str, jobs: int, beat_s: float) -> None:
+    """Wait until all have ended, whichever ends first, and say how many have; raise what one raised."""
+    left = set(futures)
+    idle_s = 0.0
+    while left:
+        ended, left = wait(left, timeout=beat_s, return_when=FIRST_COMPLETED)
+        for future in ended:
+            future.result()
+            bar.end()
+        idle_s = 0.0 if ended else idle_s + beat_s
+        if not ended:
+            # The largest come first: of a study's first minutes nothing else would be seen.
+            under_way = f"{min(jobs, len(left))} under way, none has ended for {duration(idle_s)}"
+            bar.show(f"{title} {len(futures) - len(left)}/{len(futures)} · {under_way}", always=True)
 
 
 def _processes(jobs: int) -> ProcessPoolExecutor:
@@ -75,9 +102,7 @@ def _processes(jobs: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(jobs, mp_context=fork, initializer=end_silently)
 
 
-def _one(
-    figures_of: Callable[[Case, RunResult], Figures], of: tuple[Trial, int]
-) -> tuple[Figures, int, float]:
+def _one(figures_of: Callable[[Case, RunResult], Figures], of: tuple[Trial, int]) -> Run:
     trial, seed = of
     case = trial.case()
     result = run(case, seed)
