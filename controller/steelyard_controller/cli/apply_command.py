@@ -44,7 +44,7 @@ def _run(given: argparse.Namespace) -> int:
     with opened(given) as session:
         applied = []
         for name, section in sections.items():
-            before, tag = _declared(session, name)
+            before, tag = declared(session, name)
             try:
                 after = _merged(before, section, prune=given.prune)
             except ValidationError as error:
@@ -84,7 +84,7 @@ def _sections(file: Path) -> "dict[str, Upstream]":
     return sections
 
 
-def _declared(session: Session, name: str) -> "tuple[Upstream | None, str | None]":
+def declared(session: Session, name: str) -> "tuple[Upstream | None, str | None]":
     """Return the current declaration and its ETag; None where there is none."""
     from steelyard_controller.declarations.upstream import Upstream
 
@@ -121,5 +121,5 @@ def _declare(session: Session, name: str, after: "Upstream", tag: str | None) ->
         session.controllers.send("PUT", path("upstreams", name), document=document, headers=headers)
     except Failure as failure:
         # A controller that did it may not have been heard; the next one then refuses it, for what it did.
-        if failure.status != Exit.NOT_DONE or _declared(session, name)[0] != after:
+        if failure.status != Exit.NOT_DONE or declared(session, name)[0] != after:
             raise

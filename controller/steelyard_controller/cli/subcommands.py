@@ -16,13 +16,22 @@ from steelyard_controller.cli import (
     key_commands,
     law_commands,
     peer_commands,
+    save_command,
     show_commands,
     watch_command,
 )
 from steelyard_controller.cli.exit_status import MEANINGS, Exit, Failure
 
 # In the order of --help: looking, changing, setting up, studying.
-COMMANDS = (show_commands, watch_command, peer_commands, apply_command, key_commands, law_commands)
+COMMANDS = (
+    show_commands,
+    watch_command,
+    peer_commands,
+    apply_command,
+    save_command,
+    key_commands,
+    law_commands,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pymemcache.client.base import Client
 from steelyard_controller.cli import main
 from steelyard_protocol import wire
@@ -258,6 +259,41 @@ def test_a_change_that_was_done_unheard_is_no_conflict_at_the_next_controller(
         ran = steelyard("--url", f"{lossy},{controller.url}", "apply", str(file))
         assert (ran.status, ran.out) == (0, "web: picker vnswrr2 -> least_conn\n"), ran.err
         assert steelyard("--url", controller.url, "apply", str(file)).out == "web: nothing to do\n"
+
+
+def test_what_was_saved_is_brought_back_and_nothing_of_later_is_undone(
+    memcached: Daemon, tmp_path: Path, steelyard: Callable[..., Ran]
+) -> None:
+    file = tmp_path / "saved.yaml"
+    with running(memcached, tmp_path) as controller:
+
+        def run(*arguments: str) -> Ran:
+            return steelyard("--url", controller.url, *arguments)
+
+        assert run("pin", "web", "c", "40", "--wait").status == 0
+        file.write_text(run("save").out)
+        assert (
+            yaml.safe_load(file.read_text())["upstreams"]
+            == run("save", "web", "--json").document["upstreams"]
+        )
+        assert run("apply", str(file)).out == "web: nothing to do\n"
+        # Later: one is drained, one has registered, one is gone, the law is another.
+        assert run("drain", "web", "a").status == 0
+        url = f"{controller.url}/v1/upstreams/web"
+        assert LOCAL.put(f"{url}/peers/d", json={"address": "10.0.0.4:80"}, headers=own_token()).is_success
+        assert LOCAL.delete(f"{url}/peers/b", headers=own_token()).is_success
+        changed = tmp_path / "changed.yaml"
+        changed.write_text("upstreams: {web: {law: paper, shadows: {}}}")
+        assert run("apply", str(changed)).status == 0
+        said = "law paper -> static; shadows {} -> {'paper': {}}; b added (10.0.0.2:80)"
+        assert run("apply", str(file), "--dry-run").out == f"web: would be: {said}\n"
+        assert run("apply", str(file)).out == f"web: {said}\n"
+        peers = LOCAL.get(f"{url}/declaration").json()["peers"]
+        assert {peer["id"]: (peer["state"], peer["pin"]) for peer in peers} == {
+            "a": ("drain", None), "b": ("up", None), "c": ("up", 40.0), "d": ("up", None)
+        }  # fmt: skip
+        nowhere = run("save", "nowhere")
+        assert (nowhere.status, "nowhere" in nowhere.err) == (5, True)
 
 
 def test_apply_declares_what_the_file_says_and_leaves_the_rest(
