@@ -191,7 +191,7 @@ CATALOGUE = [
         ([], False, ["memcached killed", "redis killed", "full"]),
         ([], True, ["memcached killed"]),
         (["Killed"], False, ["memcached killed", "redis killed"]),
-        (["disk", "mem*"], True, ["memcached killed", "full"]),
+        (["disk", "mem"], True, ["memcached killed", "full"]),
         (["kill -9"], False, ["memcached killed", "redis killed"]),
     ],
 )
@@ -200,8 +200,8 @@ def test_faults_are_chosen_by_name_or_group(patterns: list[str], quick: bool, na
 
 
 def test_a_pattern_that_fits_nothing_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match=r"no fault is called 'killed\*'; --list"):
-        chosen(CATALOGUE, ["redis", "killed*"], quick=False)
+    with pytest.raises(ValueError, match=r"no fault is called 'kills'; --list"):
+        chosen(CATALOGUE, ["redis", "kills"], quick=False)
 
 
 def test_the_list_names_each_fault_below_its_group() -> None:

@@ -72,6 +72,6 @@ def run(rig: Rig, names: Sequence[str], *, seconds: float, seed: int) -> Iterato
             violations.append("a token is in the controller's log")
         yield Tally(
             target=name, method=METHOD, about=about, tried=sum(answers.values()) or generated,
-            outcomes=dict(answers), reached=f"{operations} operations",
+            outcomes=dict(answers), notes=(f"{operations} operations",),
             violations=tuple(Violation(what=what, input=output.encode()) for what in violations),
         )  # fmt: skip

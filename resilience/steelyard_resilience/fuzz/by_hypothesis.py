@@ -19,7 +19,7 @@ ROUND = 200
 LEAST = 50
 
 
-def run(target: Target, *, seconds: float, seed: int) -> Tally:
+def run(target: Target, *, seconds: float, seed: int, method: str = METHOD) -> Tally:
     """Try inputs for so long, at least a round of them; return what came of them."""
     outcomes: Counter[str] = Counter()
     deadline, rounds = time.monotonic() + seconds, 0
@@ -27,7 +27,7 @@ def run(target: Target, *, seconds: float, seed: int) -> Tally:
     while not violations and (rounds == 0 or time.monotonic() < deadline):
         violations = _round(target, seed + rounds, outcomes, deadline)
         rounds += 1
-    return target.tally(METHOD, outcomes, violations[-1:])  # the last one is the shrunk one
+    return target.tally(method, outcomes, violations[-1:])  # the last one is the shrunk one
 
 
 def _round(target: Target, seed: int, outcomes: Counter[str], deadline: float) -> list[Violation]:

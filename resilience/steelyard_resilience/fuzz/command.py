@@ -4,7 +4,6 @@ import argparse
 import logging
 import random
 import signal
-from pathlib import Path
 
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.reporting import flags
@@ -24,7 +23,8 @@ QUICK_S = 0.3
 def add_parser(subparsers: flags.Subparsers) -> None:
     """Add the subcommand `fuzz`."""
     parser = subparsers.add_parser(
-        "fuzz", help="malformed input for every decoder, Python's and Lua's, for the API and for every port"
+        "fuzz",
+        help="malformed input for every decoder, the API and every port; nginx in random configurations",
     )
     flag = parser.add_argument
     seconds = flags.number(0.1, 86_400, "seconds")
@@ -34,8 +34,6 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     again = "the same inputs again, but for those that time cuts off (random; it is printed)"
     flag("--seed", type=int, help=again)
     flags.add_output(parser, "fuzz-results", page="the table")
-    one = "give this input to the decoder that --only names, and say what it makes of it"
-    flag("--input", type=Path, metavar="FILE", help=one)
     parser.set_defaults(run=run)
 
 
@@ -57,8 +55,6 @@ def _run(options: argparse.Namespace) -> int:
         seed=random.randrange(2**31) if options.seed is None else options.seed, out=options.out,
         only=tuple(options.only.split(",")) if options.only else (),
     )  # fmt: skip
-    if options.input is not None:
-        return session.repeat(plan, options.input)
     print(f"seed {plan.seed}, {plan.seconds:g} s for each target and method", flush=True)
     tallies: list[Tally] = []
     status = 0

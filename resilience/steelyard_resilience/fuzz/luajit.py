@@ -6,20 +6,18 @@ The same weight tables also go to Python and to LuaJIT: what one takes the other
 import json
 import shutil
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import IO, Any, cast
 
 from steelyard_loadtest.machine.errors import ProgramError
 
 from steelyard_resilience import CHECKOUT
-from steelyard_resilience.fuzz import agreement
-from steelyard_resilience.fuzz.edits import an_input
+from steelyard_resilience.fuzz import agreement, by_hypothesis
 from steelyard_resilience.fuzz.target import Tally, Target, Violation, ViolationError, outcome_of, require
 
 METHOD = "generated Lua"
@@ -29,9 +27,7 @@ LUA = (
     "lua-options", "lua-report", "lua-orca",
 )  # fmt: skip
 
-BOTH, BOTH_METHOD = "weight-table, both", "Python and Lua"
-
-MOST_VIOLATIONS = 5
+BOTH, BOTH_METHOD = "weight-table-both", "Python and Lua"
 
 RUNNER = Path("openresty/steelyard/spec/support/fuzz_run.lua")
 
@@ -97,9 +93,7 @@ def judging() -> Iterator[Judge]:
 
 def compare(table: Target, *, seconds: float, seed: int) -> Iterator[Tally]:
     """Feed weight tables to both for so long; raise ProgramError when LuaJIT ends."""
-    random, outcomes, harmless = Random(seed), Counter[str](), Counter[str]()
-    violations: list[Violation] = []
-    deadline = time.monotonic() + seconds
+    harmless = Counter[str]()
     with judging() as judge:
 
         def both(data: bytes) -> str:
@@ -119,14 +113,6 @@ def compare(table: Target, *, seconds: float, seed: int) -> Iterator[Tally]:
             outcome: str = lua["outcome"]
             return outcome
 
-        while time.monotonic() < deadline and len(violations) < MOST_VIOLATIONS:
-            data = an_input(random, table.seeds)
-            try:
-                outcomes[both(data)] += 1
-            except ViolationError as error:
-                violations.append(Violation(what=str(error), input=data))
-    yield Tally(
-        target=BOTH, method=BOTH_METHOD, about="what one takes the other takes, and reads alike",
-        tried=outcomes.total() + len(violations), outcomes=dict(outcomes), violations=tuple(violations),
-        notes=tuple(f"{count} x {why}" for why, count in harmless.most_common()),
-    )  # fmt: skip
+        target = Target(BOTH, "what one takes the other takes, and reads alike", both, table.seeds)
+        tally = by_hypothesis.run(target, seconds=seconds, seed=seed, method=BOTH_METHOD)
+    yield replace(tally, notes=tuple(f"{count} x {why}" for why, count in harmless.most_common()))

@@ -1,6 +1,6 @@
 """The tallies as lines of a terminal and as a table in Markdown. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from steelyard_loadtest.reporting.markdown import document
 from steelyard_loadtest.reporting.tables import Column, markdown, table
@@ -14,10 +14,8 @@ MOST_REASONS = 4
 def line(tally: Tally) -> str:
     """Return one line for a person."""
     name = f"{tally.target:<18} {tally.method:<14}"
-    if tally.skipped:
-        return f"{name} skipped: {tally.skipped}"
     counts = f"{tally.tried:>8,} inputs  {tally.accepted:>7,} accepted  {len(tally.violations)} violations"
-    more = [part for part in (tally.reached, reasons(tally), *tally.notes) if part]
+    more = [part for part in (reasons(tally), *tally.notes) if part]
     return f"{name} {counts}{'  ' if more else ''}{'; '.join(more)}"
 
 
@@ -31,7 +29,7 @@ def reasons(tally: Tally) -> str:
 def summary(tallies: Sequence[Tally]) -> str:
     """Return the sums in a sentence."""
     tried, violations = sum(tally.tried for tally in tallies), sum(len(tally.violations) for tally in tallies)
-    targets = {tally.target for tally in tallies if not tally.skipped}
+    targets = {tally.target for tally in tallies}
     return f"{tried:,} inputs to {len(targets)} targets: {violations} violations"
 
 
@@ -40,21 +38,16 @@ def page(tallies: Sequence[Tally], *, conditions: str) -> str:
     return document(f"**{summary(tallies)}.** {conditions}", markdown(table(tallies, COLUMNS)))
 
 
-def _if_tried(count: Callable[[Tally], int]) -> Callable[[Tally], str | None]:
-    return lambda tally: None if tally.skipped else f"{count(tally):,}"
-
-
 def _refused(tally: Tally) -> str | None:
-    return tally.skipped or "; ".join(part for part in (reasons(tally), *tally.notes) if part) or ABSENT
+    return "; ".join(part for part in (reasons(tally), *tally.notes) if part) or ABSENT
 
 
 COLUMNS = (
     Column[Tally]("target", lambda tally: tally.target, "left"),
     Column[Tally]("input", lambda tally: tally.about, "left"),
     Column[Tally]("how", lambda tally: tally.method, "left"),
-    Column[Tally]("inputs", _if_tried(lambda tally: tally.tried)),
-    Column[Tally]("accepted", _if_tried(lambda tally: tally.accepted)),
+    Column[Tally]("inputs", lambda tally: f"{tally.tried:,}"),
+    Column[Tally]("accepted", lambda tally: f"{tally.accepted:,}"),
     Column[Tally]("refused", _refused, "left"),
-    Column[Tally]("coverage", lambda tally: tally.reached or ABSENT, "left"),
-    Column[Tally]("violations", _if_tried(lambda tally: len(tally.violations))),
+    Column[Tally]("violations", lambda tally: f"{len(tally.violations):,}"),
 )

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from steelyard_loadtest.machine.errors import ProgramError
+
 ACCEPTED, REFUSED = "accepted", "refused"
 
 
@@ -14,25 +16,24 @@ class ViolationError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """What broke a promise, and the input that did, or a log that shows it."""
+    """What broke a promise, and the input that did, or a log that shows it; seed: draws it alone again."""
 
     what: str
     input: bytes = b""
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What came of a target's inputs under one method. `reached`: what the method says of its coverage."""
+    """What came of a target's inputs under one method."""
 
     target: str
     method: str
     about: str = ""
     tried: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict)
-    reached: str = ""
     notes: tuple[str, ...] = ()
     violations: tuple[Violation, ...] = ()
-    skipped: str = ""
 
     @property
     def accepted(self) -> int:
@@ -51,30 +52,29 @@ class Target:
 
     `judge` returns ACCEPTED or the reason of the refusal, and raises ViolationError where a promise is
     broken; any other exception is a violation too: decoders are total. `seeds` are inputs as they really are.
-    `network`: whoever reaches a port or a store writes its input, so it is also part of the quick run.
     """
 
     name: str
     about: str
     judge: Callable[[bytes], str]
     seeds: Sequence[bytes]
-    network: bool = False
 
-    def tally(
-        self, method: str, outcomes: Mapping[str, int], violations: Sequence[Violation], reached: str = ""
-    ) -> Tally:
+    def tally(self, method: str, outcomes: Mapping[str, int], violations: Sequence[Violation]) -> Tally:
         """Return what came of its inputs; each violation is an input more."""
         return Tally(
             target=self.name, method=method, about=self.about, tried=sum(outcomes.values()) + len(violations),
-            outcomes=dict(outcomes), reached=reached, violations=tuple(violations),
+            outcomes=dict(outcomes), violations=tuple(violations),
         )  # fmt: skip
 
 
 def outcome_of(target: Target, data: bytes) -> str:
-    """Return what a target makes of an input; raise ViolationError for a broken promise or any exception."""
+    """Return what a target makes of an input; raise ViolationError for a broken promise or any exception.
+
+    But ProgramError: the decoder was another program, which has ended.
+    """
     try:
         return target.judge(data)
-    except ViolationError:
+    except (ViolationError, ProgramError):
         raise
     except Exception as error:
         raise ViolationError(raised(error)) from error

@@ -1,18 +1,10 @@
-"""What libFuzzer and schemathesis print. Pure."""
+"""What schemathesis prints. Pure."""
 
 import re
 from collections import Counter
 from collections.abc import Mapping
 
 from steelyard_resilience.fuzz.target import ACCEPTED
-
-
-def parse_libfuzzer(output: str) -> tuple[str, str | None]:
-    """Return the coverage in words, "" where it says nothing, and the file of a crash."""
-    covered = re.findall(r"^#\d+\s+\S+\s+cov: (\d+) ft: (\d+) corp: ", output, re.MULTILINE)
-    crash = re.search(r"Test unit written to (\S+)", output)
-    reached = f"{covered[-1][0]} edges, {covered[-1][1]} features" if covered else ""
-    return reached, crash[1] if crash else None
 
 
 def parse_schemathesis(output: str) -> tuple[int, int, list[str]]:

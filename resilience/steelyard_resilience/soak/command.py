@@ -28,8 +28,6 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     flag = parser.add_argument
     seconds = flags.number(LEAST_S, MOST_S, "seconds", ": a shorter one tells nothing")
     flag("--seconds", type=seconds, default=1800.0, help=f"length, {LEAST_S:g} to {MOST_S:g} (%(default)g)")
-    rate = flags.number(1, 5000, "requests per second", ", which one generator can make")
-    flag("--rate", type=rate, default=200.0, help="requests per second (%(default)g)")
     flags.add_output(parser, "soak-results")
     parser.set_defaults(run=run)
 
@@ -47,7 +45,7 @@ def _run(options: argparse.Namespace) -> int:
     from steelyard_resilience.soak import session
     from steelyard_resilience.stage.install import versions
 
-    plan = Plan(seconds=options.seconds, rate_per_s=options.rate)
+    plan = Plan(seconds=options.seconds)
     check_page(options.page, MARKS)  # better now than in half an hour
     where = network.enter(sys.argv[1:], mounts=True)
     about = conditions(sys.argv[1:], versions(), on_machine=[where])

@@ -31,13 +31,13 @@ def targets() -> tuple[Target, ...]:
     # pydantic's ValueError: the command says that it cannot read the answer.
     document = judge_of(api_documents.Live.model_validate_json, refuses=ValueError, check=_check_document)
     return (
-        Target("api-body", "an upstream in a request to the API", body, upstreams, network=True),
-        Target("api-peer", "a peer in a request to the API", peer, PEERS, network=True),
-        Target("api-header", "a request's Authorization, Host and Origin", _header, HEADERS, network=True),
+        Target("api-body", "an upstream in a request to the API", body, upstreams),
+        Target("api-peer", "a peer in a request to the API", peer, PEERS),
+        Target("api-header", "a request's Authorization, Host and Origin", _header, HEADERS),
         Target("token-file", "a file of tokens", token_file, TOKENS),
-        Target("agent-check", "HAProxy's question", _question(), QUESTIONS, network=True),
-        Target("agent-http", "a request to the agent's endpoint", _request, REQUESTS, network=True),
-        Target("registration", "a controller's answer to an agent", _answer, PROBLEMS, network=True),
+        Target("agent-check", "HAProxy's question", _question(), QUESTIONS),
+        Target("agent-http", "a request to the agent's endpoint", _request, REQUESTS),
+        Target("registration", "a controller's answer to an agent", _answer, PROBLEMS),
         Target("replay", "a line of steelyard replay", replay, (REPLAY,)),
         Target("cli-documents", "a controller's answer to the command line", document, (STATUS,)),
     )

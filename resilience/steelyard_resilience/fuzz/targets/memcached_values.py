@@ -77,7 +77,7 @@ def targets() -> tuple[Target, ...]:
     listed = judge_of(upstream_list.decode, encode=upstream_list.encode, reason=_reason, check=_check_list)
     joined = judge_of(_joined, encode=_in_chunks, reason=_reason, check=_check_table)
     return tuple(
-        Target(name, about, judge, given.all, network=True)
+        Target(name, about, judge, given.all)
         for name, about, judge, given in (
             ("sample", "an agent's sample, in Memcached", sample, samples),
             ("traffic", "a load balancer's traffic report, in Memcached", traffic, reports),
