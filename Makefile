@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CLUSTER := $(BIN)/steelyard-loadtest cluster
 
-.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit plot-law release images clean compose-up compose-down compose-test kubernetes-test
+.PHONY: help setup setup-tests up down status demo test spec unit integration e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases plot-law release images clean compose-up compose-down compose-test kubernetes-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,6 +125,9 @@ bench-law:  ## time of a law's step at 10 to 10,000 peers
 
 audit: setup-tests  ## ask the databases of known vulnerabilities about every pinned package
 	@scripts/audit
+
+law-cases:  ## the default law where requests are long, dear, open or unseen: the table of docs/control-law.md
+	@$(BIN)/python controller/benchmarks/law_cases.py
 
 plot-law:  ## the step-response plots of docs/control-law.md
 	$(BIN)/python controller/benchmarks/plot_law.py

@@ -62,7 +62,7 @@ class Servers:
         done = np.minimum(waiting, self.capacity * (1.0 - self.taken))
         self.queue = waiting - done
         busy = done / self.capacity + self.taken
-        in_flight = self.queue + busy
+        in_flight = self.queue + done / self.capacity
         return Window(
             utilization=np.column_stack((busy, *(busy * part for part in self.others))),
             completed=done,

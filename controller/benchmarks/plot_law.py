@@ -146,7 +146,7 @@ def paper_eigenvalue() -> None:
 
 
 def fades_and_fails() -> None:
-    """Draw the return to the baseline as traffic fades, and a server that fails fast."""
+    """Draw that weights stand as traffic fades, and a server that fails fast."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
     fading = list(
         decisions(
@@ -161,7 +161,7 @@ def fades_and_fails() -> None:
     left.plot([each.columns["prior_share"][0] for each in fading], color="tab:orange", label="prior's part")
     left.axhline(0.4, color="black", linestyle=":", linewidth=0.8, label="its baseline")
     left.axvspan(100, 300, color="grey", alpha=0.15, label="traffic fades to nothing")
-    left.set_title("Evidence fades, the baseline returns", fontsize=9)
+    left.set_title("Traffic fades, what was learnt stays", fontsize=9)
 
     def fails(tick: int, servers: Servers) -> None:
         if tick in (60, 160):

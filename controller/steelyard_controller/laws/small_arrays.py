@@ -44,6 +44,20 @@ def median(values: Floats, among: Bools) -> Floats:
     return np.where(count > 0, (ordered[rows, lower] + ordered[rows, upper]) / 2.0, np.nan)
 
 
+def median_of_others(values: Floats, among: Bools) -> Floats:
+    """Return for each peer the median of those `among` the others, NaN where there are none; m x k."""
+    others = summed(among) - among
+    order = np.argsort(np.where(among, values, np.inf), axis=-1, kind="stable")
+    ordered, place = np.take_along_axis(values, order, axis=-1), np.argsort(order, axis=-1, kind="stable")
+    # Where a peer is one of them, what stands after it moves up.
+    place = np.where(among, place, values.shape[-1])
+    middle = [
+        np.take_along_axis(ordered, np.minimum(at + (at >= place), values.shape[-1] - 1), axis=-1)
+        for at in (np.maximum(others - 1, 0) // 2, others // 2)
+    ]
+    return np.where(others > 0, (middle[0] + middle[1]) / 2.0, np.nan)
+
+
 def quotient(of: Floats | float, by: Floats, otherwise: float) -> Floats:
     """Return `of` / `by`, of the shape of `by`; `otherwise` where that is not above 0."""
     divided: Floats = np.divide(of, by, out=np.full(np.shape(by), otherwise), where=by > 0)

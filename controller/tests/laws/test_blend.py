@@ -82,5 +82,5 @@ def test_a_blend_explains_both_of_its_laws() -> None:
     assert explanation.sentence == (
         "280, which is 40 % of the way from static (334 because that is its baseline, "
         "which the law static keeps) to steelyard (200 because it does 125 requests per busy second "
-        "(baseline 333: prior 0.4 %))"
+        "(baseline 333: prior 0.2 %))"
     )

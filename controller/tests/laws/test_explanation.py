@@ -55,7 +55,7 @@ def test_the_weight_before_is_the_last_answer() -> None:
 def test_capacity_baseline_and_prior() -> None:
     # 100 requests at 0.5 busy, a third of S each.
     assert sentence("steelyard", *[snapshot()] * WARM) == (
-        "334 because it does 200 requests per busy second (baseline 333: prior 0.4 %)"
+        "334 because it does 200 requests per busy second (baseline 333: prior 0.2 %)"
     )
 
 
@@ -76,7 +76,7 @@ def test_what_the_peers_share_is_reckoned_once_for_all_sentences() -> None:
 def test_a_backlog() -> None:
     text = sentence("steelyard", *[snapshot(cpu=0.9)] * WARM, snapshot(cpu=0.9, in_flight=(100, 1, 1)))
     assert text == (
-        "268 because it does 111 requests per busy second (baseline 333: prior 0.4 %), "
+        "268 because it does 111 requests per busy second (baseline 333: prior 0.2 %), "
         "20 % taken off for a backlog of 0.6 s above the mean"
     )
 

@@ -29,7 +29,7 @@ OVERSHOOT = 0.10
 PEAK_TO_PEAK = 0.05
 
 # What the weight of the slowed server goes below its target, in parts of the step, while its
-# backlog is worked off (step 7); at load 0.4 there is none. Measured; see docs/control-law.md.
+# backlog is worked off (step 8); at load 0.4 there is none. Measured; see docs/control-law.md.
 UNDERSHOOT = {0.4: 0.0, 0.6: 0.03, 0.75: 0.454, 0.9: 0.656}
 
 every_case = pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_queues_are_empty_again(load: float) -> None:
     assert response(load, (2, 2))[MENDED - 1].columns["backlog_s"].max() < 0.01
 
 
-def test_weights_return_to_the_baseline_as_traffic_fades() -> None:
+def test_what_servers_can_do_is_not_forgotten_as_traffic_fades() -> None:
     run = list(
         decisions(
             laws.create("steelyard"),
@@ -192,8 +192,7 @@ def test_weights_return_to_the_baseline_as_traffic_fades() -> None:
     )
     share = shares(run, "weights")
     assert share[100] == pytest.approx(0.25, rel=0.01)
-    assert share[-1] == pytest.approx(0.40, rel=0.01)
-    assert (np.diff(share[300:]) >= -1e-12).all()
+    assert share[100:] == pytest.approx(0.25, rel=0.01)
 
 
 @pytest.mark.parametrize("load", [0.4, 0.75])

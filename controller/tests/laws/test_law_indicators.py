@@ -143,7 +143,7 @@ def test_with_the_four_a_memory_is_written_as_an_earlier_controller_reads_it(nam
     written: dict[str, Any] = laws.encode_memory(name, memory)
     assert set(written) == {"law", "version", "ids", "columns", "scalars"}
     if name == "steelyard":
-        assert written["version"] == 2
+        assert written["version"] == 3
         assert {each for each in written["scalars"] if each.startswith("W_")} == {
             f"W_{each}" for each in INDICATORS
         }

@@ -15,7 +15,7 @@ STEELYARD = laws.create("steelyard")
 
 
 def close(value: Floats, expected: list[float | None], number: int) -> None:
-    # The goldens are printed to nine places after the point, and from the fourth case on to nine digits.
+    # The goldens are printed to nine places after the point, and from the fourth case on to eleven digits.
     wanted = figures(expected, len(value))
     np.testing.assert_allclose(value, wanted, rtol=2.1e-9, atol=1e-9, err_msg=f"tick {number}")
 
@@ -51,6 +51,22 @@ def test_the_weight_is_what_a_peer_does_per_busy_second() -> None:
     assert decision.capacity_estimate[:2] == pytest.approx([125, 250], rel=0.01)
 
 
+def test_a_server_full_of_somebody_elses_work_before_the_first_request_gets_few() -> None:
+    full = snapshot(cpu=(1.0, 0.1, 0.1), completed=0, in_flight=0, latency_s=None)
+    _, decision = steps(STEELYARD, [full] * 20)
+    assert decision.weights == pytest.approx(np.array([0.1, 1, 1]) / 2.1 * 1000, rel=0.01)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 1.0, 20.0])
+def test_the_prior_is_worth_a_load_second_at_most(seconds: float) -> None:
+    # One request of so many load seconds at a time, each of a server alone.
+    rate = 0.5 / seconds
+    some = snapshot(cpu=0.5, completed=rate, in_flight=1, latency_s=seconds)
+    _, decision = steps(STEELYARD, [some] * 60)
+    worth = min(10.0, 1.0 / decision.columns["request_cost"][0])
+    assert decision.columns["prior_share"][0] == pytest.approx(worth / (worth + 60 * rate), rel=0.02)
+
+
 def test_the_busiest_indicator_counts_not_the_mean() -> None:
     rows = [[0.1, 0.0, 0.8, 0.1], [0.4, 0.0, 0.1, 0.1], [0.4, 0.0, 0.1, 0.1]]
     _, decision = steps(STEELYARD, [snapshot(utilization=rows, completed=100)] * 60)
@@ -75,21 +91,22 @@ def test_background_cpu_noise_on_an_idle_cluster_does_not_move_weights() -> None
     assert decision.columns["evidence_busy_s"][0] > 1
 
 
-def test_background_cpu_noise_fades_into_the_baseline_once_the_requests_have_stopped() -> None:
+def test_what_takes_part_of_a_server_is_known_when_the_requests_have_stopped() -> None:
     busy = snapshot(cpu=0.5, completed=100)
     noisy = snapshot(cpu=(0.3, 0.0, 0.0), completed=0, in_flight=0, latency_s=None)
     memory, _ = steps(STEELYARD, [busy] * 30)
     _, decision = steps(STEELYARD, [noisy] * 400, memory)
-    assert decision.weights == pytest.approx(decision.baseline, rel=0.01)
+    assert decision.weights == pytest.approx(np.array([0.7, 1, 1]) / 2.7 * 1000, rel=0.01)
 
 
-def test_a_night_without_a_request_ends_on_the_baselines() -> None:
-    memory, _ = steps(STEELYARD, [snapshot(cpu=(0.8, 0.4, 0.4))] * 60)
-    # Eight hours: evidence that only ever faded would underflow after six.
-    idle = snapshot(cpu=(0.3, 0.0, 0.0), completed=0, in_flight=0, latency_s=None, tick_s=60.0)
-    for _minute in range(480):
-        memory, decision = STEELYARD.step(memory, idle)
-    assert decision.weights == pytest.approx(decision.baseline, rel=1e-9)
+def test_a_night_without_a_request_is_not_forgotten_and_a_weekend_ends_on_the_baselines() -> None:
+    memory, before = steps(STEELYARD, [snapshot(cpu=(0.8, 0.4, 0.4))] * 60)
+    # Evidence that only ever faded would underflow after six hours.
+    idle = snapshot(cpu=0.0, completed=0, in_flight=0, latency_s=None, tick_s=60.0)
+    memory, morning = steps(STEELYARD, [idle] * 8 * 60, memory)
+    assert morning.weights == pytest.approx(before.weights, rel=0.02)
+    _, monday = steps(STEELYARD, [idle] * 60 * 60, memory)
+    assert monday.weights == pytest.approx(monday.baseline, rel=0.01)
 
 
 def test_an_idle_peer_is_not_taken_to_work_for_nothing() -> None:
@@ -218,9 +235,31 @@ def test_a_backlog_is_drained() -> None:
 
 
 def test_a_backlog_means_busy_whatever_the_sample_says() -> None:
-    _, decision = steps(STEELYARD, [snapshot(cpu=0.2, in_flight=(900, 1, 1))] * 5)
+    memory, _ = steps(STEELYARD, [snapshot(cpu=0.2)] * 60)
+    # A lock or a full pool: no load, and 900 requests wait the nine seconds for the 100 before them.
+    waits = snapshot(cpu=0.2, in_flight=(900, 1, 1), latency_s=(9.0, 0.01, 0.01))
+    _, decision = steps(STEELYARD, [waits] * 5, memory)
     assert decision.columns["own_load"][0] == 1.0
+    assert decision.columns["waiting"][0] == pytest.approx(899, abs=1)
     assert decision.capacity_estimate[0] < 0.5 * decision.capacity_estimate[1]
+
+
+def test_a_server_that_answers_nothing_any_more_has_a_backlog_whatever_its_load() -> None:
+    memory, _ = steps(STEELYARD, [snapshot(cpu=0.2)] * 60)
+    hangs = snapshot(cpu=(0.0, 0.2, 0.2), completed=(0, 100, 100), in_flight=(500, 1, 1))
+    _, decision = steps(STEELYARD, [hangs] * 5, memory)
+    assert decision.columns["waiting"][0] == pytest.approx(499, abs=1)
+    assert decision.columns["backlog"][0] < 0.8
+
+
+def test_connections_that_are_merely_open_are_no_backlog() -> None:
+    memory, _ = steps(STEELYARD, [snapshot(cpu=0.5)] * 60)
+    memory, after = steps(STEELYARD, [snapshot(cpu=0.5, in_flight=(2000, 1, 1))] * 60, memory)
+    assert after.columns["open"][0] == pytest.approx(2000, rel=0.01)
+    assert after.columns["backlog"] == pytest.approx(1, abs=0.01)
+    # And what comes on top of them at full load waits.
+    _, full = steps(STEELYARD, [snapshot(cpu=1.0, in_flight=(2100, 1, 1))], memory)
+    assert full.columns["waiting"][0] == pytest.approx(100, abs=1)
 
 
 def test_slowness_is_punished_where_a_peer_is_idle() -> None:
@@ -248,7 +287,14 @@ def test_one_slow_request_is_weak_evidence_and_gone_with_its_window(times: float
     assert after.weights == pytest.approx(before.weights, rel=1e-4)
 
 
-def test_failures_are_punished_against_the_median() -> None:
+def test_of_two_servers_the_slow_one_is_compared_with_the_other() -> None:
+    idle = snapshot(ids="ab", cpu=0.1, latency_s=(1.0, 0.01))
+    _, decision = steps(STEELYARD, [idle] * 30)
+    assert decision.columns["slow"][0] < 0.1
+    assert decision.columns["slow"][1] == 1.0
+
+
+def test_failures_are_punished_against_the_others() -> None:
     _, decision = steps(STEELYARD, [snapshot(completed=(50, 100, 100), failed=(50, 0, 0))] * 60)
     assert decision.columns["err"][0] == pytest.approx(0.5**3, rel=0.05)
 

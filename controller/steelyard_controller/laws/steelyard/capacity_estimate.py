@@ -1,19 +1,33 @@
-"""The capacity estimate: the evidence takes in a window, and says what a peer can do (step 6). Pure."""
+"""The capacity estimate: the evidence takes in a window, and says what a peer can do (step 7). Pure."""
 
 from dataclasses import dataclass, replace
 from math import exp
 
 import numpy as np
 
+from steelyard_controller.laws.small_arrays import clip, known_or_zero
 from steelyard_controller.laws.snapshot import Floats
 from steelyard_controller.laws.steelyard.change_detection import Change
 from steelyard_controller.laws.steelyard.evidence import FULL_SECONDS, REQUESTS, SECONDS, Evidence
+from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
-from steelyard_controller.laws.steelyard.request_cost import YOUNG_WINDOWS, capacity, learnt_cost, split
+from steelyard_controller.laws.steelyard.request_cost import (
+    IDLE_LOAD,
+    YOUNG_WINDOWS,
+    capacity,
+    learnt_cost,
+    prior_worth,
+    split,
+)
+from steelyard_controller.laws.steelyard.residuals import Busyness, tightest
 
 # A restart makes the test less eager for a while, not deaf: what was lost may come back soon.
 RESTARTS_FADE_S = 10.0
+# What a server can do is no news in the morning: a quiet night takes half of what was known of it.
+REMEMBERED_S = 4 * 3600.0
+# The least that a server of which nothing else is known has left, and the load from which it has less.
+LEAST_FREE, HALF = 0.1, 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,16 +39,18 @@ class Estimate:
     not_ours: Floats
 
 
-def estimate_capacity(inputs: Inputs, own: OwnLoad, change: Change) -> Estimate:
-    """Take in the window, and estimate the capacity (step 6).
+def estimate_capacity(
+    inputs: Inputs, busyness: Busyness, now: InFlight, own: OwnLoad, change: Change
+) -> Estimate:
+    """Take in the window, and estimate the capacity (step 7).
 
-    A, B, D, F   fade with tau, plus requests, load seconds, seconds, seconds full of the window
+    A, B, D, F   fade with max(tau, 5 d), plus requests, load seconds, seconds, seconds full of the window
                  after a change: those of the windows since
-    A'           likewise, changed or not
+    A'           fades with 4 h, plus n x^2/(x^2 + r0^2), changed or not; x: the load that n made
     J            fades with 10 s, plus 1 for a change
     """
     before, parameters, tick_s = own.evidence, inputs.parameters, inputs.snapshots.tick_s
-    fade = exp(-tick_s / parameters.tau)
+    fade = now.evidence_fade(parameters.tau, tick_s)
     count = own.window[..., REQUESTS]
     sums = before.sums * np.where(own.seen, fade, 1.0)[..., None]
     sums[..., :FULL_SECONDS] += own.window
@@ -50,7 +66,7 @@ def estimate_capacity(inputs: Inputs, own: OwnLoad, change: Change) -> Estimate:
         before,
         sums=sums,
         recent=change.recent,
-        requests=before.requests * fade + count,
+        requests=before.requests * exp(-tick_s / REMEMBERED_S) + count * _telling(count / tick_s * cost),
         cost=cost,
         windows=np.minimum(windows, 2 * YOUNG_WINDOWS),
         jumps=before.jumps * exp(-tick_s / RESTARTS_FADE_S) + change.restarted,
@@ -58,5 +74,24 @@ def estimate_capacity(inputs: Inputs, own: OwnLoad, change: Change) -> Estimate:
         dispersion=change.dispersion,
     )
     e, w = split(sums, cost, parameters.l0)
-    able = capacity(e, w, evidence.requests, inputs.baseline, parameters.n0)
+    free = np.where(np.isnan(cost), _free(busyness, now, before.in_flight_at_half), 1.0)
+    able = capacity(e, w, evidence.requests, inputs.baseline * free, prior_worth(cost, parameters))
     return Estimate(evidence=evidence, capacity=able, not_ours=w)
+
+
+def _telling(x: Floats) -> Floats:
+    """Return how much the requests of a window tell of their cost: little where they are lost in noise."""
+    return known_or_zero(x * x / (x * x + IDLE_LOAD**2))
+
+
+def _free(busyness: Busyness, now: InFlight, in_flight_at_half: Floats) -> Floats:
+    """Return what of a peer without a first request somebody else leaves, k.
+
+        clip((1 - f)/0.5, 0.1, 1),   f = (1 - min_i rs_i) V_half/(Q + V_half)
+
+    Up to half load it is the noise of a server that has nothing to do. Q: what is in flight may be our own
+    first requests, whose load it is then.
+    """
+    load = known_or_zero(1.0 - tightest(busyness.smoothed))
+    others = load * in_flight_at_half / (now.open_and_waiting + in_flight_at_half)
+    return clip((1.0 - others) / (1.0 - HALF), LEAST_FREE, 1.0)

@@ -1,7 +1,6 @@
-"""The change test: do the recent windows contradict the evidence from before them (step 5)? Pure."""
+"""The change test: do the recent windows contradict the evidence from before them (step 6)? Pure."""
 
 from dataclasses import dataclass
-from math import exp
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from steelyard_controller.laws.steelyard.evidence import (
     SECONDS,
     Evidence,
 )
+from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
 from steelyard_controller.laws.steelyard.request_cost import IDLE_LOAD, split
@@ -48,7 +48,7 @@ TICKS = WINDOWS + AFTER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The result of the change test (step 5), k each.
+    """The result of the change test (step 6), k each.
 
     z            the largest contradiction, in sigma; 0 where nothing was tested
     restarted    the peer has changed: what was known of it is forgotten
@@ -64,8 +64,8 @@ class Change:
     dispersion: Floats
 
 
-def detect_change(inputs: Inputs, busyness: Busyness, window: Window, own: OwnLoad) -> Change:
-    """Test the last windows, with this one, against the evidence from before them (step 5).
+def detect_change(inputs: Inputs, busyness: Busyness, window: Window, now: InFlight, own: OwnLoad) -> Change:
+    """Test the last windows, with this one, against the evidence from before them (step 6).
 
     restarted:  z > h (1 + J)            h: h_hot where hot, h_cold elsewhere; J: restarts, fading
                 z > 1.5                  where F > D/2 and l < 0.8: it was full of others' work and is free
@@ -77,8 +77,10 @@ def detect_change(inputs: Inputs, busyness: Busyness, window: Window, own: OwnLo
     recent = np.concatenate((evidence.recent[..., 3:], own.window), axis=-1)
     tested = own.seen & ~np.isnan(evidence.cost) & (sums[..., SECONDS] > 0)
     freed = tested & (own.load < FREE) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
-    fade = exp(-tick_s / parameters.tau)
-    z, windows = contradiction(evidence, recent, freed, window.tick, fade, parameters)
+    fade = now.evidence_fade(parameters.tau, tick_s)
+    z, windows = contradiction(
+        evidence, recent, freed, window.tick, fade, now.known_duration_s, tick_s, parameters
+    )
     z = np.where(tested, z, 0.0)
 
     threshold = np.where(busyness.hot, parameters.h_hot, parameters.h_cold) * (1.0 + evidence.jumps)
@@ -101,14 +103,24 @@ def detect_change(inputs: Inputs, busyness: Busyness, window: Window, own: OwnLo
 
 
 def contradiction(
-    evidence: Evidence, recent: Floats, freed: Bools, tick: Ints, fade: float, parameters: SteelyardParameters
+    evidence: Evidence,
+    recent: Floats,
+    freed: Bools,
+    tick: Ints,
+    fade: Floats,
+    duration_s: Floats,
+    tick_s: float,
+    parameters: SteelyardParameters,
 ) -> tuple[Floats, Ints]:
     """Return the largest z over the last 1, 2, 4 and 8 windows, k, and how many of them to begin anew from.
 
-        z = |b - a e - s w|/sqrt(a (1 + a/A) disp e^2 + (eps (a e + s w))^2 + (r0 s)^2 + (e m/2)^2)
+        z = |b - a e - s w|/sqrt((a (1 + a/A) + p) disp e^2 + (eps (a e + s w))^2 + (r0 s)^2 + (e m/2)^2)
 
     a, b, s   requests, load seconds and seconds of the windows
-    A, e, w   requests, cost and load that is not ours of the evidence from before them, as `split` has it
+    A, D, e, w   requests, seconds, cost and load that is not ours of the evidence from before them, as
+              `split` has it
+    p         requests in progress, their load in one window and their count in another: A/D d, and at least
+              d/T up to 1, for after a restart there may be no A;  d: how long a request takes
     disp      how much more the load of a count scatters than a Poisson's would;  eps: the model's error
     r0        `IDLE_LOAD`, by which loads differ for no reason
     m         requests that may belong to another window, because sample and report begin apart
@@ -121,8 +133,10 @@ def contradiction(
     e, w = split(earlier, evidence.cost, parameters.l0)
     a, b, s = tested[..., REQUESTS], tested[..., BUSY], tested[..., SECONDS]
     expected = a * e + s * w
-    scatter = (a + a * a / np.maximum(earlier[..., REQUESTS], 1.0)) * evidence.dispersion * e * e
-    variance = scatter + (parameters.eps * expected) ** 2 + (IDLE_LOAD * s) ** 2
+    in_progress = earlier[..., REQUESTS] / np.maximum(earlier[..., SECONDS], FADED) * duration_s
+    in_progress = np.maximum(in_progress, np.minimum(duration_s / tick_s, 1.0))
+    scatter = a + a * a / np.maximum(earlier[..., REQUESTS], 1.0) + in_progress
+    variance = scatter * evidence.dispersion * e * e + (parameters.eps * expected) ** 2 + (IDLE_LOAD * s) ** 2
     is_loss = b > expected
     told = np.where(AFTER == 1, ~is_loss, is_loss | (freed & (TICKS == 1))) & (tick >= TICKS)
     variance = np.where(is_loss, variance, variance + (PHASE_PART * apart * e) ** 2)
@@ -132,7 +146,7 @@ def contradiction(
     return z, np.where(z > 0, np.minimum(TICKS, FRESH_WINDOWS)[each.argmax(axis=0), 0, 0], 1)
 
 
-def _tests(sums: Floats, recent: Floats, fade: float) -> tuple[Floats, Floats, Floats]:
+def _tests(sums: Floats, recent: Floats, fade: Floats) -> tuple[Floats, Floats, Floats]:
     """Return for each test its windows' sums, the evidence from before them, and m: a row for each test.
 
     Of few peers, all tests at once take a third of the time of one after the other. The evidence from before
@@ -144,8 +158,8 @@ def _tests(sums: Floats, recent: Floats, fade: float) -> tuple[Floats, Floats, F
     by_window = recent.reshape(*k, RECENT_WINDOWS, 3)
     counts = by_window[..., REQUESTS]
     # What the windows from each on, without the present one, are of the sums: the last of them whole.
-    ages = fade ** np.arange(RECENT_WINDOWS - 2, -1, -1)
-    faded = np.cumsum((by_window[..., :-1, :] * ages[:, None])[..., ::-1, :], axis=-2)[..., ::-1, :]
+    ages = fade[..., None] ** np.arange(RECENT_WINDOWS - 2, -1, -1)
+    faded = np.cumsum((by_window[..., :-1, :] * ages[..., None])[..., ::-1, :], axis=-2)[..., ::-1, :]
     earlier = np.repeat(sums[None], len(TESTS), axis=0)
     tested, apart = np.empty((len(TESTS), *k, 3)), np.empty((len(TESTS), *k))
     at_last = np.abs(counts[..., -1] - counts[..., -2])

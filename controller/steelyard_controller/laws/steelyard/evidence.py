@@ -28,7 +28,7 @@ class Evidence:
 
     sums       k x 4, A, B, D, F: requests, load seconds, seconds, seconds full; fading, since a restart
     recent     k x 3 RECENT_WINDOWS: requests, load seconds and seconds of each of the last windows
-    requests   k, A': fading, restarts or not; what the prior is weighed against
+    requests   k, A': remembered for hours, restarts or not; what the prior is weighed against
     cost       k, load seconds a request takes where nobody else is; NaN before the first
     windows    k, windows with requests that the cost was learnt from
     jumps      k, J: restarts, fading

@@ -1,4 +1,4 @@
-"""Whose load it is: what of a window's load our own requests made (step 4). Pure."""
+"""Whose load it is: what of a window's load our own requests made (step 5). Pure."""
 
 from dataclasses import dataclass, replace
 
@@ -7,8 +7,9 @@ import numpy as np
 from steelyard_controller.laws.small_arrays import clip, median, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.evidence import BUSY, FEWEST_REQUESTS, REQUESTS, SECONDS, Evidence
+from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
-from steelyard_controller.laws.steelyard.request_cost import capacity, prior_cost, split
+from steelyard_controller.laws.steelyard.request_cost import capacity, prior_cost, prior_worth, split
 from steelyard_controller.laws.steelyard.traffic import Traffic
 from steelyard_controller.laws.steelyard.window import Window
 
@@ -22,7 +23,7 @@ HALF_LOAD_MIN, HALF_LOAD_MAX = 0.1, 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnLoad:
-    """The window with our part of its load, and what was known before it (step 4); k each.
+    """The window with our part of its load, and what was known before it (step 5); k each.
 
     load       l, where a backlog counts as load
     ours       what of l is ours
@@ -47,17 +48,19 @@ class OwnLoad:
     w: Floats
 
 
-def attribute_load(inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic) -> OwnLoad:
-    """Tell what of the window's load is ours, and what was known before it (step 4).
+def attribute_load(
+    inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic, now: InFlight
+) -> OwnLoad:
+    """Tell what of the window's load is ours, and what was known before it (step 5).
 
         ours   l where the peer is not full; where it is:  max(n/T cost, V/(V + V_half)), at most 1
 
     l: load; n, V: requests completed, and in flight in the mean; V_half: V of a peer at half load. A peer
     is full where l >= 0.95. Where a backlog says so the count is exact, and l is ours. Of a full window
-    without a request of ours nothing can be said.
+    without a request of ours nothing can be said, unless they take longer than that.
     """
     tick_s = inputs.snapshots.tick_s
-    waiting = _waiting_load(inputs, evidence, window, traffic)
+    waiting = _waiting_load(inputs, evidence, window, traffic, now)
     blocked = window.matched & (waiting > window.load)
     load = np.maximum(window.load, waiting)
     full = window.matched & (load >= FULL)
@@ -65,7 +68,8 @@ def attribute_load(inputs: Inputs, evidence: Evidence, window: Window, traffic: 
     queued = np.maximum(LEAST_OURS, in_flight / (in_flight + evidence.in_flight_at_half))
     explained = np.where(np.isnan(evidence.cost), 1.0, np.minimum(rate * evidence.cost, 1.0))
     ours = np.where(full & ~blocked & (in_flight > 0), np.maximum(queued, explained), load)
-    seen = window.matched & ~(full & (window.count < 1.0))
+    short = now.known_duration_s <= tick_s
+    seen = window.matched & ~(full & short & (window.count < 1.0))
 
     first = np.isnan(evidence.cost) & seen & (window.count > 0) & (ours > 0)
     prior = prior_cost(evidence.cost, rate * first, ours * first, inputs.baseline)
@@ -87,23 +91,26 @@ def attribute_load(inputs: Inputs, evidence: Evidence, window: Window, traffic: 
     )
 
 
-def _waiting_load(inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic) -> Floats:
-    """Return clip((D_j - Dm)/d_sat, 0, 1), k: a backlog means busy, whatever the sample says."""
+def _waiting_load(
+    inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic, now: InFlight
+) -> Floats:
+    """Return clip((D_j - Dm)/max(d_sat, d), 0, 1), k: a backlog means busy, whatever the sample says."""
     parameters = inputs.parameters
     e, w = split(evidence.sums, evidence.cost, parameters.l0)
-    able = capacity(e, w, evidence.requests, inputs.baseline, parameters.n0)
-    backlog_s, mean_backlog_s = waiting_s(traffic.in_flight, able, inputs.yardsticks)
-    waiting = clip((backlog_s - mean_backlog_s) / parameters.d_sat, 0.0, 1.0)
+    able = capacity(e, w, evidence.requests, inputs.baseline, prior_worth(evidence.cost, parameters))
+    backlog_s, mean_backlog_s = waiting_s(now.waiting, able, inputs.yardsticks)
+    saturated_s = np.maximum(parameters.d_sat, now.known_duration_s)
+    waiting = clip((backlog_s - mean_backlog_s) / saturated_s, 0.0, 1.0)
     return np.where(window.matched & traffic.live, waiting, 0.0)
 
 
-def waiting_s(in_flight: Floats, capacity: Floats, yardsticks: Bools) -> tuple[Floats, Floats]:
+def waiting_s(waiting: Floats, capacity: Floats, yardsticks: Bools) -> tuple[Floats, Floats]:
     """Return the seconds of work that wait at each peer, k; and at the yardsticks together, m x 1.
 
-    D_j = Q_j/c_j,   Dm = sum Q/sum c        Q: requests in flight;  c: capacity
+    D_j = waiting_j/c_j,   Dm = sum waiting/sum c        c: capacity
     """
-    mean = quotient(summed(in_flight, yardsticks), summed(capacity, yardsticks), 0.0)
-    return in_flight / capacity, mean
+    mean = quotient(summed(waiting, yardsticks), summed(capacity, yardsticks), 0.0)
+    return waiting / capacity, mean
 
 
 def _of_the_seen(seen: Bools, count: Floats, busy_s: Floats, tick_s: float) -> Floats:

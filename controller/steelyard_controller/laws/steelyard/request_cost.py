@@ -1,4 +1,4 @@
-"""What a request costs a peer apart from the load that is not ours, and what capacity follows (step 6). Pure.
+"""What a request costs a peer apart from the load that is not ours, and what capacity follows (step 7). Pure.
 
 Sums are k x 4, or k x 3 without the last: requests A, load seconds B, seconds D, seconds full F.
 """
@@ -98,19 +98,28 @@ def learnt_cost(
     return np.where(seen & (sums[..., REQUESTS] > FADED), clip(learnt, COST_MIN, COST_MAX), cost)
 
 
-def capacity(e: Floats, w: Floats, requests: Floats, baseline: Floats, n0: float) -> Floats:
-    """Return c, k: requests per second, shrunk towards the baseline by a prior worth n0 requests.
+def prior_worth(cost: Floats, parameters: SteelyardParameters) -> Floats:
+    """Return n0', k: what the prior is worth in requests, n0, but at most p0 load seconds of them.
+
+    Of a request that takes ten seconds of a server one tells more than ten of 4 ms.
+    """
+    return np.fmin(parameters.n0, parameters.p0 / cost)
+
+
+def capacity(e: Floats, w: Floats, requests: Floats, baseline: Floats, worth: Floats) -> Floats:
+    """Return c, k: requests per second, shrunk towards the baseline by the prior.
 
         c     = (1 - w)/e                               what it carries plus what its leftover can carry
-        ln c' = t ln c + (1 - t) ln(G W_S)              t = A'/(A' + n0)
+        ln c' = t ln c + (1 - t) ln(G W_S)              t = A'/(A' + n0')
         G     = sum(t c)/sum(t W_S)                     requests per second that a unit of baseline is
 
-    e, w: as `split` returns them; A': `requests`. Without a request the load is somebody else's and tells
-    nothing about the cost of one: c is then the baseline. So it is when the last request has faded away.
+    e, w: as `split` returns them; A': `requests`; n0': `worth`, as `prior_worth` has it. Without
+    a request the load is somebody else's and tells nothing about the cost of one: c is then the baseline. So
+    it is when the last request has faded away.
     """
     known = ~np.isnan(e) & (requests > FADED)
     own = np.where(known, (1.0 - w) / np.where(known, e, 1.0), 1.0)
-    trust = np.where(known, requests / (requests + n0), 0.0)
+    trust = np.where(known, requests / (requests + worth), 0.0)
     per_weight = quotient(summed(trust * own), summed(trust * baseline), 1.0)
     blended = np.exp(trust * np.log(own) + (1.0 - trust) * np.log(per_weight * baseline))
     return np.where(anybody(known), blended, baseline)

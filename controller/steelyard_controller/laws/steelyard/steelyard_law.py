@@ -22,6 +22,7 @@ from steelyard_controller.laws.steelyard.factors import (
     weigh_slow_start,
     weigh_slowness,
 )
+from steelyard_controller.laws.steelyard.in_flight import tell_waiting
 from steelyard_controller.laws.steelyard.inputs import Inputs, inputs_of
 from steelyard_controller.laws.steelyard.own_load import attribute_load
 from steelyard_controller.laws.steelyard.residuals import measure_busyness
@@ -53,21 +54,23 @@ class Steelyard(BoundLaw):
         traffic = count_traffic(inputs)
         # 3. Pair
         window = pair_window(inputs, busyness, traffic)
-        # 4. Whose load is it?
-        own = attribute_load(inputs, recall_evidence(inputs, busyness), window, traffic)
-        # 5. Change
-        change = detect_change(inputs, busyness, window, own)
-        # 6. What does a request cost?
-        estimate = estimate_capacity(inputs, own, change)
-        # 7. Backlog
-        backlog = weigh_backlog(inputs, traffic, estimate)
-        # 8. Slowness
+        # 4. What waits?
+        in_flight = tell_waiting(inputs, traffic, window)
+        # 5. Whose load is it?
+        own = attribute_load(inputs, recall_evidence(inputs, busyness), window, traffic, in_flight)
+        # 6. Change
+        change = detect_change(inputs, busyness, window, in_flight, own)
+        # 7. What does a request cost?
+        estimate = estimate_capacity(inputs, busyness, in_flight, own, change)
+        # 8. Backlog
+        backlog = weigh_backlog(inputs, traffic, in_flight, estimate)
+        # 9. Slowness
         slowness = weigh_slowness(inputs, window, traffic)
-        # 9. Failures
+        # 10. Failures
         failures = weigh_failures(inputs, traffic)
-        # 10. Slow start
-        slow_start = weigh_slow_start(inputs, busyness)
-        # 11. Bounds
+        # 11. Slow start
+        slow_start = weigh_slow_start(inputs, busyness, in_flight)
+        # 12. Bounds
         weight = estimate.capacity * backlog.factor * slowness.factor * failures.factor * slow_start.factor
         bounded = bound_weights(inputs, weight)
         return self._published(
@@ -76,6 +79,7 @@ class Steelyard(BoundLaw):
                 busyness=busyness,
                 traffic=traffic,
                 window=window,
+                in_flight=in_flight,
                 own=own,
                 change=change,
                 estimate=estimate,

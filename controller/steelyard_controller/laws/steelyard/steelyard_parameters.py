@@ -27,6 +27,10 @@ class SteelyardParameters:
 
     tau: float = parameter(30.0, 1, 3600, "s", "memory of the evidence: quiet weights; change is detected")
     n0: float = parameter(10.0, 0.1, 1e6, "requests", "worth of the prior at the baseline weight")
+    p0: float = parameter(1.0, 0.001, 1e6, "load s", "most that the prior is worth: where requests are dear")
+    tau_n: float = parameter(
+        5.0, 0.1, 3600, "s", "how soon what is in flight without load passes for open connections"
+    )
     l0: float = parameter(
         0.1, 0.001, 1, "load", "own load below which a load that nobody expected is somebody else's"
     )
@@ -76,7 +80,7 @@ class SteelyardParameters:
 
 SCHEMA = Schema(
     law="steelyard",
-    version=2,
+    version=3,
     columns={
         "sums": Column(width=4),
         "recent": Column(width=3 * RECENT_WINDOWS),
@@ -93,7 +97,9 @@ SCHEMA = Schema(
         "lat": Column(initial=NAN),
         "busy": Column(high=1.0),
         "seen_s": Column(),
-        "gone_s": Column(),
+        "missed": Column(),
+        "d": Column(initial=NAN),
+        "open": Column(initial=NAN),
         "sampleless_ticks": Column(),
         "rs": Column(initial=NAN, by_indicator=True, high=1.0),
         "load_ring": Column(initial=NAN, width=RING, high=1.0),
@@ -105,7 +111,6 @@ SCHEMA = Schema(
         "alert": Scalar(high=1.0),
         "disp": Scalar(initial=1.0),
         "in_flight_at_half": Scalar(initial=1.0),
-        "X": Scalar(),
         # Before the first report: as if the last one were long ago.
         "reportless_ticks": Scalar(initial=99.0),
     },

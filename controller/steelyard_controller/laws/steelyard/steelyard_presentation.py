@@ -98,6 +98,11 @@ PRESENTATION = Presentation(
             "already taken off above.",
         ),
         Step(
+            "In flight",
+            "{waiting:count} waiting",
+            "{open:count} beside them are merely open: idle connections, streams, requests being served.",
+        ),
+        Step(
             "Backlog",
             "{backlog:factor}",
             "Work worth {backlog_s:milliseconds} waits in it; "

@@ -1,4 +1,4 @@
-"""The traffic counts of a tick, and estimates in their place when reports stop (step 2). Pure."""
+"""The traffic counts of a tick (step 2). Pure."""
 
 from dataclasses import dataclass
 from math import exp
@@ -13,9 +13,6 @@ from steelyard_controller.laws.steelyard.inputs import Inputs
 # Without a report for longer, what is in flight and how long it takes is not known any more.
 REPORT_PATIENCE_TICKS = 3
 
-# A new total's part in X: some five ticks, enough to stand in for a report that failed.
-TOTAL_SMOOTHING = 0.2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
@@ -29,7 +26,7 @@ class Traffic:
     mean_in_flight     V, over the window
     latency_s          lat, of a usual request; NaN where it is not known
     ok, bad            requests completed and failed, fading with tau_e
-    total              m x 1, X, a usual tick's requests of all peers
+    expected           requests that the published weights would have sent in the window
     """
 
     reportless_ticks: Floats
@@ -41,41 +38,40 @@ class Traffic:
     latency_s: Floats
     ok: Floats
     bad: Floats
-    total: Floats
+    expected: Floats
 
 
 def count_traffic(inputs: Inputs) -> Traffic:
     """Read the reports of one tick (step 2).
 
-    no report for 1 to 3 ticks:   learn nothing
-    for more:                     n_j = X times the peer's published share; steps 7 and 8 are off
-    X = EWMA_0.2(sum n)
-    V = n lat/T                   Little's law
+    no report:           learn nothing; after 3 ticks steps 8 and 9 are off
+    V = n lat/T          Little's law; where d > T at least Q - O: few are completed in the window
+    expected             sum (n + failed) times the peer's published share; 0 without a report
     """
     snapshots, previous = inputs.snapshots, inputs.previous
     reported = anybody(~np.isnan(snapshots.completed))
     reported &= snapshots.report_age_ticks <= OLDEST_TICKS
     reportless_ticks = np.where(reported, 0.0, inputs.previous_scalars["reportless_ticks"] + 1)
     live = reportless_ticks <= REPORT_PATIENCE_TICKS
-    total = inputs.previous_scalars["X"]
-    guess = np.where(live, np.nan, total * _shares(inputs))
-    count = np.where(reported, snapshots.completed, guess)
+    count = np.where(reported, snapshots.completed, np.nan)
     latency_s = np.where(reported, snapshots.latency_s, previous["lat"])
     completed, failed = known_or_zero(snapshots.completed), known_or_zero(snapshots.failed)
-    done = summed(completed)
-    smoothed = np.where(total == 0, done, total + TOTAL_SMOOTHING * (done - total))
     fade = exp(-snapshots.tick_s / inputs.parameters.tau_e)
+    at_end = known_or_zero(snapshots.in_flight)
+    in_flight = count * known_or_zero(latency_s) / snapshots.tick_s
+    long = previous["d"] > snapshots.tick_s
+    in_flight = np.where(long, np.maximum(in_flight, at_end - known_or_zero(previous["open"])), in_flight)
     return Traffic(
         reportless_ticks=reportless_ticks,
         report_age_ticks=np.where(reported, snapshots.report_age_ticks, 0),
         live=live,
         count=count,
-        in_flight=np.where(reported, known_or_zero(snapshots.in_flight), previous["Q"]),
-        mean_in_flight=np.minimum(count * known_or_zero(latency_s) / snapshots.tick_s, MAX_FIGURE),
+        in_flight=np.where(reported, at_end, previous["Q"]),
+        mean_in_flight=np.minimum(np.where(reported, in_flight, np.nan), MAX_FIGURE),
         latency_s=latency_s,
         ok=np.where(reported, previous["ok"] * fade + completed, previous["ok"]),
         bad=np.where(reported, previous["bad"] * fade + failed, previous["bad"]),
-        total=np.where(reported, smoothed, total),
+        expected=np.where(reported, summed(completed + failed) * _shares(inputs), 0.0),
     )
 
 

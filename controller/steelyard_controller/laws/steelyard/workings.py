@@ -10,8 +10,10 @@ from steelyard_controller.laws.steelyard.capacity_estimate import Estimate
 from steelyard_controller.laws.steelyard.change_detection import Change
 from steelyard_controller.laws.steelyard.evidence import BUSY, REQUESTS
 from steelyard_controller.laws.steelyard.factors import Backlog, BoundedWeights, Failures, Slowness, SlowStart
+from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
+from steelyard_controller.laws.steelyard.request_cost import prior_worth
 from steelyard_controller.laws.steelyard.residuals import Busyness
 from steelyard_controller.laws.steelyard.traffic import Traffic
 from steelyard_controller.laws.steelyard.window import Window
@@ -19,11 +21,12 @@ from steelyard_controller.laws.steelyard.window import Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workings:
-    """What steps 1 to 11 returned, in their order."""
+    """What steps 1 to 12 returned, in their order."""
 
     busyness: Busyness
     traffic: Traffic
     window: Window
+    in_flight: InFlight
     own: OwnLoad
     change: Change
     estimate: Estimate
@@ -35,8 +38,8 @@ class Workings:
 
     def explained(self, inputs: Inputs) -> Columns:
         """Return the columns of a decision that are this law's own."""
-        snapshots, n0 = inputs.snapshots, inputs.parameters.n0
-        matched, evidence = self.window.matched, self.estimate.evidence
+        snapshots, matched, evidence = inputs.snapshots, self.window.matched, self.estimate.evidence
+        worth = prior_worth(evidence.cost, inputs.parameters)
         by_name = list(enumerate(snapshots.indicators))
         return {
             **{f"residual_{name}": self.busyness.residual[..., i] for i, name in by_name},
@@ -52,10 +55,13 @@ class Workings:
             "evidence_busy_s": evidence.sums[..., BUSY],
             "request_cost": evidence.cost,
             "not_ours": self.estimate.not_ours,
-            "prior_share": n0 / (evidence.requests + n0),
+            "prior_share": worth / (evidence.requests + worth),
             "z": self.change.z,
             "restarted": self.change.restarted.astype(float),
             "restarts": evidence.restarts,
+            "open": self.in_flight.open,
+            "waiting": self.in_flight.waiting,
+            "duration_s": self.in_flight.duration_s,
             "backlog_s": self.backlog.waiting_s,
             "mean_backlog_s": self.backlog.mean_waiting_s,
             "busy": self.slowness.busy,
@@ -98,7 +104,9 @@ class Workings:
             "lat": self.traffic.latency_s,
             "busy": self.slowness.busy,
             "seen_s": self.slow_start.seen_s,
-            "gone_s": self.slow_start.gone_s,
+            "missed": self.in_flight.missed,
+            "d": self.in_flight.duration_s,
+            "open": self.in_flight.open,
             "sampleless_ticks": self.busyness.sampleless_ticks,
             "rs": self.busyness.smoothed,
             "load_ring": self.window.load_ring,
@@ -114,7 +122,6 @@ class Workings:
             "alert": self.busyness.alert.astype(float),
             "disp": evidence.dispersion,
             "in_flight_at_half": evidence.in_flight_at_half,
-            "X": self.traffic.total,
             "reportless_ticks": self.traffic.reportless_ticks,
             **{
                 f"W_{name}": indicator_weights[:, i : i + 1]

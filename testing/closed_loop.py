@@ -1,0 +1,119 @@
+"""A closed loop around a law, whose servers may have open connections, long requests, or nobody to see them.
+
+Deterministic, ticks of 1 s. The fluid model has the short requests; `LongRequests` has each by itself.
+"""
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import numpy as np
+from steelyard_controller import laws
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.snapshot import Bools, Floats, Snapshot
+
+from testing.fluid_model import Servers, Window
+
+S = TypeVar("S", Servers, "LongRequests")
+
+
+@dataclass(slots=True, kw_only=True)
+class Loop(Generic[S]):
+    """k servers under a law; a case changes its fields between ticks.
+
+    open       connections that are merely open
+    late       times that a request takes longer than its work
+    away       the server gets no request, whoever it is that has seen it; its agent is as `sampled` says
+    reported   whether load balancers report
+    """
+
+    law: laws.Law
+    servers: S
+    demand: float
+    open: Floats = field(default_factory=lambda: np.zeros(1))
+    late: Floats = field(default_factory=lambda: np.ones(1))
+    away: Bools = field(default_factory=lambda: np.zeros(1, dtype=np.bool_))
+    sampled: Bools = field(default_factory=lambda: np.ones(1, dtype=np.bool_))
+    reported: bool = True
+    shares: list[Floats] = field(default_factory=list)
+
+    def ticks(self, count: int) -> Decision:
+        """Run on for so many ticks; return the last decision."""
+        memory = self._memory if self.shares else self.law.start()
+        k = len(self.servers.capacity)
+        for _ in range(count):
+            weights = np.where(self.away, 0.0, self.shares[-1] if self.shares else np.full(k, 1.0 / k))
+            window = self.servers.serve(self.demand * weights / weights.sum())
+            memory, decision = self.law.step(memory, self._snapshot(window))
+            self.shares.append(decision.weights / decision.total)
+        self._memory = memory
+        return decision
+
+    def share(self, server: int) -> float:
+        """Return the share that a server has now."""
+        return float(self.shares[-1][server])
+
+    _memory: laws.Memory = field(init=False)
+
+    def _snapshot(self, window: Window) -> Snapshot:
+        k = len(window.completed)
+        seen = np.where(self.reported, 1.0, np.nan)
+        return Snapshot(
+            t_s=float(len(self.shares)),
+            ids=tuple(f"server-{j}" for j in range(k)),
+            utilization=np.where(self.sampled[..., None], np.minimum(window.utilization, 1.0), np.nan),
+            sample_age_ticks=np.zeros(k, dtype=np.int64),
+            capacity=np.full((k, 4), np.nan),
+            baseline=np.ones(k),
+            completed=window.completed * seen,
+            failed=window.failed * seen,
+            in_flight=(window.in_flight + self.open) * seen,
+            latency_s=window.latency_s * self.late * seen,
+            leaving=np.zeros(k, dtype=np.bool_),
+        )
+
+
+class LongRequests:
+    """Servers at which each request takes `alone_s` when it is alone, and longer where they share.
+
+    A server does `capacity` requests a second when it has enough of them; requests come evenly spaced and go
+    by smooth weighted round robin. Ten steps a second.
+    """
+
+    STEP_S = 0.1
+
+    def __init__(self, capacity: Floats, alone_s: Floats) -> None:
+        self.capacity, self._alone_s = capacity, alone_s
+        self._left: list[list[float]] = [[] for _ in capacity]
+        self._ages: list[list[float]] = [[] for _ in capacity]
+        self._due, self._current = 0.0, np.zeros(len(capacity))
+
+    def serve(self, arriving: Floats) -> Window:
+        """Take one tick's requests."""
+        k, done, busy = len(self.capacity), np.zeros(len(self.capacity)), np.zeros(len(self.capacity))
+        took_s = np.zeros(k)
+        for _ in range(round(1 / self.STEP_S)):
+            self._due += arriving.sum() * self.STEP_S
+            while self._due >= 1.0:
+                self._due -= 1.0
+                self._current += arriving / arriving.sum()
+                chosen = int(np.argmax(self._current))
+                self._current[chosen] -= 1.0
+                self._left[chosen].append(1.0)
+                self._ages[chosen].append(0.0)
+            for j in range(k):
+                count = len(self._left[j])
+                speed = min(1.0 / self._alone_s[j], self.capacity[j] / max(count, 1))
+                busy[j] += self.STEP_S * count * speed / self.capacity[j]
+                left = [each - speed * self.STEP_S for each in self._left[j]]
+                ages = [each + self.STEP_S for each in self._ages[j]]
+                ended = [age for age, rest in zip(ages, left, strict=True) if rest <= 1e-9]
+                done[j], took_s[j] = done[j] + len(ended), took_s[j] + sum(ended)
+                self._ages[j] = [age for age, rest in zip(ages, left, strict=True) if rest > 1e-9]
+                self._left[j] = [rest for rest in left if rest > 1e-9]
+        return Window(
+            utilization=np.column_stack((busy, 0.3 * busy, 0.05 * busy, 0.1 * busy)),
+            completed=done,
+            failed=np.zeros(k),
+            in_flight=np.array([float(len(each)) for each in self._left]),
+            latency_s=np.divide(took_s, done, out=np.full(k, np.nan), where=done > 0),
+        )

@@ -1,0 +1,167 @@
+"""Cases in which requests are long, dear, open or unseen, or a server is: small closed loops around a law.
+
+Servers are equal, three, and do 250 requests of 4 ms a second unless said. Each case returns its figures by
+what they are of; `make law-cases` prints them, and the tests hold them to the bounds that stand at each.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from steelyard_controller import laws
+
+from testing.closed_loop import LongRequests, Loop
+from testing.fluid_model import Servers
+
+WARM = 120
+"""Ticks after which slow start is over and the evidence is four times its memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """Where a figure has to lie, and what it is in truth, or in a law that errs in nothing."""
+
+    low: float
+    high: float
+    truth: float
+
+
+def _loop(law: laws.Law, load: float, capacity: tuple[float, ...] = (250.0, 250.0, 250.0)) -> Loop[Servers]:
+    servers = Servers(capacity=np.array(capacity))
+    return Loop(law=law, servers=servers, demand=load * sum(capacity))
+
+
+def idle_open_restart(law: laws.Law) -> dict[str, float]:
+    """2,000 idle connections at each; one server restarts, and has none."""
+    loop = _loop(law, 0.5)
+    loop.open = np.full(3, 2000.0)
+    loop.ticks(WARM)
+    loop.open = np.array([0.0, 2000.0, 2000.0])
+    loop.ticks(60)
+    return {"its share": loop.share(0), "its largest share": max(each[0] for each in loop.shares[WARM:])}
+
+
+def unequally_open(law: laws.Law) -> dict[str, float]:
+    """2,500, 2,000 and 1,500 idle connections."""
+    loop = _loop(law, 0.5)
+    loop.open = np.array([2500.0, 2000.0, 1500.0])
+    loop.ticks(WARM)
+    return {"the first's share": loop.share(0)}
+
+
+def reports_stop(law: laws.Law) -> dict[str, float]:
+    """Reports stop, demand falls to a tenth, and a neighbour takes 30 % of one server; then they are back."""
+    loop = _loop(law, 0.5)
+    loop.ticks(WARM)
+    loop.reported, loop.demand = False, loop.demand / 10
+    loop.servers.taken = np.array([0.3, 0.0, 0.0])
+    loop.ticks(WARM)
+    unseen = loop.share(0)
+    loop.reported = True
+    loop.ticks(160)
+    return {"its share meanwhile": unseen, "160 s after they are back": loop.share(0)}
+
+
+def long_requests(law: laws.Law) -> dict[str, float]:
+    """Requests of 20 s on four servers that do twenty of them at once."""
+    loop = Loop(law=law, servers=LongRequests(np.ones(4), np.full(4, 20.0)), demand=2.4)
+    loop.ticks(600)
+    settled = np.array(loop.shares[120:])
+    return {"the least share": float(settled.min()), "the largest share": float(settled.max())}
+
+
+def few_dear_requests(law: laws.Law) -> dict[str, float]:
+    """0.45 requests a second at two servers that do .1 and .8."""
+    capacity = np.array([0.1, 0.8])
+    loop = Loop(law=law, servers=LongRequests(capacity, 1.0 / capacity), demand=0.45)
+    able = np.median([loop.ticks(1).capacity_estimate for _ in range(300)][60:], axis=0)
+    return {"the small one's estimate": float(able[0]), "the large one's": float(able[1])}
+
+
+def one_of_two_is_slow(law: laws.Law) -> dict[str, float]:
+    """Two servers, of which one is idle and takes a hundred times as long."""
+    loop = _loop(law, 0.2, (250.0, 250.0))
+    loop.late = np.array([100.0, 1.0])
+    loop.ticks(WARM)
+    return {"its share": loop.share(0)}
+
+
+def away(law: laws.Law) -> dict[str, float]:
+    """Away for 20 s: no requests, no samples."""
+    loop = _loop(law, 0.5)
+    loop.ticks(WARM)
+    loop.away, loop.sampled = np.array([True, False, False]), np.array([False, True, True])
+    loop.ticks(20)
+    loop.away, loop.sampled = np.zeros(3, dtype=np.bool_), np.ones(3, dtype=np.bool_)
+    loop.ticks(1)
+    back = loop.share(0)
+    loop.ticks(30)
+    return {"its share when it is back": back, "30 s later": loop.share(0)}
+
+
+def ejected(law: laws.Law) -> dict[str, float]:
+    """Ejected by the load balancers for 300 s, its agent alive."""
+    loop = _loop(law, 0.5)
+    loop.ticks(WARM)
+    loop.away = np.array([True, False, False])
+    loop.ticks(300)
+    loop.away = np.zeros(3, dtype=np.bool_)
+    loop.ticks(1)
+    back = loop.share(0)
+    loop.ticks(30)
+    return {"its share when it is back": back, "30 s later": loop.share(0)}
+
+
+def neighbour_before_the_first_request(law: laws.Law) -> dict[str, float]:
+    """No request yet, and one server full of somebody else's work for 20 s."""
+    loop = _loop(law, 0.0)
+    loop.servers.taken = np.array([1.0, 0.0, 0.0])
+    loop.ticks(20)
+    return {"its share": loop.share(0)}
+
+
+def a_quiet_night(law: laws.Law) -> dict[str, float]:
+    """Speeds of 4 : 1, ten quiet minutes, and then the day's load."""
+    loop = _loop(law, 0.5, (400.0, 100.0))
+    loop.ticks(WARM)
+    day, loop.demand = loop.demand, 0.0
+    loop.ticks(600)
+    loop.demand = day
+    quiet = loop.share(1)
+    loop.ticks(1)
+    return {"the slow one's share": quiet, "its queue, s": float(loop.servers.queue[1]) / 100.0}
+
+
+CASES: Mapping[Callable[[laws.Law], dict[str, float]], Mapping[str, Bound]] = {
+    idle_open_restart: {
+        "its share": Bound(low=0.32, high=0.35, truth=1 / 3),
+        "its largest share": Bound(low=0.32, high=0.4, truth=1 / 3),
+    },
+    unequally_open: {"the first's share": Bound(low=0.32, high=0.35, truth=1 / 3)},
+    reports_stop: {
+        "its share meanwhile": Bound(low=0.25, high=0.335, truth=0.7 / 2.7),
+        "160 s after they are back": Bound(low=0.15, high=0.3, truth=0.7 / 2.7),
+    },
+    long_requests: {
+        "the least share": Bound(low=0.18, high=0.25, truth=0.25),
+        "the largest share": Bound(low=0.25, high=0.32, truth=0.25),
+    },
+    few_dear_requests: {
+        "the small one's estimate": Bound(low=0.05, high=0.25, truth=0.1),
+        "the large one's": Bound(low=0.6, high=1.1, truth=0.8),
+    },
+    one_of_two_is_slow: {"its share": Bound(low=0.0, high=0.1, truth=0.05)},
+    away: {
+        "its share when it is back": Bound(low=0.05, high=0.2, truth=0.15),
+        "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
+    },
+    ejected: {
+        "its share when it is back": Bound(low=0.03, high=0.08, truth=0.05),
+        "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
+    },
+    neighbour_before_the_first_request: {"its share": Bound(low=0.0, high=0.06, truth=0.0)},
+    a_quiet_night: {
+        "the slow one's share": Bound(low=0.18, high=0.22, truth=0.2),
+        "its queue, s": Bound(low=0.0, high=0.05, truth=0.0),
+    },
+}
