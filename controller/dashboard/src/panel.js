@@ -127,7 +127,7 @@ function measured(said, peer) {
   });
   const traffic = [
     `${count(said.figures.completed)} requests finished and ${count(said.figures.failed)} failed in the last interval`,
-    `${count(said.figures.in_flight)} in flight`,
+    `${count(said.figures.in_flight)} in flight${said.figures.open ? `, ${count(said.figures.open)} of them merely open` : ""}`,
     `${milliseconds(peer.latency_ms)} a request`,
   ];
   const age = peer.sample_age_s === null ? "Its agent has sent nothing yet." : `Its agent's sample is ${duration(peer.sample_age_s)} old.`;

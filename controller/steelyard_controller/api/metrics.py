@@ -218,6 +218,9 @@ class _Peers(Collector):
         used = _gauge(
             "steelyard_peer_utilization", "Of an indicator, in its last sample.", [*by, "indicator"]
         )
+        flight = _gauge(
+            "steelyard_peer_in_flight", "Requests in flight that wait, or are merely open.", [*by, "state"]
+        )
         age = _gauge("steelyard_sample_age_seconds", "Since the last new sample.", by)
         for name, cycle in self._source.views.items():
             if cycle.outcome is None:
@@ -231,16 +234,22 @@ class _Peers(Collector):
                 baseline.add_metric(labels, peer.baseline)
                 share.add_metric(labels, part)
                 _add_known(score, labels, [("", float(cycle.outcome.decision.score[row]))])
+                _add_known(flight, labels, _in_flight(cycle.outcome, row))
                 _add_known(used, labels, _sampled(cycle.outcome, peer.id, shown))
                 received = cycle.outcome.inbox.samples.get(peer.id)
                 if received is not None:
                     age.add_metric(labels, self._now_s - received.arrived_s)
-        yield from (weight, baseline, share, score, used, age)
+        yield from (weight, baseline, share, score, used, flight, age)
 
 
 def _sampled(outcome: Outcome, peer: str, shown: Container[str]) -> list[tuple[str, float]]:
     figures = utilization(outcome, peer) or {}
     return [(name, value) for name, value in figures.items() if value is not None and name in shown]
+
+
+def _in_flight(outcome: Outcome, row: int) -> list[tuple[str, float]]:
+    columns = outcome.decision.columns
+    return [(state, float(columns[state][row])) for state in ("waiting", "open") if state in columns]
 
 
 def _add_known(family: GaugeMetricFamily, labels: list[str], figures: Iterable[tuple[str, float]]) -> None:
