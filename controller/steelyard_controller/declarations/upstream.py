@@ -36,7 +36,7 @@ class Peer(BaseModel):
     @property
     def has_ip(self) -> bool:
         """Tell whether the address is an IP and a port, not a name that must be resolved."""
-        return not peer_address.parse(self.address).is_name
+        return not peer_address.is_name(self.address)
 
     @field_validator("address")
     @classmethod

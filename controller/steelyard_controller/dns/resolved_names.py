@@ -83,7 +83,7 @@ def failed(before: Resolution | None, why: str, *, asked_at_s: float) -> Resolut
 
 def names(peers: Iterable[Addressed]) -> list[str]:
     """Return the names among the peers' addresses, each once, in the peers' order."""
-    endpoints = (peer_address.parse(peer.address) for peer in peers)
+    endpoints = (peer_address.parsed(peer.address) for peer in peers)
     return list(dict.fromkeys(endpoint.host for endpoint in endpoints if endpoint.is_name))
 
 
@@ -100,7 +100,7 @@ def look_up(known: Mapping[str, Resolution], peers: Sequence[Addressed]) -> Addr
     No two peers get the same address through a name, or its server would get two shares of the requests:
     the first keeps it, and a peer that is declared by IP:port comes before all names.
     """
-    endpoints = {peer.id: peer_address.parse(peer.address) for peer in peers}
+    endpoints = {peer.id: peer_address.parsed(peer.address) for peer in peers}
     by_peer: dict[str, str | None] = {peer.id: None for peer in peers}
     faults: dict[str, str] = {}
     taken: dict[str, str] = {}

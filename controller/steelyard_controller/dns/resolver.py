@@ -83,7 +83,9 @@ class Resolver:
     def unanswered(self, peers: Sequence[Addressed]) -> list[Addressed]:
         """Return the peers of names that nobody has an answer about yet, good or bad."""
         unknown = {name for name in resolved_names.names(peers) if name not in self._known}
-        return [peer for peer in peers if peer_address.parse(peer.address).host in unknown] if unknown else []
+        return (
+            [peer for peer in peers if peer_address.parsed(peer.address).host in unknown] if unknown else []
+        )
 
     def remember(self, ips: Mapping[str, str]) -> None:
         """Take over the addresses of names from elsewhere, until each has an answer of its own."""

@@ -78,6 +78,8 @@ class Cycle:
         self._upstream = declaration.in_effect
         self._laws = self._upstream.made_laws()
         self._named = _named(self._upstream)
+        self._names_of: Declaration | None = None
+        self._has_names = False
         self._inbox = Inbox()
         self._undeclared = UndeclaredBalancers()
         self._pairing = WindowPairing()
@@ -110,7 +112,10 @@ class Cycle:
     @property
     def has_names(self) -> bool:
         """Tell whether any peer is declared by a name."""
-        return any(not peer.has_ip for peer in self._declaration.upstream.peers)
+        if self._names_of is not self._declaration:
+            self._names_of = self._declaration
+            self._has_names = bool(_named(self._declaration.upstream))
+        return self._has_names
 
     @property
     def remembered(self) -> tuple[str, ...]:
@@ -371,11 +376,11 @@ class Cycle:
 
 def _resolved(upstream: Upstream, table: WeightTable) -> dict[str, str]:
     """Return the IP address of each host name among the declared addresses, as the table has it."""
-    published = {peer.id: peer_address.parse(peer.address) for peer in table.peers}
+    published = {peer.id: peer.address for peer in table.peers}
     resolved = {}
     for peer in upstream.peers:
         if not peer.has_ip and peer.id in published:
-            declared, at = peer_address.parse(peer.address), published[peer.id]
+            declared, at = peer_address.parsed(peer.address), peer_address.parse(published[peer.id])
             if declared.port == at.port:  # else it was declared otherwise when the table was made
                 resolved[declared.host] = at.host
     return resolved

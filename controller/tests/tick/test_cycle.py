@@ -13,6 +13,7 @@ from steelyard_controller.tick import upstream_faults
 from steelyard_controller.tick.cycle import UNREPORTED_TICKS, Cycle
 from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, explanation, indicators, shares
 from steelyard_controller.tick.overview import overview
+from steelyard_protocol import peer_address
 from steelyard_protocol.sample_record import MAX_FURTHER
 
 from ..examples import report, sample
@@ -325,3 +326,15 @@ def test_what_the_controller_as_a_whole_lacks_is_no_fault_of_an_upstream() -> No
     outcome, _ = one.advance({}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
     one.outcome = replace(outcome, degraded=("state: away", "publishing: away"))
     assert 'steelyard_degraded{upstream="web"} 1.0' in exposed({"web": one}, degraded=("state: away",))
+
+
+def test_servers_that_come_under_ever_new_addresses_leave_nothing_behind() -> None:
+    one, before = cycle(), peer_address.parsed.cache_info().currsize
+    for n in range(200):
+        server = Peer(id="a", address=f"10.9.{n}.1:80", baseline=1)
+        one.declaration = Declaration(upstream=Upstream(peers=[server]))
+        assert not one.has_names
+        outcome, _ = one.advance({}, now_s=float(n), term=3, issued_at_ms=n, addresses={})
+        one.outcome = outcome
+        one.saved(term=3)
+    assert peer_address.parsed.cache_info().currsize == before
