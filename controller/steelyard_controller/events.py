@@ -38,9 +38,16 @@ class Listeners:
         self._boot = boot or secrets.token_hex(4)
         self._kept: deque[Event] = deque(maxlen=most_kept)
         self._last = 0
+        self.missed = 0
+        """Changes that subscribers were told they missed."""
         self._overviews: dict[str, bytes] = {}
         self._subscribers: list[Subscriber] = []
         self._wanted: Counter[str | None] = Counter()
+
+    @property
+    def readers(self) -> int:
+        """Return how many subscribers there are."""
+        return len(self._subscribers)
 
     def any_for(self, upstream: str) -> bool:
         """Tell whether an upstream has a subscriber."""
@@ -91,6 +98,7 @@ class Listeners:
         first = self._last - len(self._kept) + 1
         if number is None or not first - 1 <= number <= self._last:
             missed = None if number is None or number > self._last else first - 1 - number
+            self.missed += missed or 0
             return first - 1, Event(
                 "gap", None, json.dumps({"missed": missed}).encode(), self.id_of(first - 1)
             )

@@ -21,6 +21,7 @@ from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.discovery.discovery import Discovery
 from steelyard_controller.events import Event, Listeners, Subscriber
 from steelyard_controller.faults import Faults
+from steelyard_controller.instruments import Instruments
 from steelyard_controller.leader.election import Election
 from steelyard_controller.leader.leader_loop import Addresses, LeaderLoop
 from steelyard_controller.leader.takeover import Takeover
@@ -77,6 +78,7 @@ class Service:
         tick_s: float,
         lease_s: float,
         version: str,
+        instruments: Instruments | None = None,
         addresses: Addresses = no_names,
         discovery: Discovery | None = None,
     ) -> None:
@@ -85,6 +87,7 @@ class Service:
         self.version = version
         self.started_s = time.monotonic()
         self.listeners = Listeners()
+        self.instruments = instruments or Instruments(version)
         self.discovery = discovery
         self._loop = loop
         self._overviews = OverviewEvents(self.listeners, lambda: self.views, _overview)
@@ -100,6 +103,7 @@ class Service:
             tick_s=tick_s,
             lease_s=lease_s,
             addresses=addresses,
+            ticked=self.instruments.ticked,
             on_tick=lambda cycle: self._overviews.note(cycle.name),
             on_step=self._after_election_step,
         )
@@ -142,6 +146,11 @@ class Service:
     def is_abandoned(self) -> bool:
         """Tell whether `run` ended without its last tick, a thread of which may never end."""
         return self._leader_loop.is_abandoned
+
+    @property
+    def lease_left_s(self) -> float | None:
+        """Return for how long this controller leads without a renewal; None: it does not lead."""
+        return self._election.left_s
 
     @property
     def volatile(self) -> bool:

@@ -15,6 +15,7 @@ from steelyard_controller.discovery.discovery import Discovery
 from steelyard_controller.dns.peer_addresses import PeerAddresses
 from steelyard_controller.dns.resolver import Resolver
 from steelyard_controller.faults import Faults
+from steelyard_controller.instruments import Instruments
 from steelyard_controller.leader.election import Election
 from steelyard_controller.service import Service
 from steelyard_controller.settings import Settings
@@ -33,8 +34,9 @@ async def controller(
     `cluster` is the API server of the Kubernetes cluster whose Services declare upstreams.
     """
     faults = Faults()
-    pipeline = MemcachedPool(settings.memcached)
-    store = _store(settings, known)
+    instruments = Instruments(__version__)
+    pipeline = MemcachedPool(settings.memcached, took=instruments.memcached_took)
+    store = _store(settings, known, instruments)
     loop = TickLoop(
         pipeline=pipeline,
         store=store,
@@ -57,6 +59,7 @@ async def controller(
             tick_s=settings.tick_s,
             lease_s=settings.lease_s,
             version=__version__,
+            instruments=instruments,
             addresses=naming.addresses,
             discovery=None if cluster is None else _discovery(settings, cluster, faults),
         )
@@ -96,7 +99,7 @@ def _own_url(settings: Settings) -> str:
     return f"http://{host}:{settings.api_port}"
 
 
-def _store(settings: Settings, known: Credentials) -> Store:
+def _store(settings: Settings, known: Credentials, instruments: Instruments) -> Store:
     if settings.state_url.startswith("memory://"):
         return MemoryStore()
     return RedisStore(
@@ -104,4 +107,5 @@ def _store(settings: Settings, known: Credentials) -> Store:
         password=known.state_password,
         sentinel_password=known.sentinel_password,
         wait_replicas=settings.wait_replicas,
+        took=instruments.redis_took,
     )

@@ -16,6 +16,7 @@ lease and its write, and wakes when another one leads, replaces nothing.
 """
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -32,9 +33,19 @@ class Forbidden(Exception):
 
 
 class MemcachedPool:
-    """Connections to each server of a pool; `servers` is host:port, with commas between several."""
+    """Connections to each server of a pool; `servers` is host:port, with commas between several.
 
-    def __init__(self, servers: str, *, timeout_s: float = TIMEOUT_S) -> None:
+    `took` is called, in a thread, with a server's name and the seconds of each question.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        took: Callable[[str, float], None] = lambda *_: None,
+    ) -> None:
+        self._took = took
         clients = [
             MemcachedClient(address, timeout_s=timeout_s) for address in setting_values.servers(servers)
         ]
@@ -182,11 +193,14 @@ class MemcachedPool:
         return answered
 
     def _answer(self, name: str, asked: Asked, ask: Callable[[str, Asked], Answer]) -> Answer | None:
+        began_s = time.monotonic()
         try:
             answer = ask(name, asked)
         except Unavailable as error:
             self._faults[name] = str(error)
             return None
+        finally:
+            self._took(name, time.monotonic() - began_s)
         self._faults[name] = None
         return answer
 

@@ -55,8 +55,12 @@ class MetricsPage:
                     views=dict(service.views),
                     discovery=service.discovery,
                 )
+                measured = service.instruments
+                measured.lease_left_s = service.lease_left_s
+                measured.event_readers = service.listeners.readers
+                measured.events_missed = service.listeners.missed
                 text = await asyncio.to_thread(
-                    self._render, seen, now_s=now_s, most_servers=self._most_servers
+                    self._render, seen, now_s=now_s, most_servers=self._most_servers, instruments=measured
                 )
                 self._made = now_s, text
             return self._made[1]

@@ -11,7 +11,7 @@ Plain ASGI, because a framework's middleware would buffer or reorder streams.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.datastructures import Headers as Fields
 from starlette.datastructures import MutableHeaders
@@ -47,16 +47,21 @@ SECURITY: Sequence[tuple[str, str]] = (
 
 
 class SecurityHeaders:
-    """Adds the security headers, and `no-store` where a route says nothing about caching."""
+    """Adds the security headers, and `no-store` where a route says nothing about caching.
 
-    def __init__(self, app: ASGIApp) -> None:
+    `answered` is called with the method and the status of each answer.
+    """
+
+    def __init__(self, app: ASGIApp, answered: Callable[[str, int], None]) -> None:
         self._app = app
+        self._answered = answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                self._answered(scope["method"], message["status"])
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY:
                     headers.setdefault(name, value)

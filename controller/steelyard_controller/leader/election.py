@@ -76,6 +76,11 @@ class Election:
         return self.lease is not None and (self._store.volatile or self._clock() < self._until_s)
 
     @property
+    def left_s(self) -> float | None:
+        """Return for how long the lease is certain; None: there is none."""
+        return None if self.lease is None else max(0.0, self._until_s - self._clock())
+
+    @property
     def is_due(self) -> bool:
         """Tell whether a third of a lease or more has passed since the last step."""
         return self._clock() - self._asked_s >= self._lease_s / 3

@@ -46,7 +46,8 @@ Addresses = Callable[[Mapping[str, Cycle]], Awaitable[Mapping[str, Mapping[str, 
 class LeaderLoop:
     """Leads while it has the lease, and stands by otherwise.
 
-    `on_tick` is called with each upstream after its tick, `on_step` is awaited after each step of the
+    `ticked` is called after each tick with its seconds, and those that it began after it was due;
+    `on_tick` with each upstream after its tick, `on_step` is awaited after each step of the
     election. The lock `changing` is held while declarations change, or must not change.
     """
 
@@ -60,6 +61,7 @@ class LeaderLoop:
         tick_s: float,
         lease_s: float,
         addresses: Addresses,
+        ticked: Callable[[float, float], None],
         on_tick: Callable[[Cycle], None],
         on_step: Callable[[], Awaitable[None]],
     ) -> None:
@@ -76,6 +78,7 @@ class LeaderLoop:
         self._tick_s = tick_s
         self._lease_s = lease_s
         self._addresses = addresses
+        self._ticked = ticked
         self._on_tick = on_tick
         self._on_step = on_step
         self._stepping = asyncio.Lock()
@@ -200,8 +203,11 @@ class LeaderLoop:
             pace = self._pace()
             while self.led is not None and not self._stopping.is_set():
                 self._progressed()
+                began_s = time.monotonic()
                 resumed = await self._tick_guarded()
                 self._progressed_s = None
+                if not resumed:
+                    self._ticked(time.monotonic() - began_s, began_s - pace.due_s)
                 if resumed:
                     pace = self._pace()
                     continue

@@ -23,6 +23,7 @@ them too, where Sentinels or a cluster may put one in the primary's place.
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -62,7 +63,10 @@ Read = Mapping[str, tuple[bytes, Declaration | str]]
 
 
 class RedisStore:
-    """Stores in Redis; raises ValueError for a URL that cannot be read."""
+    """Stores in Redis; raises ValueError for a URL that cannot be read.
+
+    `took` is called with the seconds of each question.
+    """
 
     volatile = False
 
@@ -74,8 +78,10 @@ class RedisStore:
         sentinel_password: str | None = None,
         timeout_s: float = TIMEOUT_S,
         wait_replicas: int = 1,
+        took: Callable[[float], None] = lambda _: None,
     ) -> None:
         read = redis_url.parse(url)
+        self._took = took
         self._timeout_s, self._history_timeout_s = timeout_s, max(timeout_s, HISTORY_TIMEOUT_S)
         self._kind = read.kind
         self._redis, self._patient = (
@@ -219,7 +225,7 @@ class RedisStore:
         _judge(await self._ask(lambda: self._redis.run(scripts.KEEP, keys, given), key))
 
     async def _ask(self, ask: Callable[[], Awaitable[Any]], *keys: str, within_s: float | None = None) -> Any:  # noqa: ANN401
-        within_s = within_s or self._timeout_s
+        within_s, began_s = within_s or self._timeout_s, time.monotonic()
         try:
             async with asyncio.timeout(within_s):
                 return await ask()
@@ -230,6 +236,8 @@ class RedisStore:
         except (ValueError, LookupError) as error:
             # The client library raises these for an answer that is not Redis's protocol.
             raise Unavailable(f"what answers is no Redis: {error}") from None
+        finally:
+            self._took(time.monotonic() - began_s)
 
     async def _of_library(self, error: Exception, keys: Sequence[str]) -> Unavailable:
         if isinstance(error, AskError | ClusterDownError):

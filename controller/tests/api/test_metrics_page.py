@@ -5,8 +5,10 @@ import threading
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 from steelyard_controller.api import metrics
 from steelyard_controller.api.metrics_page import MetricsPage
+from steelyard_controller.instruments import Instruments
 
 from testing.waiting import PATIENCE_S
 
@@ -91,3 +93,41 @@ def test_the_default_of_the_setting_is_that_of_the_page() -> None:
     from steelyard_controller.settings import Settings
 
     assert Settings.model_fields["metrics_servers"].default == metrics.MOST_SERVERS
+
+
+def test_the_controller_tells_of_itself() -> None:
+    with serving() as api:
+        assert api.head("/v1/service").status_code == 200
+        assert api.get("/v1/nothing").status_code == 404
+        assert api.request("BREW", "/v1/service").status_code == 405
+        text = api.get("/metrics").text
+    for line in (
+        'steelyard_build_info{version="',
+        "process_resident_memory_bytes ",
+        'steelyard_api_requests_total{method="HEAD",status="200"} 1.0',
+        'steelyard_api_requests_total{method="GET",status="404"} 1.0',
+        'steelyard_api_requests_total{method="other",status="405"} 1.0',
+        "steelyard_event_readers 0.0",
+        "steelyard_events_missed_total 0.0",
+        'steelyard_clamped_peers{bound="floor",upstream="web"} 0.0',
+        'steelyard_peer_prior_share{peer="server-1",upstream="web"} 1.0',
+    ):
+        assert line in text, line
+
+
+def test_what_is_measured_of_ticks_and_connections_is_a_histogram_each() -> None:
+    it = Instruments("1.2.3")
+    it.ticked(0.02, -1e-9)
+    it.memcached_took("10.0.0.5:11211", 0.3)
+    it.redis_took(0.002)
+    it.lease_left_s = 2.5
+    registry = CollectorRegistry()
+    registry.register(it)
+    of = registry.get_sample_value
+    assert of("steelyard_build_info", {"version": "1.2.3"}) == 1
+    assert of("steelyard_tick_seconds_bucket", {"le": "0.025"}) == 1
+    assert of("steelyard_tick_seconds_bucket", {"le": "0.01"}) == 0
+    assert of("steelyard_tick_late_seconds_bucket", {"le": "0.001"}) == 1
+    assert of("steelyard_memcached_seconds_sum", {"server": "10.0.0.5:11211"}) == 0.3
+    assert of("steelyard_redis_seconds_count") == 1
+    assert of("steelyard_lease_left_seconds") == 2.5

@@ -78,6 +78,7 @@ class Leading:
     """A leader loop that runs, and its parts."""
 
     def __init__(self, *, lease_s: float = LEASE_S, takeover: Takeovers | None = None) -> None:
+        self.ticked: list[tuple[float, ...]] = []
         self.ticks, self.faults, self.store = HandMadeTicks(), Faults(), CountingStore()
         self.election = Election(
             self.store, holder="a", boot="1", url="http://a", lease_s=lease_s, clock=time.monotonic,
@@ -95,6 +96,7 @@ class Leading:
             tick_s=TICK_S,
             lease_s=lease_s,
             addresses=nothing,
+            ticked=lambda *measured: self.ticked.append(measured),
             on_tick=lambda _: None,
             on_step=nothing,
         )

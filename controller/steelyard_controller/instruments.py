@@ -1,0 +1,71 @@
+"""What the controller measures of itself, for `/metrics`: its ticks, its requests and its connections."""
+
+from collections.abc import Iterator
+
+from prometheus_client import Counter, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+# Of a tick of a second, and of what waits within it.
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+# Others have one label together: whoever asks could make as many series.
+METHODS = {"GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS"}
+
+
+class Instruments(Collector):
+    """One controller's. What is called from threads may be: prometheus_client locks."""
+
+    def __init__(self, version: str = "") -> None:
+        self._version = version
+        self.lease_left_s: float | None = None
+        """How long the lease is certain, seconds; None: it has none."""
+        self.event_readers = 0
+        self.events_missed = 0
+        self._process = ProcessCollector(registry=None)
+        self._tick = self._histogram("steelyard_tick_seconds", "Wall time of a tick of all upstreams.")
+        self._late = self._histogram("steelyard_tick_late_seconds", "How late a tick began.")
+        self._memcached = self._histogram(
+            "steelyard_memcached_seconds", "A Memcached's answer to all that a tick asks at once.", "server"
+        )
+        self._redis = self._histogram("steelyard_redis_seconds", "Redis's answer, or that there was none.")
+        self._requests = Counter(
+            "steelyard_api_requests", "Requests to the API.", ["method", "status"], registry=None
+        )
+
+    def ticked(self, seconds: float, late_s: float) -> None:
+        """Count a tick: its wall time, and how much later than due it began."""
+        self._tick.observe(seconds)
+        self._late.observe(max(0.0, late_s))
+
+    def memcached_took(self, server: str, seconds: float) -> None:
+        """Count a question to a Memcached server."""
+        self._memcached.labels(server).observe(seconds)
+
+    def redis_took(self, seconds: float) -> None:
+        """Count a question to Redis."""
+        self._redis.observe(seconds)
+
+    def answered(self, method: str, status: int) -> None:
+        """Count a request to the API."""
+        self._requests.labels(method if method in METHODS else "other", str(status)).inc()
+
+    def collect(self) -> Iterator[Metric]:
+        """Return every family."""
+        yield InfoMetricFamily("steelyard_build", "What runs here.", {"version": self._version})
+        for each in (self._tick, self._late, self._memcached, self._redis, self._requests, self._process):
+            yield from each.collect()
+        lease = GaugeMetricFamily("steelyard_lease_left_seconds", "For how long it leads without a renewal.")
+        if self.lease_left_s is not None:
+            lease.add_metric([], self.lease_left_s)
+        yield lease
+        yield GaugeMetricFamily(
+            "steelyard_event_readers", "Who reads events.", value=float(self.event_readers)
+        )
+        yield CounterMetricFamily(
+            "steelyard_events_missed", "Changes that a reader was told it missed.", value=self.events_missed
+        )
+
+    @staticmethod
+    def _histogram(name: str, text: str, *labels: str) -> Histogram:
+        return Histogram(name, text, labels, buckets=SECONDS, registry=None)
