@@ -5,8 +5,16 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from steelyard_controller.api import declaration_changes, middleware, models, request_body, upstream_lookup
+from steelyard_controller.api import (
+    declaration_changes,
+    middleware,
+    models,
+    pages,
+    request_body,
+    upstream_lookup,
+)
 from steelyard_controller.api.etags import tag
+from steelyard_controller.api.pages import After, Limit
 from steelyard_controller.api.problems import ProblemError, responses
 from steelyard_controller.api.routes_upstreams import IfMatch
 from steelyard_controller.api.upstream_lookup import PeerName, UpstreamName
@@ -44,11 +52,19 @@ def routes(service: Service) -> APIRouter:
         response_model=models.Peers,
         responses=responses(401, 404, 422, 503),
     )
-    async def list_peers(upstream: UpstreamName, response: Response) -> models.Peers:
+    async def list_peers(
+        request: Request,
+        upstream: UpstreamName,
+        response: Response,
+        limit: Limit = None,
+        after: After = None,
+    ) -> models.Peers:
         """Return the declared servers of an upstream; the ETag is the declaration's revision."""
         declared = upstream_lookup.cycle_of(service, upstream).declaration
-        response.headers["ETag"] = tag(declared.revision)
-        return models.Peers(peers=declared.upstream.peers)
+        peers = declared.upstream.peers
+        page = pages.page(request.url.path, [peer.id for peer in peers], after=after, limit=limit)
+        response.headers.update({"ETag": tag(declared.revision), **page.headers})
+        return models.Peers(peers=[peers[place] for place in page.places])
 
     @router.get(
         path,

@@ -11,10 +11,12 @@ from steelyard_controller.api import (
     etags,
     middleware,
     models,
+    pages,
     request_body,
     upstream_lookup,
 )
 from steelyard_controller.api.etags import tag
+from steelyard_controller.api.pages import After, Limit
 from steelyard_controller.api.problems import responses
 from steelyard_controller.api.upstream_lookup import UpstreamName
 from steelyard_controller.declarations.upstream import Upstream
@@ -47,10 +49,15 @@ def routes(service: Service) -> APIRouter:
         "/v1/upstreams",
         operation_id="listUpstreams",
         response_model=models.Upstreams,
-        responses=responses(401, 503),
+        responses=responses(401, 422, 503),
     )
-    async def list_upstreams() -> models.Upstreams:
+    async def list_upstreams(
+        request: Request, response: Response, limit: Limit = None, after: After = None
+    ) -> models.Upstreams:
         """Return every upstream in a line."""
+        known = sorted(service.views.items())
+        page = pages.page(request.url.path, [name for name, _ in known], after=after, limit=limit)
+        response.headers.update(page.headers)
         return models.Upstreams(
             upstreams=[
                 models.Summary(
@@ -62,7 +69,7 @@ def routes(service: Service) -> APIRouter:
                     ready=cycle.outcome is not None,
                     degraded=list(cycle.outcome.degraded) if cycle.outcome is not None else [],
                 )
-                for name, cycle in sorted(service.views.items())
+                for name, cycle in (known[place] for place in page.places)
             ]
         )
 
@@ -72,11 +79,23 @@ def routes(service: Service) -> APIRouter:
         response_model=models.Overview,
         responses=responses(401, 404, 422, 503),
     )
-    async def get_upstream(upstream: UpstreamName) -> Response:
-        """Return an upstream's weights beside the samples and reports that led to them."""
+    async def get_upstream(
+        request: Request, upstream: UpstreamName, limit: Limit = None, after: After = None
+    ) -> Response:
+        """Return an upstream's weights beside the samples and reports that led to them.
+
+        `limit` and `after` are about its servers.
+        """
         cycle, outcome = await upstream_lookup.outcome_of(service, upstream)
-        document = await asyncio.to_thread(overview, outcome, cycle.declaration)
-        return Response(json.dumps(document, allow_nan=False), media_type=request_body.JSON)
+
+        def made() -> Response:
+            ids = [peer.id for peer in outcome.table.peers]
+            page = pages.page(request.url.path, ids, after=after, limit=limit)
+            document = overview(outcome, cycle.declaration, page.places)
+            text = json.dumps(document, allow_nan=False)
+            return Response(text, media_type=request_body.JSON, headers=page.headers)
+
+        return await asyncio.to_thread(made)
 
     @router.get(
         "/v1/upstreams/{upstream}/declaration",

@@ -1,5 +1,6 @@
 """The overview of an upstream, as the API, the page and `steelyard status` show it. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +13,18 @@ from steelyard_controller.messages.inbox import is_silent
 from steelyard_controller.tick.outcome import Outcome, indicators, shares, utilization
 
 
-def overview(outcome: Outcome, declaration: Declaration) -> dict[str, Any]:
-    """Return the table, its inputs, their ages and reasons as a JSON-able object; None is "not known"."""
+def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | None = None) -> dict[str, Any]:
+    """Return the table, its inputs, their ages and reasons as a JSON-able object; None is "not known".
+
+    `rows` are the places in the table of the servers that are told of; None: all.
+    """
     decision = outcome.decision
     pins = {peer.id: peer.pin for peer in declaration.upstream.peers}
-    document = to_document(outcome.table)
+    rows = range(len(outcome.table.peers)) if rows is None else rows
+    document = to_document(replace(outcome.table, peers=tuple(outcome.table.peers[row] for row in rows)))
     share, tell = shares(outcome.table), teller(decision)
     pods = declaration.pods
-    for row, peer in enumerate(document["peers"]):
+    for row, peer in zip(rows, document["peers"], strict=True):
         peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]), why=tell(row))
         if peer["id"] in pods:
             peer["pod"] = pods[peer["id"]]
