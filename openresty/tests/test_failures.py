@@ -1,5 +1,6 @@
 """What a client sees when servers fail: another server, or a reason."""
 
+import http.client
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -195,6 +196,31 @@ def test_a_subrequest_counts_where_its_location_logs_it(rig: "Rig", kind: str) -
     assert rows["dead"]["failed"] == rows["dead"]["picks"] >= 3
     assert rows["a"]["latency_ms"] is not None
     assert rows["a"]["in_flight"] == rows["dead"]["in_flight"] == 0
+
+
+def test_a_subrequest_that_ends_elsewhere_counts_its_tries_and_no_other(rig: "Rig") -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    a.statuses["/"] = 503
+    rig.publish([("a", a.address, 999, "up"), ("b", b.address, 1, "up")], generation=1)
+    edge = rig.edge(
+        options="upstreams = { web = { eject = false } },",
+        servers=f"""
+            location /asked {{ mirror /sub; proxy_pass http://{b.address}; }}
+            location = /sub {{
+                internal; proxy_pass http://web/; proxy_next_upstream http_503; error_page 502 503 = @done;
+            }}
+            location @done {{ log_subrequest on; return 204; }}
+        }}""",
+    )
+    edge.wait_for(1)
+    for _ in range(5):
+        connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
+        connection.request("PURGE", "/asked")  # its copy is not sent twice, either
+        assert connection.getresponse().status == 200
+        connection.close()
+    rig.wait_until(lambda: edge.peer("a")["failed"] >= 5, "the tries are counted")
+    rig.wait_until(lambda: edge.upstream()["subrequests_counted"] == 5, "all are counted")
+    assert (edge.peer("a")["picks"], edge.peer("a")["failed"]) == (5, 5)
 
 
 def test_a_subrequest_that_is_handed_on_counts_where_it_was_before(rig: "Rig") -> None:

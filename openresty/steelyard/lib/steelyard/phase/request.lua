@@ -91,6 +91,15 @@ function _M.open_entry()
 end
 
 
+--- The entry of a subrequest that ends now, wherever its redirects have led it, or nil; it is then forgotten.
+function _M.ended_subrequest()
+    local key = key_of_request()
+    local entry = of_subrequests[key]
+    of_subrequests[key] = nil
+    return entry and entry.started == start_time() and entry or nil
+end
+
+
 --- The outcome of each try of an entry, in order.
 function _M.outcomes(entry)
     local var = ngx.var

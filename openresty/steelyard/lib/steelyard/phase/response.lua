@@ -223,11 +223,10 @@ end
 --- Count what became of a subrequest for which nginx runs the log phase (`log_subrequest on`), if one of our
 -- upstreams chose its server.
 local function count_subrequest(requests)
-    local entry = ngx.is_subrequest and ngx.ctx.steelyard
+    local entry = ngx.is_subrequest and request.ended_subrequest()
     if not entry or entry.n == 0 then
         return false
     end
-    ngx.ctx.steelyard = nil
     count(requests, entry)
     worker.dict:incr("subrequests_counted/" .. entry.upstream, 1, 0)
     return true
