@@ -31,15 +31,15 @@ Table = Sequence[tuple[float, *tuple[str, ...]]]
 """How often each is drawn, and which of the texts; <...> is drawn too."""
 
 ANYWHERE: Table = (
-    (0.5, *(f"access_by_lua_block {{ {what} }}" for what in (
-        'steelyard.limit("<own>")', 'steelyard.limit("<own>")', 'steelyard.limit("<own>")',
+    (0.7, *(f"access_by_lua_block {{ {what} }}" for what in (
+        *['steelyard.limit("<own>")'] * 5,
         'steelyard.limit("<other>")', 'steelyard.after_full("<own>")', "ngx.sleep(0.02)", "ngx.exit(401)"))),
     (0.8, *(f"header_filter_by_lua_block {{ steelyard.header() {what} }}" for what in (
         "", "steelyard.sticky()", "steelyard.release()"))),
     (0.15, "body_filter_by_lua_block { steelyard.release() }"),
     (0.3, "log_by_lua_block { return }", "log_by_lua_block { steelyard.log() }"),
     (0.15, "auth_request <plain>;"), (0.15, "mirror <plain>;"),
-    (0.3, "lua_check_client_abort on;"), (0.3, "log_subrequest on;"),
+    (0.5, "lua_check_client_abort on;"), (0.3, "log_subrequest on;"),
     *((0.25, f"error_page {codes} <kept><page>;") for codes in ("401", "404", "500", "502 503 504")),
 )  # fmt: skip
 REDIRECTS: Table = (
@@ -165,8 +165,8 @@ def a_case(seed: int, servers: Sequence[str]) -> Case:
 
 
 def _upstream(draw: Random, name: str, servers: Sequence[str]) -> Mapping[str, object]:
-    queue = draw.choice((None, {"size": draw.randint(1, 3), "timeout_s": draw.choice((0.05, 0.3))}))
-    limits = draw.choice(({}, {"max_conns": draw.randint(1, 3), "queue": queue}))
+    queue = draw.choice((None, {"size": draw.randint(1, 3), "timeout_s": draw.choice((0.05, 0.5))}))
+    limits = draw.choice(({}, {"max_conns": draw.randint(1, 2), "queue": queue}))
     return limits | {
         "bootstrap": servers, "retries": draw.choice((0, 1, 2, 2)), "shards": 2, "eject": False,
         "sticky": draw.choice((None, None, {"cookie": f"s-{name}"})), "fail_timeout_s": 0.2,

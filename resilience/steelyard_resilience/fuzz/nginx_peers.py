@@ -21,7 +21,7 @@ KINDS = {
     "refuses": 1,
 }  # fmt: skip
 
-SLOW_S, SLOW_BYTES = 0.12, 100_000
+SLOW_S, SLOW_BYTES = 0.3, 100_000
 
 # No location of a case takes so long; a loaded machine may.
 PATIENCE_S = 60.0
