@@ -99,9 +99,9 @@ class Rig:
             options += f"upstreams = {{ web = {{ bootstrap = {{{listed}}} }} }},"
         return self.edge_of(one_upstream(self.memcached.port, options, servers), workers=workers, main=main)
 
-    def edge_of(self, http: str, *, workers: int = 1, main: str = "") -> Edge:
-        """Start an nginx on what stands in http {}, and before it."""
-        edge = Edge(self._folder / "nginx", config(http, workers, main), workers)
+    def edge_of(self, http: str, *, workers: int = 1, main: str = "", folder: str = "nginx") -> Edge:
+        """Start an nginx on what stands in http {}, and before it; each of several in a folder of its own."""
+        edge = Edge(self._folder / folder, config(http, workers, main), workers)
         self._stop.callback(edge.stop)
         return edge
 

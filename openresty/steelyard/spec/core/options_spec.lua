@@ -33,6 +33,20 @@ describe("the options", function()
         end
     end)
 
+    it("share what is in flight where they say so, within a share of a core", function()
+        for given, share in pairs({ [true] = 0.02, [{}] = 0.02, [{ cpu_share = 0.1 }] = 0.1 }) do
+            assert.equal(share, options.check(with({ share_in_flight = given })).share_in_flight.cpu_share)
+        end
+        assert.is_nil(options.check(with()).share_in_flight)
+        assert.is_nil(options.check(with({ share_in_flight = false })).share_in_flight)
+        for given, message in pairs({
+            [7] = "option `share_in_flight` must be true, false or a table",
+            [{ cpu_share = 2 }] = "share_in_flight.cpu_share", [{ cpu = 1 }] = "share_in_flight.cpu",
+        }) do
+            assert.error_matches(function() options.check(with({ share_in_flight = given })) end, message, nil, true)
+        end
+    end)
+
     it("take a bootstrap list of addresses or of rows", function()
         local checked = options.check(with({ upstreams = { web = {
             bootstrap = { "10.0.0.2:80", { id = "a", address = "[::1]:81", weight = 3 } },

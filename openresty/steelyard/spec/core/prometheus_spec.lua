@@ -33,6 +33,7 @@ local function document(upstreams)
         version = "0.1.0", lb = "edge-1", platform = "debian", workers = { {}, {} },
         fetch_errors = 4, controller_errors = 6, report_errors = 5, load_reports_malformed = 8, upstreams = upstreams,
         timer_errors = 9, dict_evictions = 10, cells = 32768, cells_in_use = 11,
+        share_in_flight = { state = "on", balancers = 8, age_s = 0.006, interval_s = 0.005, errors = 12 },
     }
 end
 
@@ -64,6 +65,10 @@ describe("the metrics", function()
         assert.same({ " 10" }, samples({}, "dict_evictions_total"))
         assert.same({ "32768" }, samples({}, "cells "))
         assert.same({ " 11" }, samples({}, "cells_in_use"))
+        assert.same({ " 1" }, samples({}, "exchange_on"))
+        assert.same({ " 8" }, samples({}, "exchange_balancers"))
+        assert.same({ " 0.006" }, samples({}, "exchange_age_seconds"))
+        assert.same({ " 12" }, samples({}, "exchange_errors_total"))
     end)
 
     it("have a series for each rung, and 1 at the one that is stood on", function()

@@ -17,10 +17,13 @@ local DEFAULTS = {
 }
 
 local KNOWN = "memcached, controller, controller_token, key, state_dir, lb, upstreams, any_upstream, dict, "
-              .. "fetch_interval_s, report_interval_s, hold_s, drift_s, allow"
+              .. "fetch_interval_s, report_interval_s, hold_s, drift_s, allow, share_in_flight"
 
 -- One or two fetches may get lost without a change of rung.
 local FRESH_S, FRESH_FETCHES = 3, 3
+
+-- Of a core. With a dozen servers that is an exchange each 5 ms.
+local SHARE_IN_FLIGHT = { cpu_share = 0.02 }
 
 -- Shorter ones can be guessed.
 local MIN_KEY_BYTES = 16
@@ -146,6 +149,23 @@ local function allowed(options)
 end
 
 
+--- How this nginx tells others what it has in flight; nil: it does not.
+local function share_in_flight(given)
+    if given == nil or given == false then
+        return nil
+    end
+    local remedy = "write it as share_in_flight = true, or { cpu_share = 0.02 }"
+    if given == true then
+        given = {}
+    elseif type(given) ~= "table" then
+        bad("share_in_flight", "must be true, false or a table", remedy)
+    end
+    validate.only_known(given, "cpu_share", "share_in_flight.")
+    return { cpu_share = number(given, "cpu_share", "share_in_flight.cpu_share", "a number", 0.001, 0.5,
+                                SHARE_IN_FLIGHT.cpu_share) }
+end
+
+
 --- Check the options and fill in the defaults; raises with option and remedy.
 function _M.check(options)
     if type(options) ~= "table" then
@@ -175,7 +195,7 @@ function _M.check(options)
         key = options.key, state_dir = options.state_dir, lb = options.lb,
         -- What is served now; with any_upstream more than what nginx.conf declares.
         upstreams = upstreams, names = names, declared = upstreams, any_upstream = any_upstream(options.any_upstream),
-        allow = allowed(options),
+        allow = allowed(options), share_in_flight = share_in_flight(options.share_in_flight),
         dict = options.dict or DEFAULTS.dict,
         fetch_interval_s = fetch_interval_s,
         report_interval_s = seconds(options, "report_interval_s", 0.1, 60),

@@ -5,7 +5,9 @@
 --
 --   in flight   one column a worker; only its owner writes it, a reader adds up
 --               the columns. A worker that is killed leaves its column to its
---               successor, which clears it: nothing leaks.
+--               successor, which clears it: nothing leaks. One column more is what
+--               other load balancers have there (core/others_in_flight): it is read
+--               between trust_others(true) and (false), and costs nothing else.
 --   latency     L += max(ALPHA, 1 - f) (s - L)              f = e^(-t/TAU_S), t since the last try
 --   peak        P = max(s, P f + s (1 - f))                 Peak EWMA, as in Finagle
 --   failing     F = F f + ALPHA (failed - F f)
@@ -52,7 +54,7 @@ local mt = { __index = _M }
 
 --- Doubles from one cell to the next.
 local function stride_of(workers)
-    return math.ceil((COLUMNS + workers / 2) / LINE) * LINE
+    return math.ceil((COLUMNS + (workers + 1) / 2) / LINE) * LINE
 end
 
 
@@ -68,11 +70,11 @@ function _M.local_memory(cells, workers)
 end
 
 
---- Make the function that sums a cell's columns, with the sum written out: LuaJIT compiles a short loop inside
+--- Make the function that sums a cell's first columns, with the sum written out: LuaJIT compiles a short loop inside
 -- its caller's loop badly (20 ns a cell; this way 4).
-local function adder(workers)
+local function adder(workers, columns)
     local terms = {}
-    for column = 0, workers - 1 do
+    for column = 0, columns - 1 do
         terms[column + 1] = "levels[first + " .. column .. "]"
     end
     return assert(loadstring("return function(self, cell) local levels, first = self.levels, cell * "
@@ -85,13 +87,16 @@ end
 -- @param highest the highest cell that was ever used; left out, the last. Those above are not
 --                looked at: a look would be enough to make pages of shared memory exist
 function _M.new(memory, workers, cells, column, highest)
-    local doubles = ffi.cast("double *", memory)
+    local doubles, own, all = ffi.cast("double *", memory), adder(workers, workers), adder(workers, workers + 1)
     local self = setmetatable({
         memory = memory, -- so that it is not collected
         cells = cells, column = column, stride = stride_of(workers), doubles = doubles,
         floats = ffi.cast("float *", doubles + FLOATS),
         levels = ffi.cast("int32_t *", doubles + COLUMNS),
-        in_flight = adder(workers), -- in_flight(cell): requests at the server, over all workers
+        own = own, -- own(cell): requests at the server, over all workers of this nginx
+        all = all, -- and those of other load balancers
+        in_flight = own, -- in_flight(cell): one of the two
+        workers = workers,
         by_level = nil, -- set by keep_levels()
     }, mt)
     for cell = 0, highest or cells - 1 do
@@ -104,6 +109,24 @@ end
 --- Keep latency by level from now on: observe() then wants to know what a request found in flight.
 function _M:keep_levels()
     self.by_level = self.by_level or latency_by_level.new(self.doubles + self.cells * self.stride)
+end
+
+
+--- Have in_flight() count, or not count, what other load balancers have at the server.
+function _M:trust_others(trusted)
+    self.in_flight = trusted and self.all or self.own
+end
+
+
+--- What other load balancers have in flight there, as far as it is known.
+function _M:others(cell)
+    return self.levels[cell * 2 * self.stride + self.workers]
+end
+
+
+--- Set it; a whole number.
+function _M:set_others(cell, in_flight)
+    self.levels[cell * 2 * self.stride + self.workers] = in_flight
 end
 
 
@@ -168,6 +191,12 @@ function _M:latency(cell, now)
 end
 
 
+--- The latency of the last successful try in ms, however long ago; 0 when there was none.
+function _M:last_latency(cell)
+    return self.floats[A_DOUBLE * cell * self.stride + LAST]
+end
+
+
 --- Peak EWMA of the latency in ms; 0 when it is not known.
 function _M:peak(cell, now)
     local i = cell * self.stride
@@ -211,6 +240,7 @@ function _M:forget(cell)
     for field = LATENCY, FLOATS do
         self.doubles[i + field] = 0
     end
+    self:set_others(cell, 0)
     if self.by_level then
         self.by_level:forget(cell)
     end

@@ -83,6 +83,12 @@ local function of_list(all)
 end
 
 
+--- A series with the value of a field of the part about what load balancers tell each other.
+local function of_exchange(name)
+    return { { value = function(all) return all.share_in_flight and all.share_in_flight[name] end } }
+end
+
+
 -- A family: name, type, help, and its series: each { suffix, labels, value }, where
 -- labels may depend on the subject, as the list may.
 
@@ -111,6 +117,13 @@ local OF_ALL = {
     { "dict_evictions_total", "counter", "Writes for which the shared dict threw out values in use: it is too small.",
       plain("dict_evictions") },
     { "timer_errors_total", "counter", "Timers that nginx did not set or run: jobs were late.", plain("timer_errors") },
+    { "exchange_on", "gauge", "1 while picks go by what other load balancers have in flight, too.",
+      { { value = function(all) return all.share_in_flight and all.share_in_flight.state == "on" end } } },
+    { "exchange_balancers", "gauge", "Load balancers that tell what they have in flight.", of_exchange("balancers") },
+    { "exchange_age_seconds", "gauge", "How old what is known of them is when it is used.", of_exchange("age_s") },
+    { "exchange_interval_seconds", "gauge", "Time between two exchanges.", of_exchange("interval_s") },
+    { "exchange_cpu_ratio", "gauge", "What the exchanges take of a core.", of_exchange("cpu_share") },
+    { "exchange_errors_total", "counter", "Exchanges that failed.", of_exchange("errors") },
     { "cells", "gauge", "Cells of the memory that the workers share: a server's address has one.", plain("cells") },
     { "cells_in_use", "gauge", "Cells that belong to an address.", plain("cells_in_use") },
 }
@@ -158,6 +171,8 @@ local OF_PEER = {
     { "peer_eligible", "gauge", "1 when the peer may get requests.", plain("eligible") },
     { "peer_health", "gauge", "1 for ok, or for what took the peer out.", one_of(HEALTH, "health") },
     { "peer_in_flight", "gauge", "Requests at the peer now.", plain("in_flight") },
+    { "peer_others_in_flight", "gauge", "Requests of other load balancers there, as far as it is known.",
+      plain("others_in_flight") },
     { "peer_picks_total", "counter", "Requests and retries sent to the peer.", plain("picks") },
     { "peer_requests_total", "counter", "Requests that the peer completed (answered below 500) or failed.", {
         { labels = label("outcome", "completed"), value = field("completed") },

@@ -215,7 +215,7 @@ end
 --- Whether a peer has less in flight than max_conns. Of one without a cell nobody knows.
 function _M:has_room(peer)
     local max_conns = self.settings.max_conns
-    return not max_conns or peer.cell == peer_cells.NONE or self.context.stats:in_flight(peer.cell) < max_conns
+    return not max_conns or peer.cell == peer_cells.NONE or self.context.stats:own(peer.cell) < max_conns
 end
 
 

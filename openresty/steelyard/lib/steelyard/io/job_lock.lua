@@ -130,6 +130,37 @@ function _M.run(dict, job, interval_s, instant_s, work)
 end
 
 
+--- Have one worker do work(is_ours) over and over, each time in a timer of its own. work() is to return soon once
+-- is_ours() is false: then another worker has it. Call it every AHEAD_S or so.
+function _M.hold(dict, job, work)
+    if held[job] then
+        return look_after(dict, job, held[job])
+    end
+    local lock = take(dict, job, 0, ngx.now())
+    if not lock then
+        return
+    end
+    local again
+    function again(premature)
+        if premature or ngx.worker.exiting() or not is_ours(dict, job, lock) then
+            return let_go(dict, job, lock)
+        end
+        lock.begun = true
+        local ok, err = pcall(work, function() return is_ours(dict, job, lock) end)
+        if not ok then
+            ngx.log(ngx.ERR, "steelyard: ", job, " failed: ", err)
+        end
+        -- After an error not at once: it may come again.
+        if ngx.worker.exiting() or not timers.at(dict, ok and 0 or LOCK_S, again) then
+            let_go(dict, job, lock)
+        end
+    end
+    if not timers.at(dict, 0, again) then
+        let_go(dict, job, lock)
+    end
+end
+
+
 --- Add the job work(about) to `taken` if it is due and no other worker has it; for run_together. Call it every
 -- AHEAD_S or so.
 -- @return false when this worker can take no more at present

@@ -16,6 +16,7 @@
 
 local ffi = require "ffi"
 local latency_histogram = require "steelyard.core.latency_histogram"
+local others_in_flight = require "steelyard.core.others_in_flight"
 local peer_cells = require "steelyard.core.peer_cells"
 local peer_stats = require "steelyard.core.peer_stats"
 
@@ -67,7 +68,7 @@ if ngx.get_phase() == "init" then
     local memory = {}
     for name, bytes in pairs({
         cells = peer_cells.bytes(CELLS), stats = peer_stats.bytes(workers, CELLS + 1),
-        histograms = latency_histogram.bytes(CELLS + 1),
+        histograms = latency_histogram.bytes(CELLS + 1), others = others_in_flight.bytes(CELLS + 1),
     }) do
         memory[name], problem = _M.map(bytes)
         if problem then
@@ -94,6 +95,12 @@ function _M.open(worker_id)
     end
     local stats = peer_stats.new(memory.stats, workers, CELLS + 1, worker_id, cells:highest())
     return cells, stats, latency_histogram.new(memory.histograms)
+end
+
+
+--- Open what the workers share of other load balancers' requests; nil where they share nothing.
+function _M.open_others()
+    return shared and others_in_flight.new(shared.others, CELLS + 1) or nil
 end
 
 

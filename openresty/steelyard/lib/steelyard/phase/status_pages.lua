@@ -50,7 +50,9 @@ local function row_of(peer, weight, total, sick)
         picks = counts.picks, completed = counts.completed, failed = counts.failed,
         latency_ms = timed > 0 and counts.latency_ms / timed or null,
         latency_total_ms = counts.latency_ms, timed = timed,
-        in_flight = peer.cell ~= peer_cells.NONE and worker.stats:in_flight(peer.cell) or null,
+        in_flight = peer.cell ~= peer_cells.NONE and worker.stats:own(peer.cell) or null,
+        -- As of the last exchange; null where there is none.
+        others_in_flight = worker.others and worker.others.live and worker.stats:others(peer.cell) or null,
     }
 end
 
@@ -143,6 +145,24 @@ local function upstream_of(live, breathe)
 end
 
 
+--- How load balancers share what they have in flight: whether they do, or why not.
+local function exchange_of()
+    local dict, others = worker.dict, worker.others
+    if not others then
+        local why = worker.options.share_in_flight and worker.stats_problem or "the option share_in_flight is not set"
+        return { state = "off", error = why, errors = 0 }
+    end
+    local about, err, age_s = others:about(), dict:get("exchange/error"), others:age_s(ngx.now())
+    return {
+        state = dict:get("exchange/state") or "none yet", error = err ~= "" and or_null(err) or null,
+        errors = dict:get("exchange_errors") or 0,
+        age_s = or_null(age_s), balancers = about.balancers > 0 and about.balancers or null,
+        interval_s = about.round_s, cpu_share = about.cpu_share,
+        cpu_share_max = worker.options.share_in_flight.cpu_share,
+    }
+end
+
+
 --- Gather what both pages show; calls breathe() now and then.
 local function document(breathe)
     local store = worker.store
@@ -177,6 +197,7 @@ local function document(breathe)
         dict_evictions = worker.dict:get("evictions") or 0,
         -- Why the workers do not share their peer stats.
         stats_problem = or_null(worker.stats_problem),
+        share_in_flight = exchange_of(),
         -- Of the memory that peer stats are in: a cell an address.
         cells = worker.cells.cells, cells_in_use = worker.cells:in_use(clock.monotonic()),
         upstreams = upstreams, workers = worker.counters:workers(),

@@ -9,6 +9,7 @@
 local clock = require "steelyard.io.clock"
 local clock_phase = require "steelyard.core.clock_phase"
 local ejection = require "steelyard.io.ejection"
+local exchange_loop = require "steelyard.io.exchange_loop"
 local fetch = require "steelyard.io.fetch"
 local health_checker = require "steelyard.io.health_checker"
 local job_lock = require "steelyard.io.job_lock"
@@ -254,6 +255,9 @@ local function on_timer(premature)
     guarded(close_unlogged, ngx.now())
     guarded(jobs)
     guarded(jobs_of_upstreams)
+    if _M.exchange then
+        guarded(_M.exchange.tick, _M.exchange)
+    end
     guarded(upstream_sync.all, _M, true)
 end
 
@@ -299,6 +303,7 @@ local function start(options)
     _M.options, _M.dict = options, dict
     _M.store, _M.counters, _M.health = table_store.new(dict), shared_counters.new(dict), peer_health.new(dict)
     _M.cells, _M.stats, _M.histograms, _M.stats_problem = shared_stats.open(ngx.worker.id())
+    _M.others = options.share_in_flight and shared_stats.open_others()
     _M.requests = open_requests.new(_M.stats, {
         memory = shared_stats.map(open_requests.bytes(_M.stats.cells)), histograms = _M.histograms, cells = _M.cells,
     })
@@ -306,8 +311,9 @@ local function start(options)
     _M.counters:enter()
     _M.context = {
         random = math.random, stats = _M.stats, now = ngx.now, digest = signature.digest,
-        workers = ngx.worker.count(),
+        workers = ngx.worker.count(), others = _M.others,
     }
+    _M.exchange = _M.others and exchange_loop.new(_M)
     for _, name in ipairs(options.names) do
         local settings = options.upstreams[name]
         local live = upstream_sync.begin(_M, name, settings)

@@ -18,13 +18,17 @@
 --            in bursts it would get one whenever the fast ones are busy.
 --
 -- Both figures fade within 10 s without requests, so that a peer that lost
--- because of them is tried again. Pure.
+-- because of them is tried again.
+--
+-- Where other load balancers tell what they have in flight (core/others_in_flight), a pick
+-- begins with what that is worth: what is in flight at a peer is then theirs, too, and fewer
+-- peers are looked at. Pure.
 
 local no_pause = require("resty.vnswrr").no_pause
 local vnswrr = require "steelyard.core.pickers.vnswrr"
 local weighted_draw = require "steelyard.core.pickers.weighted_draw"
 
-local max = math.max
+local max, min = math.max, math.min
 
 -- Rows between two calls of breathe.
 local ROWS = 100
@@ -38,6 +42,10 @@ local MORE = 14
 
 local FAILING = 0.5
 local SLOWER, CLOCK_MS = 5, 1
+
+-- How long a request of these peers takes is looked up once in so many picks, and averaged over as many look-ups, of
+-- which one counts no more than twice the mean.
+local PICKS, LOOKS = 8, 8
 
 -- A latency that is not known: above any that nginx waits for (11 days).
 local UNKNOWN_MS = 1e9
@@ -65,8 +73,10 @@ end
 --- Make candidates of no peers.
 function _M.new(context)
     return setmetatable({
-        turns = vnswrr.new(context), random = context.random,
+        turns = vnswrr.new(context), random = context.random, stats = context.stats, now = context.now,
         peers = {}, mean_weight = 1, draw = nil, updates = 0,
+        others = context.others, latency_ms = 0, picks = 0, -- others: nil where nobody tells
+        most = MORE, -- further peers that this pick may look at
     }, mt)
 end
 
@@ -98,9 +108,37 @@ function _M:update(peers, breathe)
 end
 
 
+--- Learn from the peer whose turn it is how long a request takes, now and then.
+local function learn_latency(self, first)
+    self.picks = self.picks + 1
+    if self.picks % PICKS == 1 then
+        local latency, mean = self.stats:last_latency(first.cell), self.latency_ms
+        if latency > 0 then
+            self.latency_ms = mean == 0 and latency or mean + (min(latency, 2 * mean) - mean) / LOOKS
+        end
+    end
+end
+
+
+--- Begin a pick with what the others' figures are worth.
+local function weigh_others(self, first)
+    local more
+    if self.others.live then
+        learn_latency(self, first)
+        more = self.others:more(self.now(), self.latency_ms)
+    end
+    self.stats:trust_others(more ~= nil)
+    self.most = more or MORE
+end
+
+
 --- The peer whose turn it is; nil when there is none.
 function _M:first()
-    return self.turns:pick()
+    local first = self.turns:pick()
+    if first and self.others then
+        weigh_others(self, first)
+    end
+    return first
 end
 
 
@@ -113,7 +151,7 @@ end
 --- The peer whose turn it is and one drawn, another one if a few draws find
 -- one; nil when there is no peer.
 function _M:pair()
-    local first = self.turns:pick()
+    local first = self:first()
     if not first then
         return nil
     end
@@ -128,13 +166,19 @@ function _M:pair()
 end
 
 
+--- Whether this pick goes by what other load balancers have in flight, too.
+function _M:by_others()
+    return self.most < MORE
+end
+
+
 --- How many more peers a picker may look at while the best it has is busy: all of a small
 -- cluster, from anywhere on, so that none of several equal ones is always met first; of a
 -- large one as many draws.
 function _M:more()
-    local n = #self.peers
+    local n, most = #self.peers, self.most
     self.from = n <= MORE and self.random(n) or nil
-    return self.from and n or MORE
+    return self.from and min(n, most) or most
 end
 
 

@@ -5,7 +5,8 @@
 -- ring's peer wins, or else a draw by weight: a cluster at rest is served in
 -- the ring's order. Only when none of those is idle all peers are looked at:
 -- O(1) while enough peers are idle, O(peers) as in nginx when all are busy. A
--- heap would not do: other workers change what is in flight, too.
+-- heap would not do: other workers change what is in flight, too. By figures that other
+-- load balancers told, few are looked at instead: all of them would run to the same least one.
 --
 -- A failing peer is only taken when all are; on a tie a much slower peer loses
 -- to the one it is compared with, and so does an idle one that would yet be late.
@@ -40,15 +41,16 @@ local function idle(self, first, now)
 end
 
 
---- The least loaded of all; nil when `avoid` is set and all of them fail.
+--- The least loaded of all, or of a few; nil when `avoid` is set and all of them fail.
 local function least(self, first, now, avoid)
-    local stats, peers, random = self.stats, self.candidates.peers, self.random
+    local stats, choice, random = self.stats, self.candidates, self.random
+    local peers, few = choice.peers, choice:by_others()
     local best, best_in_flight, tied = nil, 0, 0
     if not (avoid and failing(stats, first, now)) then
         best, best_in_flight = first, stats:in_flight(first.cell)
     end
-    for i = 1, #peers do
-        local peer = peers[i]
+    for i = 1, few and choice:more() or #peers do
+        local peer = few and choice:look(i) or peers[i]
         local in_flight = stats:in_flight(peer.cell)
         -- in_flight / weight, times both weights: in whole numbers a tie is a tie.
         local excess = best and in_flight * best.weight - best_in_flight * peer.weight or -1
@@ -75,7 +77,8 @@ local function pick(self)
         return nil
     end
     local now = self.now()
-    return idle(self, first, now) or least(self, first, now, true) or least(self, first, now, false)
+    return not self.candidates:by_others() and idle(self, first, now)
+           or least(self, first, now, true) or least(self, first, now, false)
 end
 
 

@@ -1,0 +1,320 @@
+"""Load balancers tell each other through Memcached what they have in flight; and what becomes of failures."""
+
+import contextlib
+import os
+import signal
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from openresty.tests.backend import Backend
+from openresty.tests.nginx_process import Edge, one_upstream
+from openresty.tests.rig import Rig
+
+pytestmark = pytest.mark.integration
+
+ZERO = 4294967296  # what a counter begins at
+PREFIX = "steelyard:1:in_flight:"
+ANSWER_S = 0.05  # of the servers: long enough for figures some milliseconds old to be worth something
+
+
+class Between:
+    """A way to Memcached as a test wants it: `mode` is open, old (no meta commands), silent or shut."""
+
+    def __init__(self, port: int) -> None:
+        self.mode = "open"
+        between = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                if between.mode == "shut":
+                    return
+                way = socket.create_connection(("127.0.0.1", port))
+                with way as upstream, upstream.makefile("rb") as answers:
+                    back = threading.Thread(target=self.answer, args=(answers,), daemon=True)
+                    back.start()
+                    for line in self.rfile:
+                        meta = line.startswith((b"ma ", b"mn"))
+                        if between.mode == "shut":
+                            break
+                        if meta and between.mode == "old":
+                            self.wfile.write(b"ERROR\r\n")
+                        elif not (meta and between.mode == "silent"):
+                            upstream.sendall(line)
+                    upstream.shutdown(socket.SHUT_RDWR)
+                    back.join()
+
+            def answer(self, answers: Any) -> None:
+                with contextlib.suppress(OSError):
+                    while piece := answers.read1(65536):
+                        self.wfile.write(piece)
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            block_on_close = False
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def between(rig: Rig) -> Iterator[Between]:
+    """Return a way to the rig's memcached."""
+    made = Between(rig.memcached.port)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def clients() -> Iterator[ThreadPoolExecutor]:
+    """Return the threads of some clients."""
+    with ThreadPoolExecutor(40) as pool:
+        yield pool
+
+
+def servers(rig: Rig, names: str = "ab") -> list[Backend]:
+    """Start servers that answer after ANSWER_S, and publish them with the default picker."""
+    made = [rig.backend(name) for name in names]
+    for backend in made:
+        backend.delays_s["/"] = ANSWER_S
+    rig.publish([(each.name, each.address, 10, "up") for each in made], generation=1, picker="vnswrr2")
+    return made
+
+
+def balancer(rig: Rig, name: str, *, port: int = 0, workers: int = 1, option: str = "true") -> Edge:
+    """Start an nginx of that name that shares what it has in flight."""
+    options = f"share_in_flight = {option}, upstreams = {{ web = {{}} }},"
+    http = one_upstream(port or rig.memcached.port, options, "}").replace('lb = "edge-1"', f'lb = "{name}"')
+    edge = rig.edge_of(http, workers=workers, folder=name)
+    edge.wait_for(1)
+    return edge
+
+
+def exchange(edge: Edge) -> Any:
+    """Return what the status page says of the exchange."""
+    return edge.status()["share_in_flight"]
+
+
+def wait_for_state(rig: Rig, edge: Edge, *states: str) -> None:
+    """Wait until the exchange is in one of these states."""
+    rig.wait_until(lambda: exchange(edge)["state"] in states, f"the exchange is {' or '.join(states)}")
+
+
+def others(edge: Edge) -> dict[str, Any]:
+    """Return what the others have in flight at each server, as an nginx knows it."""
+    return {peer["id"]: peer["others_in_flight"] for peer in edge.upstream()["peers"]}
+
+
+def epoch(rig: Rig) -> str:
+    """Return the epoch that the exchange is in."""
+    value = rig.memcached.get(f"{PREFIX}epoch")
+    assert value is not None
+    return value.decode()
+
+
+def of_others(edge: Edge) -> int:
+    """Return how many requests others have in flight, as an nginx knows it."""
+    return sum(filter(None, others(edge).values()))
+
+
+def pretend(rig: Rig, address: str, in_flight: str | int) -> None:
+    """Be another load balancer that has so much in flight at a server, in this epoch."""
+    now = epoch(rig)
+    rig.memcached.set(f"{PREFIX}{now}", "9")
+    value = in_flight if isinstance(in_flight, str) else str(ZERO + in_flight)
+    rig.memcached.set(f"{PREFIX}{now}:{address}", value)
+
+
+def pretend_until(rig: Rig, address: str, in_flight: str | int, holds: Callable[[], bool]) -> None:
+    """Be it until the nginx has seen it: the epoch may end at any time."""
+
+    def seen() -> bool:
+        pretend(rig, address, in_flight)
+        return holds()
+
+    rig.wait_until(seen, f"{in_flight!s:.9} in flight elsewhere have been seen")
+
+
+@contextlib.contextmanager
+def held(rig: Rig, edge: Edge, clients: ThreadPoolExecutor, requests: int, seconds: float) -> Iterator[None]:
+    """Have so many requests in flight that last so long."""
+    asked = [clients.submit(edge.get, f"/?sleep_s={seconds}") for _ in range(requests)]
+
+    def they_are() -> bool:
+        return bool(sum(row["in_flight"] for row in edge.upstream()["peers"]) >= requests)
+
+    rig.wait_until(they_are, "they are in flight")
+    yield
+    assert {answer.result().status for answer in asked} == {200}
+
+
+def test_each_nginx_knows_what_the_others_have_in_flight_and_no_longer_than_they_have_it(
+    rig: Rig, clients: ThreadPoolExecutor
+) -> None:
+    servers(rig)
+    first, second = (balancer(rig, name, workers=2) for name in ("edge-1", "edge-2"))
+    with first.under_load(1), second.under_load(1):
+        for edge in (first, second):
+            wait_for_state(rig, edge, "on")
+        with held(rig, first, clients, 6, 4):
+            rig.wait_until(lambda: of_others(second) >= 6, "the second knows of six")
+        rig.wait_until(lambda: of_others(second) <= 1, "they are over")
+        about = exchange(second)
+        assert about["balancers"] == 2
+        assert about["age_s"] > 0
+        assert about["cpu_share"] <= about["cpu_share_max"] * 1.01
+
+
+def test_picks_go_around_who_is_busy_elsewhere_until_the_epoch_ends(rig: Rig) -> None:
+    a, _ = servers(rig)
+    edge = balancer(rig, "edge-1")
+    with edge.under_load(1):
+        wait_for_state(rig, edge, "alone")
+        pretend_until(rig, a.address, 50, lambda: bool(others(edge)["a"] == 50))
+        began = epoch(rig)
+        shares = edge.shares(20)
+        if epoch(rig) == began:  # else the ghost was gone before
+            assert shares.get("a", 0) <= 6, shares  # some picks come between two exchanges
+        # The other one is dead: nobody puts its requests into the next epoch.
+        rig.wait_until(lambda: others(edge)["a"] in (0, None), "the ghost is gone")
+        assert epoch(rig) != began
+        rig.wait_until(lambda: edge.shares(20).get("a", 0) >= 6, "both servers are used again")
+
+
+def test_alone_it_asks_once_a_second_whether_it_still_is(rig: Rig) -> None:
+    servers(rig)
+    edge = balancer(rig, "edge-1")
+    with edge.under_load(1):
+        wait_for_state(rig, edge, "alone")
+        about = exchange(edge)
+        assert about["balancers"] == 1
+        assert about["interval_s"] == 1
+        assert about["age_s"] is None
+        assert set(others(edge).values()) == {None}
+    assert not edge.complaints()
+
+
+def test_it_is_off_by_default_and_the_page_says_so(rig: Rig) -> None:
+    servers(rig)
+    edge = balancer(rig, "edge-1", option="nil")
+    edge.shares(4)
+    about = exchange(edge)
+    assert about["state"] == "off"
+    assert about["error"] == "the option share_in_flight is not set"
+    assert rig.memcached.get(f"{PREFIX}epoch") is None
+
+
+def test_a_memcached_without_meta_commands_is_named_and_picks_go_on(rig: Rig, between: Between) -> None:
+    servers(rig)
+    between.mode = "old"
+    edge = balancer(rig, "edge-1", port=between.port)
+    with edge.under_load(2) as statuses:
+        wait_for_state(rig, edge, "failed")
+        assert "no meta commands (ERROR): Memcached 1.6 or later is needed" in exchange(edge)["error"]
+        rig.wait_until(lambda: len(statuses) > 20, "requests go on")
+        assert edge.logged("is not exchanged with other load balancers") == 1
+        between.mode = "open"
+        wait_for_state(rig, edge, "alone")
+        assert edge.logged("what is in flight is exchanged with other load balancers") == 1
+    assert set(statuses) == {200}
+
+
+@pytest.mark.parametrize("mode", ["silent", "shut"])
+def test_a_store_that_is_away_or_hangs_delays_no_request(rig: Rig, between: Between, mode: str) -> None:
+    a, _ = servers(rig)
+    edge = balancer(rig, "edge-1", port=between.port)
+    with edge.under_load(2) as statuses:
+        wait_for_state(rig, edge, "alone", "on")
+        pretend_until(rig, a.address, 50, lambda: bool(exchange(edge)["state"] == "on"))
+        between.mode = mode
+        wait_for_state(rig, edge, "failed")
+        assert exchange(edge)["age_s"] is None
+        before = len(statuses)
+        rig.wait_until(lambda: len(statuses) > before + 20, "requests go on")
+        assert edge.shares(20).get("a", 0) >= 6  # by its own counts
+        between.mode = "open"
+        wait_for_state(rig, edge, "alone", "on")
+    assert set(statuses) == {200}
+
+
+def test_what_is_no_number_is_refused_and_picks_go_by_its_own(rig: Rig) -> None:
+    a, _ = servers(rig)
+    edge = balancer(rig, "edge-1")
+    with edge.under_load(2) as statuses:
+        wait_for_state(rig, edge, "alone")
+        pretend_until(rig, a.address, "x" * 70000, lambda: bool(exchange(edge)["state"] == "failed"))
+        assert "CLIENT_ERROR" in exchange(edge)["error"]
+        rig.wait_until(lambda: exchange(edge)["state"] in ("alone", "on"), "the next epoch is well")
+    assert set(statuses) == {200}
+
+
+def test_a_reload_and_a_killed_worker_leave_no_ghost_and_it_goes_on(
+    rig: Rig, clients: ThreadPoolExecutor
+) -> None:
+    servers(rig)
+    first, second = (balancer(rig, name, workers=2) for name in ("edge-1", "edge-2"))
+    with second.under_load(1) as statuses:
+        with first.under_load(1), held(rig, first, clients, 6, 5):
+            rig.wait_until(lambda: of_others(second) >= 6, "the second knows of six")
+            first.reload()
+        rig.wait_until(lambda: of_others(second) == 0, "it has left nothing")
+        for pid in first.worker_pids():
+            os.kill(pid, signal.SIGKILL)
+        rig.wait_until(lambda: len(first.worker_pids()) == 2, "it has new workers")
+        with first.under_load(1):
+            rig.wait_until(lambda: (exchange(first)["age_s"] or 1) < 0.1, "it goes on")
+    assert set(statuses) == {200}
+
+
+def test_one_that_is_paused_is_forgotten_and_wakes_into_the_epoch_of_the_others(
+    rig: Rig, clients: ThreadPoolExecutor
+) -> None:
+    servers(rig)
+    first, second = (balancer(rig, name) for name in ("edge-1", "edge-2"))
+    (pid,) = first.worker_pids()
+    with second.under_load(1):
+        with held(rig, first, clients, 6, 15):
+            rig.wait_until(lambda: of_others(second) == 6, "the second knows of six")
+            began = epoch(rig)
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                rig.wait_until(lambda: epoch(rig) != began and of_others(second) == 0, "they are forgotten")
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            rig.wait_until(lambda: of_others(second) == 6, "it is back, with all it has")
+        rig.wait_until(lambda: of_others(second) == 0, "they are over")
+
+
+def test_a_forger_of_counters_bends_picks_within_a_bound(rig: Rig) -> None:
+    made = servers(rig, "abcdefghij")
+    edge = balancer(rig, "edge-1")
+
+    def forged() -> bool:
+        for each in made[1:]:
+            pretend(rig, each.address, 10**15)
+        return bool(others(edge)["b"])
+
+    with edge.under_load(1):
+        wait_for_state(rig, edge, "alone")
+        rig.wait_until(forged, "it believes the forger")
+        # Two candidates by weight and four of ten more: 0.2 + 0.4 of the requests, and chance.
+        assert edge.shares(60).get("a", 0) <= 60 * 0.85
+        rig.wait_until(lambda: not any(others(edge).values()), "what was forged is gone")
+
+
+def test_a_mistake_in_the_option_is_named(rig: Rig) -> None:
+    servers(rig)
+    options = "share_in_flight = { cpu_share = 2 }, upstreams = { web = {} },"
+    edge = rig.edge_of(one_upstream(rig.memcached.port, options, "}"))
+    assert "share_in_flight.cpu_share" in edge.get().body
