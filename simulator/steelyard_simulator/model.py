@@ -174,6 +174,8 @@ class Case:
     warmup_s     requests that arrive before are served but not in the result's figures
     tick_s       T: of the controller, the agents, the balancers' reports and fetches alike
     balancers    n, each with its own picker, counters and phase within the tick
+    exchange_s   the product's pickers tell each other so often what they have in flight; 0: never
+    lost_exchanges   the part (0..1) of that which does not happen
     """
 
     servers: tuple[Server, ...]
@@ -182,6 +184,8 @@ class Case:
     duration_s: float
     balancing: Balancing = field(default_factory=Balancing)
     balancers: int = 1
+    exchange_s: float = 0.0
+    lost_exchanges: float = 0.0
     warmup_s: float = 0.0
     tick_s: float = 1.0
     delays: Delays = field(default_factory=Delays)

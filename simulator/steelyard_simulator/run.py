@@ -2,8 +2,10 @@
 
 import time
 from array import array
+from collections.abc import Callable
 from functools import cache
 from random import Random
+from typing import cast
 
 import numpy as np
 from steelyard_controller.laws.parameters import law_total
@@ -15,6 +17,7 @@ from steelyard_simulator.balancer import Balancer, Request
 from steelyard_simulator.control_loop import ControlLoop, bootstrap_weights
 from steelyard_simulator.engine import Engine, sampler, stream
 from steelyard_simulator.model import Case, OpenClients, RunResult, Ticks
+from steelyard_simulator.pickers import lua_pickers
 from steelyard_simulator.simulated_server import (
     SimulatedServer,
     able_at,
@@ -57,7 +60,9 @@ class _Running:
             for server in case.servers
         ]
         self._enter = [server.entrance for server in self._servers]
-        make = pickers.maker(case.balancing.picker, servers=k, seed=seed)
+        # One load balancer alone has nobody to tell, as in the product.
+        exchange_s = case.exchange_s if case.balancers > 1 else 0.0
+        make = pickers.maker(case.balancing.picker, servers=k, seed=seed, exchange_s=exchange_s)
         weights = bootstrap_weights(case.servers)
         self._balancers = [Balancer(index, make(index), k) for index in range(case.balancers)]
         for balancer in self._balancers:
@@ -68,10 +73,24 @@ class _Running:
             if case.balancing.law is None
             else ControlLoop(self.engine, case, self._servers, self._balancers, stream(seed, "control"))
         )
+        if exchange_s and case.balancing.picker in pickers.OURS:
+            self._begin_exchanges(exchange_s, stream(seed, "exchange"))
         self._foresee_changes()
         self._begin_arrivals(stream(seed, "arrivals"))
         # After the controller's own, so that a row holds the picks up to its tick.
         self.engine.at(case.tick_s, self._count)
+
+    def _begin_exchanges(self, every_s: float, random: Random) -> None:
+        lost = self._case.lost_exchanges
+
+        def exchange(now_s: float, tell: Callable[[float], None]) -> None:
+            if not lost or random.random() >= lost:
+                tell(now_s)
+            self.engine.at(now_s + every_s, exchange, tell)
+
+        for balancer in self._balancers:
+            tell = cast(lua_pickers.LuaPicker, balancer.picker).exchange
+            self.engine.at(random.random() * every_s, exchange, tell)
 
     def _foresee_changes(self) -> None:
         """Tell balancers who is away; and, where weights are true, what the servers can do from then on."""

@@ -2,13 +2,18 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 from steelyard_loadtest.machine import picker_list
 from steelyard_simulator import pickers
+from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, Server, Work
 from steelyard_simulator.pickers import Picker
 from steelyard_simulator.pickers.comparison_pickers import LeastTime, PeakEwma
+from steelyard_simulator.run import run
 
 BY_TURNS = [name for name in pickers.OURS if name != "peak_ewma"]
 """At rest by weight alone; the other follows the latencies."""
@@ -211,3 +216,29 @@ def test_least_time_goes_by_twenties_of_ms_and_by_how_old_the_requests_in_flight
 def test_an_unknown_picker_is_named_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="no picker 'swrr' in the model; choose one of: vnswrr, vnswrr2"):
         pickers.maker("swrr", servers=1, seed=1)
+
+
+def p99_ms(**changes: Any) -> float:
+    case = Case(
+        servers=tuple(Server(speed=speed, baseline=speed) for speed in (2.0, 3.0, 4.0, 5.0) * 5),
+        clients=OpenClients(rate_per_s=200.0),
+        work=Work(cpu=Draw(mean_s=0.25)),
+        duration_s=20.0,
+        warmup_s=5.0,
+        balancing=Balancing(law=None),
+        balancers=16,
+    )
+    return float(np.percentile(run(replace(case, **changes), 1).latency_ms, 99))
+
+
+def test_balancers_that_tell_each_other_what_is_in_flight_come_near_to_one() -> None:
+    alone, apart = p99_ms(balancers=1), p99_ms()
+    assert apart > 1.7 * alone
+    assert p99_ms(exchange_s=0.005) < 1.25 * alone
+    assert p99_ms(exchange_s=0.005, lost_exchanges=0.5) < 1.4 * alone
+    # A second old it is worth nothing, and the pickers know.
+    assert p99_ms(exchange_s=1.0) == apart
+
+
+def test_one_balancer_alone_has_nobody_to_tell() -> None:
+    assert p99_ms(balancers=1, exchange_s=0.005) == p99_ms(balancers=1)

@@ -4,6 +4,8 @@
 -- One call a pick and one an answer: a call from outside costs more than the
 -- pick itself. Servers are numbered from 0, as their cells are.
 
+local ffi = require "ffi"
+local others_in_flight = require "steelyard.core.others_in_flight"
 local peer_stats = require "steelyard.core.peer_stats"
 local pickers = require "steelyard.core.pickers"
 
@@ -30,11 +32,17 @@ local function peers_of(weights)
 end
 
 
---- Make a balancer: functions to pick at a time, to note an answer, and to take peers.
-local function balancer(name, servers)
+local sums -- what all balancers have told the store that they have in flight, by cell
+
+
+--- Make a balancer: functions to pick at a time, to note an answer, to take peers, and to exchange what is in flight.
+-- @param exchange_s how far apart exchanges are; 0: there are none
+local function balancer(name, servers, exchange_s)
     local stats, now = peer_stats.new(peer_stats.local_memory(servers), 1, servers, 0), START_S
+    local others = exchange_s > 0 and others_in_flight.new(nil, servers) or nil
+    sums = sums or ffi.new("double[?]", servers)
     local picker, _, err = pickers.make(name, {
-        random = math.random, stats = stats, now = function() return now end,
+        random = math.random, stats = stats, now = function() return now end, others = others,
     })
     if err then
         error(err)
@@ -66,7 +74,17 @@ local function balancer(name, servers)
     local function update(peers)
         picker:update(peers)
     end
-    return pick, answered, update
+    local function exchange(at)
+        for cell = 0, servers - 1 do
+            local own = stats:own(cell)
+            sums[cell] = sums[cell] + own - others:told(cell)
+            others:tell(cell, own)
+            stats:set_others(cell, others:of_sum(cell, sums[cell]))
+        end
+        others:read(START_S + at, exchange_s)
+        others:look(START_S + at)
+    end
+    return pick, answered, update, exchange
 end
 
 

@@ -23,13 +23,14 @@ SEEDS = 2**53
 class LuaPicker:
     """One load balancer's picker and peer stats."""
 
-    __slots__ = ("_of", "_update", "answered", "pick")
+    __slots__ = ("_of", "_update", "answered", "exchange", "pick")
 
-    def __init__(self, name: str, servers: int, runtime: "LuaRuntime") -> None:
+    def __init__(self, name: str, servers: int, runtime: "LuaRuntime", exchange_s: float = 0.0) -> None:
         # The Lua functions themselves, not methods around them: a call less for every request.
         self.pick: Callable[[float], int]
         self.answered: Callable[[int, float, float, bool], None]
-        self.pick, self.answered, self._update = runtime.balancer(name, servers)
+        self.exchange: Callable[[float], None]
+        self.pick, self.answered, self._update, self.exchange = runtime.balancer(name, servers, exchange_s)
         self._of = runtime
 
     def update(self, weights: Sequence[int]) -> None:
@@ -50,7 +51,7 @@ class LuaRuntime:
         lua.globals().package.path = ";".join(f"{folder}/lib/?.lua" for folder in folders)
         bridge = lua.execute(BRIDGE.read_text(encoding="utf-8"))
         bridge.seed(seed % SEEDS)
-        self.balancer: Callable[[str, int], tuple[Any, Any, Any]] = bridge.balancer
+        self.balancer: Callable[[str, int, float], tuple[Any, Any, Any, Any]] = bridge.balancer
         self._peers_of, self._list = bridge.peers_of, lua.table_from
         self._weights: Sequence[int] = ()
         self._peers: object = None
