@@ -14,7 +14,7 @@
 -- Where the age is above T, or T is not known, they are worth nothing: the picker goes by what this nginx has in
 -- flight, as if it were alone.
 --
--- docs/decisions/0024-others-in-flight.md has the measurements. Pure: memory and time are passed in.
+-- docs/decisions/0025-others-in-flight.md has the measurements. Pure: memory and time are passed in.
 
 local ffi = require "ffi"
 
