@@ -3,10 +3,10 @@
 -- An exchange costs CPU time, which is measured; its mean over `cpu_share` is how far apart two are, and never less
 -- than LEAST_S. What is known of the others is then a period old on the mean, and a way there and back.
 --
---   at rest  nothing is in flight and no count has changed for LINGER_S: nothing is exchanged
+--   at rest  nothing is in flight and no request has come or gone for LINGER_S: nothing is exchanged
 --   alone    nobody else is in the epoch: only that is asked for, each SLOW_S
 --   late     figures of that age are worth nothing to requests that are as short as these: as alone
---   steady   requests are in flight, and none has come or gone for LINGER_S: an exchange each SLOW_S
+--   steady   requests are in flight, and none has come or gone for LINGER_S: an exchange each STEADY_S
 --   on       else
 --
 -- Pure: the time and what was measured are passed in.
@@ -16,7 +16,7 @@ local others_in_flight = require "steelyard.core.others_in_flight"
 local LEAST_S = 0.004
 
 -- A request a second is enough for figures to be at hand when it comes.
-local LINGER_S, SLOW_S, REST_S = 1, 1, 0.1
+local LINGER_S, SLOW_S, STEADY_S, REST_S = 1, 1, 0.2, 0.1
 
 -- Who is late is back when it is worth it with so much to spare, or it would come and go.
 local TO_SPARE = 1.25
@@ -32,7 +32,7 @@ local mt = { __index = _M }
 -- @param cpu_share of a core, 0..1
 function _M.new(cpu_share)
     return setmetatable({
-        cpu_share = cpu_share, cost_s = 0, round_trip_s = 0, changed_at = 0, state = "at rest",
+        cpu_share = cpu_share, cost_s = 0, round_trip_s = 0, busy_at = 0, state = "at rest",
     }, mt)
 end
 
@@ -61,9 +61,8 @@ function _M:age_s(turns)
 end
 
 
-local function state_of(self, now, in_flight, latency_ms, balancers, turns)
-    local since = now - self.changed_at
-    local quiet = since > LINGER_S or since < 0
+local function state_of(self, now, balancers, turns, in_flight, latency_ms)
+    local quiet = now - self.busy_at > LINGER_S
     if quiet and in_flight == 0 then
         return "at rest", REST_S
     elseif balancers == 1 then
@@ -73,20 +72,19 @@ local function state_of(self, now, in_flight, latency_ms, balancers, turns)
     if latency_ms > 0 and not others_in_flight.worth(age_s, latency_ms) then
         return "late", SLOW_S
     elseif quiet then
-        return "steady", SLOW_S
+        return "steady", math.max(STEADY_S, self:round_s())
     end
     return "on", self:round_s()
 end
 
 
 --- Return what the state is now, and in how many seconds to look again.
--- @param survey    in_flight, changed, latency_ms, as core/in_flight_exchange has them
 -- @param balancers how many there are; 0: not known
-function _M:next(now, in_flight, changed, latency_ms, balancers, turns)
-    if changed > 0 then
-        self.changed_at = now
-    end
-    local state, wait_s = state_of(self, now, in_flight, latency_ms, balancers, turns)
+-- @param in_flight and those that follow it, as core/in_flight_exchange's survey() has them
+function _M:next(now, balancers, turns, in_flight, changed, latency_ms, ended_at)
+    -- A time that is to come is one before the clock was set back.
+    self.busy_at = changed and now or math.max(self.busy_at <= now and self.busy_at or 0, ended_at)
+    local state, wait_s = state_of(self, now, balancers, turns, in_flight, latency_ms)
     self.state = state
     return state, wait_s
 end

@@ -5,8 +5,8 @@
 --   steelyard:1:in_flight:<epoch>:<address>  ZERO + what all of them have in flight at the server
 --
 -- A counter is told by how much one's own part of it has changed, and answers the sum: Memcached's `ma` is
--- arithmetic, so no load balancer reads what each of the others wrote. Servers of which one's own count has not
--- changed are asked only. All of it is one request; `mn` at its end is answered last.
+-- arithmetic, so no load balancer reads what each of the others wrote. All are asked, too.
+-- It is one request; `mn` at its end is answered last.
 --
 -- Whoever asks for the epoch when its time is over begins the next, by Memcached's clock and nobody else's. In a new
 -- one all counters begin anew, and each load balancer puts in all that it has: so what one left behind that died,
@@ -16,6 +16,8 @@
 -- nothing that is longer than a number, whoever wrote what to the key.
 --
 -- Pure: text goes out and comes in, random numbers are passed in.
+
+local ffi = require "ffi"
 
 local EPOCH_S = 10
 
@@ -35,7 +37,7 @@ local ANSWER_BYTES = 64
 -- Servers that are asked in one request, and that are told a change: 0.3 ms of work each. Of more, in turns.
 local MOST = 400
 
-local find, sub = string.find, string.sub
+local A, F, N, V, CR, LF, SPACE, ZERO_DIGIT, NINE = string.byte("AFNV\r\n 09", 1, -1)
 
 local _M = { END = "MN\r\n" }
 local mt = { __index = _M }
@@ -48,6 +50,7 @@ function _M.new(others, stats, random)
     return setmetatable({
         others = others, stats = stats, random = random,
         targets = {}, gone = {}, next_asked = 1,
+        blocks = {}, -- the place of its first server -> the questions of a turn
         epoch = 0, balancers = 0, balancers_before = 0,
         asked = {}, -- by the request that is under way
     }, mt)
@@ -66,22 +69,24 @@ function _M:take(targets)
             self.gone[#self.gone + 1] = target
         end
     end
-    self.targets, self.next_asked = targets, 1
+    self.targets, self.blocks, self.next_asked = targets, {}, 1
 end
 
 
---- What this nginx has in flight: over all servers; how many servers' counters are to be told a change; and the mean
--- latency of what is in flight, in ms, 0 when it is not known.
-function _M:survey()
+--- What this nginx has in flight: over all servers; whether a server's counter is to be told a change; the mean latency
+-- of what is in flight, in ms, 0 when it is not known; and when a request ended last, 0 when none did.
+function _M:survey(now)
     local stats, others, targets = self.stats, self.others, self.targets
-    local total, changed, timed, latency = 0, 0, 0, 0
+    local total, changed, timed, latency, ended_at = 0, false, 0, 0, 0
     for i = 1, #targets do
         local cell = targets[i].cell
         local own = stats:own(cell)
         total = total + own
-        if own ~= others:told(cell) then
-            changed = changed + 1
+        local at = stats:last_at(cell)
+        if at > ended_at and at <= now then -- else the clock was set back
+            ended_at = at
         end
+        changed = changed or own ~= others:told(cell)
         if own > 0 then
             local its = stats:last_latency(cell)
             if its > 0 then
@@ -89,7 +94,7 @@ function _M:survey()
             end
         end
     end
-    return total, changed, timed > 0 and latency / timed or 0
+    return total, changed, timed > 0 and latency / timed or 0, ended_at
 end
 
 
@@ -118,11 +123,18 @@ local function telling(self, target, change)
 end
 
 
-local function asking(self, target)
-    if target.asks_in ~= self.epoch then
-        target.asks, target.asks_in = "ma " .. key_of(self, target) .. " D0 v\r\n", self.epoch
+--- The questions of so many servers from one on, as one text: made once an epoch.
+local function asking(self, first, last)
+    local block = self.blocks[first]
+    if not block then
+        local lines = {}
+        for i = first, last do
+            lines[#lines + 1] = "ma " .. key_of(self, self.targets[i]) .. " D0 v\r\n"
+        end
+        block = table.concat(lines)
+        self.blocks[first] = block
     end
-    return target.asks
+    return block
 end
 
 
@@ -133,37 +145,35 @@ function _M:watch()
 end
 
 
---- The request that tells what has changed, and asks for all servers. A change counts as told from now on, whatever
--- becomes of the request: one that is lost is gone with the epoch, and one that is repeated would grow until then.
+--- The request that tells what has changed, and then asks for all servers. A change counts as told from now on,
+-- whatever becomes of the request: one that is lost is gone with the epoch, one that is repeated would grow until then.
 -- @param leaving true: tell that nothing is in flight here any more, and ask nothing
 function _M:request(leaving)
     if self.epoch == 0 then
         return self:watch()
     end
     local stats, others, targets = self.stats, self.others, self.targets
-    local asked, lines, n = {}, { head(self) }, #targets
-    for i = 1, #self.gone do
-        local target = self.gone[i]
+    local asked, lines = {}, { head(self) }
+    local function tell(target, own)
         local told = others:told(target.cell)
-        if told ~= 0 then
-            others:tell(target.cell, 0)
-            asked[#asked + 1], lines[#lines + 1] = target, telling(self, target, -told)
+        if own ~= told and #asked < MOST then
+            others:tell(target.cell, own)
+            asked[#asked + 1], lines[#lines + 1] = target, telling(self, target, own - told)
         end
     end
-    local first, to_ask, to_tell = self.next_asked, leaving and 0 or MOST, MOST
-    for step = 0, n - 1 do
-        local at = (first + step - 1) % n + 1
-        local target = targets[at]
-        local cell = target.cell
-        local own, told = leaving and 0 or stats:own(cell), others:told(cell)
-        if own ~= told and to_tell > 0 then
-            others:tell(cell, own)
-            asked[#asked + 1], lines[#lines + 1] = target, telling(self, target, own - told)
-            to_tell = to_tell - 1
-        elseif to_ask > 0 then
-            asked[#asked + 1], lines[#lines + 1] = target, asking(self, target)
-            to_ask, self.next_asked = to_ask - 1, at % n + 1
+    for i = 1, #self.gone do
+        tell(self.gone[i], 0)
+    end
+    for i = 1, #targets do
+        tell(targets[i], leaving and 0 or stats:own(targets[i].cell))
+    end
+    if #targets > 0 and not leaving then
+        local first = self.next_asked
+        local last = math.min(first + MOST - 1, #targets)
+        for i = first, last do
+            asked[#asked + 1] = targets[i]
         end
+        lines[#lines + 1], self.next_asked = asking(self, first, last), last % #targets + 1
     end
     self.asked, self.gone, lines[#lines + 1] = asked, {}, "mn\r\n"
     return table.concat(lines)
@@ -183,23 +193,34 @@ end
 
 
 --- Read the answer at a place: a number, or false (there is no such counter); and where the next one is. Nil and what
--- it says.
+-- it says. Without a string for each: there are thousands a second.
 local function answer_at(text, at)
-    local line_end = find(text, "\r\n", at, true)
-    if not line_end then
-        return nil, "an answer that ends too early"
-    end
-    local word = sub(text, at, at + 2)
-    if word == "VA " then
-        local value_end = find(text, "\r\n", line_end + 2, true)
-        local value = value_end and tonumber(sub(text, line_end + 2, value_end - 1))
-        if value then
-            return value, value_end + 2
+    local bytes, n, first = ffi.cast("const uint8_t *", text), #text, at
+    local value = false
+    if n - at > 4 and bytes[at] == V and bytes[at + 1] == A then
+        while at < n and bytes[at] ~= LF do
+            at = at + 1
         end
-    elseif word == "NF\r" then
-        return false, line_end + 2
+        at, value = at + 1, 0
+        local from = at
+        while at < n and bytes[at] >= ZERO_DIGIT and bytes[at] <= NINE do
+            at, value = at + 1, 10 * value + bytes[at] - ZERO_DIGIT
+        end
+        if at == from then
+            at = n -- no number
+        end
+        while at < n and bytes[at] == SPACE do
+            at = at + 1
+        end
+    elseif n - at > 3 and bytes[at] == N and bytes[at + 1] == F then
+        at = at + 2
+    else
+        at = n
     end
-    return nil, sub(text, at, line_end - 1)
+    if at + 1 < n and bytes[at] == CR and bytes[at + 1] == LF then
+        return value, at + 2
+    end
+    return nil, string.match(text, "^[^\r]+", first + 1) or "an answer that ends too early"
 end
 
 
@@ -208,7 +229,7 @@ local function enter(self, epoch)
     if epoch == self.epoch then
         return false
     end
-    self.balancers_before, self.balancers, self.epoch = self.balancers, 0, epoch
+    self.balancers_before, self.balancers, self.epoch, self.blocks = self.balancers, 0, epoch, {}
     if self.others:epoch() ~= epoch then -- else the worker before this one was in it, and told what stands there
         self.others:begin(epoch)
         for _, targets in ipairs({ self.targets, self.gone }) do
@@ -226,7 +247,7 @@ end
 -- @return "read": what the others have in flight is known; "epoch": another epoch has begun, ask again at once; or
 --         nil and what was refused: then nothing is known
 function _M:answer(text)
-    local epoch, at = answer_at(text, 1)
+    local epoch, at = answer_at(text, 0)
     if not epoch then
         return nil, epoch == false and "there is no epoch" or at
     elseif enter(self, epoch) then

@@ -197,6 +197,12 @@ function _M:last_latency(cell)
 end
 
 
+--- When the last try ended; 0 when there was none.
+function _M:last_at(cell)
+    return self.doubles[cell * self.stride + STAMP]
+end
+
+
 --- Peak EWMA of the latency in ms; 0 when it is not known.
 function _M:peak(cell, now)
     local i = cell * self.stride

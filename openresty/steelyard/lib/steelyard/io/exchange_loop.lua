@@ -32,7 +32,7 @@ local AT_ONCE_S = 0.001
 local KEEP_MS = 10000
 
 -- What the kernel and nginx do for an exchange, and no clock in here sees: waking up, and the way through loopback.
-local UNSEEN_S = 0.00002
+local UNSEEN_S = 0.00005
 
 local _M = {}
 local mt = { __index = _M }
@@ -188,8 +188,7 @@ end
 local function round(self)
     local began, now, exchange, pace = clock.thread_cpu(), ngx.now(), self.exchange, self.pace
     take_targets(self)
-    local in_flight, changed, latency_ms = exchange:survey()
-    local state, wait_s = pace:next(now, in_flight, changed, latency_ms, exchange:count(), exchange:turns())
+    local state, wait_s = pace:next(now, exchange:count(), exchange:turns(), exchange:survey(now))
     local text = request_in(self, state)
     if not text then
         note(self, state)

@@ -51,8 +51,8 @@ local function row_of(peer, weight, total, sick)
         latency_ms = timed > 0 and counts.latency_ms / timed or null,
         latency_total_ms = counts.latency_ms, timed = timed,
         in_flight = peer.cell ~= peer_cells.NONE and worker.stats:own(peer.cell) or null,
-        -- As of the last exchange; null where there is none.
-        others_in_flight = worker.others and worker.others.live and worker.stats:others(peer.cell) or null,
+        -- As of the last exchange; null while there is none, and absent without the option share_in_flight.
+        others_in_flight = worker.others and (worker.others.live and worker.stats:others(peer.cell) or null),
     }
 end
 
