@@ -144,17 +144,14 @@ local function ask(self, text, began)
 end
 
 
---- What is to be sent in a state: nil where nothing is.
+--- What is to be sent in a state. What it tells counts as told, so there must be a way to send it.
 local function request_in(self, state)
-    local telling = state == "on" or state == "steady"
-    local text
-    if telling then
-        text = self.exchange:request(false)
-    elseif state ~= "at rest" then
-        text = self.telling and self.exchange:request(true) or self.exchange:watch()
+    local told = self.telling
+    self.telling = state == "on" or state == "steady"
+    if self.telling then
+        return self.exchange:request(false)
     end
-    self.telling = telling
-    return text
+    return told and self.exchange:request(true) or self.exchange:watch()
 end
 
 
@@ -189,8 +186,7 @@ local function round(self)
     local began, now, exchange, pace = clock.thread_cpu(), ngx.now(), self.exchange, self.pace
     take_targets(self)
     local state, wait_s = pace:next(now, exchange:count(), exchange:turns(), exchange:survey(now))
-    local text = request_in(self, state)
-    if not text then
+    if state == "at rest" then
         note(self, state)
         return wait_s
     end
@@ -203,7 +199,7 @@ local function round(self)
     end
     self.others:describe(exchange:count(), wait_s, pace.cost_s / wait_s)
     local verdict
-    verdict, err = ask(self, text, began)
+    verdict, err = ask(self, request_in(self, state), began)
     if not verdict then
         return fail(self, self.server.name .. ": " .. tostring(err))
     end
@@ -230,6 +226,7 @@ end
 
 --- Go round for a while; of a worker that may hold the job no longer, or leaves, not to the end.
 local function run(self, is_ours)
+    self.socket = nil -- of a timer that ended by an error: it is of no use in this one
     for _ = 1, ROUNDS do
         ngx.sleep(round(self))
         if ngx.worker.exiting() then
