@@ -9,7 +9,7 @@ import re
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -30,6 +30,10 @@ from steelyard_controller.store import redis_url
 
 # A DNS label, RFC 1123.
 NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+# An upstream's name, or a pattern of such names.
+CLAIM = re.compile(r"^[A-Za-z0-9*][A-Za-z0-9._*-]{0,63}$")
 
 
 class Settings(BaseSettings):
@@ -122,6 +126,9 @@ class Settings(BaseSettings):
         default="",
         description="namespaces whose annotated Services declare upstreams, with commas between several, or "
         "all; unset: Kubernetes is not asked",
+    )
+    kubernetes_claims: CliSuppress[dict[str, list[Annotated[str, Field(pattern=CLAIM.pattern)]]] | None] = (
+        Field(default=None, description="by namespace the upstreams that its Services may claim, see docs")
     )
     log_format: Literal["text", "json"] = Field(
         default="text", description="how a line of the log is written"

@@ -70,7 +70,13 @@ async def controller(
 
 
 def _discovery(settings: Settings, cluster: ApiServer, faults: Faults) -> Discovery:
-    return Discovery(cluster, namespaces=settings.namespaces, faults=faults, tick_s=settings.tick_s)
+    return Discovery(
+        cluster,
+        namespaces=settings.namespaces,
+        faults=faults,
+        tick_s=settings.tick_s,
+        allowed=settings.kubernetes_claims,
+    )
 
 
 def in_url(address: str) -> str:

@@ -134,6 +134,7 @@ def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
         ("state_url: mysql://x", "state_url: write it as redis://"),
         ("memcached: 'nowhere:x'", "memcached: write it as host:port"),
         ("load_balancers: 'edge-1,,edge-2'", "load_balancers: '' is no name of a load balancer"),
+        ("kubernetes_claims: {shop: ['we b']}", r"kubernetes_claims\.shop\.0: "),
         ("typo: 1", "typo: Extra inputs"),
         ("[1, 2]", "must hold keys such as"),
         ("a: [", "is not YAML"),
@@ -142,6 +143,15 @@ def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
 def test_a_mistake_names_the_field_and_the_remedy(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         load(_file(tmp_path, text))
+
+
+def test_what_namespaces_may_claim_comes_from_the_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load([]).kubernetes_claims is None
+    assert load(_file(tmp_path, "kubernetes_claims: {shop: [web]}")).kubernetes_claims == {"shop": ["web"]}
+    monkeypatch.setenv("STEELYARD_KUBERNETES_CLAIMS", '{"pay": ["pay-*"]}')
+    assert load([]).kubernetes_claims == {"pay": ["pay-*"]}
 
 
 def test_that_no_load_balancer_is_expected_can_be_said() -> None:

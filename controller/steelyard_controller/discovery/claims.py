@@ -2,14 +2,16 @@
 
 Of several that claim one upstream the one that has it keeps it, so that nobody
 takes it away with an annotation in another namespace; of new ones the oldest
-gets it.
+gets it. The operator's configuration may say which upstreams each namespace can
+claim at all (`Allowed`).
 
 steelyard/upstream: web     the upstream that its pods are the servers of
 steelyard/port: http        the name or number of one of its ports; needed where it has several
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from steelyard_protocol import wire
 
@@ -17,6 +19,10 @@ from steelyard_controller.discovery.objects import Key, Service, ServicePort
 
 UPSTREAM = "steelyard/upstream"
 PORT = "steelyard/port"
+
+
+Allowed = Mapping[str, Sequence[str]]
+"""By namespace the upstreams that its Services may claim: names, or patterns with `*`, such as `shop-*`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +55,13 @@ def said(service: Key) -> str:
     return "/".join(service)
 
 
-def claims_of(services: Iterable[Service], holders: Mapping[str, str]) -> Claims:
-    """Return who declares what; `holders` are the Services (namespace/name) that do so far, by upstream."""
+def claims_of(
+    services: Iterable[Service], holders: Mapping[str, str], allowed: Allowed | None = None
+) -> Claims:
+    """Return who declares what; `holders` are the Services (namespace/name) that do so far, by upstream.
+
+    `allowed` are the upstreams that each namespace may claim; None: every one may claim any.
+    """
     by_upstream: dict[str, Claim] = {}
     faults: dict[Key, str] = {}
     for service in sorted(services, key=lambda service: (not _is_holder(service, holders), _age(service))):
@@ -64,6 +75,11 @@ def claims_of(services: Iterable[Service], holders: Mapping[str, str]) -> Claims
                 f"{UPSTREAM}: {upstream[:70]!r} is no name of an upstream: 1 to 64 letters, digits, dots, "
                 "dashes and underscores, the first a letter or digit"
             )
+        elif allowed is not None and not _is_allowed(upstream, allowed.get(metadata.namespace, ())):
+            faults[key] = (
+                f"the namespace {metadata.namespace} may not claim the upstream {upstream}: give it to it in "
+                f"kubernetes_claims of the controller's configuration, or take {UPSTREAM} away"
+            )
         elif upstream in by_upstream:
             first = by_upstream[upstream]
             faults[key] = f"the upstream {upstream} is {first}'s, which had it first: give it another name"
@@ -73,6 +89,10 @@ def claims_of(services: Iterable[Service], holders: Mapping[str, str]) -> Claims
             if fault is not None:
                 faults[key] = f"{fault}; what was known of it holds"
     return Claims(by_upstream=by_upstream, faults=faults)
+
+
+def _is_allowed(upstream: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(upstream, pattern) for pattern in patterns)
 
 
 def _is_holder(service: Service, holders: Mapping[str, str]) -> bool:

@@ -23,7 +23,7 @@ from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.discovered import Pod
 from steelyard_controller.discovery import claims, endpoint_slices
 from steelyard_controller.discovery.api_server import ApiServer
-from steelyard_controller.discovery.claims import Claim, Claims
+from steelyard_controller.discovery.claims import Allowed, Claim, Claims
 from steelyard_controller.discovery.endpoint_slices import Endpoints
 from steelyard_controller.discovery.objects import EndpointSlice, Key, Service
 from steelyard_controller.discovery.watch import ENDPOINT_SLICES, SERVICES, TIMING, Timing, Watch
@@ -77,7 +77,10 @@ _Known = tuple[Claim, tuple[EndpointSlice, ...], Endpoints]
 
 
 class Discovery:
-    """The pods of the Services in some namespaces; without any, in all."""
+    """The pods of the Services in some namespaces; without any, in all.
+
+    `allowed` are the upstreams that each namespace may claim; None: every one may claim any.
+    """
 
     def __init__(
         self,
@@ -86,6 +89,7 @@ class Discovery:
         namespaces: Sequence[str],
         faults: Faults,
         tick_s: float,
+        allowed: Allowed | None = None,
         clock: Callable[[], float] = time.monotonic,
         timing: Timing = TIMING,
     ) -> None:
@@ -100,6 +104,7 @@ class Discovery:
             for namespace in within
         ]
         self._faults = faults
+        self._allowed = allowed
         self._tick_s = tick_s
         self._claims = Claims(by_upstream={}, faults={})
         self._known: dict[str, _Known] = {}
@@ -167,7 +172,7 @@ class Discovery:
     def _look(self, holders: Mapping[str, str]) -> tuple[Claims, dict[str, _Known]]:
         """Return what the watches have now; nothing is reckoned anew whose objects are the same."""
         services = [each for scope in self._scopes for each in (scope.services.objects or {}).values()]
-        claimed = claims.claims_of(services, holders)
+        claimed = claims.claims_of(services, holders, self._allowed)
         by_service: dict[Key, list[EndpointSlice]] = defaultdict(list)
         for scope in self._scopes:
             for each in (scope.slices.objects or {}).values():

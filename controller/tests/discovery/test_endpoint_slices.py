@@ -328,6 +328,26 @@ def test_who_has_an_upstream_keeps_it_from_an_older_service_until_it_lets_go() -
     assert owners([old], {"web": "shop/aaa"}) == {"web": "shop/zzz"}
 
 
+def test_a_namespace_may_claim_what_it_is_given_and_nothing_else() -> None:
+    services = [
+        service("web"),
+        service("pay", namespace="payments", upstream="pay-eu"),
+        service("thief", namespace="payments", upstream="web", creationTimestamp="2020-01-01T00:00:00Z"),
+        service("guest", namespace="guests", upstream="guests"),
+    ]
+    said = claims_of(services, {}, {"shop": ["web"], "payments": ["pay-*"]})
+    assert {name: str(claim) for name, claim in said.by_upstream.items()} == {
+        "web": "shop/web", "pay-eu": "payments/pay"
+    }  # fmt: skip
+    assert set(said.faults) == {("payments", "thief"), ("guests", "guest")}
+    assert (
+        "may not claim the upstream web: give it to it in kubernetes_claims"
+        in said.faults["payments", "thief"]
+    )
+    # Who had it before it was refused has it no longer: its servers stay as they are.
+    assert claims_of(services[2:3], {"web": "payments/thief"}, {"payments": []}).by_upstream == {}
+
+
 @pytest.mark.parametrize("upstream", ["", "a b", "-web", "w" * 65, "wéb"])
 def test_a_name_that_no_upstream_can_have_is_said(upstream: str) -> None:
     said = claims_of([service("web", upstream=upstream)], {})
