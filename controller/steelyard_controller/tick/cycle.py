@@ -4,7 +4,7 @@ Pure: no I/O, no clock. `tick_loop` reads and writes for it.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -175,9 +175,11 @@ class Cycle:
         self._undeclared = self._undeclared.resume(published.reporters or (), self.load_balancers)
         self.resolved = {**self.resolved, **_resolved(self._declaration.upstream, published)}
 
-    def announce(self, load_balancers: Iterable[str]) -> None:
+    def announce(self, load_balancers: Collection[str]) -> None:
         """Read the reports of these too at the next tick: they say that they report on this upstream."""
-        self._undeclared = self._undeclared.announce(load_balancers, self.load_balancers)
+        # Mostly nobody does, in thousands of upstreams at every tick.
+        if load_balancers or self._undeclared.announced or self._undeclared.beyond:
+            self._undeclared = self._undeclared.announce(load_balancers, self.load_balancers)
 
     @property
     def faults(self) -> dict[str, str | None]:
