@@ -31,6 +31,11 @@ def test_an_answer_is_named(answer: bytes, outcome: str) -> None:
     assert hostile_peers.outcome(answer) == outcome
 
 
+def test_no_hostile_table_is_one_that_nginx_would_rightly_believe() -> None:
+    served = [f'"upstream":"{name}"'.encode() for name in ("web", *(f"u{number}" for number in range(9)))]
+    assert not any(table in answer for answer in hostile_bytes.ANSWERS for table in served)
+
+
 def test_a_seed_gives_the_same_bytes_again() -> None:
     one, other = Random(3), Random(3)
     drawn = [an_input(one, hostile_bytes.LINES) for _ in range(50)]
