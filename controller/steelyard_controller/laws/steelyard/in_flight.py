@@ -29,8 +29,8 @@ class InFlight:
     """The requests in flight at the window's end (step 4), k each.
 
     duration_s   d, how long a usual request takes where none waits; NaN before the first
-    open         O, what is in flight though nothing waits; NaN before the first report
-    waiting      Q - O, not below 0
+    open         O, what stays in flight though nothing waits; NaN before the first report
+    waiting      Q - O, not below 0: what may wait
     missed       requests that its weight would have given it since it completed its last one
     due          of these so many may be on their way: those of 2 d
     """
@@ -63,11 +63,11 @@ def tell_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlight:
         d       the lower edge of lat: falls at once, rises by T/30 of the gap where l < 0.8
         calm    l < 0.8, lat <= 5 d, and the peer answers: since its last request fewer than one was due to
                 it, or than those of 2 d
-        O      += (1 - e^(-T/tau_n)) (Q - O) where calm;  never above Q
+        O      += (1 - e^(-T/tau_n)) (Q - V - O) where calm;  never above Q;  V: 0 where d > T
         waiting = Q - O
 
-    l: load of the window; lat: a usual request's latency; Q: in flight. The first Q that is reported counts
-    as open.
+    l: load of the window; lat: a usual request's latency; Q: in flight; V: those of them that come and go in
+    the window (Little's law). What is reported first counts as open but for these.
     """
     tick_s, previous = inputs.snapshots.tick_s, inputs.previous
     idle = window.matched & (window.load < CALM)
@@ -78,8 +78,11 @@ def tell_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlight:
     due = DURATIONS * known_or_zero(duration_s) / tick_s * traffic.expected
     calm = idle & (missed < np.maximum(1.0, due)) & ~(traffic.latency_s > WAITS * duration_s)
     before, part = previous["open"], 1.0 - np.exp(-tick_s / inputs.parameters.tau_n)
-    learnt = before + np.where(calm, part, 0.0) * (traffic.in_flight - before)
-    stays = np.minimum(np.where(np.isnan(before), traffic.in_flight, learnt), traffic.in_flight)
+    short = ~(duration_s > tick_s)
+    stays = traffic.in_flight - np.where(short, known_or_zero(traffic.mean_in_flight), 0.0)
+    stays = np.maximum(stays, 0.0)
+    learnt = before + np.where(calm, part, 0.0) * (stays - before)
+    stays = np.minimum(np.where(np.isnan(before), stays, learnt), traffic.in_flight)
     is_open = np.where(_reported(traffic), stays, before)
     return InFlight(
         duration_s=duration_s,
