@@ -120,6 +120,16 @@ def neighbour_before_the_first_request(law: laws.Law) -> dict[str, float]:
     return {"its share": loop.share(0)}
 
 
+def a_queue_outlives_the_traffic(law: laws.Law) -> dict[str, float]:
+    """Requests end, and one server works off its queue long after the others, who get none of them."""
+    loop = _loop(law, 0.5)
+    loop.ticks(WARM)
+    loop.demand *= 2.6
+    loop.ticks(10)
+    loop.demand, loop.servers.taken = 0.0, np.array([0.9, 0.0, 0.0])
+    return {"the others' slow start": float(loop.ticks(25).columns["join"][1:].min())}
+
+
 def a_quiet_night(law: laws.Law) -> dict[str, float]:
     """Speeds of 4 : 1, ten quiet minutes, and then the day's load."""
     loop = _loop(law, 0.5, (400.0, 100.0))
@@ -160,6 +170,7 @@ CASES: Mapping[Callable[[laws.Law], dict[str, float]], Mapping[str, Bound]] = {
         "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
     },
     neighbour_before_the_first_request: {"its share": Bound(low=0.0, high=0.06, truth=0.0)},
+    a_queue_outlives_the_traffic: {"the others' slow start": Bound(low=1.0, high=1.0, truth=1.0)},
     a_quiet_night: {
         "the slow one's share": Bound(low=0.18, high=0.22, truth=0.2),
         "its queue, s": Bound(low=0.0, high=0.05, truth=0.0),

@@ -46,7 +46,8 @@ def count_traffic(inputs: Inputs) -> Traffic:
 
     no report:           learn nothing; after 3 ticks steps 8 and 9 are off
     V = n lat/T          Little's law; where d > T at least Q - O: few are completed in the window
-    expected             sum (n + failed) times the peer's published share; 0 without a report
+    expected             sum i times the peer's published share; 0 without a report
+    i = n + failed + Q - Q'  requests that came, not below 0; Q': in flight at the window before
     """
     snapshots, previous = inputs.snapshots, inputs.previous
     reported = anybody(~np.isnan(snapshots.completed))
@@ -58,6 +59,8 @@ def count_traffic(inputs: Inputs) -> Traffic:
     completed, failed = known_or_zero(snapshots.completed), known_or_zero(snapshots.failed)
     fade = exp(-snapshots.tick_s / inputs.parameters.tau_e)
     at_end = known_or_zero(snapshots.in_flight)
+    # Not those that ended: who works off a queue alone after the last request has not taken the others' share.
+    came = completed + failed + at_end - known_or_zero(previous["Q"])
     in_flight = count * known_or_zero(latency_s) / snapshots.tick_s
     long = previous["d"] > snapshots.tick_s
     in_flight = np.where(long, np.maximum(in_flight, at_end - known_or_zero(previous["open"])), in_flight)
@@ -71,7 +74,7 @@ def count_traffic(inputs: Inputs) -> Traffic:
         latency_s=latency_s,
         ok=np.where(reported, previous["ok"] * fade + completed, previous["ok"]),
         bad=np.where(reported, previous["bad"] * fade + failed, previous["bad"]),
-        expected=np.where(reported, summed(completed + failed) * _shares(inputs), 0.0),
+        expected=np.where(reported, summed(np.maximum(came, 0.0)) * _shares(inputs), 0.0),
     )
 
 
