@@ -59,7 +59,7 @@ def count_traffic(inputs: Inputs) -> Traffic:
     completed, failed = known_or_zero(snapshots.completed), known_or_zero(snapshots.failed)
     fade = exp(-snapshots.tick_s / inputs.parameters.tau_e)
     at_end = known_or_zero(snapshots.in_flight)
-    # Not those that ended: who works off a queue alone after the last request has not taken the others' share.
+    # Not those that ended: who works off a queue after the last request has not taken the others' part.
     came = completed + failed + at_end - known_or_zero(previous["Q"])
     in_flight = count * known_or_zero(latency_s) / snapshots.tick_s
     long = previous["d"] > snapshots.tick_s
