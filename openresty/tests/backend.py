@@ -42,7 +42,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.received.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
         url = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
-        time.sleep(float(query.get("sleep_s", self.delays_s.get(url.path, 0))))
+        if "sleep_s" in query:
+            time.sleep(float(query["sleep_s"]))
+        else:
+            self._wait(url.path)
         try:
             if "Upgrade" in self.headers:
                 self._upgrade(float(query.get("body_s", 0)))
@@ -56,6 +59,11 @@ class _Handler(BaseHTTPRequestHandler):
                 )
         except ConnectionError:  # nobody waits for it any more
             self.close_connection = True
+
+    def _wait(self, path: str) -> None:
+        began_s = time.monotonic()
+        while (left_s := began_s + self.delays_s.get(path, 0) - time.monotonic()) > 0:
+            time.sleep(min(left_s, 0.05))
 
     def _answer(self, status: int, body_s: float, extra: int, cut: int) -> None:
         pieces = round(body_s / PIECE_S)
@@ -103,9 +111,9 @@ class Backend:
 
     After the header come `?bytes=` at once, then a body that takes `?body_s=`, and `?cut=` bytes that it
     announced never come; what asks for an upgrade gets one that is open so long, and sends back what it
-    gets. `statuses` holds what it answers on a path, 200 elsewhere, `delays_s` how late, and `headers` what
-    it adds to every answer; change them at any time. `received` has path, headers (in lower case) and body
-    of each request.
+    gets. `statuses` holds what it answers on a path, 200 elsewhere, `delays_s` how late (who waits already
+    follows it, too), and `headers` what it adds to every answer; change them at any time. `received` has
+    path, headers (in lower case) and body of each request.
     """
 
     def __init__(self, name: str, tls: ssl.SSLContext | None = None) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from testing.waiting import PATIENCE_S
+
 if TYPE_CHECKING:
     from openresty.tests.nginx_process import Edge
     from openresty.tests.rig import Rig
@@ -249,11 +251,14 @@ def test_a_worker_that_leaves_hands_in_all_counts_and_not_once_a_request(rig: "R
     edge = rig.edge(servers=COUNTS_FLUSHES)
     edge.wait_for(1)
     edge.get("/watch")
-    requests = 60
-    with ThreadPoolExecutor(requests) as pool:
-        answers = [pool.submit(edge.get, "/?sleep_s=2") for _ in range(requests)]
+    requests, a.delays_s["/"] = 60, PATIENCE_S
+    with ThreadPoolExecutor(requests + 1) as pool:
+        answers = [pool.submit(edge.get, "/") for _ in range(requests)]
         rig.wait_until(lambda: edge.peer("a")["in_flight"] == requests, "all are under way")
-        edge.reload()
+        reloaded = pool.submit(edge.reload)
+        rig.wait_until(lambda: edge.logged("gracefully shutting down"), "the worker leaves")
+        a.delays_s.clear()
+        reloaded.result()
         assert {answer.result().status for answer in answers} == {200}
     rig.wait_until(lambda: edge.peer("a")["completed"] == requests, "all are counted")
     assert 1 <= int(edge.get("/flushes").body) < requests / 2
