@@ -19,6 +19,7 @@ class _Handler(BaseHTTPRequestHandler):
     name: ClassVar[str]
     statuses: ClassVar[dict[str, int]]
     delays_s: ClassVar[dict[str, float]]
+    holds: ClassVar[dict[str, threading.Event]]
     headers_sent: ClassVar[dict[str, str]]
     received: ClassVar[list[tuple[str, dict[str, str], bytes]]]
     connections: ClassVar[set[socket.socket]]
@@ -42,10 +43,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.received.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
         url = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
-        if "sleep_s" in query:
-            time.sleep(float(query["sleep_s"]))
-        else:
-            self._wait(url.path)
+        if url.path in self.holds:
+            self.holds[url.path].wait()
+        time.sleep(float(query.get("sleep_s", self.delays_s.get(url.path, 0))))
         try:
             if "Upgrade" in self.headers:
                 self._upgrade(float(query.get("body_s", 0)))
@@ -59,11 +59,6 @@ class _Handler(BaseHTTPRequestHandler):
                 )
         except ConnectionError:  # nobody waits for it any more
             self.close_connection = True
-
-    def _wait(self, path: str) -> None:
-        began_s = time.monotonic()
-        while (left_s := began_s + self.delays_s.get(path, 0) - time.monotonic()) > 0:
-            time.sleep(min(left_s, 0.05))
 
     def _answer(self, status: int, body_s: float, extra: int, cut: int) -> None:
         pieces = round(body_s / PIECE_S)
@@ -111,8 +106,8 @@ class Backend:
 
     After the header come `?bytes=` at once, then a body that takes `?body_s=`, and `?cut=` bytes that it
     announced never come; what asks for an upgrade gets one that is open so long, and sends back what it
-    gets. `statuses` holds what it answers on a path, 200 elsewhere, `delays_s` how late (who waits already
-    follows it, too), and `headers` what it adds to every answer; change them at any time. `received` has
+    gets. `statuses` holds what it answers on a path, 200 elsewhere, `delays_s` how late, `holds` what it
+    waits for before, and `headers` what it adds to every answer; change them at any time. `received` has
     path, headers (in lower case) and body of each request.
     """
 
@@ -121,6 +116,7 @@ class Backend:
         self._tls = tls
         self.statuses: dict[str, int] = {}
         self.delays_s: dict[str, float] = {}
+        self.holds: dict[str, threading.Event] = {}
         self.headers: dict[str, str] = {}
         self.received: list[tuple[str, dict[str, str], bytes]] = []
         self._connections: set[socket.socket] = set()
@@ -129,7 +125,7 @@ class Backend:
 
     def _listen(self, port: int) -> None:
         shared = {
-            "name": self.name, "statuses": self.statuses, "delays_s": self.delays_s,
+            "name": self.name, "statuses": self.statuses, "delays_s": self.delays_s, "holds": self.holds,
             "headers_sent": self.headers, "connections": self._connections, "received": self.received,
         }  # fmt: skip
         self._server = CrowdServer(("127.0.0.1", port), type("Handler", (_Handler,), shared))

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testing.waiting import PATIENCE_S
-
 if TYPE_CHECKING:
     from openresty.tests.nginx_process import Edge
     from openresty.tests.rig import Rig
@@ -251,13 +249,13 @@ def test_a_worker_that_leaves_hands_in_all_counts_and_not_once_a_request(rig: "R
     edge = rig.edge(servers=COUNTS_FLUSHES)
     edge.wait_for(1)
     edge.get("/watch")
-    requests, a.delays_s["/"] = 60, PATIENCE_S
+    requests, a.holds["/"] = 60, threading.Event()
     with ThreadPoolExecutor(requests + 1) as pool:
         answers = [pool.submit(edge.get, "/") for _ in range(requests)]
         rig.wait_until(lambda: edge.peer("a")["in_flight"] == requests, "all are under way")
         reloaded = pool.submit(edge.reload)
         rig.wait_until(lambda: edge.logged("gracefully shutting down"), "the worker leaves")
-        a.delays_s.clear()
+        a.holds["/"].set()
         reloaded.result()
         assert {answer.result().status for answer in answers} == {200}
     rig.wait_until(lambda: edge.peer("a")["completed"] == requests, "all are counted")
