@@ -12,14 +12,14 @@ from testing.law_cases import CASES
 def main() -> int:
     """Print a row for each figure; the exit status tells whether each lies within its bounds."""
     law, met = laws.create(laws.NAMES[0]), True
-    print("| case | figure | found | in truth | bounds |\n|---|---|---:|---:|---|")
+    print("| case | of what | figure | in truth | bounds |\n|---|---|---:|---:|---|")
     for case, bounds in CASES.items():
-        for name, found in case(law).items():
+        for name, figure in case(law).items():
             bound = bounds[name]
-            within = bound.low <= found <= bound.high
+            within = bound.low <= figure <= bound.high
             met &= within
             print(
-                f"| {(case.__doc__ or '').rstrip('.')} | {name} | {found:.3g} | {bound.truth:.3g} "
+                f"| {(case.__doc__ or '').rstrip('.')} | {name} | {figure:.3g} | {bound.truth:.3g} "
                 f"| {bound.low:g} to {bound.high:g}{'' if within else ': **missed**'} |"
             )
     return 0 if met else 1

@@ -27,10 +27,10 @@ def lines(upstreams: Iterable[str], lb: str) -> bytes:
 
 
 def read(values: Iterable[bytes]) -> dict[str, set[str]]:
-    """Return by upstream who announced himself; what is no such line is left out. Total, never raises."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    """Return by upstream who announced itself; what is no such line is left out. Total, never raises."""
+    by_upstream: defaultdict[str, set[str]] = defaultdict(set)
     for line in {line for value in values for line in value[: wire.MAX_BYTES].split(b"\n")}:
         upstream, _, lb = line.decode("ascii", "replace").partition(" ")
         if wire.is_name(upstream) and wire.is_name(lb):
-            found[upstream].add(lb)
-    return found
+            by_upstream[upstream].add(lb)
+    return by_upstream

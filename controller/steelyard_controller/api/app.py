@@ -87,7 +87,8 @@ def create(
     app.add_middleware(ForwardToLeader, service=service, streams=streams, connections=connections)
     app.add_middleware(middleware.BodyLimit, max_body_bytes=max_body_bytes)
     app.add_middleware(middleware.Authorization, access=access or Access())
-    app.add_middleware(middleware.SecurityHeaders, answered=service.instruments.answered)
+    app.add_middleware(middleware.SecurityHeaders)
+    app.add_middleware(middleware.AnswerCounter, answered=service.instruments.answered)
     return app
 
 

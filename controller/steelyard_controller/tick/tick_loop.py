@@ -261,9 +261,9 @@ class TickLoop:
     def _announce(self, held: Held) -> None:
         """Have the reports read of the load balancers that announce themselves."""
         values = [seen[wire.ANNOUNCED_KEY].value for seen in held.values() if wire.ANNOUNCED_KEY in seen]
-        said = announced.read(values)
+        by_upstream = announced.read(values)
         for name, cycle in self.cycles.items():
-            cycle.announce(said.get(name, ()))
+            cycle.announce(by_upstream.get(name, ()))
 
     async def _refuse_higher(self, tables: Tables, lists: Held, lease: Lease) -> None:
         """Raise `LeaseLost` when a table or list is of a higher term: another controller has led since."""

@@ -40,7 +40,7 @@ class Estimate:
 
 
 def estimate_capacity(
-    inputs: Inputs, busyness: Busyness, now: InFlight, own: OwnLoad, change: Change
+    inputs: Inputs, busyness: Busyness, in_flight: InFlight, own: OwnLoad, change: Change
 ) -> Estimate:
     """Take in the window, and estimate the capacity (step 7).
 
@@ -50,7 +50,7 @@ def estimate_capacity(
     J            fades with 10 s, plus 1 for a change
     """
     before, parameters, tick_s = own.evidence, inputs.parameters, inputs.snapshots.tick_s
-    fade = now.evidence_fade(parameters.tau, tick_s)
+    fade = in_flight.evidence_fade(parameters.tau, tick_s)
     count = own.window[..., REQUESTS]
     sums = before.sums * np.where(own.seen, fade, 1.0)[..., None]
     sums[..., :FULL_SECONDS] += own.window
@@ -74,7 +74,7 @@ def estimate_capacity(
         dispersion=change.dispersion,
     )
     e, w = split(sums, cost, parameters.l0)
-    free = np.where(np.isnan(cost), _free(busyness, now, before.in_flight_at_half), 1.0)
+    free = np.where(np.isnan(cost), _free(busyness, in_flight, before.in_flight_at_half), 1.0)
     able = capacity(e, w, evidence.requests, inputs.baseline * free, prior_worth(cost, parameters))
     return Estimate(evidence=evidence, capacity=able, not_ours=w)
 
@@ -84,7 +84,7 @@ def _telling(x: Floats) -> Floats:
     return known_or_zero(x * x / (x * x + IDLE_LOAD**2))
 
 
-def _free(busyness: Busyness, now: InFlight, in_flight_at_half: Floats) -> Floats:
+def _free(busyness: Busyness, in_flight: InFlight, in_flight_at_half: Floats) -> Floats:
     """Return what of a peer without a first request somebody else leaves, k.
 
         clip((1 - f)/0.5, 0.1, 1),   f = (1 - min_i rs_i) V_half/(Q + V_half)
@@ -93,5 +93,5 @@ def _free(busyness: Busyness, now: InFlight, in_flight_at_half: Floats) -> Float
     first requests, whose load it is then.
     """
     load = known_or_zero(1.0 - tightest(busyness.smoothed))
-    others = load * in_flight_at_half / (now.open_and_waiting + in_flight_at_half)
+    others = load * in_flight_at_half / (in_flight.open_and_waiting + in_flight_at_half)
     return clip((1.0 - others) / (1.0 - HALF), LEAST_FREE, 1.0)

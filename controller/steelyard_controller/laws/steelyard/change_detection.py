@@ -64,7 +64,9 @@ class Change:
     dispersion: Floats
 
 
-def detect_change(inputs: Inputs, busyness: Busyness, window: Window, now: InFlight, own: OwnLoad) -> Change:
+def detect_change(
+    inputs: Inputs, busyness: Busyness, window: Window, in_flight: InFlight, own: OwnLoad
+) -> Change:
     """Test the last windows, with this one, against the evidence from before them (step 6).
 
     restarted:  z > h (1 + J)            h: h_hot where hot, h_cold elsewhere; J: restarts, fading
@@ -77,9 +79,9 @@ def detect_change(inputs: Inputs, busyness: Busyness, window: Window, now: InFli
     recent = np.concatenate((evidence.recent[..., 3:], own.window), axis=-1)
     tested = own.seen & ~np.isnan(evidence.cost) & (sums[..., SECONDS] > 0)
     freed = tested & (own.load < FREE) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
-    fade = now.evidence_fade(parameters.tau, tick_s)
+    fade = in_flight.evidence_fade(parameters.tau, tick_s)
     z, windows = contradiction(
-        evidence, recent, freed, window.tick, fade, now.known_duration_s, tick_s, parameters
+        evidence, recent, freed, window.tick, fade, in_flight.known_duration_s, tick_s, parameters
     )
     z = np.where(tested, z, 0.0)
 

@@ -70,15 +70,15 @@ class BoundedWeights:
     at_ceiling: Bools
 
 
-def weigh_backlog(inputs: Inputs, traffic: Traffic, now: InFlight, estimate: Estimate) -> Backlog:
+def weigh_backlog(inputs: Inputs, traffic: Traffic, in_flight: InFlight, estimate: Estimate) -> Backlog:
     """Take off what works a backlog down over tau_q (step 8).
 
     backlog = 1 - clip((D_j - Dm)/tau_q, -0.1, 0.95)     tau_q = max(3 s, 2 d, T (1 + report age))
     """
     snapshots, live = inputs.snapshots, traffic.live
-    waiting, mean = waiting_s(now.waiting, estimate.capacity, inputs.yardsticks)
+    waiting, mean = waiting_s(in_flight.waiting, estimate.capacity, inputs.yardsticks)
     shortest_s = max(BACKLOG_SHORTEST_S, snapshots.tick_s * (1 + snapshots.report_age_ticks))
-    tau_q = np.maximum(shortest_s, DURATIONS * now.known_duration_s)
+    tau_q = np.maximum(shortest_s, DURATIONS * in_flight.known_duration_s)
     factor = 1.0 - clip((waiting - mean) / tau_q, -BACKLOG_ADDED_MAX, BACKLOG_TAKEN_MAX)
     factor = np.where(live, factor, 1.0)
     at_bound = (factor >= 1.0 + BACKLOG_ADDED_MAX) | (factor <= 1.0 - BACKLOG_TAKEN_MAX)
@@ -124,7 +124,7 @@ def weigh_failures(inputs: Inputs, traffic: Traffic) -> Failures:
     return Failures(factor=np.fmin(1.0, success / typical) ** FAILURE_POWER)
 
 
-def weigh_slow_start(inputs: Inputs, busyness: Busyness, now: InFlight) -> SlowStart:
+def weigh_slow_start(inputs: Inputs, busyness: Busyness, in_flight: InFlight) -> SlowStart:
     """Hold a peer that has just come, or was away (step 11).
 
         join = clip((seen/ramp)^(1/aggression), join_min, 1)        Envoy's form
@@ -137,7 +137,7 @@ def weigh_slow_start(inputs: Inputs, busyness: Busyness, now: InFlight) -> SlowS
     tick_s = snapshots.tick_s
     present = busyness.sampled | (known_or_zero(snapshots.completed) > 0)
     silent = ~present & anybody(present) & (busyness.sampleless_ticks > SAMPLE_PATIENCE_TICKS)
-    away = silent | (now.missed >= np.maximum(MISSED_REQUESTS, now.due))
+    away = silent | (in_flight.missed >= np.maximum(MISSED_REQUESTS, in_flight.due))
     warmer_s = np.where(away, -tick_s, np.where(present, tick_s, 0.0))
     seen_s = np.where(snapshots.eligible, clip(previous["seen_s"] + warmer_s, 0.0, parameters.ramp), 0.0)
     if parameters.ramp <= 0:

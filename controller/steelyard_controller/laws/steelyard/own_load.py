@@ -49,7 +49,7 @@ class OwnLoad:
 
 
 def attribute_load(
-    inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic, now: InFlight
+    inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic, in_flight: InFlight
 ) -> OwnLoad:
     """Tell what of the window's load is ours, and what was known before it (step 5).
 
@@ -60,15 +60,15 @@ def attribute_load(
     without a request of ours nothing can be said, unless they take longer than that.
     """
     tick_s = inputs.snapshots.tick_s
-    waiting = _waiting_load(inputs, evidence, window, traffic, now)
+    waiting = _waiting_load(inputs, evidence, window, traffic, in_flight)
     blocked = window.matched & (waiting > window.load)
     load = np.maximum(window.load, waiting)
     full = window.matched & (load >= FULL)
-    rate, in_flight = window.count / tick_s, window.in_flight
-    queued = np.maximum(LEAST_OURS, in_flight / (in_flight + evidence.in_flight_at_half))
+    rate, mean_in_flight = window.count / tick_s, window.in_flight
+    queued = np.maximum(LEAST_OURS, mean_in_flight / (mean_in_flight + evidence.in_flight_at_half))
     explained = np.where(np.isnan(evidence.cost), 1.0, np.minimum(rate * evidence.cost, 1.0))
-    ours = np.where(full & ~blocked & (in_flight > 0), np.maximum(queued, explained), load)
-    short = now.known_duration_s <= tick_s
+    ours = np.where(full & ~blocked & (mean_in_flight > 0), np.maximum(queued, explained), load)
+    short = in_flight.known_duration_s <= tick_s
     seen = window.matched & ~(full & short & (window.count < 1.0))
 
     first = np.isnan(evidence.cost) & seen & (window.count > 0) & (ours > 0)
@@ -76,7 +76,7 @@ def attribute_load(
     cost, sums = np.where(first, prior, evidence.cost), np.where(first[..., None], 0.0, evidence.sums)
     e, w = split(sums, cost, inputs.parameters.l0)
     telling = seen & ~np.isnan(cost) & ~full & (window.count >= FEWEST_REQUESTS)
-    half = _in_flight_at_half(evidence.in_flight_at_half, telling, in_flight, rate * e / (1.0 - w))
+    half = _in_flight_at_half(evidence.in_flight_at_half, telling, mean_in_flight, rate * e / (1.0 - w))
     return OwnLoad(
         load=load,
         ours=ours,
@@ -92,14 +92,14 @@ def attribute_load(
 
 
 def _waiting_load(
-    inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic, now: InFlight
+    inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic, in_flight: InFlight
 ) -> Floats:
     """Return clip((D_j - Dm)/max(d_sat, d), 0, 1), k: a backlog means busy, whatever the sample says."""
     parameters = inputs.parameters
     e, w = split(evidence.sums, evidence.cost, parameters.l0)
     able = capacity(e, w, evidence.requests, inputs.baseline, prior_worth(evidence.cost, parameters))
-    backlog_s, mean_backlog_s = waiting_s(now.waiting, able, inputs.yardsticks)
-    saturated_s = np.maximum(parameters.d_sat, now.known_duration_s)
+    backlog_s, mean_backlog_s = waiting_s(in_flight.waiting, able, inputs.yardsticks)
+    saturated_s = np.maximum(parameters.d_sat, in_flight.known_duration_s)
     waiting = clip((backlog_s - mean_backlog_s) / saturated_s, 0.0, 1.0)
     return np.where(window.matched & traffic.live, waiting, 0.0)
 
