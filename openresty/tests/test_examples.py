@@ -31,11 +31,15 @@ OPENRESTY_ONLY = "openresty.conf"
 WORKERS = 2
 # Their servers want TLS, or gRPC: test_protocol_examples.py and test_grpc.py start them.
 OTHER_SERVERS = ("tls.conf", "grpc.conf")
-OF_SOME = ("include generated/", "/etc/nginx/servers-ca.pem")
 TEMPORARY = ("proxy", "fastcgi", "uwsgi", "scgi")
 
 GENERATOR = [str(OPENRESTY / "bin" / "steelyard-upstream"), "web", "--servers", "2000"]
-FOR_THIS_NGINX = subprocess.run(GENERATOR, capture_output=True, text=True, check=False).stdout
+FOR_THIS_NGINX, FOR_DEBIAN = (
+    subprocess.run([*GENERATOR, *platform], capture_output=True, text=True, check=False).stdout
+    for platform in ([], ["--platform", "debian"])
+)
+GENERATED = "steelyard-web.conf"
+OF_SOME = (f"/etc/nginx/{GENERATED}", "/etc/nginx/servers-ca.pem")
 HAS_BALANCER_KEEPALIVE = "balancer_keepalive" in FOR_THIS_NGINX
 
 # gixy knows no variable that Lua sets, and nginx resolves no name where an upstream has it:
@@ -77,7 +81,7 @@ def on_this_machine(text: str, servers: list[str], memcached_port: int, workers:
         "/usr/local/share/steelyard/lua/?.lua": f"@FOLDER@/?.lua;{LUA_PATH}",
         "listen 8080;": "listen 127.0.0.1:@PORT@;",
         "127.0.0.1:11211": f"127.0.0.1:{memcached_port}",
-        "include generated/": "include @FOLDER@/generated/",
+        f"/etc/nginx/{GENERATED}": f"@FOLDER@/{GENERATED}",
         "/etc/nginx/servers-ca.pem": "@FOLDER@/servers-ca.pem",
     }
     text = re.sub(r"worker_rlimit_nofile .*", "", for_this_nginx(text))
@@ -99,9 +103,8 @@ def started(rig: Rig, tmp_path: Path) -> Iterator[Callable[..., Edge]]:
     chash = tmp_path / "nginx" / "resty" / "chash.lua"
     chash.parent.mkdir(parents=True)
     chash.write_text(CHASH)
-    generated = tmp_path / "nginx" / "generated" / "web.conf"
-    generated.parent.mkdir()
-    generated.write_text(FOR_THIS_NGINX)  # as an operator would have it
+    # As an operator would have it.
+    (tmp_path / "nginx" / GENERATED).write_text(FOR_THIS_NGINX)
 
     def start(
         name: str, *, workers: int = WORKERS, more: str = "", instead: dict[str, str] | None = None
@@ -157,12 +160,16 @@ def test_an_example_starts_without_a_warning_and_serves(started: Callable[..., E
     assert edge.complaints() == []
 
 
-@pytest.mark.parametrize("name", [*NAMES, "generated/web.conf", "../nginx.conf"])
-def test_gixy_finds_nothing(name: str) -> None:
+@pytest.mark.parametrize("name", [*NAMES, GENERATED, "../nginx.conf"])
+def test_gixy_finds_nothing(tmp_path: Path, name: str) -> None:
+    path = EXAMPLES / name
+    if name == GENERATED:
+        path = tmp_path / name
+        path.write_text(FOR_DEBIAN)
     gixy = shutil.which("gixy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert gixy is not None, "gixy-ng is not installed: run `make setup-tests`"
     skips = ["--skips", WRONG_FINDINGS[name]] if name in WRONG_FINDINGS else []
-    command = [gixy, "--format", "json", *skips, str(EXAMPLES / name)]
+    command = [gixy, "--format", "json", *skips, str(path)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert json.loads(run.stdout) == [], run.stderr
 

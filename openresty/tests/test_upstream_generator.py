@@ -20,11 +20,18 @@ def say(*arguments: str, nginx: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_generated_file_is_what_the_generator_prints() -> None:
-    run = say("web", "--servers", "2000", "--platform", "debian")
-    body = run.stdout.partition("\n")[2]
-    assert (OPENRESTY / "examples" / "generated" / "web.conf").read_text().partition("\n")[2] == body
-    assert f"keepalive {(2000 + 256) // 32 + 35};" in body
+def test_the_example_of_many_servers_is_for_the_blocks_that_it_says_how_to_print() -> None:
+    example = (OPENRESTY / "examples" / "many-servers.conf").read_text()
+    (command,) = re.findall(r"steelyard-upstream (.*) > (\S+)", example)
+    assert f"include {command[1]};" in example
+    printed = say(*command[0].split(), "--platform", "debian").stdout
+    assert f"keepalive {(2000 + 256) // 32 + 35};" in printed
+    for said in (
+        "shards = 32",
+        'set_by_lua_block $steelyard_web { return require("steelyard").shard("web") }',
+    ):
+        assert said in printed
+        assert said in example
 
 
 @pytest.mark.parametrize(
