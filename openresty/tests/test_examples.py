@@ -18,7 +18,7 @@ import pytest
 from openresty.tests.nginx_process import Edge
 from openresty.tests.rig import Rig
 from testing.daemons import free_port
-from testing.nginx_under_test import LUA_PATH, OPENRESTY, for_this_nginx
+from testing.nginx_under_test import LUA_PATH, OPENRESTY, for_this_nginx, load_modules
 
 pytestmark = pytest.mark.integration
 
@@ -160,7 +160,7 @@ def test_an_example_starts_without_a_warning_and_serves(started: Callable[..., E
     assert edge.complaints() == []
 
 
-@pytest.mark.parametrize("name", [*NAMES, GENERATED, "../nginx.conf"])
+@pytest.mark.parametrize("name", [*NAMES, GENERATED, "../docker/nginx.conf"])
 def test_gixy_finds_nothing(tmp_path: Path, name: str) -> None:
     path = EXAMPLES / name
     if name == GENERATED:
@@ -332,6 +332,37 @@ def test_the_openresty_example_differs_only_in_what_its_head_says() -> None:
         (a.split("#")[0].strip(), b.split("#")[0].strip()) for a, b in zip(here, there, strict=True) if a != b
     ]
     assert differing == [("keepalive 256;", "balancer_keepalive 256;")]
+
+
+def test_the_image_s_configuration_serves_what_its_environment_names(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker = OPENRESTY / "docker"
+    a = rig.backend("a")
+    monkeypatch.setenv("STEELYARD_MEMCACHED", f"127.0.0.1:{rig.memcached.port}")
+    included = (docker / "conf.d" / "steelyard.conf").read_text() + FOR_THIS_NGINX
+    text = (docker / "nginx.conf").read_text()
+    for written, here in (
+        ("worker_processes auto;", f"{load_modules()} daemon off; worker_processes 1;"),
+        ("worker_rlimit_nofile 65536;", "user root;" if os.geteuid() == 0 else ""),
+        ("worker_connections 16384;", "worker_connections 512;"),
+        ("include conf.d/*.conf;", included),
+        ("/usr/local/openresty/site/lualib/?.lua", f"{LUA_PATH};{docker}/lua/?.lua"),
+        ("/dev/stderr", "@FOLDER@/error.log"),
+        ("/tmp/", "@FOLDER@/"),  # noqa: S108 (the container's own)
+        ("listen 8080", "listen 127.0.0.1:@PORT@"),
+        ("listen 9145", f"listen 127.0.0.1:{free_port()}"),
+    ):
+        assert written in text, written
+        text = text.replace(written, here)
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge = Edge(tmp_path / "nginx", text, workers=1)
+    try:
+        assert edge.test_config() == ""
+        rig.wait_until(lambda: edge.get().status == 200, "the table is served")
+        assert edge.shares(3) == {"a": 3}
+    finally:
+        edge.stop()
 
 
 def test_every_example_is_in_the_readme() -> None:

@@ -3,7 +3,6 @@
 import http.client
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
-
-EXAMPLE = Path(__file__).parents[1] / "conf.d" / "steelyard.conf"
 
 
 def test_no_table_and_no_list_answers_502_and_says_so(rig: "Rig") -> None:
@@ -298,22 +295,6 @@ def test_a_server_may_be_written_otherwise_than_nginx_writes_it(rig: "Rig") -> N
         lambda: [peer["failed"] for peer in edge.upstream()["peers"]] == [1] * len(written),
         "each try counts as failed, none as aborted",
     )
-
-
-def test_the_example_in_conf_d_runs(rig: "Rig") -> None:
-    a = rig.backend("a")
-    rig.publish([("a", a.address, 1, "up")], generation=1)
-    example = EXAMPLE.read_text()
-    for written, here in (
-        ("listen 8080", "listen 127.0.0.1:@PORT@"),
-        ('os.getenv("STEELYARD_MEMCACHED") or "127.0.0.1:11211"', f'"127.0.0.1:{rig.memcached.port}"'),
-    ):
-        assert written in example
-        example = example.replace(written, here)
-    edge = rig.edge_of(example)
-    assert edge.test_config() == ""
-    edge.wait_for(1)
-    assert edge.shares(3) == {"a": 3}
 
 
 FALLBACK = """
