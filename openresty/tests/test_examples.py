@@ -1,7 +1,8 @@
 """The examples are what they say: each starts as it stands, serves real requests, and has nothing to warn of.
 
 A test replaces only what depends on the machine: the port, the addresses of servers and of
-Memcached, the number of workers, the limit of open files, and where files lie.
+Memcached, the number of workers, the limit of open files, and where files lie. The first example is a
+whole nginx.conf, and what it has around its http {} is around the others, too.
 """
 
 import json
@@ -26,8 +27,7 @@ EXAMPLES = OPENRESTY / "examples"
 
 STREAM = "stream.conf"  # started by test_stream.py
 NAMES = sorted(path.name for path in EXAMPLES.glob("*.conf") if path.name != STREAM)
-# For an nginx that has balancer_keepalive, and Lua built in: Debian's cannot read it.
-OPENRESTY_ONLY = "openresty.conf"
+FIRST = "one-upstream.conf"
 WORKERS = 2
 # Their servers want TLS, or gRPC: test_protocol_examples.py and test_grpc.py start them.
 OTHER_SERVERS = ("tls.conf", "grpc.conf")
@@ -41,6 +41,8 @@ FOR_THIS_NGINX, FOR_DEBIAN = (
 GENERATED = "steelyard-web.conf"
 OF_SOME = (f"/etc/nginx/{GENERATED}", "/etc/nginx/servers-ca.pem")
 HAS_BALANCER_KEEPALIVE = "balancer_keepalive" in FOR_THIS_NGINX
+# What the first example says of OpenResty; Debian's nginx does not know it.
+OPENRESTY_POOL = {"keepalive 256;": "balancer_keepalive 256;"}
 
 # gixy knows no variable that Lua sets, and nginx resolves no name where an upstream has it:
 # many-servers.conf says so where it stands.
@@ -68,6 +70,16 @@ end
 function _M:find(key) return self.ids[ngx.crc32_long(key) % #self.ids + 1] end
 return _M
 """
+
+
+def whole(name: str) -> str:
+    """Return the nginx.conf of an example, with the lines that it says stand before http {}."""
+    text = (EXAMPLES / name).read_text()
+    if name == FIRST:
+        return text
+    around, _, _ = (EXAMPLES / FIRST).read_text().partition("    lua_package_path")
+    before = re.findall(r"^#   ((?:env|worker_\w+) .*;)$", text, re.MULTILINE)
+    return "\n".join([*before, around, text, "}\n"])
 
 
 def on_this_machine(text: str, servers: list[str], memcached_port: int, workers: int) -> str:
@@ -109,7 +121,7 @@ def started(rig: Rig, tmp_path: Path) -> Iterator[Callable[..., Edge]]:
     def start(
         name: str, *, workers: int = WORKERS, more: str = "", instead: dict[str, str] | None = None
     ) -> Edge:
-        text = (EXAMPLES / name).read_text()
+        text = whole(name)
         for before, after in (instead or {}).items():
             assert before in text, before
             text = text.replace(before, after)
@@ -141,14 +153,7 @@ def completed(edge: Edge, upstream: str) -> int:
     return sum(row["completed"] for row in edge.upstream(upstream)["peers"])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name in NAMES
-        if (name != OPENRESTY_ONLY or HAS_BALANCER_KEEPALIVE) and name not in OTHER_SERVERS
-    ],
-)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in OTHER_SERVERS])
 def test_an_example_starts_without_a_warning_and_serves(started: Callable[..., Edge], name: str) -> None:
     edge = started(name)
     assert edge.test_config() == ""
@@ -160,12 +165,12 @@ def test_an_example_starts_without_a_warning_and_serves(started: Callable[..., E
     assert edge.complaints() == []
 
 
-@pytest.mark.parametrize("name", [*NAMES, GENERATED, "../docker/nginx.conf"])
+@pytest.mark.parametrize("name", [*NAMES, STREAM, GENERATED, "../docker/nginx.conf"])
 def test_gixy_finds_nothing(tmp_path: Path, name: str) -> None:
     path = EXAMPLES / name
-    if name == GENERATED:
+    if name in (*NAMES, GENERATED):
         path = tmp_path / name
-        path.write_text(FOR_DEBIAN)
+        path.write_text(FOR_DEBIAN if name == GENERATED else whole(name))
     gixy = shutil.which("gixy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert gixy is not None, "gixy-ng is not installed: run `make setup-tests`"
     skips = ["--skips", WRONG_FINDINGS[name]] if name in WRONG_FINDINGS else []
@@ -211,19 +216,21 @@ def test_many_servers_keep_their_connections_in_shards(rig: Rig, started: Callab
 
 
 @pytest.mark.parametrize(
-    ("name", "servers"),
-    [("one-upstream.conf", 60), ("many-servers.conf", 150), (OPENRESTY_ONLY, 150)],
+    ("name", "servers", "pool"),
+    [
+        (FIRST, 60, {}),
+        ("many-servers.conf", 150, {}),
+        *([(FIRST, 150, OPENRESTY_POOL)] if HAS_BALANCER_KEEPALIVE else []),
+    ],
 )
 def test_the_pool_holds_a_connection_to_every_server(
-    rig: Rig, started: Callable[..., Edge], name: str, servers: int
+    rig: Rig, started: Callable[..., Edge], name: str, servers: int, pool: dict[str, str]
 ) -> None:
-    if name == OPENRESTY_ONLY and not HAS_BALANCER_KEEPALIVE:
-        name = "many-servers.conf"
     port = free_port()
     addresses = [f"127.1.{i // 100}.{i % 100 + 1}:{port}" for i in range(servers)]
     listening = " ".join(f"listen {address};" for address in addresses)
     backend = "location / { add_header X-Requests $connection_requests; return 200; }"
-    edge = started(name, workers=1, more=f"server {{ {listening} {backend} }}")
+    edge = started(name, workers=1, instead=pool, more=f"server {{ {listening} {backend} }}")
     rig.publish([(f"s{i}", address, 1, "up") for i, address in enumerate(addresses)], generation=1)
     edge.wait_for(1)
     # Equal weights: each round asks every server once.
@@ -321,17 +328,10 @@ def test_a_short_example_serves_and_keeps_its_connections(rig: Rig, where: str) 
     assert [headers.get("connection") for _, headers, _ in a.received] == [None] * 3
 
 
-def test_the_openresty_example_differs_only_in_what_its_head_says() -> None:
-    def lines(name: str) -> list[str]:
-        text = (EXAMPLES / name).read_text()
-        return [line for line in text.splitlines() if line and not line.startswith(("#", "load_module"))]
-
-    here, there = lines("one-upstream.conf"), lines(OPENRESTY_ONLY)
-    assert len(here) == len(there)
-    differing = [
-        (a.split("#")[0].strip(), b.split("#")[0].strip()) for a, b in zip(here, there, strict=True) if a != b
-    ]
-    assert differing == [("keepalive 256;", "balancer_keepalive 256;")]
+def test_the_first_example_says_what_openresty_wants_of_it() -> None:
+    head = re.sub(r"\n# ?", " ", (EXAMPLES / FIRST).read_text().split("\n\n")[0])
+    ((before, after),) = OPENRESTY_POOL.items()
+    assert f"write `{after}` for `{before}`" in head
 
 
 def test_the_image_s_configuration_serves_what_its_environment_names(
