@@ -1,79 +1,37 @@
 --- IP addresses: IP:port, the only form that a picker can use (it cannot resolve
 -- names), and networks (CIDR), for who may read the pages about the data plane. Pure.
 
+local ffi = require "ffi"
+
+ffi.cdef "int inet_pton(int family, const char *text, void *bytes);"
+
+-- Linux's numbers.
+local AF_INET, AF_INET6 = 2, 10
+
 local LOOPBACK = { "127.0.0.0/8", "::1" }
 
 local _M = {}
 
 
---- The four octets of an IPv4 address, or nil.
-function _M.ipv4(text)
-    local octets = { string.match(text, "^(%d+)%.(%d+)%.(%d+)%.(%d+)$") }
-    if #octets ~= 4 then
+--- The bytes of an IP address, most significant first, and how many they are: 4, or 16 of IPv6 (RFC 4291, no zone);
+-- nil when it is none. 010 is refused: some readers take it for 8, others for 10.
+local function bytes_of(text)
+    local is_ipv6, bytes = string.find(text, ":", 1, true) ~= nil, ffi.new("uint8_t[16]")
+    -- C would not see what follows a zero byte.
+    if string.find(text, "%z") or ffi.C.inet_pton(is_ipv6 and AF_INET6 or AF_INET, text, bytes) ~= 1 then
         return nil
     end
-    for i = 1, 4 do
-        local digits = octets[i]
-        -- Some readers take 010 for 8, others for 10: it is refused.
-        if #digits > 3 or tonumber(digits) > 255 or (#digits > 1 and string.byte(digits) == 48) then
-            return nil
-        end
-        octets[i] = tonumber(digits)
-    end
-    return octets
-end
-
-
---- The groups of one side of a "::", or nil; `tail` may end in an IPv4 address.
-local function groups_of(text, tail)
-    local groups = {}
-    if text == "" then
-        return groups
-    end
-    local pieces = {}
-    for piece in string.gmatch(text .. ":", "([^:]*):") do
-        pieces[#pieces + 1] = piece
-    end
-    for i = 1, #pieces do
-        local octets = tail and i == #pieces and _M.ipv4(pieces[i])
-        if octets then
-            groups[#groups + 1] = octets[1] * 256 + octets[2]
-            groups[#groups + 1] = octets[3] * 256 + octets[4]
-        elseif string.find(pieces[i], "^%x%x?%x?%x?$") then
-            groups[#groups + 1] = tonumber(pieces[i], 16)
-        else
-            return nil
-        end
-    end
-    return groups
-end
-
-
---- The eight groups of an IPv6 address (RFC 4291, no zone), or nil.
-function _M.ipv6(text)
-    local left, right = string.match(text, "^(.-)::(.*)$")
-    if not left then
-        local groups = groups_of(text, true)
-        return groups and #groups == 8 and groups or nil
-    end
-    local head, tail = groups_of(left, false), groups_of(right, true)
-    if not head or not tail or #head + #tail > 7 then
-        return nil
-    end
-    local groups = {}
-    for i = 1, 8 do
-        groups[i] = head[i] or tail[i - 8 + #tail] or 0
-    end
-    return groups
+    return bytes, is_ipv6 and 16 or 4
 end
 
 
 --- The text of an IPv6 address as nginx writes it in $upstream_addr: lower case, the first longest run of two zero
 -- groups or more as "::", and an IPv4 address at the end where that run is all but the last two groups (or three, of
 -- which the first is ffff).
-local function ipv6_text(groups)
-    local first, longest, run = nil, 1, 0
+local function ipv6_text(bytes)
+    local groups, first, longest, run = {}, nil, 1, 0
     for i = 1, 8 do
+        groups[i] = bytes[2 * i - 2] * 256 + bytes[2 * i - 1]
         run = groups[i] == 0 and run + 1 or 0
         if run > longest then
             first, longest = i - run + 1, run
@@ -82,7 +40,7 @@ local function ipv6_text(groups)
     local as_ipv4 = first == 1 and (
         longest == 5 and groups[6] == 0xffff or longest == 6
         -- nginx's own condition, by which ::1 is no IPv4 address, nor is ::n below 256.
-        or longest == 7 and groups[8] >= 256 and groups[8] % 256 ~= 1)
+        or longest == 7 and bytes[14] > 0 and bytes[15] ~= 1)
     local text, i = "", 1
     while i <= (as_ipv4 and 6 or 8) do
         if i == first then
@@ -95,9 +53,8 @@ local function ipv6_text(groups)
     if not as_ipv4 then
         return text
     end
-    local high, low = groups[7], groups[8]
     return string.format("%s%s%d.%d.%d.%d", text, string.sub(text, -1) == ":" and "" or ":",
-                         math.floor(high / 256), high % 256, math.floor(low / 256), low % 256)
+                         bytes[12], bytes[13], bytes[14], bytes[15])
 end
 
 
@@ -113,10 +70,10 @@ function _M.split(text)
         return nil, "the port of " .. text .. " is not a number within 1..65535"
     end
     local bracketed = string.match(host, "^%[(.*)%]$")
-    local groups = bracketed and _M.ipv6(bracketed)
-    if groups then
-        return "[" .. ipv6_text(groups) .. "]", port
-    elseif not bracketed and _M.ipv4(host) then
+    local bytes, count = bytes_of(bracketed or host)
+    if bracketed and count == 16 then
+        return "[" .. ipv6_text(bytes) .. "]", port
+    elseif not bracketed and count == 4 then
         return host, port
     end
     local hint = string.find(host, ":", 1, true) and "put an IPv6 address in brackets" or "names are not resolved here"
@@ -124,50 +81,25 @@ function _M.split(text)
 end
 
 
---- The bytes of an IP address, most significant first, or nil.
-local function bytes_of(text)
-    local octets = _M.ipv4(text)
-    if octets then
-        return octets
-    end
-    local groups = _M.ipv6(text)
-    if not groups then
-        return nil
-    end
-    local bytes = {}
-    for i = 1, 8 do
-        bytes[2 * i - 1] = math.floor(groups[i] / 256)
-        bytes[2 * i] = groups[i] % 256
-    end
-    return bytes
-end
-
-
---- Parse a network, `10.0.0.0/8` or `::1`: { bytes, bits }, or nil.
+--- Parse a network, `10.0.0.0/8` or `::1`: { bytes, count, bits }, or nil.
 function _M.network(text)
     local ip, bits = string.match(text, "^([^/]+)/(%d+)$")
-    local bytes = bytes_of(ip or text)
-    bits = bytes and (tonumber(bits) or #bytes * 8)
-    if not bytes or bits > #bytes * 8 then
+    local bytes, count = bytes_of(ip or text)
+    bits = bytes and (tonumber(bits) or count * 8)
+    if not bytes or bits > count * 8 then
         return nil
     end
-    return { bytes = bytes, bits = bits }
+    return { bytes = bytes, count = count, bits = bits }
 end
 
 
-local function within(bytes, network)
-    if #bytes ~= #network.bytes then
-        return false
+local function within(bytes, count, network)
+    local same = count == network.count
+    for i = 0, same and math.ceil(network.bits / 8) - 1 or -1 do
+        local unit = 2 ^ math.max(0, 8 * (i + 1) - network.bits) -- of the last byte not all bits may count
+        same = same and math.floor(bytes[i] / unit) == math.floor(network.bytes[i] / unit)
     end
-    local whole = math.floor(network.bits / 8)
-    for i = 1, whole do
-        if bytes[i] ~= network.bytes[i] then
-            return false
-        end
-    end
-    local rest = network.bits % 8
-    local unit = 2 ^ (8 - rest)
-    return rest == 0 or math.floor(bytes[whole + 1] / unit) == math.floor(network.bytes[whole + 1] / unit)
+    return same
 end
 
 
@@ -178,10 +110,10 @@ function _M.allows(client, extra, proxied)
         return not proxied -- a socket's own permissions decided already
     end
     -- How a listener for both families names an IPv4 client.
-    local bytes = bytes_of(string.match(client, "^::ffff:(%d+%.%d+%.%d+%.%d+)$") or client)
+    local bytes, count = bytes_of(string.match(client, "^::ffff:(%d+%.%d+%.%d+%.%d+)$") or client)
     for _, list in ipairs({ extra, not proxied and LOOPBACK or nil }) do
         for i = 1, bytes and #list or 0 do
-            if within(bytes, _M.network(list[i])) then
+            if within(bytes, count, _M.network(list[i])) then
                 return true
             end
         end
