@@ -21,7 +21,14 @@ local MAX_PATH, MAX_HOST, MAX_SERVICE = 1001, 253, 127
 -- Good unless the settings say otherwise: RFC 9110's successes and redirects.
 local FIRST_GOOD, LAST_GOOD = 200, 399
 
-local NO_PATH, NO_HOST, NO_SERVICE = "is no path", "is no host name", "is no name of a service"
+local NUMBERS = {
+    { "interval_s", validate.SECONDS, 0.1, 3600, 2 },
+    { "timeout_s", validate.SECONDS, 0.05, 60, 1 },
+    { "rise", validate.WHOLE, 1, 100, 2 },
+    { "fall", validate.WHOLE, 1, 100, 3 },
+}
+
+local FLAGS = { tls = false, tls_verify = true } -- and their defaults
 
 local bad = validate.bad
 
@@ -30,18 +37,38 @@ local _M = {}
 
 -- They go into a request as they are: nothing in them may end its line.
 local function is_path(value)
-    return type(value) == "string" and #value <= MAX_PATH and string.find(value, "^/[!-~]*$") ~= nil
+    return #value <= MAX_PATH and string.find(value, "^/[!-~]*$") ~= nil
 end
 
 
 local function is_host(value)
-    return type(value) == "string" and #value <= MAX_HOST and string.find(value, "^[%w.:_%[%]-]+$") ~= nil
+    return #value <= MAX_HOST and string.find(value, "^[%w.:_%[%]-]+$") ~= nil
 end
 
 
-local function is_flag(value)
-    return type(value) == "boolean"
+local function is_service(value)
+    return #value <= MAX_SERVICE and string.find(value, "^[%w._/-]*$") ~= nil
 end
+
+
+--- Tell whether a certificate can be for a name: no address and no port, and not all the names below one.
+function _M.is_server_name(value)
+    return type(value) == "string" and #value <= MAX_HOST and string.find(value, "^[%w_-][%w._-]*$") ~= nil
+           and string.find(value, "%a") ~= nil
+end
+
+
+local HOW_PATH = 'write it as check = { path = "/healthz" }'
+
+-- The texts: the setting, what it must be, what another one is, and how it is written.
+local TEXTS = {
+    { "path", is_path, "is no path", HOW_PATH },
+    { "grpc_service", is_service, "is no name of a service",
+      'write it as grpc_service = "shop.Orders", or "" for the server as a whole' },
+    { "host", is_host, "is no host name", 'write it as host = "example.org", or leave it out for the address' },
+    { "tls_server_name", _M.is_server_name, "is no host name",
+      'write it as tls_server_name = "example.org", or leave it out for the host' },
+}
 
 
 --- A set of statuses in words: "200, 204-206".
@@ -61,18 +88,6 @@ local function words_of(statuses)
 end
 
 
---- Tell whether a certificate can be for a name: no address and no port, and not all the names below one.
-function _M.is_server_name(value)
-    return type(value) == "string" and #value <= MAX_HOST and string.find(value, "^[%w_-][%w._-]*$") ~= nil
-           and string.find(value, "%a") ~= nil
-end
-
-
-local function is_service(value)
-    return type(value) == "string" and #value <= MAX_SERVICE and string.find(value, "^[%w._/-]*$") ~= nil
-end
-
-
 --- What SNI says: the name that is given, or the host's without its port.
 local function server_name_of(values)
     local name = values.tls_server_name or string.gsub(values.host or "", ":%d*$", "")
@@ -80,19 +95,20 @@ local function server_name_of(values)
 end
 
 
---- What does not go together in settings that are right one by one: setting, problem, remedy; nil if all does.
-local function conflict(values, statuses)
+--- Refuse what does not go together in settings that are right one by one.
+-- @param refuse function(reason, setting, problem, remedy), which raises
+local function refuse_conflicts(values, statuses, refuse)
     if values.grpc_service and (values.path or statuses) then
-        return values.path and "path" or "statuses", "does not go with grpc_service", "leave one of them out"
+        refuse("range", values.path and "path" or "statuses", "does not go with grpc_service", "leave one of them out")
     elseif values.grpc_service and values.tls then
-        return "tls", "does not go with grpc_service", "gRPC over TLS needs ALPN, which ngx_lua cannot offer: check "
-               .. "a port without TLS, or a path"
+        refuse("range", "tls", "does not go with grpc_service", "gRPC over TLS needs ALPN, which ngx_lua cannot offer: "
+               .. "check a port without TLS, or a path")
     elseif not values.tls and (values.tls_server_name or not values.tls_verify) then
-        return values.tls_server_name and "tls_server_name" or "tls_verify", "has no effect without tls",
-               "write tls = true, too"
+        refuse("range", values.tls_server_name and "tls_server_name" or "tls_verify", "has no effect without tls",
+               "write tls = true, too")
     elseif values.tls and values.tls_verify and not server_name_of(values) then
-        return "tls_server_name", "is missing: the certificate has to be for a name, and the host is none",
-               'write it as tls_server_name = "example.org", or tls_verify = false to trust any certificate'
+        refuse("range", "tls_server_name", "is missing: the certificate has to be for a name, and the host is none",
+               'write it as tls_server_name = "example.org", or tls_verify = false to trust any certificate')
     end
 end
 
@@ -107,8 +123,11 @@ local function words_of_request(values)
 end
 
 
---- The settings of checked values; `list` is the good statuses, or nil.
-local function made(values, list)
+--- Add what follows from settings that are right one by one.
+-- @param list   the good statuses, or nil
+-- @param refuse as above
+local function complete(values, list, refuse)
+    refuse_conflicts(values, list, refuse)
     local statuses = {}
     for status = FIRST_GOOD, list and FIRST_GOOD - 1 or LAST_GOOD do
         statuses[status] = true
@@ -126,6 +145,33 @@ local function made(values, list)
     values.id = string.format("%s %.17g %.17g %d %d", values.about, values.interval_s, values.timeout_s,
                               values.rise, values.fall)
     return values
+end
+
+
+--- Take the settings that are texts and flags.
+-- @param refuse as above
+local function texts_and_flags(values, given, refuse)
+    for _, text in ipairs(TEXTS) do
+        local key, is_right, problem, remedy = unpack(text)
+        local value = given[key]
+        if value ~= nil and value ~= wire.null then
+            if type(value) ~= "string" then
+                refuse("type", key, "is not a string", remedy)
+            elseif not is_right(value) then
+                refuse("range", key, problem, remedy)
+            end
+            values[key] = value
+        end
+    end
+    for key, default in pairs(FLAGS) do
+        local value = given[key]
+        if value == nil then
+            value = default
+        elseif type(value) ~= "boolean" then
+            refuse("type", key, "is neither true nor false", "leave it out for " .. tostring(default))
+        end
+        values[key] = value
+    end
 end
 
 
@@ -151,48 +197,20 @@ function _M.of_options(name, given, host)
     if given == nil or given == false then
         return nil
     end
-    local remedy = 'write it as check = { path = "/healthz" }'
     if type(given) ~= "table" then
-        bad(name, "must be a table", remedy)
+        bad(name, "must be a table", HOW_PATH)
     end
     validate.only_known(given, KNOWN, name .. ".")
-    local function fits(key, is_right, problem, right)
-        if given[key] ~= nil and not is_right(given[key]) then
-            bad(name .. "." .. key, problem, right)
-        end
-        return given[key]
-    end
-    local function flag(key, default)
-        fits(key, is_flag, "is neither true nor false", "leave it out for " .. tostring(default))
-        return given[key] == nil and default or given[key] == true
-    end
-    local function setting(key, what, low, high, default)
-        return validate.number(given, key, name .. "." .. key, what, low, high, default)
-    end
     if given.path == nil and given.grpc_service == nil then
-        bad(name .. ".path", "is missing", remedy .. ', or as check = { grpc_service = "" }')
+        bad(name .. ".path", "is missing", HOW_PATH .. ', or as check = { grpc_service = "" }')
     end
-    local values = {
-        path = fits("path", is_path, NO_PATH, remedy),
-        grpc_service = fits("grpc_service", is_service, NO_SERVICE,
-                            'write it as grpc_service = "shop.Orders", or "" for the server as a whole'),
-        host = fits("host", is_host, NO_HOST,
-                    'write it as host = "example.org", or leave it out for the address') or host,
-        tls = flag("tls", false),
-        tls_server_name = fits("tls_server_name", _M.is_server_name, NO_HOST,
-                               'write it as tls_server_name = "example.org", or leave it out for the host'),
-        tls_verify = flag("tls_verify", true),
-        interval_s = setting("interval_s", "a number of seconds", 0.1, 3600, 2),
-        timeout_s = setting("timeout_s", "a number of seconds", 0.05, 60, 1),
-        rise = setting("rise", "a whole number", 1, 100, 2),
-        fall = setting("fall", "a whole number", 1, 100, 3),
-    }
-    local statuses = given_statuses(name .. ".statuses", given.statuses)
-    local which, problem, right = conflict(values, statuses)
-    if which then
-        bad(name .. "." .. which, problem, right)
+    local function refuse(_, key, problem, remedy)
+        bad(name .. "." .. key, problem, remedy)
     end
-    return made(values, statuses)
+    local values = validate.numbers(given, NUMBERS, name .. ".")
+    texts_and_flags(values, given, refuse)
+    values.host = values.host or host
+    return complete(values, given_statuses(name .. ".statuses", given.statuses), refuse)
 end
 
 
@@ -213,30 +231,6 @@ local function wire_statuses(row)
 end
 
 
---- A text that may be missing or null.
-local function wire_text(row, key, is_right, problem)
-    local value = row[key]
-    if value == nil or value == wire.null then
-        return nil
-    elseif type(value) ~= "string" then
-        wire.refuse("type", '"' .. key .. '" of the check is not a string')
-    elseif not is_right(value) then
-        wire.refuse("range", '"' .. key .. '" of the check ' .. problem)
-    end
-    return value
-end
-
-
-local function wire_flag(row, key, default)
-    if row[key] == nil then
-        return default
-    elseif not is_flag(row[key]) then
-        wire.refuse("type", '"' .. key .. '" of the check is neither true nor false')
-    end
-    return row[key]
-end
-
-
 --- The member `check` of a weight table, which has the defaults filled in but those of settings that came
 -- later; refuses the table when it is malformed (within wire.total). Nil where there is none.
 function _M.of_table(document)
@@ -247,27 +241,20 @@ function _M.of_table(document)
     if type(row) ~= "table" or row[1] ~= nil then
         wire.refuse("type", '"check" is not an object')
     end
-    local values = {
-        path = wire_text(row, "path", is_path, NO_PATH),
-        grpc_service = wire_text(row, "grpc_service", is_service, NO_SERVICE),
-        host = wire_text(row, "host", is_host, NO_HOST),
-        tls = wire_flag(row, "tls", false),
-        tls_server_name = wire_text(row, "tls_server_name", _M.is_server_name, NO_HOST),
-        tls_verify = wire_flag(row, "tls_verify", true),
-        interval_s = wire.number(row, "interval_s", 0.1, 3600),
-        timeout_s = wire.number(row, "timeout_s", 0.05, 60),
-        rise = wire.integer(row, "rise", 1, 100),
-        fall = wire.integer(row, "fall", 1, 100),
-    }
+    local function refuse(reason, key, problem)
+        wire.refuse(reason, '"' .. key .. '" of the check ' .. problem)
+    end
+    local values = {}
+    texts_and_flags(values, row, refuse)
+    for _, number in ipairs(NUMBERS) do
+        local key, what, low, high = unpack(number)
+        values[key] = (what == validate.WHOLE and wire.integer or wire.number)(row, key, low, high)
+    end
     local statuses = wire_statuses(row)
     if not values.path and not values.grpc_service then
         wire.refuse("missing", 'the check has neither "path" nor "grpc_service"')
     end
-    local which, problem = conflict(values, statuses)
-    if which then
-        wire.refuse("range", '"' .. which .. '" of the check ' .. problem)
-    end
-    return made(values, statuses)
+    return complete(values, statuses, refuse)
 end
 
 

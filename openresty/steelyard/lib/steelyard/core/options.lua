@@ -8,12 +8,11 @@ local upstream_options = require "steelyard.core.upstream_options"
 local validate = require "steelyard.core.validate"
 local wire = require "steelyard.core.wire"
 
-local DEFAULTS = {
-    dict = "steelyard",     -- the lua_shared_dict
-    fetch_interval_s = 0.5, -- a new table is served within this and 0.2 s
-    report_interval_s = 1,  -- the controller's tick
-    hold_s = 60,            -- a restart of the control plane is no reason to move
-    drift_s = 300,          -- slow enough to be noticed before it matters
+local NUMBERS = {
+    { "fetch_interval_s", validate.SECONDS, 0.05, 60, 0.5 }, -- a new table is served within this and 0.2 s
+    { "report_interval_s", validate.SECONDS, 0.1, 60, 1 },   -- the controller's tick
+    { "hold_s", validate.SECONDS, 0, 86400, 60 },            -- a restart of the control plane is no reason to move
+    { "drift_s", validate.SECONDS, 1, 86400, 300 },          -- slow enough to be noticed before it matters
 }
 
 local KNOWN = "memcached, controller, controller_token, key, state_dir, lb, upstreams, any_upstream, dict, "
@@ -23,7 +22,7 @@ local KNOWN = "memcached, controller, controller_token, key, state_dir, lb, upst
 local FRESH_S, FRESH_FETCHES = 3, 3
 
 -- Of a core. With a dozen servers that is an exchange each 5 ms.
-local SHARE_IN_FLIGHT = { cpu_share = 0.02 }
+local SHARE_IN_FLIGHT = { { "cpu_share", validate.NUMBER, 0.001, 0.5, 0.02 } }
 
 -- Shorter ones can be guessed.
 local MIN_KEY_BYTES = 16
@@ -31,14 +30,9 @@ local MIN_KEY_BYTES = 16
 -- Many servers take no more than 8 kB of headers; tokens have some 50 bytes.
 local MAX_TOKEN_BYTES = 1024
 
-local bad, list, number = validate.bad, validate.list, validate.number
+local bad, list = validate.bad, validate.list
 
 local _M = {}
-
-
-local function seconds(options, name, low, high)
-    return number(options, name, name, "a number of seconds", low, high, DEFAULTS[name])
-end
 
 
 local function memcached_servers(options)
@@ -154,15 +148,9 @@ local function share_in_flight(given)
     if given == nil or given == false then
         return nil
     end
-    local remedy = "write it as share_in_flight = true, or { cpu_share = 0.02 }"
-    if given == true then
-        given = {}
-    elseif type(given) ~= "table" then
-        bad("share_in_flight", "must be true, false or a table", remedy)
-    end
-    validate.only_known(given, "cpu_share", "share_in_flight.")
-    return { cpu_share = number(given, "cpu_share", "share_in_flight.cpu_share", "a number", 0.001, 0.5,
-                                SHARE_IN_FLIGHT.cpu_share) }
+    return validate.table_of_numbers(given == true and {} or given, SHARE_IN_FLIGHT, "share_in_flight",
+                                     "must be true, false or a table",
+                                     "write it as share_in_flight = true, or { cpu_share = 0.02 }")
 end
 
 
@@ -188,7 +176,7 @@ function _M.check(options)
         bad("state_dir", "must be an absolute path", 'write it as state_dir = "/var/lib/steelyard"')
     end
     local names, upstreams = names_and_upstreams(options)
-    local fetch_interval_s = seconds(options, "fetch_interval_s", 0.05, 60)
+    local numbers = validate.numbers(options, NUMBERS, "")
     return {
         memcached = memcached_servers(options), controller = controllers(options),
         controller_token = controller_token(options),
@@ -196,13 +184,11 @@ function _M.check(options)
         -- What is served now; with any_upstream more than what nginx.conf declares.
         upstreams = upstreams, names = names, declared = upstreams, any_upstream = any_upstream(options.any_upstream),
         allow = allowed(options), share_in_flight = share_in_flight(options.share_in_flight),
-        dict = options.dict or DEFAULTS.dict,
-        fetch_interval_s = fetch_interval_s,
-        report_interval_s = seconds(options, "report_interval_s", 0.1, 60),
+        dict = options.dict or "steelyard",
+        fetch_interval_s = numbers.fetch_interval_s, report_interval_s = numbers.report_interval_s,
         limits = {
-            fresh_s = math.max(FRESH_S, FRESH_FETCHES * fetch_interval_s),
-            hold_s = seconds(options, "hold_s", 0, 86400),
-            drift_s = seconds(options, "drift_s", 1, 86400),
+            fresh_s = math.max(FRESH_S, FRESH_FETCHES * numbers.fetch_interval_s),
+            hold_s = numbers.hold_s, drift_s = numbers.drift_s,
         },
     }
 end

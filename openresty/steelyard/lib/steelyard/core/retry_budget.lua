@@ -19,7 +19,10 @@ local validate = require "steelyard.core.validate"
 local exp, max, min = math.exp, math.max, math.min
 
 -- Both are Finagle's, the share Envoy's too.
-local SHARE, MIN_PER_S = 0.2, 10
+local NUMBERS = {
+    { "share", validate.NUMBER, 0, 1, 0.2 },
+    { "min_per_s", "a number of retries", 0, 1000000, 10 },
+}
 
 -- Finagle's window.
 local TAU_S = 10
@@ -41,17 +44,8 @@ function _M.of_options(name, given)
     if given == false then
         return nil
     end
-    if given ~= nil and type(given) ~= "table" then
-        validate.bad(name, "must be a table, or false for none",
-                     "write it as retry_budget = { share = 0.2, min_per_s = 10 }")
-    end
-    given = given or {}
-    validate.only_known(given, "share, min_per_s", name .. ".")
-    return {
-        share = validate.number(given, "share", name .. ".share", "a number", 0, 1, SHARE),
-        min_per_s = validate.number(given, "min_per_s", name .. ".min_per_s", "a number of retries", 0, 1000000,
-                                    MIN_PER_S),
-    }
+    return validate.table_of_numbers(given == nil and {} or given, NUMBERS, name, "must be a table, or false for none",
+                                     "write it as retry_budget = { share = 0.2, min_per_s = 10 }")
 end
 
 

@@ -12,23 +12,34 @@ local KNOWN = "bootstrap, picker, hash_key, shards, retries, retry_budget, idemp
               .. "max_fails, fail_timeout_s, slow_start_s, panic_threshold, eject, check, load_metrics_format, "
               .. "sticky, grpc, host, connect_timeout_s, send_timeout_s, read_timeout_s"
 
--- A request that lost its server, and another, gets one more chance (nginx's
--- own default is no bound at all, which multiplies an overload).
-local RETRIES = 2
+local bad, NUMBER, SECONDS, WHOLE = validate.bad, validate.NUMBER, validate.SECONDS, validate.WHOLE
+
+local NUMBERS = {
+    -- A request that lost its server, and another, gets one more chance (nginx's
+    -- own default is no bound at all, which multiplies an overload).
+    { "retries", WHOLE, 0, 100, 2 },
+    -- nginx has 1 and 10 s. But a pooled connection that its server has just closed
+    -- looks like a server that does not answer, and 1 would take it out for that; a
+    -- dead one has its three within milliseconds.
+    { "max_fails", WHOLE, 0, 1000000, 3 },
+    { "fail_timeout_s", SECONDS, 0.1, 86400, 10 },
+    { "slow_start_s", SECONDS, 0, 86400, 0 },
+    { "panic_threshold", NUMBER, 0, 1, 0 },
+}
 
 -- Of each worker. Whoever waits longer than a second for a server that answers within
 -- milliseconds waits for an outage to end.
-local QUEUE = { size = 100, timeout_s = 1 }
-
--- nginx has 1 and 10 s. But a pooled connection that its server has just closed
--- looks like a server that does not answer, and 1 would take it out for that; a
--- dead one has its three within milliseconds.
-local MAX_FAILS, FAIL_TIMEOUT_S = 3, 10
+local QUEUE = { { "size", WHOLE, 1, 1000000, 100 }, { "timeout_s", SECONDS, 0.001, 3600, 1 } }
 
 -- Envoy's outlier detection, faster: when half of at least 5 tries within a second fail, that is not chance.
-local EJECT = { error_rate = 0.5, requests = 5, interval_s = 1, base_s = 5, max_s = 300, share = 0.34 }
-
-local bad, number = validate.bad, validate.number
+local EJECT = {
+    { "error_rate", NUMBER, 0.01, 1, 0.5 },
+    { "requests", WHOLE, 1, 1000000, 5 },
+    { "interval_s", SECONDS, 0.1, 3600, 1 },
+    { "base_s", SECONDS, 0.1, 3600, 5 },
+    { "max_s", SECONDS, 0.1, 86400, 300 },
+    { "share", NUMBER, 0, 1, 0.34 },
+}
 
 local _M = {}
 
@@ -84,18 +95,12 @@ local function queue(name, given, max_conns)
     if given == nil then
         return nil
     end
-    if type(given) ~= "table" then
-        bad(name, "must be a table", "write it as queue = { size = 100, timeout_s = 1 }")
-    end
-    validate.only_known(given, "size, timeout_s", name .. ".")
+    local numbers = validate.table_of_numbers(given, QUEUE, name, "must be a table",
+                                              "write it as queue = { size = 100, timeout_s = 1 }")
     if not max_conns then
         bad(name, "is for requests that wait until a server has less than max_conns", "set max_conns, too")
     end
-    return {
-        size = number(given, "size", name .. ".size", "a whole number", 1, 1000000, QUEUE.size),
-        timeout_s = number(given, "timeout_s", name .. ".timeout_s", "a number of seconds", 0.001, 3600,
-                           QUEUE.timeout_s),
-    }
+    return numbers
 end
 
 
@@ -103,22 +108,9 @@ local function eject(name, given)
     if given == false then
         return nil
     end
-    if given ~= nil and type(given) ~= "table" then
-        bad(name, "must be a table, or false for no ejection", "write it as eject = { error_rate = 0.5 }")
-    end
-    given = given or {}
-    validate.only_known(given, "error_rate, requests, interval_s, base_s, max_s, share", name .. ".")
-    local function setting(key, what, low, high)
-        return number(given, key, name .. "." .. key, what, low, high, EJECT[key])
-    end
-    return {
-        error_rate = setting("error_rate", "a number", 0.01, 1),
-        requests = setting("requests", "a whole number", 1, 1000000),
-        interval_s = setting("interval_s", "a number of seconds", 0.1, 3600),
-        base_s = setting("base_s", "a number of seconds", 0.1, 3600),
-        max_s = setting("max_s", "a number of seconds", 0.1, 86400),
-        share = setting("share", "a number", 0, 1),
-    }
+    return validate.table_of_numbers(given == nil and {} or given, EJECT, name,
+                                     "must be a table, or false for no ejection",
+                                     "write it as eject = { error_rate = 0.5 }")
 end
 
 
@@ -153,15 +145,21 @@ local function host(name, given)
 end
 
 
+--- A number that may be left out: nil then.
+-- @param without what is so then, for the error
+local function optional(where, given, name, what, low, high, without)
+    return given[name] ~= nil and validate.number(given, name, where .. name, what, low, high, without) or nil
+end
+
+
 --- The upstream's own time-outs, each nil where nginx.conf's holds; nil where all do.
 local function timeouts(where, given)
-    local function setting(name)
-        return given[name] ~= nil and number(given, name, where .. name, "a number of seconds", 0.001, 86400,
-                                             "what nginx.conf says") or nil
+    local values = {}
+    for _, kind in ipairs({ "connect", "send", "read" }) do
+        values[kind .. "_s"] = optional(where, given, kind .. "_timeout_s", SECONDS, 0.001, 86400,
+                                        "what nginx.conf says")
     end
-    local connect_s, send_s = setting("connect_timeout_s"), setting("send_timeout_s")
-    local read_s = setting("read_timeout_s")
-    return (connect_s or send_s or read_s) and { connect_s = connect_s, send_s = send_s, read_s = read_s } or nil
+    return next(values) and values or nil
 end
 
 
@@ -172,35 +170,22 @@ function _M.check(where, given)
     if given.picker ~= nil and (type(given.picker) ~= "string" or given.picker == "") then
         bad(where .. "picker", "must be a name", 'write it as picker = "vnswrr2", or leave it to the weight table')
     end
-    local key, shards = given.hash_key or "address", given.shards
-    if shards ~= nil then
-        shards = number(given, "shards", where .. "shards", "a whole number", 1, 1000, 32)
-    end
-    local max_conns = given.max_conns
-    if max_conns ~= nil then
-        max_conns = number(given, "max_conns", where .. "max_conns", "a whole number", 1, 1000000, "no limit")
-    end
-    return {
-        bootstrap = bootstrap(where .. "bootstrap", given.bootstrap or {}),
-        picker = given.picker,
-        hash_key = key, hash_variable = hash_variable(where .. "hash_key", key),
-        shards = shards,
-        retries = number(given, "retries", where .. "retries", "a whole number", 0, 100, RETRIES),
-        retry_budget = retry_budget.of_options(where .. "retry_budget", given.retry_budget),
-        idempotent_methods = retries.methods_of_options(where .. "idempotent_methods", given.idempotent_methods),
-        max_conns = max_conns, queue = queue(where .. "queue", given.queue, max_conns),
-        max_fails = number(given, "max_fails", where .. "max_fails", "a whole number", 0, 1000000, MAX_FAILS),
-        fail_timeout_s = number(given, "fail_timeout_s", where .. "fail_timeout_s", "a number of seconds", 0.1, 86400,
-                                FAIL_TIMEOUT_S),
-        slow_start_s = number(given, "slow_start_s", where .. "slow_start_s", "a number of seconds", 0, 86400, 0),
-        panic_threshold = number(given, "panic_threshold", where .. "panic_threshold", "a number", 0, 1, 0),
-        eject = eject(where .. "eject", given.eject),
-        host = host(where .. "host", given.host), timeouts = timeouts(where, given),
-        check = check_settings.of_options(where .. "check", given.check, given.host),
-        load_metrics_format = load_metrics_format(where .. "load_metrics_format", given.load_metrics_format),
-        grpc = grpc(where, given),
-        sticky = sticky.of_options(where .. "sticky", given.sticky),
-    }
+    local settings, key = validate.numbers(given, NUMBERS, where), given.hash_key or "address"
+    local max_conns = optional(where, given, "max_conns", WHOLE, 1, 1000000, "no limit")
+    settings.bootstrap = bootstrap(where .. "bootstrap", given.bootstrap or {})
+    settings.picker = given.picker
+    settings.hash_key, settings.hash_variable = key, hash_variable(where .. "hash_key", key)
+    settings.shards = optional(where, given, "shards", WHOLE, 1, 1000, 32)
+    settings.retry_budget = retry_budget.of_options(where .. "retry_budget", given.retry_budget)
+    settings.idempotent_methods = retries.methods_of_options(where .. "idempotent_methods", given.idempotent_methods)
+    settings.max_conns, settings.queue = max_conns, queue(where .. "queue", given.queue, max_conns)
+    settings.eject = eject(where .. "eject", given.eject)
+    settings.host, settings.timeouts = host(where .. "host", given.host), timeouts(where, given)
+    settings.check = check_settings.of_options(where .. "check", given.check, given.host)
+    settings.load_metrics_format = load_metrics_format(where .. "load_metrics_format", given.load_metrics_format)
+    settings.grpc = grpc(where, given)
+    settings.sticky = sticky.of_options(where .. "sticky", given.sticky)
+    return settings
 end
 
 

@@ -1,7 +1,9 @@
 --- Checks of one option of init_worker. A bad option is the caller's bug: an
 -- error that names it and the remedy. Pure.
+--
+-- Numbers that belong together are rows: the option, what it is, the lowest, the highest, the default.
 
-local _M = {}
+local _M = { NUMBER = "a number", SECONDS = "a number of seconds", WHOLE = "a whole number" }
 
 
 --- Refuse an option.
@@ -35,7 +37,7 @@ end
 
 
 --- A number within bounds, or the default.
--- @param what  "a number of seconds", "a whole number" ...
+-- @param what  NUMBER, SECONDS, WHOLE, or other words; "whole" in them counts
 function _M.number(given, option, name, what, low, high, default)
     local value = given[option]
     if value == nil then
@@ -47,6 +49,32 @@ function _M.number(given, option, name, what, low, high, default)
                "leave it out for " .. tostring(default))
     end
     return value
+end
+
+
+--- The numbers of some rows, by their options' names.
+-- @param where what stands before the names in an error
+function _M.numbers(given, rows, where)
+    local values = {}
+    for _, row in ipairs(rows) do
+        local option = row[1]
+        values[option] = _M.number(given, option, where .. option, unpack(row, 2))
+    end
+    return values
+end
+
+
+--- An option that is a table of such numbers and of nothing else; {} is all defaults.
+function _M.table_of_numbers(given, rows, name, problem, remedy)
+    if type(given) ~= "table" then
+        _M.bad(name, problem, remedy)
+    end
+    local known = {}
+    for i, row in ipairs(rows) do
+        known[i] = row[1]
+    end
+    _M.only_known(given, table.concat(known, ", "), name .. ".")
+    return _M.numbers(given, rows, name .. ".")
 end
 
 
