@@ -13,15 +13,18 @@ in the manifest, refuses it and keeps the table it has.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace as with_members
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from steelyard_protocol import weight_table, wire
-from steelyard_protocol.weight_table import MAX_WEIGHT, TablePeer, WeightTable
+from steelyard_protocol.typed_json import Count, Name, TypedReader
+from steelyard_protocol.weight_table import Members, TablePeer, Weight, WeightTable
 from steelyard_protocol.wire import InvalidMessage, Refused
 
 # Memcached's 1 MB covers the item's header and key too, and a signature; a kilobyte is ample for those.
@@ -39,7 +42,6 @@ class Manifest:
     """What stands in the key of a table in chunks; `table` is the table without its rows."""
 
     table: WeightTable
-    document: Mapping[str, Any]
     weights: tuple[int, ...]
     chunks: tuple[str, ...]
 
@@ -80,38 +82,36 @@ def encode_manifest(table: WeightTable, chunks: Sequence[str]) -> bytes:
     return msgspec.json.encode({**weight_table.members(table), **names})
 
 
+class _TableOrManifest(Members, kw_only=True):
+    peers: tuple[TablePeer, ...] | UnsetType = UNSET
+    chunks: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_CHUNKS)] | UnsetType = UNSET
+    weights: tuple[Weight, ...] | UnsetType = UNSET
+
+
+class _Chunk(Struct):
+    v: Literal[1]
+    upstream: Name
+    digest: Name
+    part: Count
+    peers: tuple[TablePeer, ...]
+
+
+_READER = TypedReader(_TableOrManifest)
+_CHUNK_READER = TypedReader(_Chunk)
+
+
 def decode(value: bytes) -> WeightTable | Manifest | Refused:
     """Read what stands in a table's key; total, never raises."""
     try:
-        document = wire.load_object(value)
-        return weight_table.of_document(document) if "peers" in document else _manifest(document)
+        message = _READER.read(value)
+        if message.peers is not UNSET:
+            return weight_table.of_message(message, message.peers)
+        if message.chunks is UNSET or message.weights is UNSET or message.digest is UNSET:
+            raise InvalidMessage("missing", 'neither "peers" nor all of "chunks", "weights" and "digest"')
+        table = weight_table.of_message(message, ())
     except InvalidMessage as bad:
         return bad.refused
-
-
-def _manifest(document: dict[str, Any]) -> Manifest:
-    if "chunks" not in document:
-        raise InvalidMessage("missing", 'neither "peers" nor "chunks"')
-    table = weight_table.of_document({**document, "peers": []})
-    if table.digest is None:
-        raise InvalidMessage("missing", 'no "digest", and the rows are in chunks')
-    weights = _list(document, "weights")
-    names = _list(document, "chunks")
-    if not 0 < len(names) <= MAX_CHUNKS:
-        raise InvalidMessage("range", f"{len(names)} chunks, 1..{MAX_CHUNKS} are read")
-    return Manifest(
-        table=table,
-        document=document,
-        weights=tuple(wire.integer({"weight": each}, "weight", low=1, high=MAX_WEIGHT) for each in weights),
-        chunks=tuple(wire.name({"chunk": each}, "chunk") for each in names),
-    )
-
-
-def _list(document: dict[str, Any], key: str) -> list[Any]:
-    value = wire.field(document, key)
-    if not isinstance(value, list):
-        raise InvalidMessage("type", f'"{key}" is not an array')
-    return value
+    return Manifest(table=table, weights=message.weights, chunks=message.chunks)
 
 
 def join(manifest: Manifest, texts: Sequence[bytes]) -> WeightTable | Refused:
@@ -122,19 +122,16 @@ def join(manifest: Manifest, texts: Sequence[bytes]) -> WeightTable | Refused:
             raise InvalidMessage(
                 "range", f"{len(rows)} servers in chunks and {len(manifest.weights)} weights"
             )
-        peers = [{**row, "weight": weight} for row, weight in zip(rows, manifest.weights, strict=True)]
-        return weight_table.of_document({**manifest.document, "peers": peers})
+        weight_table.check_rows(rows)
     except InvalidMessage as bad:
         return bad.refused
+    peers = (replace(row, weight=weight) for row, weight in zip(rows, manifest.weights, strict=True))
+    return with_members(manifest.table, peers=tuple(peers))
 
 
-def _rows(text: bytes, manifest: Manifest, part: int) -> list[dict[str, Any]]:
-    document = wire.load_object(text)
-    table = manifest.table
-    at = wire.name(document, "upstream"), wire.name(document, "digest"), wire.integer(document, "part")
+def _rows(text: bytes, manifest: Manifest, part: int) -> Sequence[TablePeer]:
+    chunk, table = _CHUNK_READER.read(text), manifest.table
+    at = chunk.upstream, chunk.digest, chunk.part
     if at != (table.upstream, table.digest, part):
         raise InvalidMessage("name", f"chunk {part} is part {at[2]} of a table of {at[0]} ({at[1]})")
-    rows = _list(document, "peers")
-    if not all(isinstance(row, dict) for row in rows):
-        raise InvalidMessage("type", "a peer is not an object")
-    return rows
+    return chunk.peers

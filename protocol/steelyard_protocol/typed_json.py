@@ -1,8 +1,8 @@
-"""JSON of a declared shape, read at once: messages that come by the ten thousand.
+"""JSON of a declared shape, read at once.
 
 Pure. A shape is a `msgspec.Struct`, whose field types have the bounds; msgspec checks them
 while it reads, in C. Its error becomes a `Refused` with a reason that is counted. The
-agent reads no such message and has no msgspec: it takes 7 MB.
+agent reads no message and has no msgspec: it takes 7 MB.
 """
 
 import re
@@ -24,17 +24,18 @@ Interval = Annotated[float, Meta(ge=0.001, le=3600.0)]
 
 _NAMES = re.compile(rf"(?:{wire.NAME.pattern}+\n)*+")
 
-# What msgspec says of a value that it does not take (`Expected ..., got ...`), and what that is here; the
-# first that is found counts. All else is a value out of bounds.
+# What msgspec says of a value that it does not take (`Expected ..., got ...`, and where), and what that is
+# here; the first that is found counts. All else is a value out of bounds.
 _REASONS: Sequence[tuple[str, Reason]] = (
     ("missing required field", "missing"),
     (" - at `$.v`", "version"),
-    ("matching regex", "name"),
-    (" - at `$.upstream`", "name"),
-    (" - at `$.peer`", "name"),
-    (" - at `$.lb`", "name"),
+    *((f" - at `$.{named}`", "name") for named in ("upstream", "peer", "lb", "law", "picker", "digest")),
+    *((f" - at `$.{names}[", "name") for names in ("names", "reporters", "chunks")),
     (", got `", "type"),
-    ("`array` of length", "type"),
+    ("`array` of length 2", "type"),
+    (" - at `$.check", "range"),
+    (" - at `$.hash_key`", "range"),
+    ("matching regex", "name"),
 )
 
 

@@ -4,11 +4,15 @@ Pure. The producer is here, the consumer is openresty/steelyard/lib/steelyard/co
 ends are tested on docs/contract/upstreams.json.
 """
 
-import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
 
 from steelyard_protocol import wire
+from steelyard_protocol.typed_json import Count, Name, TypedReader
 from steelyard_protocol.wire import InvalidMessage, Refused
 
 # So many names of 64 characters still fit a Memcached item. nginx serves no more than 1,000 of them.
@@ -25,38 +29,33 @@ class UpstreamList:
     names: tuple[str, ...]
 
 
+class _List(Struct):
+    v: Literal[1]
+    term: Count
+    generation: Count
+    issued_at_ms: Count
+    names: Annotated[tuple[Name, ...], Meta(max_length=MAX_NAMES)]
+
+
+_READER = TypedReader(_List)
+
+
 def encode(listed: UpstreamList) -> bytes:
     """Return the text of the Memcached value."""
-    document = {
-        "v": wire.VERSION,
-        "term": listed.term,
-        "generation": listed.generation,
-        "issued_at_ms": listed.issued_at_ms,
-        "names": listed.names,
-    }
-    return json.dumps(document, separators=(",", ":")).encode()
+    return msgspec.json.encode({"v": wire.VERSION, **asdict(listed)})
 
 
 def decode(value: bytes) -> UpstreamList | Refused:
     """Read a list from the network; total, never raises."""
     try:
-        document = wire.load_object(value)
-        return UpstreamList(
-            term=wire.integer(document, "term"),
-            generation=wire.integer(document, "generation"),
-            issued_at_ms=wire.integer(document, "issued_at_ms"),
-            names=_names(wire.field(document, "names")),
-        )
+        message = _READER.read(value)
+        if any(after <= before for before, after in pairwise(message.names)):
+            raise InvalidMessage("range", '"names" are not in order, or one is there twice')
     except InvalidMessage as bad:
         return bad.refused
-
-
-def _names(given: object) -> tuple[str, ...]:
-    if not isinstance(given, list):
-        raise InvalidMessage("type", '"names" is not an array')
-    if len(given) > MAX_NAMES:
-        raise InvalidMessage("range", f'"names" has {len(given)} names, at most {MAX_NAMES} are read')
-    names = tuple(wire.name({"names": name}, "names") for name in given)
-    if any(after <= before for before, after in pairwise(names)):
-        raise InvalidMessage("range", '"names" are not in order, or one is there twice')
-    return names
+    return UpstreamList(
+        term=message.term,
+        generation=message.generation,
+        issued_at_ms=message.issued_at_ms,
+        names=message.names,
+    )

@@ -11,13 +11,14 @@ than the head. `table_chunks` is how a table lies in Memcached that is larger th
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
-from msgspec import Struct, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from steelyard_protocol import peer_address, wire
+from steelyard_protocol.typed_json import Count, Name, TypedReader
 from steelyard_protocol.wire import InvalidMessage, Refused
 
 State = Literal["up", "drain", "down", "backup"]
@@ -39,16 +40,19 @@ MAX_SERVER_NAME = 253
 HASH_KEY = re.compile(r"address|uri|(header|cookie|argument):[A-Za-z0-9_-]{1,64}")
 
 
+Weight = Annotated[int, Meta(ge=1, le=MAX_WEIGHT)]
+
+
 class TablePeer(Struct, frozen=True, kw_only=True):
     """One row: the effective and the baseline weight of a peer, both of the same total.
 
     A `Struct`, because ten thousand are made and encoded in a tick.
     """
 
-    id: str
+    id: Name
     address: str
-    weight: int
-    baseline: int
+    weight: Weight
+    baseline: Weight
     state: State
 
 
@@ -81,6 +85,10 @@ class WeightTable:
         return self.term, self.generation
 
 
+_MEMBERS = [field.name for field in fields(WeightTable) if field.name != "peers"]
+_OF_A_HEAD = ("upstream", "term", "generation", "issued_at_ms", "digest")
+
+
 class TableTooLarge(Exception):
     """The table has more bytes than nginx reads."""
 
@@ -95,20 +103,8 @@ def members(table: WeightTable) -> dict[str, Any]:
 
     nginx reads a long list in slices only where nothing follows.
     """
-    return {
-        "v": wire.VERSION,
-        "upstream": table.upstream,
-        "term": table.term,
-        "generation": table.generation,
-        "issued_at_ms": table.issued_at_ms,
-        "law": table.law,
-        "picker": table.picker,
-        **({} if table.check is None else {"check": table.check}),
-        **({} if table.hash_key is None else {"hash_key": table.hash_key}),
-        **({} if table.report_version is None else {"report_version": table.report_version}),
-        **({} if table.reporters is None else {"reporters": table.reporters}),
-        **({} if table.digest is None else {"digest": table.digest}),
-    }
+    values = {name: getattr(table, name) for name in _MEMBERS}
+    return {"v": wire.VERSION, **{name: value for name, value in values.items() if value is not None}}
 
 
 def to_json(table: WeightTable) -> bytes:
@@ -146,70 +142,82 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
 
 def encode_head(table: WeightTable) -> bytes:
     """Return the head of a table that has a digest: its weights, in the order of its rows."""
-    return msgspec.json.encode(
-        {
-            "v": wire.VERSION,
-            "upstream": table.upstream,
-            "term": table.term,
-            "generation": table.generation,
-            "issued_at_ms": table.issued_at_ms,
-            "digest": table.digest,
-            "weights": [peer.weight for peer in table.peers],
-        }
-    )
+    members = {name: getattr(table, name) for name in _OF_A_HEAD}
+    weights = [peer.weight for peer in table.peers]
+    return msgspec.json.encode({"v": wire.VERSION, **members, "weights": weights})
+
+
+class _Check(Struct, kw_only=True):
+    path: Annotated[str, Meta(pattern=rf"^(?:{PATH.pattern})\Z")] | None = None
+    statuses: Annotated[list[Annotated[int, Meta(ge=100, le=599)]], Meta(min_length=1)] | None = None
+    interval_s: Annotated[float, Meta(ge=0.1, le=3600.0)]
+    timeout_s: Annotated[float, Meta(ge=0.05, le=60.0)]
+    rise: Annotated[int, Meta(ge=1, le=100)]
+    fall: Annotated[int, Meta(ge=1, le=100)]
+    host: Annotated[str, Meta(pattern=rf"^(?:{HOST.pattern})\Z")] | None = None
+    tls: bool = False
+    tls_server_name: (
+        Annotated[str, Meta(pattern=rf"^(?:{SERVER_NAME.pattern})\Z", max_length=MAX_SERVER_NAME)] | None
+    ) = None
+    tls_verify: bool = True
+    grpc_service: Annotated[str, Meta(pattern=rf"^(?:{GRPC_SERVICE.pattern})\Z")] | None = None
+
+
+class Members(Struct, kw_only=True):
+    """What a table has beside its rows, as it lies in Memcached."""
+
+    v: Literal[1]
+    upstream: Name
+    term: Count
+    generation: Count
+    issued_at_ms: Count
+    law: Name
+    picker: Name
+    check: _Check | UnsetType = UNSET
+    hash_key: Annotated[str, Meta(pattern=rf"^(?:{HASH_KEY.pattern})\Z")] | UnsetType = UNSET
+    report_version: Annotated[int, Meta(ge=1, le=wire.MAX_INTEGER)] | UnsetType = UNSET
+    reporters: tuple[Name, ...] | UnsetType = UNSET
+    digest: Name | UnsetType = UNSET
+
+
+class _Table(Members, kw_only=True):
+    peers: tuple[TablePeer, ...]
+
+
+_READER = TypedReader(_Table, max_bytes=wire.MAX_TABLE_BYTES)
 
 
 def decode(value: bytes) -> WeightTable | Refused:
     """Read a weight table from the network; total, never raises."""
     try:
-        return of_document(wire.load_object(value, most=wire.MAX_TABLE_BYTES))
+        message = _READER.read(value)
+        return of_message(message, message.peers)
     except InvalidMessage as bad:
         return bad.refused
 
 
-def of_document(document: dict[str, Any]) -> WeightTable:
-    """Return the table of a JSON object; raise `InvalidMessage` where it is none."""
-    rows = wire.field(document, "peers")
-    if not isinstance(rows, list):
-        raise InvalidMessage("type", '"peers" is not an array')
-    peers = tuple(_peer(row) for row in rows)
+def of_message(message: Members, peers: tuple[TablePeer, ...]) -> WeightTable:
+    """Return the table of what was read; raise `InvalidMessage` where it does not go together."""
+    check_rows(peers)
+    members = {name: getattr(message, name) for name in _MEMBERS}
+    given = {name: value for name, value in members.items() if value is not UNSET}
+    if "check" in given:
+        given["check"] = _whole(to_builtins(given["check"]))
+    return WeightTable(**given, peers=peers)
+
+
+def check_rows(peers: Sequence[TablePeer]) -> None:
+    """Raise `InvalidMessage` unless each has an id of its own, and an address that a picker takes."""
     if len({peer.id for peer in peers}) != len(peers):
         raise InvalidMessage("range", "two peers have the same id")
-    return WeightTable(
-        upstream=wire.name(document, "upstream"),
-        term=wire.integer(document, "term"),
-        generation=wire.integer(document, "generation"),
-        issued_at_ms=wire.integer(document, "issued_at_ms"),
-        law=wire.name(document, "law"),
-        picker=wire.name(document, "picker"),
-        peers=peers,
-        check=_check(document),
-        hash_key=_hash_key(document),
-        report_version=(
-            wire.integer(document, "report_version", low=1) if "report_version" in document else None
-        ),
-        reporters=_reporters(document),
-        digest=wire.name(document, "digest") if "digest" in document else None,
-    )
+    for peer in peers:
+        try:
+            peer_address.split(peer.address)
+        except ValueError as error:
+            raise InvalidMessage("range", str(error)) from None
 
 
-def _check(document: dict[str, Any]) -> dict[str, Any] | None:
-    if "check" not in document:
-        return None
-    row = wire.mapping(document, "check")
-    check = {
-        "path": _optional(row, "path", PATH),
-        "statuses": _statuses(row),
-        "interval_s": wire.number(row, "interval_s", low=0.1, high=3600.0),
-        "timeout_s": wire.number(row, "timeout_s", low=0.05, high=60.0),
-        "rise": wire.integer(row, "rise", low=1, high=100),
-        "fall": wire.integer(row, "fall", low=1, high=100),
-        "host": _optional(row, "host", HOST),
-        "tls": _flag(row, "tls", default=False),
-        "tls_server_name": _optional(row, "tls_server_name", SERVER_NAME, longest=MAX_SERVER_NAME),
-        "tls_verify": _flag(row, "tls_verify", default=True),
-        "grpc_service": _optional(row, "grpc_service", GRPC_SERVICE),
-    }
+def _whole(check: dict[str, Any]) -> dict[str, Any]:
     if check["path"] is None and check["grpc_service"] is None:
         raise InvalidMessage("missing", 'the check has neither "path" nor "grpc_service"')
     if conflict := check_conflict(check):
@@ -235,71 +243,3 @@ def check_conflict(check: Mapping[str, Any]) -> str | None:
             "give it, or tls_verify: false to trust any certificate"
         )
     return None
-
-
-def _statuses(row: dict[str, Any]) -> list[int] | None:
-    given = row.get("statuses")
-    if given is None:
-        return None
-    if not isinstance(given, list):
-        raise InvalidMessage("type", '"statuses" of the check is not an array')
-    if not given:
-        raise InvalidMessage("range", '"statuses" of the check is empty')
-    return [wire.integer({"statuses": status}, "statuses", low=100, high=599) for status in given]
-
-
-def _reporters(document: dict[str, Any]) -> tuple[str, ...] | None:
-    if "reporters" not in document:
-        return None
-    given = document["reporters"]
-    if not isinstance(given, list):
-        raise InvalidMessage("type", '"reporters" is not an array')
-    return tuple(wire.name({"reporters": each}, "reporters") for each in given)
-
-
-def _hash_key(document: dict[str, Any]) -> str | None:
-    return _matching(document, "hash_key", HASH_KEY, longest=73) if "hash_key" in document else None
-
-
-def _optional(row: dict[str, Any], key: str, pattern: re.Pattern[str], *, longest: int = 2000) -> str | None:
-    value = row.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise InvalidMessage("type", f'"{key}" of the check is not a string')
-    if len(value) > longest or not pattern.fullmatch(value):
-        raise InvalidMessage("range", f'"{key}" of the check does not match {pattern.pattern}')
-    return value
-
-
-def _flag(row: dict[str, Any], key: str, *, default: bool) -> bool:
-    value = row.get(key, default)
-    if not isinstance(value, bool):
-        raise InvalidMessage("type", f'"{key}" of the check is neither true nor false')
-    return value
-
-
-def _matching(document: dict[str, Any], key: str, pattern: re.Pattern[str], *, longest: int) -> str:
-    value = wire.text(document, key, longest=longest)
-    if not pattern.fullmatch(value):
-        raise InvalidMessage("range", f'"{key}" does not match {pattern.pattern}')
-    return value
-
-
-def _peer(row: object) -> TablePeer:
-    if not isinstance(row, dict):
-        raise InvalidMessage("type", "a peer is not an object")
-    try:
-        peer_address.split(wire.text(row, "address"))
-    except ValueError as error:
-        raise InvalidMessage("range", str(error)) from None
-    state = wire.text(row, "state")
-    if state not in STATES:
-        raise InvalidMessage("range", f'"state" is none of {", ".join(STATES)}')
-    return TablePeer(
-        id=wire.name(row, "id"),
-        address=row["address"],
-        weight=wire.integer(row, "weight", low=1, high=MAX_WEIGHT),
-        baseline=wire.integer(row, "baseline", low=1, high=MAX_WEIGHT),
-        state=cast(State, state),
-    )

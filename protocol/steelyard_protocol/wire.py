@@ -1,14 +1,12 @@
-"""What all messages of version 1 share: Memcached keys, names, and the reading of JSON fields.
+"""What all messages of version 1 share: Memcached keys, names, and why one is refused.
 
-Pure: bytes in, a value or a `Refused` out. No decoder raises on what the network
-may hold: whoever can write one Memcached item could stop a controller with it.
+Pure. No decoder raises on what the network may hold: whoever can write one Memcached
+item could stop a controller with it.
 """
 
-import json
 import re
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any, Literal
+from typing import Literal
 
 VERSION = 1
 
@@ -83,91 +81,3 @@ def chunk_key(upstream: str, name: str) -> str:
 def is_name(text: object) -> bool:
     """Tell whether `text` can name an upstream, a peer or a load balancer."""
     return isinstance(text, str) and NAME.fullmatch(text) is not None
-
-
-def load_object(value: bytes, *, most: int = MAX_BYTES) -> dict[str, Any]:
-    """Parse a JSON object of wire version 1 and of `most` bytes; raise `InvalidMessage` for anything else.
-
-    Stricter than `json.loads`: NaN and Infinity are not JSON (RFC 8259), and
-    neither is a document nested beyond the parser's depth.
-    """
-    if len(value) > most:
-        raise InvalidMessage("too_large", f"{len(value)} bytes, at most {most} are read")
-    try:
-        document = json.loads(value.decode("utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise InvalidMessage("not_json", str(error)[:200]) from None
-    if not isinstance(document, dict):
-        raise InvalidMessage("not_object", f"a JSON {type(document).__name__}, not an object")
-    if "v" not in document:
-        raise InvalidMessage("missing", 'no "v" (the format version)')
-    if document["v"] != VERSION or isinstance(document["v"], bool):
-        raise InvalidMessage("version", f"version {_shown(document['v'])}, this program reads {VERSION}")
-    return document
-
-
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a JSON number")
-
-
-def field(document: dict[str, Any], key: str) -> object:
-    """Return `document[key]`; raise `InvalidMessage` when it is missing."""
-    if key not in document:
-        raise InvalidMessage("missing", f'no "{key}"')
-    return document[key]
-
-
-def name(document: dict[str, Any], key: str) -> str:
-    """Return a field that must be a name."""
-    value = field(document, key)
-    if not isinstance(value, str) or not is_name(value):
-        raise InvalidMessage("name", f'"{key}" is {_shown(value)}; a name is {NAME.pattern}')
-    return value
-
-
-def integer(document: dict[str, Any], key: str, *, low: int = 0, high: int = MAX_INTEGER) -> int:
-    """Return a field that must be a whole number within bounds."""
-    value = field(document, key)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidMessage("type", f'"{key}" is {_shown(value)}, not a whole number')
-    if not low <= value <= high:
-        raise InvalidMessage("range", f'"{key}" is {_shown(value)}, outside {low}..{high}')
-    return value
-
-
-def number(document: dict[str, Any], key: str, *, low: float = 0.0, high: float = 1e15) -> float:
-    """Return a field that must be a finite number within bounds."""
-    value = field(document, key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidMessage("type", f'"{key}" is {_shown(value)}, not a number')
-    if not low <= value <= high or not isfinite(value):
-        raise InvalidMessage("range", f'"{key}" is {_shown(value)}, outside {low:g}..{high:g}')
-    return float(value)
-
-
-def text(document: dict[str, Any], key: str, *, longest: int = 128) -> str:
-    """Return a field that must be a short, non-empty string."""
-    value = field(document, key)
-    if not isinstance(value, str):
-        raise InvalidMessage("type", f'"{key}" is {_shown(value)}, not a string')
-    if not 0 < len(value) <= longest:
-        raise InvalidMessage("range", f'"{key}" has {len(value)} characters, 1..{longest} are allowed')
-    return value
-
-
-def mapping(document: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return a field that must be an object."""
-    value = field(document, key)
-    if not isinstance(value, dict):
-        raise InvalidMessage("type", f'"{key}" is {_shown(value)}, not an object')
-    return value
-
-
-def _shown(value: object) -> str:
-    # What the parser could just bear may be nested too deep for the encoder: its kind is enough to know.
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else "an array"
-    # A huge integer's repr raises in Python 3.11 (the digit limit); its size is enough to know.
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_INTEGER:
-        return f"a number of {value.bit_length()} bits"
-    return json.dumps(value)[:60]

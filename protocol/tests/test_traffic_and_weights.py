@@ -116,7 +116,7 @@ def test_a_list_of_the_most_and_longest_names_fits_an_item() -> None:
     value = upstream_list.encode(listed)
     assert len(value) < wire.MAX_BYTES - 1024
     assert upstream_list.decode(value) == listed
-    more = upstream_list.decode(value.replace(b"[", b'["-",', 1))
+    more = upstream_list.decode(value.replace(b"[", b'["0",', 1))
     assert isinstance(more, Refused)
     assert more.reason == "range"
 

@@ -7,7 +7,8 @@ a controller may write only while Redis holds exactly its text.
 import json
 from dataclasses import dataclass
 
-from steelyard_protocol import wire
+import msgspec
+from steelyard_protocol.typed_json import Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,6 @@ def decode(text: str | bytes) -> Lease | None:
         holder, boot, url = (document.get(name) for name in ("holder", "boot", "url"))
         if not (isinstance(holder, str) and isinstance(boot, str) and isinstance(url, str)):
             return None
-        return Lease(holder=holder, boot=boot, url=url, term=wire.integer(document, "term"))
-    except (ValueError, RecursionError, wire.InvalidMessage):
+        return Lease(holder=holder, boot=boot, url=url, term=msgspec.convert(document.get("term"), Count))
+    except (ValueError, RecursionError):
         return None

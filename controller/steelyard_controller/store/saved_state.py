@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from steelyard_protocol import peer_address, wire
+from steelyard_protocol.typed_json import Count
 
 VERSION = 1
 
@@ -60,13 +61,13 @@ def decode(value: bytes) -> SavedState | None:
             )
         memories = document.get("memories")
         return SavedState(
-            term=wire.integer(document, "term"),
-            generation=wire.integer(document, "generation"),
+            term=msgspec.convert(document.get("term"), Count),
+            generation=msgspec.convert(document.get("generation"), Count),
             memories=memories if isinstance(memories, dict) else {},
             sender_clocks_ms=_sender_clocks(document.get("told_ms")),
             resolved=_addresses(document.get("resolved")),
         )
-    except (ValueError, RecursionError, wire.InvalidMessage):
+    except (ValueError, RecursionError):
         return None
 
 
