@@ -1,19 +1,19 @@
 """One tick: read, sample, send, show. `loop` decides when.
 
-I/O comes in as arguments: the reader, the pool, the outputs that show a status,
+I/O comes in as arguments: the reader, the pool, what shows a status,
 the clocks. The last good reading is kept here; all else is in the modules it calls.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
+from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.sample_record import SampleRecord
 
 from steelyard_agent import sample
 from steelyard_agent.evidence import Evidence
 from steelyard_agent.outputs import orca_report
-from steelyard_agent.outputs.metrics import Status, StatusOutput
+from steelyard_agent.outputs.metrics import Status
 from steelyard_agent.record_stream import RecordStream
 from steelyard_agent.sample import Indicators, Sample
 from steelyard_agent.scopes.cgroup import CgroupReading
@@ -26,19 +26,6 @@ Reader = Callable[[], Reading | Absent]
 
 Further = Callable[[], Sequence[Evidence]]
 """Returns the newest of the application's own indicators, without waiting."""
-
-
-class RecordPool(Protocol):
-    """Where records are sent, such as `memcached_writer.MemcachedWriter`."""
-
-    @property
-    def reachable(self) -> dict[str, bool]:
-        """Tell by server whether it takes records."""
-        ...
-
-    def put(self, key: str, value: bytes) -> bool:
-        """Store a value; tell whether it was taken."""
-        ...
 
 
 class Sampler:
@@ -91,7 +78,7 @@ class Agent:
     def __init__(
         self,
         sampler: Sampler,
-        pool: RecordPool,
+        pool: MemcachedWriter,
         *,
         upstream: str,
         peer: str,
@@ -103,7 +90,7 @@ class Agent:
         clock: Callable[[], float],
         seq: int = 0,
         key: bytes | None = None,
-        outputs: Sequence[StatusOutput] = (),
+        show: Sequence[Callable[[Status], None]] = (),
         registered: Callable[[], bool | None] = lambda: None,
         application: Callable[[], orca_report.LoadReport] = dict,
     ) -> None:
@@ -115,7 +102,7 @@ class Agent:
         )
         self._stale_s = stale_s
         self._clock = clock
-        self._outputs = outputs
+        self._show = show
         self._registered = registered
         self._application = application
         # What is sent by an agent that leaves before it measured anything.
@@ -139,7 +126,7 @@ class Agent:
         if taken is not None:
             self.last = taken
         sent = self._send(taken) if taken is not None else None
-        if self._outputs:
+        if self._show:
             status = Status(
                 at_s=self._clock(),
                 stale_s=self._stale_s,
@@ -150,8 +137,8 @@ class Agent:
                 registered=self._registered(),
                 application=self._application(),
             )
-            for output in self._outputs:
-                output.show(status)
+            for show in self._show:
+                show(status)
         return sent
 
     def leave(self) -> SampleRecord:
@@ -160,7 +147,7 @@ class Agent:
 
     def _send(self, taken: Sample, *, leaving: bool = False) -> SampleRecord:
         sent, value = self._stream.next(taken, leaving=leaving)
-        if self._pool.put(self._stream.at, value):
+        if self._pool.put_many({self._stream.at: value}):
             self._delivered += 1
         else:
             self._dropped += 1

@@ -8,7 +8,7 @@ import logging
 import random
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 from steelyard_protocol import memcached_writer, secret_file, setting_values
@@ -61,7 +61,7 @@ class Parts:
     loaded: LoadedSettings
     agent: EitherAgent
     pool: MemcachedWriter
-    http_server: HttpServer[Any] | None
+    http_server: HttpServer | None
     indicators: IndicatorReader
     orca_grpc_server: "OrcaGrpcServer | None" = None
     orca_file: OrcaFile | None = None
@@ -135,7 +135,7 @@ def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
         wall_clock=time.time,
         clock=time.monotonic,
         key=loaded.key,
-        outputs=[output for output in (http_server, orca_grpc_server, orca_file) if output is not None],
+        show=[output.show for output in (http_server, orca_grpc_server, orca_file) if output is not None],
         registered=lambda: None if register_loop is None else register_loop.registered,
         application=dict if application is None else application.read,
     )
@@ -170,7 +170,7 @@ def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> 
         limits=settings.limits,
         interval_s=settings.interval_s,
         key=loaded.key,
-        outputs=[] if http_server is None else [http_server],
+        show=[] if http_server is None else [http_server.show],
     )
     _announce(loaded, f"the pods of node {pods.node} that have the label {LABEL}")
     return Parts(

@@ -1,8 +1,7 @@
 """The loop on invented readings: what is sent, when, and what is logged."""
 
 import logging
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 from steelyard_agent.agent import Agent, Sampler
@@ -12,6 +11,7 @@ from steelyard_agent.scopes.host import HostReading
 from steelyard_agent.scopes.process import ProcessCounters, ProcessReading
 from steelyard_agent.scopes.reading import Absent, Reading
 from steelyard_protocol import sample_reader, sample_record, signature
+from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.sample_record import SampleRecord
 
 GONE = Absent("process 7 is not running")
@@ -37,10 +37,11 @@ def app(at_s: float, cpu_s: float, started_s: float = 5.0, pid: int = 7) -> Proc
     )
 
 
-class Shelf:
+class Shelf(MemcachedWriter):
     """A pool that keeps what it is given, and may refuse it."""
 
     def __init__(self, takes: bool = True) -> None:
+        super().__init__([])
         self.takes = takes
         self.records: list[SampleRecord] = []
 
@@ -48,12 +49,13 @@ class Shelf:
     def reachable(self) -> dict[str, bool]:
         return {"a:1": self.takes}
 
-    def put(self, key: str, value: bytes) -> bool:
+    def put_many(self, values: Mapping[str, bytes]) -> set[str]:
+        ((key, value),) = values.items()
         decoded = sample_reader.decode(value)
         assert isinstance(decoded, SampleRecord)
         assert key == f"steelyard:1:sample:{decoded.upstream}:{decoded.peer}"
         self.records.append(decoded)
-        return self.takes
+        return {key} if self.takes else set()
 
 
 class Window:
@@ -85,7 +87,7 @@ def agent_on(
         wall_clock=lambda: 1790000000.5,
         clock=lambda: 77.0,
         seq=seq,
-        outputs=outputs,
+        show=[output.show for output in outputs],
     )
 
 
@@ -141,17 +143,15 @@ def test_every_tick_is_shown_with_what_became_of_the_samples() -> None:
 def test_with_a_key_every_value_is_signed() -> None:
     values: list[bytes] = []
 
-    class Raw:
-        reachable: ClassVar[dict[str, bool]] = {}
-
-        def put(self, key: str, value: bytes) -> bool:
-            assert key == "steelyard:1:sample:web:server-1"
-            values.append(value)
-            return True
+    class Raw(MemcachedWriter):
+        def put_many(self, some: Mapping[str, bytes]) -> set[str]:
+            assert list(some) == ["steelyard:1:sample:web:server-1"]
+            values.extend(some.values())
+            return set(some)
 
     agent = Agent(
         Sampler(iter([host(0, 10), host(1, 11), host(2, 12)]).__next__, NOTHING),
-        Raw(),
+        Raw([]),
         upstream="web",
         peer="server-1",
         scope="host",

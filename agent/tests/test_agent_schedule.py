@@ -1,6 +1,6 @@
 """A loop that keeps to its pace, whatever ticks take and the clock does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from steelyard_agent.agent import Agent, Sampler
@@ -8,6 +8,7 @@ from steelyard_agent.loop import Wake, run
 from steelyard_agent.sample import NOTHING
 from steelyard_agent.scopes.host import HostReading
 from steelyard_protocol import clock_phase, sample_reader
+from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.sample_record import SampleRecord
 
 
@@ -33,21 +34,19 @@ class Clock:
         return wait
 
 
-class Shelf:
+class Shelf(MemcachedWriter):
     """A pool that keeps what it is given."""
 
     def __init__(self) -> None:
+        super().__init__([])
         self.records: list[SampleRecord] = []
 
-    @property
-    def reachable(self) -> dict[str, bool]:
-        return {}
-
-    def put(self, key: str, value: bytes) -> bool:  # noqa: ARG002 (a pool's signature)
-        decoded = sample_reader.decode(value)
-        assert isinstance(decoded, SampleRecord)
-        self.records.append(decoded)
-        return True
+    def put_many(self, values: Mapping[str, bytes]) -> set[str]:
+        for value in values.values():
+            decoded = sample_reader.decode(value)
+            assert isinstance(decoded, SampleRecord)
+            self.records.append(decoded)
+        return set(values)
 
 
 def ticking(clock: Clock, works_s: list[float], shelf: Shelf, *, interval_s: float = 1.0) -> Agent:

@@ -13,7 +13,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
-from typing import Protocol
 
 from steelyard_protocol import memcached_client, rendezvous
 from steelyard_protocol.memcached_client import MemcachedClient, Unavailable
@@ -42,31 +41,6 @@ def put_s(interval_s: float, servers: int) -> float:
     return min(memcached_client.TIMEOUT_S, interval_s / 2 / servers)
 
 
-class Server(Protocol):
-    """A server of the pool, such as `MemcachedServer`."""
-
-    @property
-    def name(self) -> str:
-        """Return the address, as it was given."""
-        ...
-
-    def put(self, key: str, value: bytes) -> str | None:
-        """Store a value; return why it was not taken, None when it was."""
-        ...
-
-    def put_many(self, values: Mapping[str, bytes]) -> str | None:
-        """Store values by key; return why they were not all taken, None when they were."""
-        ...
-
-    def append(self, key: str, value: bytes, *, ttl_s: int) -> str | None:
-        """Append to a value, or store it; return why it was not taken, None when it was."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
-
-
 class MemcachedServer:
     """A server that is left alone for a while after it failed.
 
@@ -85,22 +59,15 @@ class MemcachedServer:
         self._fault = ""
         self._not_before_s = 0.0
 
-    def put(self, key: str, value: bytes) -> str | None:
-        """Store a value; return why it was not taken, None when it was.
-
-        Never raises, takes no longer than the client's timeout, tries nothing during a pause.
-        """
-        return self._try(lambda: self._client.put(key, value, ttl_s=self._ttl_s))
-
     def put_many(self, values: Mapping[str, bytes]) -> str | None:
         """Store values by key in one question; return why they were not all taken, None when they were.
 
-        As `put` otherwise.
+        Never raises, takes no longer than the client's timeout for each part, tries nothing during a pause.
         """
         return self._try(lambda: self._client.put_many(values, ttl_s=self._ttl_s))
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> str | None:
-        """Append to a value, or store it for `ttl_s` seconds; otherwise as `put`."""
+        """Append to a value, or store it for `ttl_s` seconds; otherwise as `put_many`."""
         return self._try(lambda: self._client.append(key, value, ttl_s=ttl_s))
 
     def close(self) -> None:
@@ -133,33 +100,24 @@ class MemcachedWriter:
     `what` are the values, in the words of the log.
     """
 
-    def __init__(self, servers: Sequence[Server], *, what: str = "samples") -> None:
+    def __init__(self, servers: Sequence[MemcachedServer], *, what: str = "samples") -> None:
         self._servers = {server.name: server for server in servers}
         self._what = what
         self._faults: dict[str, str] = {}
 
-    def put(self, key: str, value: bytes) -> bool:
-        """Store a value; tell whether a server took it. Never raises."""
-        return self._offer(key, lambda server: server.put(key, value))
+    def put_many(self, values: Mapping[str, bytes]) -> set[str]:
+        """Store values by key, those of one server in one question; return the keys taken. Never raises."""
+        return self._offer(values, lambda server, some: server.put_many(some))
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:
         """Append to a value, or store it for `ttl_s` seconds; tell whether a server took it. Never raises."""
-        return self._offer(key, lambda server: server.append(key, value, ttl_s=ttl_s))
+        return bool(self._offer({key: value}, lambda server, _: server.append(key, value, ttl_s=ttl_s)))
 
-    def _offer(self, key: str, offer: Callable[[Server], str | None]) -> bool:
-        faults: dict[str, str] = {}
-        taken_by = None
-        for name in rendezvous.order(list(self._servers), key):
-            fault = offer(self._servers[name])
-            if fault is None:
-                taken_by = name
-                break
-            faults[name] = fault
-        self._tell(faults, [] if taken_by is None else [taken_by])
-        return taken_by is not None
-
-    def put_many(self, values: Mapping[str, bytes]) -> set[str]:
-        """Store values by key, those of one server in one question; return the keys taken. Never raises."""
+    def _offer(
+        self,
+        values: Mapping[str, bytes],
+        offer: Callable[[MemcachedServer, Mapping[str, bytes]], str | None],
+    ) -> set[str]:
         orders = {key: rendezvous.order(list(self._servers), key) for key in values}
         faults: dict[str, str] = {}
         taken: set[str] = set()
@@ -170,7 +128,7 @@ class MemcachedWriter:
                 asked[orders[key][choice]][key] = values[key]
             for name, some in asked.items():
                 # One that failed has cost its time already.
-                fault = faults.get(name) or self._servers[name].put_many(some)
+                fault = faults.get(name) or offer(self._servers[name], some)
                 if fault is None:
                     taken |= some.keys()
                     taken_by.append(name)

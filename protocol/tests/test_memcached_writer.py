@@ -30,7 +30,7 @@ class Clock:
         return self.now_s
 
 
-class Shelf:
+class Shelf(MemcachedServer):
     """A server that keeps what it is given, or says why not."""
 
     def __init__(self, name: str, fault: str | None = None) -> None:
@@ -40,9 +40,6 @@ class Shelf:
         self.questions = 0
         self.closed = False
 
-    def put(self, key: str, value: bytes) -> str | None:
-        return self.put_many({key: value})
-
     def put_many(self, values: Mapping[str, bytes]) -> str | None:
         self.questions += 1
         if self.fault is None:
@@ -50,7 +47,7 @@ class Shelf:
         return self.fault
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> str | None:  # noqa: ARG002
-        return self.put(key, self.values.get(key, b"") + value)
+        return self.put_many({key: self.values.get(key, b"") + value})
 
     def close(self) -> None:
         self.closed = True
@@ -102,7 +99,7 @@ def test_keys_are_spread_over_the_servers_and_those_of_a_lost_one_over_the_rest(
 
 def test_a_value_goes_to_one_server_only() -> None:
     shelves = ordered("k")
-    assert pool_of(*shelves).put("k", b"1")
+    assert pool_of(*shelves).put_many({"k": b"1"})
     assert [shelf.values for shelf in shelves] == [{"k": b"1"}, {}, {}]
 
 
@@ -113,15 +110,15 @@ def test_the_next_one_takes_it_while_the_first_is_away_and_everything_is_said_on
     first, second, third = shelves = ordered("k")
     pool = pool_of(*shelves)
     first.fault = "timed out"
-    assert [pool.put("k", b"1") for _ in range(3)] == [True, True, True]
+    assert [pool.put_many({"k": b"1"}) for _ in range(3)] == [{"k"}] * 3
     assert (second.values, third.values) == ({"k": b"1"}, {})
     assert pool.reachable == {first.name: False, second.name: True, third.name: True}
     second.fault = third.fault = "connection refused"
-    assert [pool.put("k", b"2") for _ in range(3)] == [False, False, False]
+    assert [pool.put_many({"k": b"2"}) for _ in range(3)] == [set()] * 3
     third.fault = None
-    assert pool.put("k", b"3")
+    assert pool.put_many({"k": b"3"})
     first.fault = second.fault = None
-    assert pool.put("k", b"4")
+    assert pool.put_many({"k": b"4"})
     assert first.values == {"k": b"4"}
     assert [entry.getMessage() for entry in caplog.records] == [
         f"Memcached at {first.name} takes no samples (timed out): {second.name} takes them meanwhile",
@@ -169,14 +166,14 @@ def test_many_values_that_no_server_takes_are_dropped_and_each_server_is_asked_o
 
 
 def test_a_pool_of_one_says_that_samples_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
-    assert not pool_of(Shelf("a:1", "timed out")).put("k", b"1")
+    assert not pool_of(Shelf("a:1", "timed out")).put_many({"k": b"1"})
     assert [entry.getMessage() for entry in caplog.records] == [
         "Memcached at a:1 takes no samples (timed out): they are dropped until it does"
     ]
 
 
 def test_a_pool_of_none_takes_nothing() -> None:
-    assert not pool_of().put("k", b"1")
+    assert not pool_of().put_many({"k": b"1"})
 
 
 def test_closing_a_pool_closes_every_server() -> None:
@@ -195,14 +192,14 @@ def test_a_server_is_tried_again_at_once_and_then_after_pauses_that_double(memca
     clock = Clock()
     memcached.kill()
     server = server_at(memcached.port, clock=clock)
-    refused = server.put("a", b"1")
+    refused = server.put_many({"a": b"1"})
     assert refused == "[Errno 111] Connection refused"
-    assert server.put("a", b"1") == refused  # a second try is due at once, a third half a second later
+    assert server.put_many({"a": b"1"}) == refused  # a second try is due at once, a third half a second later
     memcached.start()
     clock.now_s = 0.4
-    assert server.put("a", b"1") == refused
+    assert server.put_many({"a": b"1"}) == refused
     clock.now_s = 0.5
-    assert server.put("a", b"1") is None
+    assert server.put_many({"a": b"1"}) is None
     server.close()
 
 
@@ -213,7 +210,7 @@ def test_during_a_pause_a_server_is_not_asked() -> None:
         server = server_at(hostile.port, clock=clock, timeout_s=0.2)
         for now_s, asked in ((0.0, 1), (0.0, 2), (0.4, 2), (0.5, 3), (1.4, 3), (1.5, 4)):
             clock.now_s = now_s
-            assert server.put("a", b"1") == "timed out"
+            assert server.put_many({"a": b"1"}) == "timed out"
             # The server's thread may be later than the time-out.
             wait_until(lambda asked=asked: hostile.connections >= asked)  # type: ignore[misc]
             assert hostile.connections == asked
@@ -227,7 +224,7 @@ def test_a_pool_goes_on_with_the_server_that_does_not_drip(memcached: Daemon) ->
         pool = MemcachedWriter(
             [server_at(hostile.port, clock=clock, timeout_s=0.2), server_at(memcached.port, clock=clock)]
         )
-        assert all(pool.put(key, b"1") for key in KEYS[:20])
+        assert all(pool.put_many({key: b"1"}) for key in KEYS[:20])
         assert pool.reachable == {hostile.address: False, memcached.address: True}
         wait_until(lambda: hostile.is_dripping)
         pool.close()

@@ -58,7 +58,10 @@ def main() -> int:
         chosen,
         pool=pool,
         tables=Tables(
-            clients, list(chosen.upstreams), keys=() if keys is None else keys.tables, wall_clock=time.time
+            {client.name: client.get_many for client in clients},
+            list(chosen.upstreams),
+            keys=() if keys is None else keys.tables,
+            wall_clock=time.time,
         ),
         key=None if keys is None else keys.reports,
         boot=secrets.token_hex(8),
@@ -69,9 +72,10 @@ def main() -> int:
         return _print_one(reporter, chosen, signals)
     _announce(chosen, signed=keys is not None)
     run(
-        reporter,
         chosen.lb,
         chosen.interval_s,
+        report=reporter.report,
+        follow=reporter.follow,
         clock=time.monotonic,
         wall_clock=time.time,
         wait=lambda timeout_s: signals.within(timeout_s) is not None,

@@ -8,7 +8,6 @@ Pure: the clocks and the waiting come in as arguments. On the wall clock, as ngi
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 from steelyard_protocol import clock_phase
 from steelyard_protocol.clock_phase import Pace
@@ -17,23 +16,12 @@ REPORT_S = 0.02
 FOLLOW_PART = 0.23
 
 
-class Ticks(Protocol):
-    """What is done in each interval."""
-
-    def report(self) -> object:
-        """Read and report."""
-        ...
-
-    def follow(self) -> None:
-        """Take over the tables."""
-        ...
-
-
 def run(
-    ticks: Ticks,
     name: str,
     interval_s: float,
     *,
+    report: Callable[[], object],
+    follow: Callable[[], None],
     clock: Callable[[], float],
     wall_clock: Callable[[], float],
     wait: Callable[[float], bool],
@@ -41,12 +29,12 @@ def run(
     """Report and follow at every interval, until `wait` (for so many seconds) tells to stop."""
     instant_s = REPORT_S * min(1.0, interval_s) + clock_phase.spread_s(name, interval_s)
     pace = Pace(clock(), interval_s=interval_s, instant_s=instant_s)
-    ticks.follow()
+    follow()
     while True:
         pace.next(clock(), wall_clock())
         if wait(max(0.0, pace.due_s - clock())):
             return
-        ticks.report()
+        report()
         if wait(max(0.0, pace.due_s + FOLLOW_PART * interval_s - clock())):
             return
-        ticks.follow()
+        follow()

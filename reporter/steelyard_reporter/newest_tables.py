@@ -6,9 +6,8 @@ nothing newer, which may be one that the controller no longer reaches. The rows 
 not hold are read from its chunks (`table_chunks`), all of them or none.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as with_members
-from typing import Protocol
 
 from msgspec.structs import replace
 from steelyard_protocol import signature, table_chunks, wire
@@ -21,33 +20,26 @@ from steelyard_protocol.wire import Refused
 # recorded longer ago and is put back is known by that (docs/decisions/0014-replay.md).
 OLDEST_MS = 25 * 3600 * 1000
 
-
-class Memcached(Protocol):
-    """A Memcached server, such as `memcached_client.MemcachedClient`."""
-
-    @property
-    def name(self) -> str:
-        """Return its address."""
-        ...
-
-    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the values of the keys that are there; raise `Unavailable`."""
-        ...
+GetMany = Callable[[Sequence[str]], Mapping[str, bytes]]
+"""Returns the values of the keys that are there, or raises `Unavailable`: `MemcachedClient.get_many`."""
 
 
 class Tables:
-    """The tables of some upstreams; `keys` may have signed them, `wall_clock` is seconds since 1970."""
+    """The tables of some upstreams, from servers by name; `keys` may have signed them.
+
+    `wall_clock` is seconds since 1970.
+    """
 
     def __init__(
         self,
-        clients: Sequence[Memcached],
+        servers: Mapping[str, GetMany],
         upstreams: Sequence[str],
         *,
         keys: Sequence[bytes],
         wall_clock: Callable[[], float],
     ) -> None:
         self.newest: dict[str, WeightTable] = {}
-        self._clients = clients
+        self._servers = servers
         self._upstreams = upstreams
         self._keys = keys
         self._wall_clock = wall_clock
@@ -57,20 +49,20 @@ class Tables:
         """Take over what is newer; return by upstream why there is no table, or none that is believed."""
         faults: dict[str, str] = {}
         missing = {upstream: wire.weights_key(upstream) for upstream in self._upstreams}
-        for client in self._clients:
+        for name, get_many in self._servers.items():
             try:
-                values = client.get_many([*missing.values()])
+                values = get_many([*missing.values()])
             except Unavailable:
                 continue  # whoever writes the reports to it says so
             for upstream, key in [*missing.items()]:
                 if key not in values:
                     continue
                 value = values[key]
-                if self._seen.get((client.name, upstream)) == value:
+                if self._seen.get((name, upstream)) == value:
                     continue
-                fault, is_newer = self._take(upstream, value, client)
+                fault, is_newer = self._take(upstream, value, get_many)
                 if fault is None:
-                    self._seen[client.name, upstream] = value
+                    self._seen[name, upstream] = value
                 else:
                     faults[upstream] = fault
                 if is_newer:
@@ -84,7 +76,7 @@ class Tables:
             if upstream not in self.newest
         } | faults
 
-    def _take(self, upstream: str, value: bytes, client: Memcached) -> tuple[str | None, bool]:
+    def _take(self, upstream: str, value: bytes, get_many: GetMany) -> tuple[str | None, bool]:
         """Return why a value is no table to follow, and whether it was newer and is followed now."""
         message = self._read(value)
         if isinstance(message, Refused):
@@ -100,14 +92,14 @@ class Tables:
                 f"the weight table of {upstream} is more than 25 hours old: "
                 "look at this clock and the controller's"
             ), False
-        table = self._joined(message, last, client) if isinstance(message, Manifest) else message
+        table = self._joined(message, last, get_many) if isinstance(message, Manifest) else message
         if isinstance(table, Refused):
             return _refused(upstream, str(table)), False
         self.newest[upstream] = table
         return None, True
 
     def _joined(
-        self, manifest: Manifest, last: WeightTable | None, client: Memcached
+        self, manifest: Manifest, last: WeightTable | None, get_many: GetMany
     ) -> WeightTable | Refused:
         head, weights = manifest.table, manifest.weights
         if last is not None and last.digest == head.digest and len(last.peers) == len(weights):
@@ -116,7 +108,7 @@ class Tables:
             return with_members(head, peers=tuple(peers))
         keys = [wire.chunk_key(head.upstream, name) for name in manifest.chunks]
         try:
-            chunks = client.get_many(keys)
+            chunks = get_many(keys)
         except Unavailable as error:
             return Refused("missing", f"its {len(keys)} chunks could not be read: {error}")
         if missing := len([key for key in keys if key not in chunks]):

@@ -5,10 +5,10 @@ I/O comes in as arguments: the sockets, Memcached, the clocks. `loop` decides wh
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from steelyard_protocol import announced, signature, traffic_report, wire
 from steelyard_protocol.deadline import Deadline
+from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.weight_table import WeightTable
 
@@ -32,18 +32,6 @@ COMMANDS_AT_ONCE = 50
 UNREAD_REPORTS = 5
 
 
-class ReportPool(Protocol):
-    """Where reports are sent, such as `memcached_writer.MemcachedWriter`."""
-
-    def put(self, key: str, value: bytes) -> bool:
-        """Store a value; tell whether it was taken."""
-        ...
-
-    def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:
-        """Append to a value, or store it for `ttl_s` seconds; tell whether it was taken."""
-        ...
-
-
 class Reporter:
     """The reporter of one HAProxy; `boot` tells its runs apart, and `key` signs its reports."""
 
@@ -51,7 +39,7 @@ class Reporter:
         self,
         settings: Settings,
         *,
-        pool: ReportPool,
+        pool: MemcachedWriter,
         tables: Tables,
         key: bytes | None,
         boot: str,
@@ -95,11 +83,13 @@ class Reporter:
         self._seq += 1
         made = [self._made(table, window, at_ms) for table in self._tables.newest.values()]
         reports = [report for report in made if report.ids]
+        values: dict[str, bytes] = {}
         for report in reports:
             text = traffic_report.encode(report, self._tables.newest[report.upstream].report_version)
             value = text if self._key is None else signature.sign(self._key, text)
-            self._pool.put(wire.traffic_key(report.upstream, report.lb), value)
+            values[wire.traffic_key(report.upstream, report.lb)] = value
             log.debug("%s", text.decode())
+        self._pool.put_many(values)
         self._announce([report.upstream for report in reports])
         return reports
 

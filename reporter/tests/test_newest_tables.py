@@ -58,7 +58,7 @@ def _table(generation: int, *weights: int) -> WeightTable:
 
 
 def _tables(*servers: Server, keys: Sequence[bytes] = ()) -> Tables:
-    return Tables(servers, ["web"], keys=keys, wall_clock=lambda: 0.0)
+    return Tables({each.name: each.get_many for each in servers}, ["web"], keys=keys, wall_clock=lambda: 0.0)
 
 
 def test_a_newer_table_is_taken_and_an_older_one_is_not() -> None:
@@ -144,6 +144,6 @@ def test_another_upstream_s_table_and_one_of_another_time_are_refused() -> None:
     tables = _tables(server)
     assert "is that of shop" in tables.fetch()["web"]
     server.put_chunks(_table(1), KEY)
-    late = Tables([server], ["web"], keys=[KEY], wall_clock=lambda: 26 * 3600.0)
+    late = Tables({server.name: server.get_many}, ["web"], keys=[KEY], wall_clock=lambda: 26 * 3600.0)
     assert "25 hours old" in late.fetch()["web"]
     assert tables.newest == late.newest == {}

@@ -4,12 +4,13 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from steelyard_protocol import weight_table, wire
+from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 from steelyard_reporter.newest_tables import Tables
 from steelyard_reporter.reporter import UNREAD_REPORTS, Reporter
@@ -54,26 +55,25 @@ class Haproxy:
         return ""
 
 
-class Memcached:
+class Memcached(MemcachedWriter):
     """Holds the table, and takes reports."""
 
-    name = "memory"
-
     def __init__(self) -> None:
+        super().__init__([])
         self.values: dict[str, bytes] = {}
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return what is there."""
         return {key: self.values[key] for key in keys if key in self.values}
 
-    def put(self, key: str, value: bytes) -> bool:
-        """Store a value."""
-        self.values[key] = value
-        return True
+    def put_many(self, values: Mapping[str, bytes]) -> set[str]:
+        """Store values."""
+        self.values |= values
+        return set(values)
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:  # noqa: ARG002
         """Append to a value."""
-        return self.put(key, self.values.get(key, b"") + value)
+        return bool(self.put_many({key: self.values.get(key, b"") + value}))
 
     def publish(
         self,
@@ -99,7 +99,9 @@ def _reporter(path: Path, memcached: Memcached, **members: Any) -> Reporter:
     return Reporter(
         settings,
         pool=memcached,
-        tables=Tables([memcached], list(settings.upstreams), keys=(), wall_clock=time.time),
+        tables=Tables(
+            {"memory": memcached.get_many}, list(settings.upstreams), keys=(), wall_clock=time.time
+        ),
         key=None,
         boot="b0070000",
         clock=time.monotonic,

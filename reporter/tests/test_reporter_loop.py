@@ -29,7 +29,10 @@ class Clock:
 
 
 def _run(clock: Clock) -> list[tuple[str, float]]:
-    run(clock, "edge-1", 1.0, clock=lambda: clock.now_s, wall_clock=lambda: clock.now_s, wait=clock.wait)
+    run(
+        "edge-1", 1.0, report=clock.report, follow=clock.follow,
+        clock=lambda: clock.now_s, wall_clock=lambda: clock.now_s, wait=clock.wait,
+    )  # fmt: skip
     return clock.done
 
 

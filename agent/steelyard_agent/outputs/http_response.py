@@ -62,7 +62,7 @@ def respond_of_node(request: bytes, shown: NodeStatus | None, *, now_s: float, c
     def page(path: str) -> _Page | None:
         match path:
             case "/healthz":
-                fresh = node_metrics.is_fresh(shown, now_s)
+                fresh = metrics.is_fresh(shown, now_s)
                 return _Page(200, "ok\n") if fresh else _Page(503, "No tick has ended for three intervals.\n")
             case "/metrics":
                 text = node_metrics.prometheus(shown, now_s, cpu_s=cpu_s)

@@ -11,15 +11,13 @@ import selectors
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
 
 from steelyard_protocol.setting_values import Address
 
 from steelyard_agent.outputs import http_response
-
-S = TypeVar("S")
-S_contra = TypeVar("S_contra", contravariant=True)
+from steelyard_agent.outputs.metrics import Deliveries
 
 log = logging.getLogger(__name__)
 
@@ -35,18 +33,14 @@ class _Client:
     response: memoryview | None = None
 
 
-class Respond(Protocol[S_contra]):
-    """Makes the response to a request from the newest status, such as `http_response.respond`."""
-
-    def __call__(self, request: bytes, shown: S_contra | None, *, now_s: float, cpu_s: float) -> bytes:
-        """Return the response; never raise."""
-        ...
+Respond = Callable[..., bytes]
+"""Makes the response to a request from the newest status, such as `http_response.respond`; never raises."""
 
 
-class HttpServer(Generic[S]):
+class HttpServer:
     """Answers requests until it is closed; raises OSError where it cannot listen."""
 
-    def __init__(self, address: Address, respond: Respond[S]) -> None:
+    def __init__(self, address: Address, respond: Respond) -> None:
         self.address = address
         self.respond = respond
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
@@ -58,11 +52,11 @@ class HttpServer(Generic[S]):
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wakened, selectors.EVENT_READ)
         self._clients: dict[socket.socket, _Client] = {}  # the oldest first
-        self._status: S | None = None
+        self._status: Deliveries | None = None
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
         self._thread.start()
 
-    def show(self, status: S) -> None:
+    def show(self, status: Deliveries) -> None:
         """Answer with this from now on."""
         self._status = status
 

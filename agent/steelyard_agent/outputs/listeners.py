@@ -1,6 +1,6 @@
 """Opens the ports where the agent is asked, or keeps `before`, which listens at the same address already."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steelyard_protocol import setting_values
 from steelyard_protocol.program_settings import SettingsError
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def http_server(
-    flag: str, address: Address | None, respond: Respond[Any], before: HttpServer[Any] | None
-) -> HttpServer[Any] | None:
+    flag: str, address: Address | None, respond: Respond, before: HttpServer | None
+) -> HttpServer | None:
     """Return what answers at the address that a flag gave, if it did; raise `SettingsError`."""
     if address is None:
         return None

@@ -5,7 +5,6 @@ A figure that was not measured has no line: a gap in a graph, and not a zero.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from steelyard_protocol.sample_record import CAPACITIES, INDICATORS, SampleRecord
 
@@ -17,52 +16,40 @@ Labels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """The state after a tick. `at_s` is monotonic; `record` is None while there is nothing to sample.
+class Deliveries:
+    """What every status tells of the way to Memcached; `at_s` is monotonic.
 
-    `delivered` and `dropped` count samples since the start; `reachable` is by Memcached server;
-    `registered` tells whether a controller took the last registration, None for a server that has none;
-    `application` is what the application itself says (ORCA).
+    `delivered` and `dropped` count samples since the start; `reachable` is by Memcached server.
     """
 
     at_s: float
     stale_s: float
-    record: SampleRecord | None
     delivered: int
     dropped: int
     reachable: Mapping[str, bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status(Deliveries):
+    """The state after a tick. `record` is None while there is nothing to sample.
+
+    `registered` tells whether a controller took the last registration, None for a server that has none;
+    `application` is what the application itself says (ORCA).
+    """
+
+    record: SampleRecord | None
     registered: bool | None = None
     application: orca_report.LoadReport = field(default_factory=dict)
 
 
-class StatusOutput(Protocol):
-    """A place where the newest status is shown, such as a file."""
-
-    def show(self, status: Status) -> None:
-        """Show it instead of the one before; never raise."""
-        ...
-
-    def close(self) -> None:
-        """Stop showing it."""
-        ...
+def is_fresh(status: Deliveries | None, now_s: float) -> bool:
+    """Tell whether the status is newer than samples live in Memcached."""
+    return status is not None and now_s - status.at_s <= status.stale_s
 
 
 def fresh(status: Status | None, now_s: float) -> SampleRecord | None:
     """Return the sample, unless it is older than it would live in Memcached."""
-    if status is None or now_s - status.at_s > status.stale_s:
-        return None
-    return status.record
-
-
-class Deliveries(Protocol):
-    """What every status tells of the way to Memcached."""
-
-    @property
-    def delivered(self) -> int: ...
-    @property
-    def dropped(self) -> int: ...
-    @property
-    def reachable(self) -> Mapping[str, bool]: ...
+    return status.record if status is not None and is_fresh(status, now_s) else None
 
 
 def family(name: str, kind: str, about: str, values: Iterable[tuple[Labels, float]]) -> list[str]:

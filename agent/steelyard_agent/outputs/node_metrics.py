@@ -3,35 +3,24 @@
 Series of pods are bounded by how many are sampled (`pod_list.MOST_PODS`), and end with them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from steelyard_protocol.sample_record import CAPACITIES, INDICATORS, SampleRecord
 
-from steelyard_agent.outputs.metrics import Labels, common_families, family, measured
+from steelyard_agent.outputs.metrics import Deliveries, Labels, common_families, family, is_fresh, measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStatus:
-    """The state after a tick. `at_s` is monotonic; `records` are the samples that were taken at it.
+class NodeStatus(Deliveries):
+    """The state after a tick. `records` are the samples that were taken at it.
 
-    `absent` counts pods that had none; `delivered` and `dropped` count samples since the start; `reachable`
-    is by Memcached server; `listed` tells whether the API server answered when it was last asked.
+    `absent` counts pods that had none; `listed` tells whether the API server answered when it was last asked.
     """
 
-    at_s: float
-    stale_s: float
     records: tuple[SampleRecord, ...]
     absent: int
-    delivered: int
-    dropped: int
-    reachable: Mapping[str, bool]
     listed: bool
-
-
-def is_fresh(status: NodeStatus | None, now_s: float) -> bool:
-    """Tell whether the status is newer than samples live in Memcached."""
-    return status is not None and now_s - status.at_s <= status.stale_s
 
 
 def prometheus(status: NodeStatus | None, now_s: float, *, cpu_s: float) -> str:

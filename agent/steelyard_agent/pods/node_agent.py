@@ -4,10 +4,10 @@ I/O comes in as arguments. What is kept of each pod, its last reading and the nu
 as long as the pod is listed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.sample_record import SampleRecord
 
 from steelyard_agent.agent import Sampler
@@ -15,27 +15,6 @@ from steelyard_agent.evidence import Evidence
 from steelyard_agent.outputs.node_metrics import NodeStatus
 from steelyard_agent.pods.pod_list import Pod
 from steelyard_agent.record_stream import RecordStream
-
-
-class RecordsPool(Protocol):
-    """Where records are sent, such as `memcached_writer.MemcachedWriter`."""
-
-    @property
-    def reachable(self) -> dict[str, bool]:
-        """Tell by server whether it takes records."""
-        ...
-
-    def put_many(self, values: Mapping[str, bytes]) -> set[str]:
-        """Store values by key; return the keys taken."""
-        ...
-
-
-class NodeOutput(Protocol):
-    """A place where the newest status is shown."""
-
-    def show(self, status: NodeStatus) -> None:
-        """Show it instead of the one before; never raise."""
-        ...
 
 
 @dataclass(slots=True)
@@ -56,13 +35,13 @@ class NodeAgent:
         self,
         pods: Callable[[], Sequence[Pod]],
         watch: Callable[[Pod], tuple[Sampler, RecordStream]],
-        pool: RecordsPool,
+        pool: MemcachedWriter,
         *,
         node: str,
         interval_s: float,
         stale_s: float,
         clock: Callable[[], float],
-        outputs: Sequence[NodeOutput] = (),
+        show: Sequence[Callable[[NodeStatus], None]] = (),
         listed: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = f"node {node}"
@@ -72,7 +51,7 @@ class NodeAgent:
         self._pool = pool
         self._stale_s = stale_s
         self._clock = clock
-        self._outputs = outputs
+        self._show = show
         self._listed = listed
         self._watched: dict[tuple[str, str], _Watched] = {}
         self._delivered = 0
@@ -97,7 +76,7 @@ class NodeAgent:
             taken_keys = self._pool.put_many(values)
             self._delivered += len(taken_keys)
             self._dropped += len(values) - len(taken_keys)
-        self._show(tuple(records))
+        self._tell(tuple(records))
         return tuple(records)
 
     def leave(self) -> None:
@@ -107,8 +86,8 @@ class NodeAgent:
         """Return what the last samples were made of, by upstream/peer; nothing for a pod without one."""
         return {watched.stream.name: watched.evidence for watched in self._watched.values()}
 
-    def _show(self, records: tuple[SampleRecord, ...]) -> None:
-        if not self._outputs:
+    def _tell(self, records: tuple[SampleRecord, ...]) -> None:
+        if not self._show:
             return
         status = NodeStatus(
             at_s=self._clock(),
@@ -120,5 +99,5 @@ class NodeAgent:
             reachable=self._pool.reachable,
             listed=self._listed(),
         )
-        for output in self._outputs:
-            output.show(status)
+        for show in self._show:
+            show(status)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from steelyard_protocol import memcached_writer
+from steelyard_protocol.memcached_writer import MemcachedWriter
 
 from steelyard_agent.agent import Sampler
 from steelyard_agent.cgroup_text import Cgroup
 from steelyard_agent.moment import Moment
+from steelyard_agent.outputs.node_metrics import NodeStatus
 from steelyard_agent.pods.api_client import ApiClient
-from steelyard_agent.pods.node_agent import NodeAgent, NodeOutput, RecordsPool
+from steelyard_agent.pods.node_agent import NodeAgent
 from steelyard_agent.pods.pod_list import Pod
 from steelyard_agent.pods.pod_poll import PodPoll
 from steelyard_agent.pods.pods_flags import PodsSettings
@@ -37,12 +39,12 @@ def pod_poll(settings: PodsSettings) -> PodPoll:
 def node_agent(
     node: str,
     poll: PodPoll,
-    pool: RecordsPool,
+    pool: MemcachedWriter,
     *,
     limits: Indicators,
     interval_s: float,
     key: bytes | None,
-    outputs: Sequence[NodeOutput] = (),
+    show: Sequence[Callable[[NodeStatus], None]] = (),
     extras: bool = False,
 ) -> NodeAgent:
     """Return the agent of the pods that the poll knows. `extras`: also read what is only shown."""
@@ -54,7 +56,7 @@ def node_agent(
         interval_s=interval_s,
         stale_s=memcached_writer.ttl_s(interval_s),
         clock=time.monotonic,
-        outputs=outputs,
+        show=show,
         listed=lambda: poll.reachable,
     )
 

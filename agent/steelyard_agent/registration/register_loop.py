@@ -6,7 +6,6 @@ What is sent, and when, is in `register_request`. Every change is logged once.
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from steelyard_agent.http_exchange import Answer
 from steelyard_agent.registration import register_request
@@ -16,15 +15,8 @@ from steelyard_agent.registration.register_request import Registration, Verdict
 
 log = logging.getLogger(__name__)
 
-
-class Client(Protocol):
-    """What sends requests, such as `controller_client.ControllerClient`."""
-
-    def __call__(
-        self, url: Url, method: str, path: str, body: Callable[[str], bytes] | None = None
-    ) -> Answer | NoAnswer:
-        """Send a request; never raise."""
-        ...
+Client = Callable[..., Answer | NoAnswer]
+"""Sends a request, as `controller_client.ControllerClient` does; never raises."""
 
 
 class RegisterLoop:

@@ -32,13 +32,13 @@ def status(at_s: float) -> Status:
 
 
 @pytest.fixture
-def server() -> Iterator[HttpServer[Status]]:
-    made: HttpServer[Status] = HttpServer(("127.0.0.1", 0), respond)
+def server() -> Iterator[HttpServer]:
+    made = HttpServer(("127.0.0.1", 0), respond)
     yield made
     made.close()
 
 
-def connect(server: HttpServer[Status]) -> socket.socket:
+def connect(server: HttpServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=PATIENT_S)
 
 
@@ -53,19 +53,19 @@ def rest_of(client: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def get(server: HttpServer[Status]) -> bytes:
+def get(server: HttpServer) -> bytes:
     with connect(server) as client:
         client.sendall(REQUEST)
         return rest_of(client)
 
 
-def test_it_answers_with_the_newest_status(server: HttpServer[Status]) -> None:
+def test_it_answers_with_the_newest_status(server: HttpServer) -> None:
     assert get(server).startswith(b"HTTP/1.1 503 ")
     server.show(status(0.0))
     assert get(server).endswith(b"TEXT cpu_utilization=0.42\n")
 
 
-def test_a_request_may_come_byte_by_byte(server: HttpServer[Status]) -> None:
+def test_a_request_may_come_byte_by_byte(server: HttpServer) -> None:
     server.show(status(0.0))
     with connect(server) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -74,39 +74,39 @@ def test_a_request_may_come_byte_by_byte(server: HttpServer[Status]) -> None:
         assert rest_of(client).startswith(b"HTTP/1.1 200 ")
 
 
-def test_clients_that_say_nothing_keep_nobody_from_an_answer(server: HttpServer[Status]) -> None:
+def test_clients_that_say_nothing_keep_nobody_from_an_answer(server: HttpServer) -> None:
     with ExitStack() as silent:
         for _ in range(3 * MOST_CLIENTS):
             silent.enter_context(connect(server))
             assert get(server).startswith(b"HTTP/1.1 503 ")
 
 
-def test_a_client_that_says_nothing_is_let_go(server: HttpServer[Status]) -> None:
+def test_a_client_that_says_nothing_is_let_go(server: HttpServer) -> None:
     with connect(server) as client:
         client.sendall(REQUEST[:10])
         assert rest_of(client) == b""
 
 
-def test_a_client_that_goes_before_the_answer_does_no_harm(server: HttpServer[Status]) -> None:
+def test_a_client_that_goes_before_the_answer_does_no_harm(server: HttpServer) -> None:
     for _ in range(5):
         with connect(server) as client:
             client.sendall(REQUEST)
     assert get(server).startswith(b"HTTP/1.1 503 ")
 
 
-def test_a_request_without_an_end_is_too_long(server: HttpServer[Status]) -> None:
+def test_a_request_without_an_end_is_too_long(server: HttpServer) -> None:
     with connect(server) as client:
         client.sendall(b"GET /" + b"x" * 8188)
         assert rest_of(client).startswith(b"HTTP/1.1 431 ")
 
 
-def test_closing_frees_the_port(server: HttpServer[Status]) -> None:
+def test_closing_frees_the_port(server: HttpServer) -> None:
     port = server.port
     server.close()
     again = HttpServer(("127.0.0.1", port), respond)
     again.close()
 
 
-def test_a_port_that_is_taken_is_an_error(server: HttpServer[Status]) -> None:
+def test_a_port_that_is_taken_is_an_error(server: HttpServer) -> None:
     with pytest.raises(OSError, match="in use"):
         HttpServer(("127.0.0.1", server.port), respond)

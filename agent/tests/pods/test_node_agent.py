@@ -13,6 +13,7 @@ from steelyard_agent.sample import NOTHING
 from steelyard_agent.scopes.host import HostReading
 from steelyard_agent.scopes.reading import Absent, Reading
 from steelyard_protocol import sample_reader, signature
+from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.sample_record import SampleRecord
 
 KEY = b"k" * 32
@@ -28,10 +29,11 @@ def readings(busy_s: float) -> Iterator[Reading]:
         yield HostReading(at_s=n, cores=2, cpu_busy_s=n * busy_s, memory=None, nics=None, disks=None)
 
 
-class Shelf:
+class Shelf(MemcachedWriter):
     """A pool that keeps what it is given, round by round, and may refuse it."""
 
     def __init__(self, takes: bool = True) -> None:
+        super().__init__([])
         self.takes = takes
         self.rounds: list[dict[str, SampleRecord]] = []
 
@@ -65,7 +67,7 @@ class Node:
             interval_s=1.0,
             stale_s=3.0,
             clock=lambda: 77.0,
-            outputs=[self],
+            show=[self.show],
             listed=lambda: True,
         )
 
