@@ -16,7 +16,7 @@ const COLUMNS = [
   ["requests", "Req/s", "Requests finished per second"],
   ["failed", "Failed/s", "Requests failed per second"],
   ["latency", "Latency", "Time to the response's header, the median of each load balancer's requests"],
-  ["flight", "In flight", "Requests under way at the end of the last interval"],
+  ["flight", "In flight", "Requests under way at the end of the last interval; how many of them are merely open, while nothing waits"],
   ["age", "Sample", "How old its agent's last sample is"],
 ];
 
@@ -147,12 +147,17 @@ function update(row, peer, { tickS, slot, most, indicators }) {
   text(row.fields.failed, count((peer.failed_per_tick ?? NaN) / tickS));
   row.fields.failed.classList.toggle("bad", peer.failed_per_tick > 0);
   text(row.fields.latency, milliseconds(peer.latency_ms));
-  text(row.fields.flight, count(peer.in_flight));
+  text(row.fields.flight, inFlight(peer));
   text(row.fields.age, duration(peer.sample_age_s));
   row.fields.age.classList.toggle("bad", said.some((each) => each.includes("sample") || each.includes("silent")));
   text(row.why, said.length > 0 ? `${sentence(peer)} (${said.join(", ")})` : sentence(peer));
   row.body.classList.toggle("out", peer.state === "drain" || peer.state === "down");
   row.actions.update(peer);
+}
+
+/** Idle connections and streams are no queue: where there are some, they stand apart. */
+function inFlight({ in_flight: flight, open }) {
+  return open >= 1 ? `${count(flight)} (${count(open)} open)` : count(flight);
 }
 
 /** The reason begins with the weight, which has a column of its own. */

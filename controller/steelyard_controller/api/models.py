@@ -101,6 +101,8 @@ class PeerRow(BaseModel):
     completed_per_tick: Known = Field(examples=[812.0])
     failed_per_tick: Known = Field(examples=[0.0])
     in_flight: float = Field(examples=[3.0])
+    waiting: Known = Field(examples=[1.0], description="of those in flight; null where the law does not tell")
+    open: Known = Field(examples=[2.0], description="the others: merely open, and no work waits")
     latency_ms: Known = Field(examples=[4.1])
     why: str = Field(examples=["267 because it does 410 requests per busy second (baseline 333)."])
     pod: Annotated[

@@ -45,6 +45,8 @@ class Live(Document):
     completed_per_tick: float | None = None
     failed_per_tick: float | None = None
     in_flight: float | None = None
+    waiting: float | None = None
+    open: float | None = None
     latency_ms: float | None = None
     why: Text = ""
     pod: Text | None = None

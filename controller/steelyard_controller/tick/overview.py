@@ -77,6 +77,7 @@ def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None, why: s
         "completed_per_tick": _or_none(snapshot.completed[row]),
         "failed_per_tick": _or_none(snapshot.failed[row]),
         "in_flight": float(snapshot.in_flight[row]),
+        **{name: _of_law(outcome, name, row) for name in ("waiting", "open")},
         "latency_ms": _or_none(snapshot.latency_s[row] * 1000),
         "why": why,
         "shadows": {law: round(float(shadow.weights[row]), 3) for law, shadow in outcome.shadows.items()},
@@ -94,6 +95,12 @@ def _load_balancer(outcome: Outcome, lb: str) -> dict[str, Any] | None:
         "rung": received.message.rung,
         "order": received.message.order,
     }
+
+
+def _of_law(outcome: Outcome, column: str, row: int) -> float | None:
+    """Return what the live law knows of a server by that name."""
+    figures = outcome.decision.columns.get(column)
+    return None if figures is None else _or_none(figures[row])
 
 
 def _thresholds(outcome: Outcome) -> dict[str, float] | None:

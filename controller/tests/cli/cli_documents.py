@@ -21,6 +21,8 @@ def live(name: str = "server-1", **changes: Any) -> dict[str, Any]:
         "completed_per_tick": 812.0,
         "failed_per_tick": 0.0,
         "in_flight": 3.0,
+        "waiting": 1.0,
+        "open": 2.0,
         "latency_ms": 4.123,
         "why": "267 because it does 410 requests per busy second",
         "shadows": {"paper": 312.0},
@@ -30,7 +32,9 @@ def live(name: str = "server-1", **changes: Any) -> dict[str, Any]:
 
 def unknown(name: str, **changes: Any) -> dict[str, Any]:
     """Return the row of a peer of which nothing has been heard."""
-    nothing = dict.fromkeys(("score", "utilization", "sample_age_s", "completed_per_tick", "failed_per_tick"))
+    nothing = dict.fromkeys(
+        ("score", "utilization", "sample_age_s", "completed_per_tick", "failed_per_tick", "waiting", "open")
+    )
     return live(name, **{**nothing, "silent": True, "latency_ms": None, "in_flight": 0.0, **changes})
 
 

@@ -43,3 +43,19 @@ def test_a_sender_is_silent_after_three_of_its_own_intervals(age_s: float, silen
     )
     shown = [line for line in lines if f"{age_s:.1f}" in line]
     assert [f"\x1b[33m{f'{age_s:8.1f}'}\x1b[0m" in line for line in shown] == [silent, silent]
+
+
+@pytest.mark.parametrize(("law", "known"), [("steelyard", True), ("static", False)])
+def test_what_waits_and_what_is_open_stand_apart_where_the_law_tells_them(law: str, known: bool) -> None:
+    declaration = Declaration(upstream=WEB.upstream.model_copy(update={"law": law}))
+    cycle = Cycle("web", declaration, tick_s=1.0)
+    sent = {f"steelyard:1:sample:web:{name}": sample(name, seq=1) for name in "ab"} | {
+        "steelyard:1:traffic:web:edge-1": report(a=(100, 0, 40, 5.0), b=(100, 0, 0, 5.0))
+    }
+    for now_s, seen in ((0.0, {}), (1.0, sent)):
+        outcome, _ = cycle.advance(seen, now_s=now_s, term=1, issued_at_ms=0, addresses={})
+    row = overview(outcome, declaration)["peers"][0]
+    assert row["in_flight"] == 40.0
+    assert (
+        (row["waiting"], row["open"]) == (pytest.approx(0.5), pytest.approx(39.5)) if known else (None, None)
+    )
