@@ -24,6 +24,7 @@ class Loop(Generic[S]):
     late       times that a request takes longer than its work
     away       the server gets no request, whoever it is that has seen it; its agent is as `sampled` says
     reported   whether load balancers report
+    up_s       for how long each server has been up; NaN: its agent does not tell
     """
 
     law: laws.Law
@@ -34,6 +35,7 @@ class Loop(Generic[S]):
     away: Bools = field(default_factory=lambda: np.zeros(1, dtype=np.bool_))
     sampled: Bools = field(default_factory=lambda: np.ones(1, dtype=np.bool_))
     reported: bool = True
+    up_s: Floats = field(default_factory=lambda: np.full(1, np.nan))
     shares: list[Floats] = field(default_factory=list)
 
     def ticks(self, count: int) -> Decision:
@@ -45,6 +47,7 @@ class Loop(Generic[S]):
             window = self.servers.serve(self.demand * weights / weights.sum())
             memory, decision = self.law.step(memory, self._snapshot(window))
             self.shares.append(decision.weights / decision.total)
+            self.up_s = self.up_s + 1.0
         self._memory = memory
         return decision
 
@@ -69,6 +72,7 @@ class Loop(Generic[S]):
             in_flight=(window.in_flight + self.open) * seen,
             latency_s=window.latency_s * self.late * seen,
             leaving=np.zeros(k, dtype=np.bool_),
+            up_s=self.up_s * np.ones(k),
         )
 
 

@@ -112,6 +112,18 @@ def ejected(law: laws.Law) -> dict[str, float]:
     return {"its share when it is back": back, "30 s later": loop.share(0)}
 
 
+def restarted_within_a_tick(law: laws.Law) -> dict[str, float]:
+    """Restarted so quickly that nobody missed it: no sample is late and no request fails."""
+    loop = _loop(law, 0.5)
+    loop.up_s = np.full(3, 1000.0)
+    loop.ticks(WARM)
+    loop.up_s = np.array([0.4, 1000.0, 1000.0])
+    loop.ticks(1)
+    back = loop.share(0)
+    loop.ticks(30)
+    return {"its share when it is back": back, "30 s later": loop.share(0)}
+
+
 def neighbour_before_the_first_request(law: laws.Law) -> dict[str, float]:
     """No request yet, and one server full of somebody else's work for 20 s."""
     loop = _loop(law, 0.0)
@@ -166,6 +178,10 @@ CASES: Mapping[Callable[[laws.Law], dict[str, float]], Mapping[str, Bound]] = {
         "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
     },
     ejected: {
+        "its share when it is back": Bound(low=0.03, high=0.08, truth=0.05),
+        "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
+    },
+    restarted_within_a_tick: {
         "its share when it is back": Bound(low=0.03, high=0.08, truth=0.05),
         "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
     },

@@ -6,6 +6,7 @@ the clocks. The last good reading is kept here; all else is in the modules it ca
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.sample_record import SampleRecord
@@ -38,6 +39,8 @@ class Sampler:
         self._before: Reading | None = None
         self._absent: Absent | None = None
         self._root: tuple[int, float] | None = None
+        self._group: tuple[object, ...] | None = None
+        self._began_at_s: float | None = None
 
     def step(self) -> Sample | None:
         """Return the sample since the last step; None at the first and while there is nothing to sample."""
@@ -51,14 +54,26 @@ class Sampler:
             self._announce(now)
         elif isinstance(now, CgroupReading) and self._absent is not None:
             log.info("watching %s", now.name)
+        up_s = self._up_s(now)
         before, self._before, self._absent = self._before, now, None
         taken = sample_between(before, now, self._limits) if before is not None else None
-        return None if taken is None else sample.with_further(taken, self._further())
+        if taken is None:
+            return None
+        return replace(sample.with_further(taken, self._further()), up_s=up_s)
 
     @property
     def absent(self) -> Absent | None:
         """Return why there was nothing to sample at the last step, if so."""
         return self._absent
+
+    def _up_s(self, now: Reading) -> float | None:
+        """Return for how long what is sampled has been up; of a group, since it took another's place."""
+        if isinstance(now, CgroupReading) and now.up_s is None:
+            if self._group not in {None, now.identity}:
+                self._began_at_s = now.at_s
+            self._group = now.identity
+            return None if self._began_at_s is None else now.at_s - self._began_at_s
+        return now.up_s
 
     def _announce(self, now: ProcessReading) -> None:
         if now.root != self._root or self._absent is not None:

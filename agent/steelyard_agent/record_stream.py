@@ -53,6 +53,7 @@ class RecordStream:
             scope=self._scope,
             leaving=leaving,
             further=tuple((name, _rounded(value, 6)) for name, value in taken.further),
+            up_s=_rounded(taken.up_s, 1),
         )
         text = sample_record.encode(record)
         log.debug("%s", text.decode())

@@ -26,7 +26,8 @@ NOTHING = Indicators()
 class Sample:
     """Utilizations of an interval, and the capacities: cores, bytes/s, operations/s, bytes.
 
-    `further` are the application's own indicators, by name. `evidence` says where the utilizations
+    `further` are the application's own indicators, by name. `up_s` is for how long what is sampled has been
+    up; None: not known. `evidence` says where the utilizations
     came from, with extras that are not sent.
     """
 
@@ -34,6 +35,7 @@ class Sample:
     utilization: Indicators
     capacity: Indicators
     further: tuple[tuple[str, float | None], ...] = ()
+    up_s: float | None = None
     evidence: tuple[Evidence, ...] = field(default=(), compare=False)
 
 

@@ -50,6 +50,7 @@ class _Sample(Struct):
     capacity: _Capacity
     scope: Literal["host", "cgroup", "process"]
     leaving: bool = False
+    up_s: _Amount | None = None
     further: Annotated[dict[_FurtherName, _FurtherShare | None], Meta(max_length=MAX_FURTHER)] = {}
 
 
@@ -78,4 +79,5 @@ def decode(value: bytes) -> SampleRecord | Refused:
         scope=message.scope,
         leaving=message.leaving,
         further=tuple(message.further.items()),
+        up_s=message.up_s,
     )

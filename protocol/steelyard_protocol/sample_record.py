@@ -45,7 +45,8 @@ class SampleRecord:
     0..1, except CPU, which may exceed 1. `further` has the server's other
     indicators in the order of its agent's configuration: at most `MAX_FURTHER`,
     each a name (`INDICATOR_NAME`) and a utilization of 0..`MAX_FURTHER_UTILIZATION`
-    or None. (`boot`, `seq`) tells one sample from the next; `taken_at_ms`, the
+    or None. `up_s` is for how long the server has been up, of this start of its machine,
+    container or process; None: not known. (`boot`, `seq`) tells one sample from the next; `taken_at_ms`, the
     sender's clock since 1970, is for people, and where values are signed tells
     a replay of an earlier run; nobody's freshness is judged by it.
     """
@@ -61,6 +62,7 @@ class SampleRecord:
     scope: str
     leaving: bool = False
     further: tuple[tuple[str, float | None], ...] = ()
+    up_s: float | None = None
 
 
 def encode(record: SampleRecord) -> bytes:
@@ -79,6 +81,8 @@ def encode(record: SampleRecord) -> bytes:
     }
     if record.further:
         document["further"] = dict(record.further)
+    if record.up_s is not None:
+        document["up_s"] = record.up_s
     if record.leaving:
         document["leaving"] = True
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()

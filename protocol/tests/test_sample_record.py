@@ -16,7 +16,7 @@ EXAMPLES = json.loads((Path(__file__).parents[2] / "docs/contract/sample.json").
 GOOD = EXAMPLES["accepted"][0]["value"]
 KNOWN_KEYS = {
     "v", "upstream", "peer", "boot", "seq", "taken_at_ms", "interval_s",
-    "utilization", "capacity", "scope", "leaving", "further",
+    "utilization", "capacity", "scope", "leaving", "further", "up_s",
 }  # fmt: skip
 
 

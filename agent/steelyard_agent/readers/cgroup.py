@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from steelyard_agent.cgroup_text import Cgroup
 from steelyard_agent.moment import Moment
-from steelyard_agent.readers import cgroup_files
+from steelyard_agent.readers import cgroup_files, uptime
 from steelyard_agent.readers.files import ColumnReader
 from steelyard_agent.readers.hardware import Hardware, devices_below
 from steelyard_agent.scopes.cgroup import CgroupReading, CpuLevel, MemoryLevel, tightest
@@ -69,6 +69,7 @@ class CgroupReader:
     ) -> None:
         self._root = root
         self._find = find or (lambda: _own_container(root))
+        self._began_s = uptime.container_began_s(root) if find is None else None
         self._count_io = count_io
         self._count_net = count_net
         self._extras = extras
@@ -144,6 +145,7 @@ class CgroupReader:
             throttling=self._of("cpu", "throttling", lambda group: cgroup_files.throttling(root, group))
             if self._extras
             else None,
+            up_s=None if self._began_s is None else max(0.0, uptime.since_boot_s() - self._began_s),
             stalled_s=(read("pressure", hardware.devices.stalled_s) or {}) if self._extras else {},
             sources=self._sources,
         )

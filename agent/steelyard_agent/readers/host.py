@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from steelyard_agent.readers import uptime
 from steelyard_agent.readers.files import ColumnReader
 from steelyard_agent.readers.hardware import Devices, Hardware, devices_below
 from steelyard_agent.scopes.host import HostReading
@@ -27,6 +28,7 @@ class HostReader:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
+        self._root = root
         self._extras = extras
         self._columns = ColumnReader()
         self._devices = devices or devices_below(root)
@@ -43,6 +45,7 @@ class HostReader:
             memory=read("memory", hardware.memory),
             nics=read("net", hardware.nics),
             disks=read("io", hardware.disk_counters),
+            up_s=uptime.machine_s(self._root),
             stalled_s=(read("pressure", devices.stalled_s) or {}) if self._extras else {},
             sources=devices.sources,
             lacking=devices.lacking,

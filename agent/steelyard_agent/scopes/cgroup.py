@@ -57,7 +57,8 @@ class CgroupReading:
     again. The first level is the group itself; the others are those above it that
     have a limit. `io_stalled_s` is the group's own pressure, `stalled_s` the machine's
     by resource, which is read only to be shown; `io_ops` are reads and writes by
-    device. `sources` are the files that each column came from.
+    device. `up_s` is known of this process's own container. `sources` are the files that
+    each column came from.
     """
 
     at_s: float
@@ -72,6 +73,7 @@ class CgroupReading:
     io_stalled_s: float | None
     io_ops: Mapping[str, int] | None
     throttling: Throttling | None = None
+    up_s: float | None = None
     stalled_s: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
 

@@ -20,7 +20,8 @@ class HostReading:
     """A whole machine. `at_s` is monotonic; `cpu_busy_s` sums over the cores.
 
     `stalled_s` is pressure (PSI), seconds in which some task waited, by resource: read only to be
-    shown. `sources` are the files that each column came from, `lacking` why the platform has none.
+    shown. `up_s` is the time since its boot. `sources` are the files that each column came from, `lacking`
+    why the platform has none.
     """
 
     at_s: float
@@ -29,6 +30,7 @@ class HostReading:
     memory: MemoryGauge | None
     nics: Mapping[str, NicCounters] | None
     disks: Mapping[str, DiskCounters] | None
+    up_s: float | None = None
     stalled_s: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     lacking: Mapping[str, str] = field(default_factory=dict)

@@ -67,6 +67,11 @@ class ProcessReading:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def up_s(self) -> float:
+        """Return for how long the root of the tree has been running."""
+        return max(0.0, self.uptime_s - self.processes[self.root_pid].started_s)
+
+    @property
     def root(self) -> tuple[int, float]:
         """Identify the process at the root of the tree: a restarted one is another."""
         return self.root_pid, self.processes[self.root_pid].started_s

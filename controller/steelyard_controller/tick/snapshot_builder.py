@@ -76,7 +76,7 @@ def build_snapshot(
     unknown: Row = (None,) * len(names)
     # Lists, because to fill an array row by row takes ten times as long.
     used, limits = [unknown] * count, [_NO_CAPACITY] * count
-    leaving = np.zeros(count, dtype=bool)
+    leaving, up_s = np.zeros(count, dtype=bool), np.full(count, np.nan)
     sample_age_ticks = np.zeros(count, dtype=np.int64)
     arrived = [received.message for received in inbox.reports.values() if received.arrived_s == now_s]
     told = [report for report in arrived if report.loads]
@@ -101,6 +101,8 @@ def build_snapshot(
                 else tuple(map(sampled_utilization(message).get, names))
             )
             sample_age_ticks[row] = fresh.age_ticks
+            if message.up_s is not None:
+                up_s[row] = message.up_s
     completed, failed, in_flight, latency_s = _traffic(inbox, peers, now_s=now_s, tick_s=tick_s)
     return Snapshot(
         t_s=now_s,
@@ -122,6 +124,7 @@ def build_snapshot(
         eligible=np.array([peer.state == "up" for peer in peers], dtype=bool),
         pinned=pinned,
         published=published,
+        up_s=up_s,
     )
 
 

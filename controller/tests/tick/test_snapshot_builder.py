@@ -178,3 +178,8 @@ def test_without_an_agent_named_utilizations_count_and_named_metrics_where_they_
         {"cpu": 0.4, "net": None, "io": None, "mem": None, "workers": 0.7}
     )
     assert in_band_utilization(reports, "b") is None
+
+
+def test_a_server_is_up_for_as_long_as_its_newest_sample_says() -> None:
+    snapshot = _snapshot(_inbox(1.0, a=sample("a", up_s=2.5), b=sample("b")), 1.0)
+    np.testing.assert_array_equal(snapshot.up_s, [2.5, np.nan])

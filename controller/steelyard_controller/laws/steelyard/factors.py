@@ -128,7 +128,8 @@ def weigh_slow_start(inputs: Inputs, busyness: Busyness, in_flight: InFlight) ->
     """Hold a peer that has just come, or was away (step 11).
 
         join = clip((seen/ramp)^(1/aggression), join_min, 1)        Envoy's form
-        seen   + T while the peer is there, at most ramp;  - T, at least 0, while it is not;  0 out of service
+        seen   + T while the peer is there, at most ramp and up;  - T, at least 0, while it is not;  0 out of
+               service                                            up: for how long the server has been up
 
     It is not there where it has got none of 20 requests that its weight would have given it, and of those of
     2 d; or has neither samples nor requests while others have.
@@ -139,7 +140,8 @@ def weigh_slow_start(inputs: Inputs, busyness: Busyness, in_flight: InFlight) ->
     silent = ~present & anybody(present) & (busyness.sampleless_ticks > SAMPLE_PATIENCE_TICKS)
     away = silent | (in_flight.missed >= np.maximum(MISSED_REQUESTS, in_flight.due))
     warmer_s = np.where(away, -tick_s, np.where(present, tick_s, 0.0))
-    seen_s = np.where(snapshots.eligible, clip(previous["seen_s"] + warmer_s, 0.0, parameters.ramp), 0.0)
+    seen_s = np.fmin(clip(previous["seen_s"] + warmer_s, 0.0, parameters.ramp), snapshots.up_s)
+    seen_s = np.where(snapshots.eligible, seen_s, 0.0)
     if parameters.ramp <= 0:
         return SlowStart(seen_s=seen_s, factor=np.ones(seen_s.shape))
     passed: Floats = clip(seen_s / parameters.ramp, 0.0, 1.0) ** (1.0 / parameters.aggression)
