@@ -153,6 +153,18 @@ def test_discovery_may_read_services_and_endpointslices_and_nothing_else() -> No
     assert of_set("least").pods["controller"]["spec"]["automountServiceAccountToken"] is False
 
 
+def test_namespaces_may_claim_what_the_values_give_them_and_anything_where_these_say_nothing(
+    tmp_path: Any,
+) -> None:
+    path = tmp_path / "controller.yaml"
+    for name, allowed in (
+        ("daemonset", {"shop": ["shop", "shop-*"], "payments": ["payments"]}),
+        ("default", None),
+    ):
+        path.write_text(of_set(name).named("ConfigMap", "steelyard-controller")["data"]["controller.yaml"])
+        assert load(["--config", str(path)]).kubernetes_claims == allowed
+
+
 def test_what_is_there_already_is_not_made_again() -> None:
     assert of_set("existing-stores").workloads.keys() == {"controller", "dataplane"}
     assert of_set("existing-stores").of("Secret") == []

@@ -58,6 +58,8 @@ def test_what_the_schema_takes_of_the_controllers_is_theirs() -> None:
         ({"dataplane": {"hosts": {"shop.example.org; }": "web"}}}, "'shop.example.org; }' not allowed"),
         ({"dataplane": {"hosts": {"example.org": "web; evil"}}}, "at '/dataplane/hosts/example.org'"),
         ({"discovery": {"namespaces": ["Shop"]}}, "at '/discovery/namespaces/0'"),
+        ({"discovery": {"claims": {"Shop": ["web"]}}}, "at '/discovery/claims'"),
+        ({"discovery": {"claims": {"shop": ["a b"]}}}, "at '/discovery/claims/shop/0'"),
         ({"memcached": {"servers": "10.0.0.5"}}, "at '/memcached/servers'"),
         ({"redis": {"existing": {"url": "http://10.0.0.6"}}}, "at '/redis/existing/url'"),
         ({"redis": {"existing": {"url": "redis://:s3cr@h:6379/0"}}}, "put it into a Secret"),
@@ -86,7 +88,13 @@ of = st.fixed_dictionaries
 VALUES = of(
     {
         "controllers": of({"replicas": st.integers(1, 9)}),
-        "discovery": of({"enabled": st.booleans(), "namespaces": NAMESPACES}),
+        "discovery": of(
+            {
+                "enabled": st.booleans(),
+                "namespaces": NAMESPACES,
+                "claims": st.dictionaries(NAMES, st.lists(NAMES, unique=True, max_size=2), max_size=2),
+            }
+        ),
         "dataplane": of(
             {
                 "enabled": st.booleans(),
