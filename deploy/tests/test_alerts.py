@@ -117,9 +117,14 @@ def firing(told: Mapping[str, str], at_s: list[int], expected: list[Mapping[str,
     }
     file = folder / "test.yml"
     file.write_text(json.dumps(test), encoding="utf-8")
+    promtool("test", "rules", str(file))
+
+
+def promtool(*arguments: str) -> None:
+    """Assert that promtool finds nothing."""
     if not PROMTOOL.exists():
         pytest.fail("promtool is not here: run scripts/promtool, or `make setup-tests`")
-    done = subprocess.run([PROMTOOL, "test", "rules", file], capture_output=True, text=True, check=False)
+    done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -130,6 +135,10 @@ def _text(labels: Mapping[str, str]) -> str:
 def alert(name: str, labels: Mapping[str, str]) -> dict[str, str]:
     """Return the labels of a firing alert."""
     return {"alertname": name, "alertstate": "firing", **RULES[name]["labels"], **labels}
+
+
+def test_promtool_finds_nothing_in_prometheuss_configuration_and_the_rules_that_it_names() -> None:
+    promtool("check", "config", "--lint=all", "--lint-fatal", str(ROOT / "monitoring/prometheus.yml"))
 
 
 def test_every_alert_has_its_test() -> None:
