@@ -100,17 +100,16 @@ REAL = (
 def test_a_fault_does_something_and_is_undone(fault: Fault, tmp_path: Path) -> None:
     stage = FakeStage(tmp_path)
     before = stage.state()
-    notes: dict[str, object] = {}
-    fault.begin(stage.as_stage(), notes)
-    during = stage.state()
-    fault.end(stage.as_stage(), notes)
+    with fault.act(stage=stage.as_stage()):
+        during = stage.state()
     assert stage.done or during != before
     assert stage.state() == before
 
 
 def test_no_disk_is_filled_up_but_a_small_one(tmp_path: Path) -> None:
-    with pytest.raises(ProgramError, match="no small disk of its own"):
-        BY_NAME["disk of the saved table full"].begin(FakeStage(tmp_path).as_stage(), {})
+    fill = BY_NAME["disk of the saved table full"].act
+    with pytest.raises(ProgramError, match="no small disk"), fill(stage=FakeStage(tmp_path).as_stage()):
+        pass
     assert not list(tmp_path.iterdir())
 
 

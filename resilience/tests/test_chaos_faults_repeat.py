@@ -4,7 +4,7 @@ from threading import Event
 
 import pytest
 from steelyard_loadtest.machine.errors import ProgramError
-from steelyard_resilience.chaos.faults.cluster_state import RepeatInBackground
+from steelyard_resilience.chaos.faults.cluster_state import repeating
 
 PATIENCE_S = 10.0
 
@@ -19,9 +19,8 @@ def test_it_goes_on_until_it_is_stopped_whatever_fails_meanwhile() -> None:
         if done[0] == 3:
             thrice.set()
 
-    repeated = RepeatInBackground(work, interval_s=0.001)
-    assert thrice.wait(PATIENCE_S)
-    repeated.stop()
+    with repeating(work, interval_s=0.001):
+        assert thrice.wait(PATIENCE_S)
     after = done[0]
     Event().wait(0.02)  # twenty more, if it went on
     assert done[0] == after
@@ -34,7 +33,6 @@ def test_what_was_never_done_is_an_error_that_says_why() -> None:
         tried.set()
         raise ProgramError("memcached does not store it")
 
-    repeated = RepeatInBackground(work, interval_s=0.001)
-    assert tried.wait(PATIENCE_S)
-    with pytest.raises(ProgramError, match="never done: memcached does not store it"):
-        repeated.stop()
+    never = pytest.raises(ProgramError, match="never done: memcached does not store it")
+    with never, repeating(work, interval_s=0.001):
+        assert tried.wait(PATIENCE_S)

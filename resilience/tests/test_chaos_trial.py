@@ -1,7 +1,7 @@
 """One fault after the other on a stage that is made up, by a clock that is too."""
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
@@ -60,13 +60,16 @@ class World:
             raise ProgramError("still ill")
         self.sleep(max(self.ill_until_s - self.now_s, 0.0))
 
-    def begin(self, _: "Stage", notes: dict[str, object]) -> None:
+    @contextmanager
+    def act(self, *, stage: "Stage") -> Iterator[None]:
+        assert stage is not None
         self.done.append("begin")
-        notes["left"] = "by begin"
         self.ill_until_s = 1e9
+        yield
+        self.end()
 
-    def end(self, _: "Stage", notes: dict[str, object]) -> None:
-        self.done.append(f"end {notes.get('left')}")
+    def end(self) -> None:
+        self.done.append("end")
         self.sleep(TAKES_S)
         self.ill_until_s = 1e9 if self.heals_s is None else self.now_s + self.heals_s
 
@@ -81,8 +84,7 @@ class World:
         fields: dict[str, object] = {
             "name": name,
             "group": "made up",
-            "begin": self.begin,
-            "end": self.end,
+            "act": self.act,
             "lasts_s": 8.0,
             "bound": Bound(worst_ms=300.0, recover_s=RECOVER_S),
         }
@@ -101,7 +103,7 @@ class World:
 def test_a_fault_is_held_and_recovery_counts_from_the_start_of_its_end() -> None:
     world = World()
     trial = world.trial()
-    assert world.done == ["begin", "end by begin"]
+    assert world.done == ["begin", "end"]
     assert (trial.began_s, trial.undone_s, trial.wrong) == (1000.0, 1008.0, ())
     assert trial.recovered_s is not None
     assert trial.recovered_s == pytest.approx(1008.0 + TAKES_S + 1.0, abs=0.11)
@@ -118,15 +120,17 @@ def test_a_moments_fault_counts_from_its_beginning_and_is_watched_for_a_while() 
 def test_who_falls_ill_again_has_not_recovered() -> None:
     world = World()
 
-    def end(stage: "Stage", notes: dict[str, object]) -> None:
-        world.end(stage, notes)
+    @contextmanager
+    def act(*, stage: "Stage") -> Iterator[None]:
+        with world.act(stage=stage):
+            yield
         # Well for half a second, which is not enough, and then ill for one.
         well_s = world.now_s + 0.5
         world.ill_until_s = 0.0
         world.sleep(0.5)
         world.ill_until_s = well_s + 1.0
 
-    trial = world.trial(end=end)
+    trial = world.trial(act=act)
     assert trial.recovered_s == pytest.approx(1008.0 + TAKES_S + 0.5 + 1.0, abs=0.11)
 
 
@@ -137,26 +141,45 @@ def test_recovery_is_waited_for_longer_than_the_bound_but_not_for_ever() -> None
     assert trial.until_s == pytest.approx(1008.0 + TAKES_S + PATIENCE * RECOVER_S + PATIENCE_S, abs=0.11)
 
 
-def test_a_beginning_that_fails_is_told_and_the_end_still_done() -> None:
+def test_a_beginning_that_fails_is_told() -> None:
     world = World()
 
-    def begin(_stage: "Stage", _notes: dict[str, object]) -> None:
-        raise ProgramError("no leader")
+    @contextmanager
+    def act(*, stage: "Stage") -> Iterator[None]:
+        raise ProgramError(f"no leader of {stage is not None}")
+        yield
 
-    trial = world.trial(begin=begin)
-    assert trial.wrong == ("its beginning failed: ProgramError no leader",)
-    assert world.done == ["end None"]
+    trial = world.trial(act=act)
+    assert trial.wrong == ("its beginning failed: ProgramError no leader of True",)
     assert trial.undone_s == trial.began_s
 
 
-def test_a_check_is_asked_before_the_end_with_what_the_beginning_left() -> None:
+@pytest.mark.parametrize(
+    ("told", "wrong"),
+    [
+        (lambda: "not so", ("not so",)),
+        (lambda: None, ()),
+        (lambda: 1 / 0, ("its check failed: ZeroDivisionError division by zero",)),
+    ],
+)
+def test_a_check_is_asked_before_the_end_which_is_done_whatever_it_says(
+    told: Callable[[], str | None], wrong: tuple[str, ...]
+) -> None:
     world = World()
+    asked = []
 
-    def check(_: "Stage", notes: Mapping[str, object]) -> str | None:
-        return f"{notes['left']} after {world.now_s - 1000.0:g} s, {len(world.done)} done"
+    def check() -> str | None:
+        asked.append((world.now_s, list(world.done)))
+        return told()
 
-    assert world.trial(check=check).wrong == ("by begin after 8 s, 1 done",)
-    assert World().trial(check=lambda _stage, _notes: None).wrong == ()
+    @contextmanager
+    def act(*, stage: "Stage") -> Iterator[Callable[[], str | None]]:
+        with world.act(stage=stage):
+            yield check
+
+    assert world.trial(act=act).wrong == wrong
+    assert asked == [(1008.0, ["begin"])]
+    assert world.done == ["begin", "end"]
 
 
 def test_a_load_that_has_ended_ends_the_run() -> None:

@@ -3,21 +3,30 @@
 Moments are time.monotonic's, which all processes share.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from steelyard_loadtest.generators.tally import Request
 
-if TYPE_CHECKING:
-    from steelyard_resilience.stage.stage import Stage
-
-Notes = dict[str, object]
-"""What the beginning of a fault leaves for its end and its check."""
-
-Act = Callable[["Stage", Notes], None]
-Check = Callable[["Stage", Mapping[str, object]], str | None]
+Check = Callable[[], str | None]
 """Says what is not as it must be while the fault lasts; None when all is."""
+
+Lasting = Iterator[Check | None]
+"""What an action's function returns: it does it, yields what else must be true meanwhile, and undoes it."""
+
+Act = Callable[..., AbstractContextManager[Check | None]]
+"""Does it to the `stage` that it is given when it is entered, and undoes it in the end."""
+
+ACTIONS: dict[str, Act] = {}
+"""By the names that faults.toml has for them."""
+
+
+def action(function: Callable[..., Lasting]) -> Act:
+    """Make a function an action."""
+    ACTIONS[function.__name__] = contextmanager(function)
+    return ACTIONS[function.__name__]
+
 
 RUNGS = ("fresh", "hold", "drift", "saved", "bootstrap", "none")
 """What nginx's weights may rest on, from the best to the worst (docs/architecture.md)."""
@@ -47,16 +56,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """What a fault does and undoes; check: what else must be true while it lasts, asked before its end."""
-
-    begin: Act
-    end: Act = lambda _stage, _notes: None
-    check: Check | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault(Action):
+class Fault:
     """One thing that goes wrong, alone.
 
     name: unique, as the table shows it. group: a heading of the table. lasts_s: 0 for what happens at a
@@ -66,6 +66,7 @@ class Fault(Action):
 
     name: str
     group: str
+    act: Act
     lasts_s: float = 0.0
     bound: Bound
     quick: bool = False

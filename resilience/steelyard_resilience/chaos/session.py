@@ -5,14 +5,14 @@ A fault is begun, held and ended, and watched until all is well again.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.reporting.progress import Progress
 
-from steelyard_resilience.chaos.fault import Fault, Gathered, Notes, Outcome, Trial
+from steelyard_resilience.chaos.fault import Check, Fault, Gathered, Outcome, Trial
 from steelyard_resilience.chaos.outcomes import outcome, well_since
 from steelyard_resilience.chaos.page import line
 from steelyard_resilience.chaos.status_poller import StatusPoller
@@ -60,8 +60,9 @@ def carry_out(fault: Fault, scene: Scene) -> Trial:
 
     Whatever its actions raise is in the trial. Raises ProgramError when the load has ended.
     """
-    notes: Notes = {}
     wrong: list[str] = []
+    checks: list[Check | None] = []
+    doing = ExitStack()
 
     def attempt(what: str, act: Callable[[], str | None]) -> None:
         try:
@@ -72,14 +73,13 @@ def carry_out(fault: Fault, scene: Scene) -> Trial:
             wrong.append(why)
 
     began_s = scene.clock()
-    attempt("its beginning", lambda: fault.begin(scene.stage, notes))
+    attempt("its beginning", lambda: checks.append(doing.enter_context(fault.act(stage=scene.stage))))
     if not wrong:
         scene.sleep(fault.lasts_s)
-        if fault.check is not None:
-            check = fault.check
-            attempt("its check", lambda: check(scene.stage, notes))
+        for check in filter(None, checks):
+            attempt("its check", check)
     undone_s = scene.clock() if fault.lasts_s else began_s
-    attempt("its end", lambda: fault.end(scene.stage, notes))
+    attempt("its end", doing.close)
     recovered_s, until_s = _watch(fault, scene, undone_s)
     _wait_for_stragglers(scene, until_s)
     return Trial(

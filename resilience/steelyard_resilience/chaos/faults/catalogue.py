@@ -1,12 +1,13 @@
 """The faults that faults.toml declares, with what does and undoes each."""
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from steelyard_resilience.chaos.fault import Action, Bound, Fault
-from steelyard_resilience.chaos.faults import (
+from steelyard_resilience.chaos.fault import ACTIONS, Bound, Fault
+from steelyard_resilience.chaos.faults import (  # noqa: F401 - their actions
     cuts_and_clocks,
     dns_faults,
     forged_values,
@@ -16,19 +17,6 @@ from steelyard_resilience.chaos.faults import (
 )
 
 DECLARED = Path(__file__).with_name("faults.toml")
-
-ACTIONS: Mapping[str, Callable[..., Action]] = {
-    action.__name__: action
-    for action in (
-        process_faults.kill, process_faults.pause, process_faults.restart, process_faults.kill_servers,
-        process_faults.fail_health_checks, process_faults.slow_server, process_faults.hang,
-        nginx_faults.signal_worker, nginx_faults.reload, nginx_faults.reload_under, nginx_faults.end_unlogged,
-        nginx_faults.reload_haproxy, nginx_faults.fill_disk, store_faults.fill_memcached,
-        store_faults.flush_memcached, store_faults.delay_answers, store_faults.refuse_writes,
-        store_faults.wipe_redis, cuts_and_clocks.cut, cuts_and_clocks.step_clock, forged_values.forge,
-        forged_values.serve_huge_table, forged_values.drain_by_proxy, dns_faults.hide_names,
-    )
-}  # fmt: skip
 
 KEYS = frozenset(
     ("name", "faults", "each", "on", "act", "with", "lasts", "well_after", "slowest", "slow", "failed",
@@ -53,13 +41,10 @@ def _faults(groups: list[dict[str, Any]], named: Mapping[str, float]) -> Iterato
                 if unknown := row.keys() - KEYS:
                     raise ValueError(f"{on}: a fault has no {', '.join(sorted(unknown))}")
                 names: str | None = row.get("faults")
-                action = ACTIONS[row["act"]](*([on] if names else []), **row.get("with", {}))
                 yield Fault(
                     name=names.format(on) if names else on,
                     group=group["name"],
-                    begin=action.begin,
-                    end=action.end,
-                    check=action.check,
+                    act=partial(ACTIONS[row["act"]], *([on] if names else []), **row.get("with", {})),
                     lasts_s=seconds(row.get("lasts", [])),
                     bound=Bound(
                         failed=row.get("failed", 0),

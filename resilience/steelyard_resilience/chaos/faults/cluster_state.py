@@ -4,7 +4,8 @@ And what they do to it again and again, beside the load, until told to stop.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
@@ -92,37 +93,31 @@ def put(stage: Stage, key: str, value: bytes) -> None:
         raise ProgramError(f"memcached does not store {key}: {answer[:100]!r}")
 
 
-class RepeatInBackground:
-    """Does `work` each `interval_s` from now on. What goes wrong once is tried again."""
+@contextmanager
+def repeating(work: Callable[[], object], *, interval_s: float) -> Iterator[None]:
+    """Do `work` each `interval_s` while the block runs; what goes wrong once is tried again.
 
-    def __init__(self, work: Callable[[], None], *, interval_s: float) -> None:
-        self._work, self._interval_s = work, interval_s
-        self._stopping = Event()
-        self._done = 0
-        self._error: Exception | None = None
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
+    Raises ProgramError in the end where it was never done.
+    """
+    stopping, done, errors = Event(), 0, list[Exception]()
 
-    def stop(self) -> None:
-        """End it. Raises ProgramError when the work was never done."""
-        self._stopping.set()
-        self._thread.join()
-        if self._done == 0:
-            raise ProgramError(f"what the fault does was never done: {self._error}")
-
-    def _run(self) -> None:
+    def repeat() -> None:
+        nonlocal done
         while True:
             try:
-                self._work()
-                self._done += 1
+                work()
+                done += 1
             except (OSError, ProgramError) as error:
-                self._error = error
-            if self._stopping.wait(self._interval_s):
+                errors[:] = [error]
+            if stopping.wait(interval_s):
                 return
 
-
-def stop_repeating(_stage: object, notes: Mapping[str, object]) -> None:
-    """End what a fault's beginning left repeating in its notes, if it came so far. Raises ProgramError."""
-    for noted in notes.values():
-        if isinstance(noted, RepeatInBackground):
-            noted.stop()
+    thread = Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+    if not done:
+        raise ProgramError(f"what the fault does was never done: {errors[0]}")

@@ -7,11 +7,11 @@ import email.utils
 import json
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from steelyard_loadtest.machine.errors import ProgramError
 
-from steelyard_resilience.chaos.fault import Action, Notes
+from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults import forgery
 from steelyard_resilience.chaos.faults.cluster_state import TABLE, daemon_of, get, sample
 from steelyard_resilience.stage.stage import Stage
@@ -56,42 +56,32 @@ CLOCKS: dict[str, tuple[str, Time | None]] = {
 """A daemon on each host, and what it says of the time (None: it goes by no such clock)."""
 
 
-def step_clock(host: str, seconds: float) -> Action:
+@action
+def step_clock(on: str, seconds: float, *, stage: Stage) -> Lasting:
     """Set the clock of a host so far from the true time."""
-    daemon, asked = CLOCKS[host]
+    daemon, asked = CLOCKS[on]
+    host = stage.host_of(daemon_of(stage, daemon))
+    stage.step_clock(host, seconds)
 
-    def begin(stage: Stage, notes: Notes) -> None:
-        notes["host"] = host = stage.host_of(daemon_of(stage, daemon))
-        stage.step_clock(host, seconds)
-
-    def end(stage: Stage, notes: Notes) -> None:
-        stage.step_clock(str(notes["host"]), 0.0)
-
-    def check(stage: Stage, _notes: Mapping[str, object]) -> str | None:
+    def check() -> str | None:
         off_s = asked(stage) - time.time() if asked else seconds
         if abs(off_s - seconds) > NEAR_S:
             return f"its clock was not set: it is {off_s:+.0f} s off, not {seconds:+.0f} s"
         return None
 
-    return Action(begin=begin, end=end, check=check)
+    yield check
+    stage.step_clock(host, 0.0)
 
 
 ENDS = {"edge": "nginx"} | {end: end for end in ("leader", "standby", "memcached", "redis", "server-1")}
 """A daemon on each kind of host."""
 
 
-def cut(pair: str) -> Action:
+@action
+def cut(pair: str, *, stage: Stage) -> Lasting:
     """Let nothing pass between two kinds of host, written with a bar between them."""
-
-    def begin(stage: Stage, notes: Notes) -> None:
-        # Both are chosen before anything is cut: who leads is asked over the network.
-        daemons = [daemon_of(stage, ENDS[end]) for end in pair.split(" | ")]
-        notes["hosts"] = hosts = [stage.host_of(daemon) for daemon in daemons]
-        stage.cut(*hosts)
-
-    def end(stage: Stage, notes: Notes) -> None:
-        hosts = notes["hosts"]
-        assert isinstance(hosts, list)  # noqa: S101 - as `begin` left them
-        stage.mend(*hosts)
-
-    return Action(begin=begin, end=end)
+    # Both are chosen before anything is cut: who leads is asked over the network.
+    one, other = [stage.host_of(daemon_of(stage, ENDS[end])) for end in pair.split(" | ")]
+    stage.cut(one, other)
+    yield None
+    stage.mend(one, other)

@@ -8,21 +8,20 @@ table is its head, too: nginx reads the table only where the head does not do.
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import cast
+from contextlib import AbstractContextManager
 
 from steelyard_loadtest.machine.child_process import wait_until
 from steelyard_protocol import signature, wire
 
-from steelyard_resilience.chaos.fault import Action, Notes
+from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults import cluster_state, forgery
 from steelyard_resilience.chaos.faults.cluster_state import (
     REPORT,
     TABLE,
-    RepeatInBackground,
     get,
     nginx_status,
+    repeating,
     sample,
-    stop_repeating,
 )
 from steelyard_resilience.stage.hosts import UPSTREAM
 from steelyard_resilience.stage.stage import Stage
@@ -51,46 +50,38 @@ READ_S = 1.5
 """A tick and a half: the leader has read what stands in Memcached, and knows the new run."""
 
 
-def forge(value: str, refused_as: str, *, key: str = "table") -> Action:
+@action
+def forge(value: str, refused_as: str, *, key: str = "table", stage: Stage) -> Lasting:
     """Write a false value of VALUES over the real one again and again.
 
     nginx reads tables, the leader everything else; they must refuse it as `refused_as`.
     """
-    place = KEYS[key]
+    place, who = KEYS[key], "nginx" if key == "table" else "the leader"
+    false = VALUES[value](stage, get(stage, place))
+    before = _refused(stage, place).get(refused_as, 0)
 
-    def begin(stage: Stage, notes: Notes) -> None:
-        false = VALUES[value](stage, get(stage, place))
-        notes["refused"] = _refused(stage, place).get(refused_as, 0)
-        _write(stage, notes, place, false)
-
-    def check(stage: Stage, notes: Mapping[str, object]) -> str | None:
+    def check() -> str | None:
         counts = _refused(stage, place)
-        if counts.get(refused_as, 0) <= cast(int, notes["refused"]):
-            who = "nginx" if key == "table" else "the leader"
-            return f"{who} refused nothing as {refused_as}: {counts}"
-        return None
+        refused = counts.get(refused_as, 0) > before
+        return None if refused else f"{who} refused nothing as {refused_as}: {counts}"
 
-    return Action(begin=begin, end=stop_repeating, check=check)
+    with _written(stage, place, false):
+        yield check
 
 
-def drain_by_proxy() -> Action:
+@action
+def drain_by_proxy(*, stage: Stage) -> Lasting:
     """Drain a server again and again without a token, as whoever asks a proxy on the leader's machine."""
+    statuses: set[int] = set()
+    path = f"/v1/upstreams/{UPSTREAM}/peers/server-1"
 
-    def begin(stage: Stage, notes: Notes) -> None:
-        statuses: set[int] = set()
-        notes["statuses"] = statuses
-        path = f"/v1/upstreams/{UPSTREAM}/peers/server-1"
+    def drain() -> None:
+        statuses.add(stage.api_by_proxy("PATCH", path, {"state": "drain"}))
 
-        def drain() -> None:
-            statuses.add(stage.api_by_proxy("PATCH", path, {"state": "drain"}))
-
-        notes["writer"] = RepeatInBackground(drain, interval_s=EACH_S)
-
-    def check(_stage: Stage, notes: Mapping[str, object]) -> str | None:
-        statuses = notes["statuses"]
-        return None if statuses == {401} else f"a stranger's change is answered with {statuses}, not 401"
-
-    return Action(begin=begin, end=stop_repeating, check=check)
+    with repeating(drain, interval_s=EACH_S):
+        yield (
+            lambda: None if statuses == {401} else f"a stranger's change is answered with {statuses}, not 401"
+        )
 
 
 def _refused(stage: Stage, key: str) -> Mapping[str, int]:
@@ -99,12 +90,12 @@ def _refused(stage: Stage, key: str) -> Mapping[str, int]:
     return counts
 
 
-def _write(stage: Stage, notes: Notes, key: str, false: bytes) -> None:
+def _written(stage: Stage, key: str, false: bytes) -> AbstractContextManager[None]:
     def write() -> None:
         for place in (HEAD, key) if key == TABLE else (key,):
             cluster_state.put(stage, place, false)
 
-    notes["writer"] = RepeatInBackground(write, interval_s=EACH_S)
+    return repeating(write, interval_s=EACH_S)
 
 
 def _text(value: bytes) -> bytes:
@@ -145,15 +136,13 @@ def _old_report(stage: Stage, value: bytes) -> bytes:
     return signature.sign(stage.key, forgery.of_an_hour_ago(_text(value)))
 
 
-def serve_huge_table() -> Action:
+@action
+def serve_huge_table(*, stage: Stage) -> Lasting:
     """Write a table of 10,000 servers that only the key's holder can write, and see it taken."""
-
-    def begin(stage: Stage, notes: Notes) -> None:
-        text = forgery.with_many_peers(_text(get(stage, TABLE)), ahead=AHEAD, state="drain")
-        _write(stage, notes, TABLE, signature.sign(stage.key, text))
+    text = forgery.with_many_peers(_text(get(stage, TABLE)), ahead=AHEAD, state="drain")
+    with _written(stage, TABLE, signature.sign(stage.key, text)):
         wait_until(lambda: _not_served(stage), within_s=PATIENCE_S)
-
-    return Action(begin=begin, end=stop_repeating)
+        yield None
 
 
 def _not_served(stage: Stage) -> str | None:

@@ -1,26 +1,20 @@
 """What is done to nginx: workers killed, stopped, ended; reloads, HAProxy's too; a full disk; no log()."""
 
+import contextlib
 import os
 import shutil
 import socket
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from signal import SIGCONT, SIGHUP, SIGUSR2, Signals
-from typing import cast
 
 from steelyard_loadtest.machine.child_process import wait_until
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_protocol import signature, weight_table
 from steelyard_protocol.wire import Refused
 
-from steelyard_resilience.chaos.fault import Action, Notes
-from steelyard_resilience.chaos.faults.cluster_state import (
-    RepeatInBackground,
-    change,
-    nginx_status,
-    stop_repeating,
-)
+from steelyard_resilience.chaos.fault import Lasting, action
+from steelyard_resilience.chaos.faults.cluster_state import change, nginx_status, repeating
 from steelyard_resilience.stage.hosts import EDGE, OWN_LOG_PORT, UPSTREAM, WEB_PORT
 from steelyard_resilience.stage.stage import Stage
 
@@ -50,82 +44,68 @@ MOST_BYTES = 16 * 1024 * 1024
 """A disk that is larger is not the stage's, but somebody's."""
 
 
-def signal_worker(signal: str) -> Action:
+@action
+def signal_worker(signal: str, *, stage: Stage) -> Lasting:
     """Send a signal to one of nginx's workers; one that was stopped goes on at the end."""
-
-    def begin(stage: Stage, notes: Notes) -> None:
-        workers = stage.daemon("nginx").children()
-        if not workers:
-            raise ProgramError("nginx has no workers")
-        notes["worker"] = workers[0]
-        os.kill(workers[0], Signals[signal])
-
-    def resume(_stage: Stage, notes: Notes) -> None:
-        if signal == "SIGSTOP":
-            os.kill(cast(int, notes["worker"]), SIGCONT)
-
-    return Action(begin=begin, end=resume)
+    workers = stage.daemon("nginx").children()
+    if not workers:
+        raise ProgramError("nginx has no workers")
+    os.kill(workers[0], Signals[signal])
+    yield None
+    if signal == "SIGSTOP":
+        os.kill(workers[0], SIGCONT)
 
 
-def reload(times: int) -> Action:
+@action
+def reload(times: int, *, stage: Stage) -> Lasting:
     """Tell nginx so many times to read its configuration again."""
-
-    def begin(stage: Stage, _notes: Notes) -> None:
-        for number in range(times):
-            time.sleep(BETWEEN_RELOADS_S if number else 0)
-            stage.daemon("nginx").signal(SIGHUP)
-
-    return Action(begin=begin)
-
-
-def reload_under(requests: int) -> Action:
-    """Reload nginx while so many requests wait for their servers; all must be answered, and counted."""
-
-    def begin(stage: Stage, notes: Notes) -> None:
-        notes["uncounted"] = _uncounted(stage)
-        asked = []
-        for _ in range(requests):
-            asked.append(_ask(stage, WEB_PORT, f"/sleep?ms={WAIT_MS}"))
-            time.sleep(OPENED_EACH_S)
-        wait_until(
-            lambda: None if _in_flight(stage) >= requests / 2 else "not half of them are under way",
-            within_s=WAIT_MS / 1000,
-        )
+    for number in range(times):
+        time.sleep(BETWEEN_RELOADS_S if number else 0)
         stage.daemon("nginx").signal(SIGHUP)
-        notes["lost"] = _lost(asked)
+    yield None
 
-    def check(stage: Stage, notes: Mapping[str, object]) -> str | None:
-        if notes["lost"]:
-            return f"{notes['lost']} of {requests} open requests are lost"
-        uncounted = _uncounted(stage) - cast(int, notes["uncounted"])
+
+@action
+def reload_under(requests: int, *, stage: Stage) -> Lasting:
+    """Reload nginx while so many requests wait for their servers; all must be answered, and counted."""
+    before, asked = _uncounted(stage), []
+    for _ in range(requests):
+        asked.append(_ask(stage, WEB_PORT, f"/sleep?ms={WAIT_MS}"))
+        time.sleep(OPENED_EACH_S)
+    wait_until(
+        lambda: None if _in_flight(stage) >= requests / 2 else "not half of them are under way",
+        within_s=WAIT_MS / 1000,
+    )
+    stage.daemon("nginx").signal(SIGHUP)
+    lost = _lost(asked)
+
+    def check() -> str | None:
+        if lost:
+            return f"{lost} of {requests} open requests are lost"
+        uncounted = _uncounted(stage) - before
         return f"the ends of {uncounted} requests are not counted" if uncounted > AT_REST else None
 
-    return Action(begin=begin, check=check)
+    yield check
 
 
-def end_unlogged() -> Action:
+@action
+def end_unlogged(*, stage: Stage) -> Lasting:
     """Ask beside the load where nothing says that a request has ended; afterwards none may be in flight."""
+    lost: list[int] = []
+    before = nginx_status(stage)["unlogged"]
 
-    def begin(stage: Stage, notes: Notes) -> None:
-        lost: list[int] = []
-        notes["unlogged"], notes["lost"] = nginx_status(stage)["unlogged"], lost
+    def ask() -> None:
+        lost.append(_lost([_ask(stage, OWN_LOG_PORT, "/") for _ in range(UNLOGGED)]))
 
-        def ask() -> None:
-            lost.append(_lost([_ask(stage, OWN_LOG_PORT, "/") for _ in range(UNLOGGED)]))
-
-        notes["load"] = RepeatInBackground(ask, interval_s=EACH_S)
-
-    def end(stage: Stage, notes: Notes) -> None:
-        stop_repeating(stage, notes)
-        wait_until(lambda: _more_in_flight(stage), within_s=FOUND_S)
-
-    def check(stage: Stage, notes: Mapping[str, object]) -> str | None:
-        if lost := sum(cast(list[int], notes["lost"])):
-            return f"{lost} requests of that location are lost"
-        found = nginx_status(stage)["unlogged"] > notes["unlogged"]
+    def check() -> str | None:
+        if any(lost):
+            return f"{sum(lost)} requests of that location are lost"
+        found = nginx_status(stage)["unlogged"] > before
         return None if found else "no request is found that ended without log()"
 
-    return Action(begin=begin, end=end, check=check)
+    with repeating(ask, interval_s=EACH_S):
+        yield check
+    wait_until(lambda: _more_in_flight(stage), within_s=FOUND_S)
 
 
 def _ask(stage: Stage, port: int, path: str) -> socket.socket:
@@ -159,40 +139,32 @@ def _more_in_flight(stage: Stage) -> str | None:
     return f"{in_flight} requests are in flight, most of which have ended" if in_flight > AT_REST else None
 
 
-def reload_haproxy() -> Action:
+@action
+def reload_haproxy(*, stage: Stage) -> Lasting:
     """Tell HAProxy's master to begin a new worker; the old one ends what it has begun."""
-    return Action(begin=lambda stage, _notes: stage.daemon("haproxy").signal(SIGUSR2))
+    stage.daemon("haproxy").signal(SIGUSR2)
+    yield None
 
 
-def fill_disk() -> Action:
+@action
+def fill_disk(*, stage: Stage) -> Lasting:
     """Fill up the disk of nginx's saved tables, when there is another table to be saved."""
-    return Action(begin=_fill, end=_empty, check=_old_one_is_whole)
-
-
-def _filler(stage: Stage) -> Path:
-    return stage.state_dir / "filler"
-
-
-def _fill(stage: Stage, _notes: Notes) -> None:
     if shutil.disk_usage(stage.state_dir).total > MOST_BYTES:
         raise ProgramError(f"{stage.state_dir} is no small disk of its own, and is not filled up")
-    with _filler(stage).open("wb", buffering=0) as file:
-        try:
+    filler = stage.state_dir / "filler"
+    try:
+        # That there is no room at last is what it is for.
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(b"f" * CHUNK)
-        except OSError:
-            pass  # that is what it is for
-    change(stage, "PATCH", f"/peers/{PEER}", {"state": "drain"})
-
-
-def _empty(stage: Stage, _notes: Notes) -> None:
-    try:
+        change(stage, "PATCH", f"/peers/{PEER}", {"state": "drain"})
+        yield partial(_old_one_is_whole, stage)
         change(stage, "PATCH", f"/peers/{PEER}", {"state": "up"})
     finally:
-        _filler(stage).unlink(missing_ok=True)
+        filler.unlink(missing_ok=True)
 
 
-def _old_one_is_whole(stage: Stage, _notes: Mapping[str, object]) -> str | None:
+def _old_one_is_whole(stage: Stage) -> str | None:
     status = stage.status()
     if status is None or not status["saved_error"]:
         return "nginx does not say that it cannot save: was the disk full?"

@@ -1,17 +1,15 @@
 """Every daemon killed, stopped and restarted; servers dead, slow, or failing their checks (I/O)."""
 
 import time
-from collections.abc import Callable, Mapping
-from typing import cast
+from functools import partial
 
-from steelyard_resilience.chaos.fault import Action, Check, Notes
+from steelyard_resilience.chaos.fault import Check, Lasting, action
 from steelyard_resilience.chaos.faults.cluster_state import (
-    RepeatInBackground,
     change,
     daemon_of,
     nginx_status,
     overview,
-    stop_repeating,
+    repeating,
 )
 from steelyard_resilience.stage.daemon import Daemon
 from steelyard_resilience.stage.stage import Stage
@@ -26,51 +24,37 @@ STRICT = {"path": "/no-such-page", "interval_s": 0.5, "timeout_s": 1.0, "rise": 
 """A health check that no server passes, quickly."""
 
 
-def _another_leads(stage: Stage, notes: Mapping[str, object]) -> str | None:
+def _another_leads(stage: Stage, killed: str) -> str | None:
     leading = stage.leader()
-    if leading is None or leading == notes["daemon"]:
+    if leading is None or leading == killed:
         return f"the standby did not take over: {leading or 'nobody'} leads"
     return None
 
 
-def _is_left_out(stage: Stage, notes: Mapping[str, object]) -> str | None:
-    for peer in nginx_status(stage)["peers"]:
-        if peer["id"] == notes["daemon"] and peer["eligible"]:
-            return f"nginx still sends requests to {peer['id']}"
-    return None
+def _left_out(stage: Stage, part: str) -> Check | None:
+    def check() -> str | None:
+        eligible = [peer["id"] for peer in nginx_status(stage)["peers"] if peer["eligible"]]
+        return f"nginx still sends requests to {part}" if part in eligible else None
+
+    return check if part.startswith("server-") else None
 
 
-def _to_daemon(
-    part: str,
-    begin: Callable[[Daemon], None],
-    end: Callable[[Daemon], None] = lambda _daemon: None,
-    **checks: Check,
-) -> Action:
-    """Return what is done to one daemon, whoever is `leader` or `standby` then; checks: by part."""
-
-    def begin_it(stage: Stage, notes: Notes) -> None:
-        notes["daemon"] = name = daemon_of(stage, part)
-        begin(stage.daemon(name))
-
-    def end_it(stage: Stage, notes: Notes) -> None:
-        end(stage.daemon(str(notes["daemon"])))
-
-    return Action(begin=begin_it, end=end_it, check=checks.get(part.partition("-")[0]))
-
-
-def kill(part: str) -> Action:
+@action
+def kill(part: str, *, stage: Stage) -> Lasting:
     """Kill a daemon with its children, and start it again."""
-    return _to_daemon(
-        part, lambda daemon: daemon.kill(), lambda daemon: daemon.start(), leader=_another_leads,
-        server=_is_left_out,
-    )  # fmt: skip
+    daemon = stage.daemon(daemon_of(stage, part))
+    daemon.kill()
+    yield partial(_another_leads, stage, daemon.name) if part == "leader" else _left_out(stage, part)
+    daemon.start()
 
 
-def pause(part: str) -> Action:
+@action
+def pause(part: str, *, stage: Stage) -> Lasting:
     """Stop a daemon with its children (SIGSTOP), and let it go on."""
-    return _to_daemon(
-        part, lambda daemon: daemon.pause(), lambda daemon: daemon.resume(), server=_is_left_out
-    )
+    daemon = stage.daemon(daemon_of(stage, part))
+    daemon.pause()
+    yield _left_out(stage, part)
+    daemon.resume()
 
 
 def _again(daemon: Daemon, *extra: str) -> None:
@@ -78,64 +62,54 @@ def _again(daemon: Daemon, *extra: str) -> None:
     daemon.start(*extra)
 
 
-def restart(part: str) -> Action:
+@action
+def restart(part: str, *, stage: Stage) -> Lasting:
     """End a daemon in order and start it again."""
-    return _to_daemon(part, _again)
+    _again(stage.daemon(daemon_of(stage, part)))
+    yield None
 
 
-def hang(part: str) -> Action:
+@action
+def hang(part: str, *, stage: Stage) -> Lasting:
     """Let a server answer its health checks at once and requests far too late; and as ever again."""
-    return _to_daemon(part, lambda server: _again(server, *TOO_LATE), _again, server=_is_left_out)
+    _again(stage.daemon(part), *TOO_LATE)
+    yield _left_out(stage, part)
+    _again(stage.daemon(part))
 
 
-def kill_servers(left: int) -> Action:
+@action
+def kill_servers(left: int, *, stage: Stage) -> Lasting:
     """Kill all servers but the first few, and start them again."""
-
-    def begin(stage: Stage, notes: Notes) -> None:
-        notes["killed"] = names = [name for name in stage.names if name.startswith("server-")][left:]
-        for name in names:
-            stage.daemon(name).kill()
-
-    def end(stage: Stage, notes: Notes) -> None:
-        for name in cast(list[str], notes["killed"]):
-            stage.daemon(name).start()
-
-    return Action(begin=begin, end=end)
+    killed = [stage.daemon(name) for name in stage.names if name.startswith("server-")][left:]
+    for daemon in killed:
+        daemon.kill()
+    yield None
+    for daemon in killed:
+        daemon.start()
 
 
-def fail_health_checks() -> Action:
+@action
+def fail_health_checks(*, stage: Stage) -> Lasting:
     """Declare a health check that no server passes."""
-
-    def begin(stage: Stage, notes: Notes) -> None:
-        notes["declared"] = declared = overview(stage, "/declaration")
-        change(stage, "PUT", "", {**declared, "check": STRICT})
-
-    def end(stage: Stage, notes: Notes) -> None:
-        change(stage, "PUT", "", notes["declared"])
-
-    def fails_open(stage: Stage, _notes: Mapping[str, object]) -> str | None:
-        return None if nginx_status(stage)["fail_open"] else "nginx does not say that no server is healthy"
-
-    return Action(begin=begin, end=end, check=fails_open)
+    declared = overview(stage, "/declaration")
+    change(stage, "PUT", "", {**declared, "check": STRICT})
+    no = "nginx does not say that no server is healthy"
+    yield lambda: None if nginx_status(stage)["fail_open"] else no
+    change(stage, "PUT", "", declared)
 
 
-def slow_server() -> Action:
+@action
+def slow_server(*, stage: Stage) -> Lasting:
     """Let the first server run a fifth of the time."""
+    server = stage.daemon("server-1")
 
-    def begin(stage: Stage, notes: Notes) -> None:
-        server = stage.daemon("server-1")
+    def hold() -> None:
+        server.pause()
+        time.sleep(STILL_S)
+        server.resume()
 
-        def hold() -> None:
-            server.pause()
-            time.sleep(STILL_S)
-            server.resume()
-
-        notes["holder"] = RepeatInBackground(hold, interval_s=RUNS_S)
-
-    def end(stage: Stage, notes: Notes) -> None:
-        try:
-            stop_repeating(stage, notes)
-        finally:
-            stage.daemon("server-1").resume()
-
-    return Action(begin=begin, end=end)
+    try:
+        with repeating(hold, interval_s=RUNS_S):
+            yield None
+    finally:
+        server.resume()

@@ -3,13 +3,15 @@
 Killed, paused and restarted they are in `process_faults`.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
+from functools import partial
 from random import Random
 
 from steelyard_loadtest.machine.errors import ProgramError
 
-from steelyard_resilience.chaos.fault import Act, Action, Notes
-from steelyard_resilience.chaos.faults.cluster_state import RepeatInBackground, leader, put, stop_repeating
+from steelyard_resilience.chaos.fault import Lasting, action
+from steelyard_resilience.chaos.faults.cluster_state import leader, put, repeating
 from steelyard_resilience.stage.stage import Stage
 
 SMALL = ("-m", "2")
@@ -41,38 +43,32 @@ def _restart(stage: Stage, *extra: str) -> None:
     daemon.start(*extra)
 
 
-def fill_memcached(*, evicting: bool) -> Action:
+@action
+def fill_memcached(*, evicting: bool, stage: Stage) -> Lasting:
     """Fill up a small Memcached, which pushes out what is old, or (-M) stores nothing more."""
+    random = Random(1)
 
-    def begin(stage: Stage, notes: Notes) -> None:
+    def write() -> None:
+        stage.memcached_command(_junk(random))
+
+    try:
         _restart(stage, *SMALL, *([] if evicting else ["-M"]))
-        random = Random(1)
-
-        def write() -> None:
-            stage.memcached_command(_junk(random))
-
         for _ in range(0 if evicting else BATCHES):
             write()
-        notes["writer"] = RepeatInBackground(write, interval_s=EACH_S)
-
-    def end(stage: Stage, notes: Notes) -> None:
-        try:
-            stop_repeating(stage, notes)
-        finally:
-            _restart(stage)
-
-    return Action(begin=begin, end=end, check=_evicts if evicting else _stores_nothing)
+        with repeating(write, interval_s=EACH_S):
+            yield partial(_evicts if evicting else _stores_nothing, stage)
+    finally:
+        _restart(stage)
 
 
-def _evicts(stage: Stage, _notes: Mapping[str, object]) -> str | None:
-    for line in stage.memcached_command("stats").splitlines():
-        words = line.split()
-        if words[:2] == [b"STAT", b"evictions"]:
-            return None if int(words[2]) else "Memcached was not full: nothing was evicted"
-    raise ProgramError("memcached tells no evictions")
+def _evicts(stage: Stage) -> str | None:
+    evictions = re.search(rb"^STAT evictions (\d+)", stage.memcached_command("stats"), re.MULTILINE)
+    if evictions is None:
+        raise ProgramError("memcached tells no evictions")
+    return None if int(evictions[1]) else "Memcached was not full: nothing was evicted"
 
 
-def _stores_nothing(stage: Stage, _notes: Mapping[str, object]) -> str | None:
+def _stores_nothing(stage: Stage) -> str | None:
     try:
         put(stage, "probe", b"p" * 600)
     except ProgramError:
@@ -80,58 +76,55 @@ def _stores_nothing(stage: Stage, _notes: Mapping[str, object]) -> str | None:
     return "Memcached was not full: it stored a value"
 
 
-def flush_memcached() -> Action:
+@action
+def flush_memcached(*, stage: Stage) -> Lasting:
     """Empty Memcached."""
-
-    def begin(stage: Stage, _notes: Notes) -> None:
-        answer = stage.memcached_command("flush_all")
-        if not answer.startswith(b"OK"):
-            raise ProgramError(f"memcached does not flush: {answer[:100]!r}")
-
-    return Action(begin=begin)
+    answer = stage.memcached_command("flush_all")
+    if not answer.startswith(b"OK"):
+        raise ProgramError(f"memcached does not flush: {answer[:100]!r}")
+    yield None
 
 
-def delay_answers(store: str, delay_s: float | str | None = None, *, same_leader: bool = False) -> Action:
+@action
+def delay_answers(
+    store: str, delay_s: float | str | None = None, *, same_leader: bool = False, stage: Stage
+) -> Lasting:
     """Let a store's answers be so late; None: not come at all; `drip`: a byte a second.
 
     same_leader: nobody else may lead.
     """
+    led = leader(stage) if same_leader else None
+    stage.slow(store, delay_s)
 
-    def begin(stage: Stage, notes: Notes) -> None:
-        notes["leader"] = leader(stage) if same_leader else None
-        stage.slow(store, delay_s)
-
-    def end(stage: Stage, _notes: Notes) -> None:
-        stage.slow(store, 0.0)
-
-    def still_led(stage: Stage, notes: Mapping[str, object]) -> str | None:
+    def check() -> str | None:
         leading = stage.leader()
-        if leading == notes["leader"]:
-            return None
-        return f"{notes['leader']} led, and now {leading or 'nobody'} does"
+        return None if leading == led else f"{led} led, and now {leading or 'nobody'} does"
 
-    return Action(begin=begin, end=end, check=still_led if same_leader else None)
+    yield check if same_leader else None
+    stage.slow(store, 0.0)
 
 
-def refuse_writes(begin: Sequence[str], end: Sequence[str]) -> Action:
+@action
+def refuse_writes(begin: Sequence[str], end: Sequence[str], *, stage: Stage) -> Lasting:
     """Give Redis a command after which it takes no writes, and one that undoes it."""
-    return Action(begin=_tell_redis(begin), end=_tell_redis(end), check=_takes_no_writes)
+
+    def check() -> str | None:
+        answer = stage.redis_command("SET", "probe", "1")
+        return f"Redis took a write: {answer[:100]!r}" if b"OK" in answer else None
+
+    _tell_redis(stage, *begin)
+    yield check
+    _tell_redis(stage, *end)
 
 
-def wipe_redis() -> Action:
+@action
+def wipe_redis(*, stage: Stage) -> Lasting:
     """Empty Redis."""
-    return Action(begin=_tell_redis(["FLUSHALL"]))
+    _tell_redis(stage, "FLUSHALL")
+    yield None
 
 
-def _tell_redis(parts: Sequence[str]) -> Act:
-    def act(stage: Stage, _notes: Notes) -> None:
-        answer = stage.redis_command(*parts)
-        if b"OK" not in answer:
-            raise ProgramError(f"redis answers {answer[:200]!r} to {' '.join(parts)}")
-
-    return act
-
-
-def _takes_no_writes(stage: Stage, _notes: Mapping[str, object]) -> str | None:
-    answer = stage.redis_command("SET", "probe", "1")
-    return f"Redis took a write: {answer[:100]!r}" if b"OK" in answer else None
+def _tell_redis(stage: Stage, *parts: str) -> None:
+    answer = stage.redis_command(*parts)
+    if b"OK" not in answer:
+        raise ProgramError(f"redis answers {answer[:200]!r} to {' '.join(parts)}")
