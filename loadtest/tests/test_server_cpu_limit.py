@@ -1,15 +1,15 @@
 """Which means holds the CPU limit, and what a control group is told; on folders that look like cgroupfs."""
 
 import os
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
-from steelyard_loadtest.server.cgroup_place import Place
 from steelyard_loadtest.server.cpu_limit import (
     LOWEST_CORES,
     MEANS,
     PARENT,
     PERIOD_US,
+    Place,
     enter_place,
     hold,
     write_quota,
@@ -26,7 +26,7 @@ def mount(tmp_path: Path) -> Path:
 
 
 def at(mount: Path, version: int) -> Place:
-    return Place(version=version, base=PurePosixPath(mount), current=PurePosixPath(mount))
+    return Place(version=version, base=mount, current=mount)
 
 
 @pytest.mark.parametrize("means", MEANS)
@@ -86,7 +86,7 @@ def test_a_group_that_a_killed_server_left_behind_is_taken_over(mount: Path) -> 
 
 def test_leaving_puts_the_process_back_where_it_was(mount: Path) -> None:
     (mount / "before").mkdir()
-    place = Place(version=1, base=PurePosixPath(mount), current=PurePosixPath(mount / "before"))
+    place = Place(version=1, base=mount, current=mount / "before")
     enter_place(place, "server-1-8101", 0.15).leave()
     assert (mount / "before" / "cgroup.procs").read_text() == str(os.getpid())
 

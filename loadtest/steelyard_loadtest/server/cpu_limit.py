@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard_loadtest.server.cgroup_place import Place, find_place
-
 MEANS = ("auto", "cgroup", "process", "none")
 LOWEST_CORES = 0.05  # a cgroup's quota of 1 ms in 20 ms
 
@@ -21,6 +19,15 @@ PERIOD_US = 20_000
 
 class LimitError(Exception):
     """The wanted means does not work here; the message says why and what does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The directory under which groups may be made, and the one that the process is in now."""
+
+    version: int
+    base: Path
+    current: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +83,29 @@ def enter(name: str, limit_cores: float) -> Group:
     if os.geteuid() != 0:
         raise LimitError("not root")
     try:
-        place = find_place(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
-        if place is None:
-            raise LimitError("no cpu controller is mounted")
-        return enter_place(place, name, limit_cores)
+        return enter_place(_place(), name, limit_cores)
     except OSError as error:
         raise LimitError(f"{error.filename or 'cgroup'}: {error.strerror}") from error
 
 
+def _place() -> Place:
+    # Only here: where no group is made, as in the demo server's image, no agent need be installed.
+    from steelyard_agent.cgroup_text import locate, parse_membership, parse_mounts
+
+    own = Path("/proc/self")
+    mounts = parse_mounts((own / "mountinfo").read_bytes())
+    group = locate("cpu", mounts, parse_membership((own / "cgroup").read_bytes()))
+    if group is None:
+        raise LimitError("no cpu controller is mounted")
+    current, version = Path(group.folder), group.mount.version
+    # v1: nested, to keep an outer quota. In v2 a group with processes may not share out a controller, apart
+    # from the root.
+    return Place(version=version, base=current if version == 1 else Path(group.mount.point), current=current)
+
+
 def enter_place(place: Place, name: str, limit_cores: float) -> Group:
     """Make the group below a known place and move this process in. Raises OSError."""
-    base = Path(place.base)
+    base = place.base
     directory = base / PARENT / name
     if place.version == 2:
         _share_out_cpu(base)
@@ -98,7 +117,7 @@ def enter_place(place: Place, name: str, limit_cores: float) -> Group:
         (directory / "cpu.cfs_period_us").write_text(str(PERIOD_US))
     write_quota(directory, place.version, limit_cores)
     (directory / "cgroup.procs").write_text(str(os.getpid()))
-    return Group(directory=directory, version=place.version, before=Path(place.current))
+    return Group(directory=directory, version=place.version, before=place.current)
 
 
 def write_quota(directory: Path, version: int, limit_cores: float) -> None:
