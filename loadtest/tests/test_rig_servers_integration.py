@@ -138,8 +138,8 @@ def test_a_burnt_server_is_at_its_limit_and_the_other_is_idle(servers: Servers) 
     before = servers.read()
     time.sleep(2)
     burnt, idle = map(utilization, before, servers.read())
-    assert 0.15 < burnt < 0.45
-    assert idle < 0.05
+    # Of a machine whose cores others want it gets less than its limit, and more than one at rest needs.
+    assert idle < 0.05 < burnt < 0.45
     servers.rest()
     assert b'"burners":0' in get(servers.addresses["server-1"], "/healthz")[1]
     servers.check()
