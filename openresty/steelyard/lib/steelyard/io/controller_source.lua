@@ -131,7 +131,7 @@ function _M.run(options, store, answered, breathe)
     end
     local err = in_words(failures, options.controller)
     if err ~= "" then
-        store:count_controller_error(err)
+        store:count_error("controller", err)
     end
     if store:outcome_changed(CONTROLLER, err == "" and "ok" or "failed") then
         if err == "" then

@@ -86,7 +86,7 @@ local function from_memcached(options, store, breathe)
     local changed, through = read_changed(options, store, names, breathe)
     if not changed then
         local err = through
-        store:count_fetch_error(err)
+        store:count_error("fetch", err)
         if store:outcome_changed(FETCH, "unreachable") then
             local rest = #options.controller > 0 and "the controller is asked" or "the last tables hold"
             ngx.log(ngx.WARN, "steelyard: no weight tables fetched (", err, "); ", rest)

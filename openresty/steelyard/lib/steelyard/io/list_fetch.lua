@@ -8,13 +8,12 @@
 -- that is confirmed, or none; and the leader puts its own in its place at the next tick, which is then the later
 -- one for good. Until then a name of the last day may be missing.
 
-local clock = require "steelyard.io.clock"
 local memcached_client = require "steelyard.io.memcached_client"
 local no_pause = require("resty.vnswrr").no_pause
 local saved_tables = require "steelyard.io.saved_tables"
 local signature = require "steelyard.io.signature"
+local table_acceptance = require "steelyard.io.table_acceptance"
 local upstream_list = require "steelyard.core.upstream_list"
-local weight_table = require "steelyard.core.weight_table"
 local wire = require "steelyard.core.wire"
 
 local NAME = "!upstreams"
@@ -33,28 +32,7 @@ local function accept(options, store, value, source, breathe)
     if not listed then
         return nil, refused
     end
-    local served = store:order(NAME)
-    local replayed = options.key and not served and source ~= store.SAVED and weight_table.replayed(listed, ngx.now())
-    if replayed then
-        return nil, replayed
-    end
-    local order = served and weight_table.compare(listed, served) or 1
-    if order < 0 then
-        return nil, {
-            reason = "older",
-            detail = string.format("term %.0f generation %.0f is before the one in use (term %.0f generation %.0f)",
-                                   listed.term, listed.generation, served.term, served.generation)
-                     .. (store:from_disk(NAME) and "; that is the saved one: if the controller began anew, remove "
-                         .. saved_tables.list_path(options) .. " and restart nginx" or ""),
-        }
-    elseif order == 0 then
-        return false
-    end
-    local ok, err = store:publish(NAME, text, listed, source, clock.monotonic())
-    if not ok then
-        return nil, { reason = "too_large", detail = "the shared dict says: " .. err .. "; make it larger" }
-    end
-    return true
+    return table_acceptance.publish_later(options, store, NAME, { table = listed, text = text }, source)
 end
 
 
@@ -74,7 +52,8 @@ function _M.run(options, store, breathe)
     if value == last_taken then
         return
     end
-    local is_new, refused = accept(options, store, value, "memcached " .. server, breathe)
+    local source = { name = "memcached " .. server, saved = saved_tables.list_path(options) }
+    local is_new, refused = accept(options, store, value, source, breathe)
     last_taken = not refused and value or nil
     if refused then
         store:count_refused(NAME, refused.reason, refused.detail)
@@ -98,7 +77,7 @@ function _M.restore(options, store)
     local value = not store:table_text(NAME) and saved_tables.read_list(options)
     local is_new, refused
     if value then
-        is_new, refused = accept(options, store, value, store.SAVED, no_pause)
+        is_new, refused = accept(options, store, value, { from_disk = true }, no_pause)
     end
     if refused and store:outcome_changed(NAME .. "/saved", refused.reason) then
         ngx.log(ngx.WARN, "steelyard: the saved list of upstreams is refused (", refused.reason, "): ", refused.detail)

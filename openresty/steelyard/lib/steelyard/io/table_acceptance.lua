@@ -125,13 +125,16 @@ local function text_of_manifest(options, store, upstream, text, source, breathe)
 end
 
 
---- Publish a table that is later than the one in use; false when it is not, nil and the refusal when it is one.
+--- Publish a table, or the list of upstreams, that is later than the one in use; false when it is not, nil and the
+-- refusal when it is one.
 --
 -- The same (term, generation) is the same table, whatever else changed in the text.
 -- Only a new one is a sign of life: the controller publishes at every tick, and
 -- Memcached would show the last table of a controller that has died for as long as
 -- it keeps it. But the table from disk is confirmed by its equal.
-local function publish(options, store, upstream, good, source)
+-- @param good   { table, text }
+-- @param source as of accept
+function _M.publish_later(options, store, upstream, good, source)
     local fetched, served = good.table, store:order(upstream)
     -- Whoever can write to Memcached cannot write to this disk.
     local replayed = options.key and not served and not source.from_disk and weight_table.replayed(fetched, ngx.now())
@@ -148,19 +151,29 @@ local function publish(options, store, upstream, good, source)
     if order == 0 and (source.from_disk or not store:from_disk(upstream)) then
         return false
     end
-    local known = store.decoded[upstream]
-    local changed = not known or not weight_table.same(known.table, fetched)
     local ok, err = store:publish(upstream, good.text, fetched, source.from_disk and store.SAVED or source.name,
                                   clock.monotonic())
     if not ok then
         return nil, { reason = "too_large", detail = "the shared dict says: " .. err .. "; make it larger" }
     end
-    store:keep(upstream, good.text, fetched)
+    return true
+end
+
+
+--- As publish_later, for a table; also notes what is to become of it.
+local function publish(options, store, upstream, good, source)
+    local is_first, known = not store:order(upstream), store.decoded[upstream]
+    local changed = not known or not weight_table.same(known.table, good.table)
+    local is_new, refused = _M.publish_later(options, store, upstream, good, source)
+    if not is_new then
+        return is_new, refused
+    end
+    store:keep(upstream, good.text, good.table)
     -- Where tables are signed the one on disk also has to tell, after a restart, which are old.
     if not source.from_disk and (changed or options.key) then
         store:set_unsaved(upstream, true)
     end
-    if options.key and not served and not source.from_disk then
+    if options.key and is_first and not source.from_disk then
         store:set_doubtful(upstream, true)
     end
     return true

@@ -149,15 +149,6 @@ local function changed(dict, key, value)
 end
 
 
-local function flag(dict, key, is_set)
-    if is_set then
-        dict:set(key, true)
-    else
-        dict:delete(key)
-    end
-end
-
-
 --- Note the outcome of a fetch; return whether it changed.
 function _M:outcome_changed(upstream, outcome)
     return changed(self.dict, "outcome/" .. upstream, outcome)
@@ -181,35 +172,22 @@ function _M:refusals(upstream)
 end
 
 
---- Count a fetch that reached no Memcached.
-function _M:count_fetch_error(err)
-    self.dict:incr("fetch_errors", 1, 0)
-    self.dict:set("fetch_error", err)
+--- Count an error of a kind: a `fetch` that reached no Memcached, a `controller` that did not answer when needed.
+function _M:count_error(kind, err)
+    self.dict:incr(kind .. "_errors", 1, 0)
+    self.dict:set(kind .. "_error", err)
 end
 
 
---- How many fetches failed, and the last error.
-function _M:fetch_errors()
-    return self.dict:get("fetch_errors") or 0, self.dict:get("fetch_error")
-end
-
-
---- Count a controller that did not answer when it was needed.
-function _M:count_controller_error(err)
-    self.dict:incr("controller_errors", 1, 0)
-    self.dict:set("controller_error", err)
-end
-
-
---- How many controllers did not answer, and the last error.
-function _M:controller_errors()
-    return self.dict:get("controller_errors") or 0, self.dict:get("controller_error")
+--- How many of that kind there were, and the last one.
+function _M:errors(kind)
+    return self.dict:get(kind .. "_errors") or 0, self.dict:get(kind .. "_error")
 end
 
 
 --- Note whether the table on disk lacks what is served.
 function _M:set_unsaved(upstream, unsaved)
-    flag(self.dict, "unsaved/" .. upstream, unsaved)
+    self.dict:set("unsaved/" .. upstream, unsaved or nil)
 end
 
 
@@ -220,7 +198,7 @@ end
 
 --- Note whether the table may be an old one, since there was none to compare it with.
 function _M:set_doubtful(upstream, doubtful)
-    flag(self.dict, "doubtful/" .. upstream, doubtful)
+    self.dict:set("doubtful/" .. upstream, doubtful or nil)
 end
 
 

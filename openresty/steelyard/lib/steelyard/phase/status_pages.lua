@@ -166,8 +166,8 @@ end
 --- Gather what both pages show; calls breathe() now and then.
 local function document(breathe)
     local store = worker.store
-    local fetch_errors, fetch_error = store:fetch_errors()
-    local controller_errors, controller_error = store:controller_errors()
+    local fetch_errors, fetch_error = store:errors("fetch")
+    local controller_errors, controller_error = store:errors("controller")
     local upstreams, listed = {}, worker.options.any_upstream
     local list_refused, list_problem, last_list_fetch = store:refusals(list_fetch.NAME)
     local list_order = store:order(list_fetch.NAME) or {}
