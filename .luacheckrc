@@ -14,4 +14,4 @@ files["openresty/steelyard/lib/steelyard.lua"] = GLUE
 files["openresty/steelyard/lib/steelyard/stream.lua"] = GLUE
 files["openresty/lua-resty-vnswrr/spec"] = SPEC
 files["openresty/steelyard/spec"] = SPEC
-files["openresty/benchmarks"] = { read_globals = { "io" } }
+files["openresty/benchmarks"] = { read_globals = { "io", "os" } }

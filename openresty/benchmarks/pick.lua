@@ -11,25 +11,16 @@
 local root = arg[0]:match("^(.*)benchmarks/[^/]*$")
 package.path = root .. "lua-resty-vnswrr/lib/?.lua;" .. root .. "steelyard/lib/?.lua;" .. package.path
 
-local ffi = require "ffi"
 local peer_stats = require "steelyard.core.peer_stats"
 local pickers = require "steelyard.core.pickers"
 local vnswrr = require "resty.vnswrr"
 
-ffi.cdef [[
-    typedef struct { long s; long ns; } steelyard_time;
-    int clock_gettime(int clock, steelyard_time *at);
-]]
-
 local YIELD_MS = 1
 local GROW_SLOTS = 1000
 
-local at = ffi.new("steelyard_time")
-
 --- Milliseconds of CPU time.
 local function now_ms()
-    ffi.C.clock_gettime(2, at) -- CLOCK_PROCESS_CPUTIME_ID
-    return tonumber(at.s) * 1e3 + tonumber(at.ns) / 1e6
+    return os.clock() * 1e3
 end
 
 
@@ -55,12 +46,13 @@ local function peers_of(n)
 end
 
 
-local function columns(peers)
-    local ids, weights = {}, {}
-    for i, peer in ipairs(peers) do
-        ids[i], weights[i] = peer.id, peer.weight
+--- The same as the rings take them: two lists, and a map.
+local function rows_of(n)
+    local rows = { ids = {}, weights = {}, nodes = {} }
+    for i, peer in ipairs(peers_of(n)) do
+        rows.ids[i], rows.weights[i], rows.nodes[peer.id] = peer.id, peer.weight, peer.weight
     end
-    return ids, weights
+    return rows
 end
 
 
@@ -104,29 +96,22 @@ end
 local function bench_find()
     say("resty.vnswrr, ns a find():")
     for _, n in ipairs({ 3, 100, 2000, 10000 }) do
-        local ids, weights = columns(peers_of(n))
-        local ring = vnswrr:new({}, { random = math.random })
-        ring:reinit_sorted(ids, weights)
+        local ring = vnswrr:new(rows_of(n).nodes, { random = math.random })
         repeat until ring:grow(GROW_SLOTS) == 0
         say("  %6d peers %7.1f", n, ns_a_pick(function() return ring:find() end))
     end
 end
 
 
---- Change every weight eleven times by `update(ring, peers, breathe)` and grow the rings whole.
+--- Change every weight eleven times by `update(ring, rows, breathe)` and grow the rings whole.
 local function bench_change(n, name, update)
     local ring = vnswrr:new({}, { random = math.random })
     local build, grown, longest, breath, slots = {}, {}, {}, 0, 0
     for round = 1, 11 do
-        local peers = peers_of(n)
-        local ids, weights = columns(peers)
-        local nodes = {}
-        for i = 1, n do
-            nodes[ids[i]] = weights[i]
-        end
+        local rows = rows_of(n)
         collectgarbage()
         local watch = stopwatch()
-        update(ring, { ids = ids, weights = weights, nodes = nodes }, watch.breathe)
+        update(ring, rows, watch.breathe)
         watch.yield()
         build[round] = watch.busy
         breath = math.max(breath, watch.longest_breath)

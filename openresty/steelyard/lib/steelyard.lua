@@ -1,30 +1,8 @@
 --- Steelyard for nginx: requests are spread over weights that a controller
 -- publishes, with no reload.
 --
---   lua_shared_dict steelyard 10m;
---   init_by_lua_block { require "steelyard" }  # before the workers fork: they share what is in flight
---   init_worker_by_lua_block {
---       require("steelyard").init_worker{
---           memcached = {"127.0.0.1:11211"}, lb = "edge-1",
---           upstreams = { web = { bootstrap = {"10.0.0.11:80"} } },
---       }
---   }
---   upstream web {
---       server 0.0.0.1;     # never used; nginx wants one
---       balancer_by_lua_block { require("steelyard").balance("web") }
---       keepalive 64;       # after balancer_by_lua
---   }
---   server {
---       location / {
---           proxy_pass http://web;
---           proxy_http_version 1.1;          # or `keepalive` keeps nothing,
---           proxy_set_header Connection "";  # nor without this
---           header_filter_by_lua_block { require("steelyard").header() }  # optional
---           log_by_lua_block { require("steelyard").log() }
---       }
---   }
---
--- One function a phase. For stream {} there is steelyard.stream.
+-- One function a phase, in use in openresty/examples. `init_by_lua_block { require "steelyard" }` makes what the
+-- workers share, before they fork. For stream {} there is steelyard.stream.
 
 if ngx.config.subsystem == "stream" then
     error('steelyard is for http {}; in stream {} it is require "steelyard.stream"', 0)
@@ -39,18 +17,18 @@ local worker = require "steelyard.phase.worker"
 
 return {
     _VERSION = worker.VERSION,
-    init_worker = worker.init,
-    shard = balance.shard,
-    host = balance.host,
-    limit = limit.limit,
-    after_full = limit.after_full,
-    balance = balance.balance,
-    header = response.header,
-    release = response.release,
-    sticky = response.sticky,
-    log = response.log,
-    failure = response.failure,
-    ready = ready_page.ready,
-    status = status_pages.status,
-    metrics = status_pages.metrics,
+    init_worker = worker.init, -- init_worker_by_lua
+    shard = balance.shard, -- set_by_lua
+    host = balance.host, -- set_by_lua
+    limit = limit.limit, -- access_by_lua
+    after_full = limit.after_full, -- access_by_lua, where an error_page leads
+    balance = balance.balance, -- balancer_by_lua
+    header = response.header, -- header_filter_by_lua
+    release = response.release, -- header_filter_by_lua, body_filter_by_lua
+    sticky = response.sticky, -- header_filter_by_lua
+    log = response.log, -- log_by_lua
+    failure = response.failure, -- content_by_lua, where an error_page leads
+    ready = ready_page.ready, -- content_by_lua
+    status = status_pages.status, -- content_by_lua
+    metrics = status_pages.metrics, -- content_by_lua
 }
