@@ -30,45 +30,18 @@ local function noted(self, result, err, evicted)
 end
 
 
--- As of a lua_shared_dict:
+-- As of a lua_shared_dict: what throws nothing out, and what may.
 
-function _M:get(key)
-    return self.dict:get(key)
+for _, name in ipairs({ "get", "expire", "delete", "capacity", "free_space" }) do
+    _M[name] = function(self, ...)
+        return self.dict[name](self.dict, ...)
+    end
 end
 
-
-function _M:set(key, value, ttl_s)
-    return noted(self, self.dict:set(key, value, ttl_s))
-end
-
-
-function _M:add(key, value, ttl_s)
-    return noted(self, self.dict:add(key, value, ttl_s))
-end
-
-
-function _M:incr(key, by, begin, ttl_s)
-    return noted(self, self.dict:incr(key, by, begin, ttl_s))
-end
-
-
-function _M:expire(key, ttl_s)
-    return self.dict:expire(key, ttl_s)
-end
-
-
-function _M:delete(key)
-    return self.dict:delete(key)
-end
-
-
-function _M:capacity()
-    return self.dict:capacity()
-end
-
-
-function _M:free_space()
-    return self.dict:free_space()
+for _, name in ipairs({ "set", "add", "incr" }) do
+    _M[name] = function(self, ...)
+        return noted(self, self.dict[name](self.dict, ...))
+    end
 end
 
 
