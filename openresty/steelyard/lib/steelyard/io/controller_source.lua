@@ -2,10 +2,9 @@
 
 local backoff = require "steelyard.io.backoff"
 local clock = require "steelyard.io.clock"
-local fetched_tables = require "steelyard.io.fetched_tables"
 local http_client = require "steelyard.io.http_client"
 local signed = require "steelyard.core.signed"
-local walk = require "steelyard.io.fetch_walk"
+local table_sources = require "steelyard.io.table_sources"
 local wire = require "steelyard.core.wire"
 
 local CONTROLLER = "!controller" -- no upstream can have this name
@@ -35,7 +34,7 @@ local next_to_ask = 1
 --- Whether to ask the controllers though Memcached answers: nothing new comes from it,
 -- or the first table may be a replayed one.
 local function is_stale(options, store, upstream)
-    return store:is_doubtful(upstream) or walk.is_late(options, store, upstream)
+    return store:is_doubtful(upstream) or table_sources.is_late(options, store, upstream)
 end
 
 
@@ -92,7 +91,7 @@ local function from_controllers(options, store, upstream, failures, breathe)
                 name = "controller " .. server.name, outcome = "/controller", confirms = store:is_doubtful(upstream),
             }
             store:set_doubtful(upstream, false)
-            if value ~= "" and fetched_tables.accept(options, store, upstream, value, source, breathe) then
+            if value ~= "" and table_sources.accept(options, store, upstream, value, source, breathe) then
                 return
             end
         end
@@ -116,7 +115,7 @@ end
 function _M.run(options, store, answered, breathe)
     local failures, asked, stopped, began = {}, false, false, clock.monotonic()
     local first, names = next_to_ask, options.names
-    walk.for_each(walk.names_from(names, first), breathe, function(upstream, i)
+    table_sources.for_each(table_sources.names_from(names, first), breathe, function(upstream, i)
         if stopped or answered and not is_stale(options, store, upstream) then
             return
         elseif clock.monotonic() - began > ASK_FOR_S then

@@ -9,11 +9,10 @@
 -- fails, and a value that is refused, leave the last table where it is.
 
 local controller_source = require "steelyard.io.controller_source"
-local fetched_tables = require "steelyard.io.fetched_tables"
 local memcached_client = require "steelyard.io.memcached_client"
 local saved_tables = require "steelyard.io.saved_tables"
 local table_acceptance = require "steelyard.io.table_acceptance"
-local walk = require "steelyard.io.fetch_walk"
+local table_sources = require "steelyard.io.table_sources"
 local wire = require "steelyard.core.wire"
 
 local FETCH = "!fetch" -- no upstream can have this name
@@ -53,15 +52,15 @@ local function read_changed(options, store, names, breathe)
         return nil, server
     end
     local wanted, places, old = {}, {}, {}
-    walk.for_each(names, breathe, function(upstream, i)
+    table_sources.for_each(names, breathe, function(upstream, i)
         if i > asked then
             return
         end
         old[upstream] = table_acceptance.is_old(options, upstream)
         wanted[#wanted + 1], places[#places + 1] = upstream, i -- also where the head makes this raise
         local head = not old[upstream] and heads[upstream]
-        if head and fetched_tables.accept_head(options, store, upstream, head, server, breathe)
-           and not walk.is_late(options, store, upstream) then
+        if head and table_sources.accept_head(options, store, upstream, head, server, breathe)
+           and not table_sources.is_late(options, store, upstream) then
             wanted[#wanted], places[#places] = nil, nil
         end
     end)
@@ -79,7 +78,7 @@ end
 
 --- Read the tables from Memcached; return whether it answered.
 local function from_memcached(options, store, breathe)
-    local names = walk.names_from(options.names, next_to_read)
+    local names = table_sources.names_from(options.names, next_to_read)
     if #names == 0 then
         return true -- none is declared, and none is listed yet
     end
@@ -97,13 +96,13 @@ local function from_memcached(options, store, breathe)
         ngx.log(ngx.NOTICE, "steelyard: Memcached answers")
     end
     next_to_read = (next_to_read + through - 1) % #names + 1
-    walk.for_each(changed.names, breathe, function(upstream)
+    table_sources.for_each(changed.names, breathe, function(upstream)
         local value = changed.tables[upstream]
         if value then
             local source = { name = "memcached " .. changed.server, outcome = "", read = function(keys)
                 return memcached_client.get_all(options.memcached, keys, breathe)
             end, anew = changed.old[upstream] }
-            fetched_tables.accept(options, store, upstream, value, source, breathe)
+            table_sources.accept(options, store, upstream, value, source, breathe)
         elseif store:outcome_changed(upstream, "absent") then
             ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": no weight table in Memcached")
         end
@@ -119,7 +118,7 @@ function _M.run(options, store, breathe)
     if #options.controller > 0 then
         controller_source.run(options, store, answered, breathe)
     end
-    walk.for_each(options.names, breathe, function(upstream)
+    table_sources.for_each(options.names, breathe, function(upstream)
         saved_tables.keep(options, store, upstream, ngx.now(), breathe)
     end)
 end
