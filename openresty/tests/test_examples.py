@@ -199,9 +199,9 @@ def test_several_upstreams_each_use_their_own_servers(rig: Rig, started: Callabl
 def test_nginx_s_own_upstream_is_counted_where_it_shares_a_server(
     rig: Rig, started: Callable[..., Edge]
 ) -> None:
-    edge = started("mixed-with-nginx.conf")
-    chosen = ask_until_met(rig, edge, "/new/", {"a", "b"})
-    own = ask_until_met(rig, edge, "/", {"b", "c"})
+    edge = started("several-upstreams.conf")
+    chosen = ask_until_met(rig, edge, "/", {"a", "b"})
+    own = ask_until_met(rig, edge, "/old/", {"b", "c"})
     rig.wait_until(lambda: completed(edge, "web") == len(chosen) + own.count("b"), "b's answers count")
     assert sum(row["picks"] for row in edge.upstream()["peers"]) == len(chosen)
 
