@@ -1,3 +1,4 @@
+local base64 = require "openresty.steelyard.spec.support.base64"
 local orca = require "steelyard.core.orca"
 
 
@@ -15,31 +16,32 @@ describe("an ORCA load report", function()
             'JSON {"cpuUtilization": 0.3, "memUtilization": 0.8, "namedMetrics": {"kv_cache": 0.4}, '
                 .. '"utilization": {"gpu": 1}}',
         }) do
-            assert.same({ load, false }, { orca.load(text) }, text)
+            assert.same({ load, false }, { orca.load(text, base64.decode) }, text)
         end
     end)
 
     it("believes the application before its CPU, unless it says 0", function()
-        assert.equal(0.9, orca.load("TEXT cpu_utilization=0.3,application_utilization=0.9").utilization)
-        assert.equal(0.3, orca.load("TEXT cpu_utilization=0.3,application_utilization=0").utilization)
-        assert.equal(0, orca.load("TEXT cpu_utilization=0").utilization)
+        assert.equal(0.9, orca.load("TEXT cpu_utilization=0.3,application_utilization=0.9", base64.decode).utilization)
+        assert.equal(0.3, orca.load("TEXT cpu_utilization=0.3,application_utilization=0", base64.decode).utilization)
+        assert.equal(0, orca.load("TEXT cpu_utilization=0", base64.decode).utilization)
     end)
 
     it("may hold nothing that is of use", function()
-        assert.same({ nil, false }, { orca.load("TEXT rps_fractional=10.0,eps=1") })
-        assert.same({ nil, false }, { orca.load('JSON {"cpu_utilization": null}') })
+        assert.same({ nil, false }, { orca.load("TEXT rps_fractional=10.0,eps=1", base64.decode) })
+        assert.same({ nil, false }, { orca.load('JSON {"cpu_utilization": null}', base64.decode) })
     end)
 
     it("keeps eight named metrics, the first by name, and none with a name that is none", function()
         local entries = { "named_metrics.a b=1", "named_metrics." .. ("x"):rep(65) .. "=1" }
-        assert.same({ nil, true }, { orca.load("TEXT " .. entries[1]) })
+        assert.same({ nil, true }, { orca.load("TEXT " .. entries[1], base64.decode) })
         entries = { entries[2] }
         for i = 20, 1, -1 do
             entries[#entries + 1] = string.format("named_metrics.m%02d=%d", i, i)
         end
-        local metrics = orca.load("TEXT " .. table.concat(entries, ",")).named_metrics
+        local metrics = orca.load("TEXT " .. table.concat(entries, ","), base64.decode).named_metrics
         assert.same({ m01 = 1, m02 = 2, m03 = 3, m04 = 4, m05 = 5, m06 = 6, m07 = 7, m08 = 8 }, metrics)
-        local odd = orca.load('JSON {"cpu_utilization": 1, "named_metrics": {"a b": 1, "": 2, "c": "3"}}')
+        local odd = orca.load('JSON {"cpu_utilization": 1, "named_metrics": {"a b": 1, "": 2, "c": "3"}}',
+                              base64.decode)
         assert.same({ utilization = 1 }, odd)
     end)
 
@@ -58,7 +60,7 @@ describe("an ORCA load report", function()
         "TEXT cpu_utilization=0.1" .. (" "):rep(5000), "\0\255", "TEXT \0=1",
     }) do
         it("is malformed, and nothing is believed of it: " .. text:sub(1, 60), function()
-            assert.same({ nil, true }, { orca.load(text) })
+            assert.same({ nil, true }, { orca.load(text, base64.decode) })
         end)
     end
 end)

@@ -4,6 +4,7 @@
 -- was read, for the comparison with Python. It raises where a promise is broken.
 
 local address = require "steelyard.core.address"
+local base64 = require "openresty.steelyard.spec.support.base64"
 local hash_key = require "steelyard.core.hash_key"
 local inputs = require "openresty.steelyard.spec.support.fuzz_inputs"
 local json = require "steelyard.core.json"
@@ -245,7 +246,7 @@ end
 
 
 local function judge_orca(text)
-    local load, malformed = orca.load(text)
+    local load, malformed = orca.load(text, base64.decode)
     if not load then
         return malformed and "malformed" or "nothing"
     end

@@ -88,12 +88,13 @@ end
 
 
 --- Read the value of a header.
+-- @param decode_base64 ngx.decode_base64
 -- @return { utilization, mem_utilization, named_metrics: name -> number }, of each only what
 --   was said; nil when nothing was; and whether the value is malformed
-function _M.load(text)
+function _M.load(text, decode_base64)
     local kind, rest = string.match(text, "^(%a+)%s+(.*)$")
     local read = kind and #text <= MAX_BYTES and READERS[string.upper(kind)]
-    local fields = read and read(rest)
+    local fields = read and read(rest, decode_base64)
     if not fields then
         return nil, true
     end

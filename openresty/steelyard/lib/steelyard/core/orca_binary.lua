@@ -11,8 +11,7 @@
 local bit = require "bit"
 local ffi = require "ffi"
 
-local byte, char, sub = string.byte, string.char, string.sub
-local band, bor, lshift, rshift = bit.band, bit.bor, bit.lshift, bit.rshift
+local byte, sub, band = string.byte, string.sub, bit.band
 
 -- github.com/cncf/xds, xds/data/orca/v3/orca_load_report.proto
 local DOUBLES = {
@@ -23,33 +22,9 @@ local MAPS = { [5] = "utilization.", [8] = "named_metrics." }
 
 local KEY, VALUE = 1, 2
 
-local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-local SEXTETS = {}
-for i = 1, #ALPHABET do
-    SEXTETS[byte(ALPHABET, i)] = i - 1
-end
-
 local eight_octets = ffi.new("double[1]")
 
 local _M = {}
-
-
-local function base64_decoded(text)
-    text = string.gsub(text, "=?=$", "")
-    local parts, bits, held = {}, 0, 0
-    for i = 1, #text do
-        local sextet = SEXTETS[byte(text, i)]
-        if not sextet then
-            return nil
-        end
-        held, bits = bor(lshift(band(held, 0xff), 6), sextet), bits + 6
-        if bits >= 8 then
-            bits = bits - 8
-            parts[#parts + 1] = char(band(rshift(held, bits), 0xff))
-        end
-    end
-    return bits < 6 and table.concat(parts) or nil
-end
 
 
 --- The varint at a position, and the position after it; nil where there is none. No number that is
@@ -111,9 +86,10 @@ end
 
 
 --- Read a load report.
+-- @param decode_base64 text -> bytes, or nil; the padding may be left out
 -- @return { field = number }, those of maps as named_metrics.NAME and utilization.NAME; nil where it is none
-function _M.pairs_of(text)
-    local message = base64_decoded(text)
+function _M.pairs_of(text, decode_base64)
+    local message = decode_base64(text)
     if not message then
         return nil
     end

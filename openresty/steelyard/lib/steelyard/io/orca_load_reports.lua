@@ -64,7 +64,7 @@ function _M.taker(dict, malformed)
             local load, bad
             if text then
                 dict:delete(key)
-                load, bad = orca.load(text)
+                load, bad = orca.load(text, ngx.decode_base64)
             end
             if bad then
                 malformed()
