@@ -7,9 +7,9 @@ So the connection is cut when the time is over.
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 
 from steelyard_agent.log_text import one_line
 
@@ -25,18 +25,28 @@ class Answer:
 
 
 def exchange(
-    connection: HTTPConnection,
-    request: Callable[[str], None],
+    method: str,
+    host: str,
+    port: int | None,
+    target: str,
     *,
+    trust: ssl.SSLContext | None,
+    headers: Mapping[str, str],
     timeout_s: float,
     most_bytes: int,
+    body: Callable[[str], bytes] | None = None,
 ) -> Answer:
-    """Connect, send what `request` sends (given this machine's IP), return the answer, close.
+    """Connect, over TLS where there is a `trust`, send a request, return the answer, close.
 
-    It may take the connection's own timeout to connect, and `timeout_s` to be answered. No more than
-    `most_bytes` of the body are read. Raises OSError (TimeoutError when it is late), HTTPException or
-    UnicodeError.
+    `body` makes the request's, given the IP that this machine asks from. It may take `timeout_s` to connect,
+    and `timeout_s` to be answered. No more than `most_bytes` of the answer's body are read. No redirection is
+    followed and no proxy asked. Raises OSError (TimeoutError when it is late), HTTPException or UnicodeError.
     """
+    connection = (
+        HTTPConnection(host, port, timeout=timeout_s)
+        if trust is None
+        else HTTPSConnection(host, port, timeout=timeout_s, context=trust)
+    )
     cut = threading.Event()
     try:
         connection.connect()
@@ -45,15 +55,17 @@ def exchange(
         timer.start()
         try:
             source_ip = str(connection.sock.getsockname()[0])
-            request(source_ip)
+            content = None if body is None else body(source_ip)
+            ours = {"User-Agent": "steelyard-agent", "Connection": "close"}
+            connection.request(method, target, content, {**ours, **headers})
             response = connection.getresponse()
-            body = _body(response, most_bytes)
-            if response.length and len(body) < most_bytes:
+            read = _body(response, most_bytes)
+            if response.length and len(read) < most_bytes:
                 # Half of a number is another number.
-                raise IncompleteRead(body, response.length)
+                raise IncompleteRead(read, response.length)
             answer = Answer(
                 status=response.status,
-                body=body,
+                body=read,
                 source_ip=source_ip,
                 location=response.getheader("Location"),
             )

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 
 import pytest
 from steelyard_agent.http_exchange import exchange
@@ -23,9 +23,9 @@ def ask(answer: bytes) -> bytes:
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            connection = HTTPConnection("127.0.0.1", server.getsockname()[1], timeout=60)
+            port = server.getsockname()[1]
             return exchange(
-                connection, lambda _: connection.request("GET", "/"), timeout_s=60, most_bytes=1000
+                "GET", "127.0.0.1", port, "/", trust=None, headers={}, timeout_s=60, most_bytes=1000
             ).body
         finally:
             thread.join()

@@ -1,12 +1,9 @@
-"""Fetches a source's text: from a URL, a file or a command, in bounded time and size. I/O only.
-
-No redirection is followed and no proxy asked.
-"""
+"""Fetches a source's text: from a URL, a file or a command, in bounded time and size. I/O only."""
 
 import ssl
 import threading
 from functools import cache
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from urllib.parse import urlsplit
 
 from steelyard_agent import http_exchange, regular_file
@@ -24,6 +21,9 @@ REMEDIES = {
     403: "have it allow this address, or have a command ask, with the password",
     404: "its path is another one",
 }
+
+# Once: it reads all of the system's certificates.
+_system_trust = cache(ssl.create_default_context)
 
 
 def fetch(source: Source, timeout_s: float, stop: threading.Event) -> str:
@@ -49,21 +49,13 @@ def fetch(source: Source, timeout_s: float, stop: threading.Event) -> str:
 
 def _http(url: str, timeout_s: float) -> bytes:
     parts = urlsplit(url)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    host, port = str(parts.hostname), parts.port
-    connection = (
-        HTTPSConnection(host, port, timeout=timeout_s, context=_trust())
-        if parts.scheme == "https"
-        else HTTPConnection(host, port, timeout=timeout_s)
-    )
-    headers = {
-        "User-Agent": "steelyard-agent",
-        "Accept": "text/plain;version=0.0.4, application/json, */*;q=0.5",
-        "Connection": "close",
-    }
     answer = http_exchange.exchange(
-        connection,
-        lambda _source_ip: connection.request("GET", target, headers=headers),
+        "GET",
+        str(parts.hostname),
+        parts.port,
+        (parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
+        trust=_system_trust() if parts.scheme == "https" else None,
+        headers={"Accept": "text/plain;version=0.0.4, application/json, */*;q=0.5"},
         timeout_s=timeout_s,
         most_bytes=MOST_BYTES + 1,
     )
@@ -75,9 +67,3 @@ def _http(url: str, timeout_s: float) -> bytes:
         remedy = REMEDIES.get(answer.status)
         raise SourceError(f"it answers {answer.status}" + (f": {remedy}" if remedy else ""))
     return answer.body
-
-
-@cache
-def _trust() -> ssl.SSLContext:
-    # Once: it reads all of the system's certificates.
-    return ssl.create_default_context()

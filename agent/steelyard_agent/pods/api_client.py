@@ -7,7 +7,7 @@ are read again each time: the kubelet replaces the token within the hour.
 import json
 import ssl
 from dataclasses import dataclass
-from http.client import HTTPException, HTTPSConnection
+from http.client import HTTPException
 from pathlib import Path
 
 from steelyard_protocol import setting_values
@@ -69,16 +69,12 @@ class ApiClient:
             return ApiFault("malformed", f"what {name} answers cannot be read: {one_line(str(error))}")
 
     def _ask(self, token: str, trust: ssl.SSLContext) -> Answer:
-        connection = HTTPSConnection(*self._address, timeout=self._timeout_s, context=trust)
-        headers = {
-            "User-Agent": "steelyard-agent",
-            "Accept": pod_list.ACCEPT,
-            "Authorization": f"Bearer {token}",
-            "Connection": "close",
-        }
         return http_exchange.exchange(
-            connection,
-            lambda _source_ip: connection.request("GET", self._path, headers=headers),
+            "GET",
+            *self._address,
+            self._path,
+            trust=trust,
+            headers={"Accept": pod_list.ACCEPT, "Authorization": f"Bearer {token}"},
             timeout_s=self._timeout_s,
             most_bytes=MOST_BYTES,
         )

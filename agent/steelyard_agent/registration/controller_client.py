@@ -1,14 +1,14 @@
 """One HTTP request to a controller, in bounded time. I/O only; what it means is in `register_request`.
 
-https trusts what the system trusts. No redirection is followed and no proxy
-asked, so that the token goes to the given URL only.
+No redirection is followed and no proxy asked, so that the token goes to the given URL only.
 """
 
 import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from functools import cache
+from http.client import HTTPException
 
 from steelyard_agent import http_exchange
 from steelyard_agent.http_exchange import Answer
@@ -33,36 +33,33 @@ class ControllerClient:
     def __init__(self, token: str | None, *, timeout_s: float = TIMEOUT_S) -> None:
         self._token = token
         self._timeout_s = timeout_s
-        self._trust: ssl.SSLContext | None = None
+        # Once: it reads all of the system's certificates.
+        self._system_trust = cache(ssl.create_default_context)
 
     def __call__(
         self, url: Url, method: str, path: str, body: Callable[[str], bytes] | None = None
     ) -> Answer | NoAnswer:
         """Send a request; `body` makes its JSON from the IP address that it is sent from. Never raises."""
-        connection = self._connection(url)
-
-        def send(source_ip: str) -> None:
-            content = None if body is None else body(source_ip)
-            connection.request(method, url.path + path, content, self._headers(content))
-
         try:
-            return http_exchange.exchange(connection, send, timeout_s=self._timeout_s, most_bytes=MOST_BYTES)
+            return http_exchange.exchange(
+                method,
+                url.host,
+                url.port,
+                url.path + path,
+                trust=self._system_trust() if url.scheme == "https" else None,
+                headers=self._headers(with_content=body is not None),
+                timeout_s=self._timeout_s,
+                most_bytes=MOST_BYTES,
+                body=body,
+            )
         except TimeoutError:
             return NoAnswer(f"no answer within {self._timeout_s:g} s")
         except (OSError, HTTPException, UnicodeError) as error:  # the last one: an impossible host name
             return NoAnswer(http_exchange.reason(error))
 
-    def _connection(self, url: Url) -> HTTPConnection:
-        if url.scheme == "http":
-            return HTTPConnection(url.host, url.port, timeout=self._timeout_s)
-        if self._trust is None:
-            # Once: it reads all of the system's certificates.
-            self._trust = ssl.create_default_context()
-        return HTTPSConnection(url.host, url.port, timeout=self._timeout_s, context=self._trust)
-
-    def _headers(self, content: bytes | None) -> dict[str, str]:
-        headers = {"User-Agent": "steelyard-agent", "Accept": "application/json", "Connection": "close"}
-        if content is not None:
+    def _headers(self, *, with_content: bool) -> dict[str, str]:
+        headers = {"Accept": "application/json"}
+        if with_content:
             headers["Content-Type"] = "application/json"
             # With the rights of an administrator (where that is the token it was given) a PUT would set the
             # state and the pin that it leaves out. As an agent it cannot.
