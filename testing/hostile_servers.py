@@ -53,14 +53,16 @@ def serving(serve: Callable[[socket.socket], None]) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         accepting = threading.Thread(target=accept, args=(listener,))
         accepting.start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
-        accepting.join()
-    for connection in connections:
-        with suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
-    for thread in threads:
-        thread.join()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            accepting.join()
+            for connection in connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join()
 
 
 @contextmanager
@@ -89,8 +91,10 @@ def dripping() -> Iterator[DrippingServer]:
                 return
 
     with serving(serve) as server.port:
-        yield server
-        server.stopped.set()
+        try:
+            yield server
+        finally:
+            server.stopped.set()
 
 
 @contextmanager
