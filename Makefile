@@ -111,7 +111,7 @@ soak: setup-tests  ## half an hour of load and churn: does anything grow? writte
 fuzz: setup-tests  ## inputs that nobody would send, at everything that reads; written to docs/resilience.md (10 min)
 	@$(BIN)/steelyard-loadtest fuzz --out fuzz-results --page docs/resilience.md
 
-bench-agent:  ## CPU and memory of the agent by scope, beside its targets (1 min)
+bench-agent: setup-tests  ## CPU and memory of the agent by scope, beside its targets (1 min)
 	@$(BIN)/python agent/benchmarks/bench_agent.py
 
 truth: setup-tests  ## the agent's figures beside work of a known size, in real cgroups and networks (1 min, root)

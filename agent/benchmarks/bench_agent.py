@@ -10,22 +10,22 @@ measures it unscaled; on the machine where this was written that was a sixth les
 """
 
 import argparse
-import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
 from pymemcache.client.base import Client
 from steelyard_protocol import wire
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from testing.daemons import free_port, memcached_in
+from testing.hostile_servers import answering
 
 TARGET_CPU = 0.005
 """Of one core, at an interval of 1 s."""
@@ -104,7 +104,10 @@ def measured(interval_s: float, seconds: float) -> dict[str, Cost]:
     """Run an agent of each case, and return what it cost after its start."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        address, page = memcached(stack), page_server(stack)
+        address = stack.enter_context(memcached_in(folder)).address
+        content = PAGE.read_bytes()
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content)
+        page = stack.enter_context(answering(head + content))
         agents = {
             name: agent(stack, [*filled(flags, folder, page), "--peer", f"p{n}"], address, interval_s)
             for n, (name, flags) in enumerate(CASES.items())
@@ -150,12 +153,11 @@ def table(costs: Mapping[str, Cost], interval_s: float, seconds: float) -> str:
 
 
 def agent(
-    stack: ExitStack, flags: Sequence[str], address: tuple[str, int], interval_s: float
+    stack: ExitStack, flags: Sequence[str], address: str, interval_s: float
 ) -> "subprocess.Popen[bytes]":
     """Start an agent that ends with the stack."""
-    where = f"{address[0]}:{address[1]}"
-    command = [sys.executable, "-m", "steelyard_agent", "--memcached", where, "--interval", f"{interval_s:g}"]
-    process = subprocess.Popen([*command, *flags], stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "steelyard_agent", "--memcached", address, *flags]
+    process = subprocess.Popen([*command, "--interval", f"{interval_s:g}"], stderr=subprocess.DEVNULL)
     stack.callback(process.wait)
     stack.callback(process.terminate)
     return process
@@ -186,54 +188,6 @@ def indicators_in(folder: Path, page: int) -> Path:
     queue.write_text("5\n")
     file.write_text(INDICATORS.format(port=page, queue=queue))
     return file
-
-
-def page_server(stack: ExitStack) -> int:
-    """Serve the page of metrics until the stack ends; return the port."""
-    content = PAGE.read_bytes()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    stack.callback(server.server_close)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    stack.callback(server.shutdown)
-    return server.server_port
-
-
-def memcached(stack: ExitStack) -> tuple[str, int]:
-    """Start a Memcached that ends with the stack; return its address."""
-    program = shutil.which("memcached")
-    if program is None:
-        sys.exit("memcached is not installed: run `make setup`")
-    address = ("127.0.0.1", free_port())
-    command = [program, "-l", address[0], "-p", str(address[1]), "-U", "0", "-m", "64", "-u", "nobody"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    stack.callback(process.wait)
-    stack.callback(process.terminate)
-    give_up_s = time.monotonic() + 10
-    while time.monotonic() < give_up_s:
-        try:
-            socket.create_connection(address, timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return address
-    sys.exit("memcached did not start")
-
-
-def free_port() -> int:
-    """Return a TCP port that nothing used a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def cpu_s(pid: int) -> float:

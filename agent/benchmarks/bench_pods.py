@@ -22,6 +22,7 @@ from pymemcache.client.base import Client
 from steelyard_agent.readers import cgroup_files
 from steelyard_protocol import wire
 
+from testing.daemons import memcached_in
 from testing.pods_api_server import pod, pod_list, pods_api_server
 
 SECONDS = 20.0
@@ -58,7 +59,8 @@ def measured(count: int, seconds: float) -> tuple[float, float, int]:
         api = stack.enter_context(pods_api_server(folder / "account"))
         api.body = pod_list(*(pod(f"p{number}", uid) for number, uid in enumerate(uids)))
         os.environ.update(api.environment)
-        address, key = bench_agent.memcached(stack), bench_agent.key_in(folder)
+        address = stack.enter_context(memcached_in(folder)).address
+        key = bench_agent.key_in(folder)
         flags = ["--scope", "pods", "--node", "node-1", "--service-account", str(api.folder)]
         more = ["--net-capacity", "125000000", "--key-file", str(key)]
         process = bench_agent.agent(stack, [*flags, *more], address, 1.0)

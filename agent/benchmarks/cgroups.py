@@ -13,11 +13,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from steelyard_agent import cgroup_text
+
 CONTROLLERS = ("cpu", "cpuacct", "memory", "blkio")
 """Those of version 1 that a sample is read from; in version 2 cpuacct is cpu, and blkio is io."""
 
 VERSION_2 = "unified"
-"""Where `mounts` says the version 2 hierarchy is."""
+"""Where `_mounted` says the version 2 hierarchy is."""
 
 # The kernel's default period. A tenth of a second is also what stress-ng's slices fit into.
 PERIOD_US = 100_000
@@ -111,21 +113,11 @@ def _is_version_1(hierarchies: Mapping[str, Path]) -> bool:
 
 
 def _mounted() -> Mapping[str, Path]:
-    return mounts(Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
-
-
-def mounts(mountinfo: str) -> Mapping[str, Path]:
-    """Return where each controller's hierarchy is mounted, from the text of mountinfo (proc(5))."""
+    """Return where each controller's hierarchy is mounted."""
     hierarchies: dict[str, Path] = {}
-    for line in mountinfo.splitlines():
-        place, _, source = line.partition(" - ")
-        kind, _, options = source.split(" ", 2)
-        folder = Path(place.split(" ")[4])
-        if kind == "cgroup2":
-            hierarchies.setdefault(VERSION_2, folder)
-        elif kind == "cgroup":
-            for option in options.split(","):
-                hierarchies.setdefault(option, folder)
+    for mount in cgroup_text.parse_mounts(Path("/proc/self/mountinfo").read_bytes()):
+        for controller in mount.controllers or (VERSION_2,):
+            hierarchies.setdefault(controller, Path(mount.point))
     return hierarchies
 
 

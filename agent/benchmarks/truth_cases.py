@@ -74,39 +74,33 @@ def _ran_meanwhile(ran: stress.Ran, taken: SampleRecord) -> float:
 
 
 def memory_in_cgroup() -> Row:
-    """Hold memory under a limit; what the agent and Python need is measured first and taken off."""
-    with cgroups.limited(memory_bytes=LIMIT_BYTES) as group:
-        empty, full = (_memory_with(group, held) for held in (0, HELD_BYTES))
-    return Row(
-        work=f"{HELD_BYTES // MIB} MiB held",
-        limit=f"a limit of {LIMIT_BYTES // MIB} MiB",
-        scope="cgroup",
-        known=HELD_BYTES / LIMIT_BYTES,
-        read=None if empty is None or full is None else full - empty,
-    )
+    """Hold memory under a limit."""
+    work = f"{HELD_BYTES // MIB} MiB held"
+    return _memory_row(work, HELD_BYTES / LIMIT_BYTES, ["hold", "0"], ["hold", str(HELD_BYTES)])
 
 
 def cache_in_cgroup(folder: Path) -> Row:
     """Write a file, whose pages stay in the cache: the kernel takes them back, so they are not in use."""
+    work = f"{CACHED_BYTES // MIB} MiB of a file in the page cache"
+    written = ["cache", str(folder / "cached")]
+    return _memory_row(work, 0.0, [*written, "0"], [*written, str(CACHED_BYTES)])
+
+
+def _memory_row(work: str, known: float, nothing: Sequence[str], something: Sequence[str]) -> Row:
+    """Read what the agent and Python need first, doing `nothing`, and take it off."""
     with cgroups.limited(memory_bytes=LIMIT_BYTES) as group:
-        empty, full = (_memory_with_cache(group, folder / "cached", size) for size in (0, CACHED_BYTES))
+        empty, full = (_memory_with(group, script) for script in (nothing, something))
     return Row(
-        work=f"{CACHED_BYTES // MIB} MiB of a file in the page cache",
+        work=work,
         limit=f"a limit of {LIMIT_BYTES // MIB} MiB",
         scope="cgroup",
-        known=0.0,
+        known=known,
         read=None if empty is None or full is None else full - empty,
     )
 
 
-def _memory_with(group: cgroups.Group, held_bytes: int) -> float | None:
-    with known_work.script("hold", str(held_bytes), prefix=group.prefix):
-        agent = agent_run.begin("cgroup", interval_s=GAUGE_INTERVAL_S, prefix=group.prefix)
-        return agent_run.utilization(agent, "mem")
-
-
-def _memory_with_cache(group: cgroups.Group, path: Path, size: int) -> float | None:
-    with known_work.script("cache", str(path), str(size), prefix=group.prefix):
+def _memory_with(group: cgroups.Group, script: Sequence[str]) -> float | None:
+    with known_work.script(*script, prefix=group.prefix):
         agent = agent_run.begin("cgroup", interval_s=GAUGE_INTERVAL_S, prefix=group.prefix)
         return agent_run.utilization(agent, "mem")
 
