@@ -30,14 +30,17 @@ Further = Callable[[], Sequence[Evidence]]
 
 
 class Sampler:
-    """Turns readings into samples, and logs when what is watched goes, comes or is restarted."""
+    """Turns readings into samples, and logs when what is watched goes, comes or is restarted.
+
+    `absent` is why there was nothing to sample at the last step, if so.
+    """
 
     def __init__(self, read: Reader, limits: Indicators, further: Further = lambda: ()) -> None:
         self._read = read
         self._limits = limits
         self._further = further
         self._before: Reading | None = None
-        self._absent: Absent | None = None
+        self.absent: Absent | None = None
         self._root: tuple[int, float] | None = None
         self._group: tuple[object, ...] | None = None
         self._began_at_s: float | None = None
@@ -46,25 +49,20 @@ class Sampler:
         """Return the sample since the last step; None at the first and while there is nothing to sample."""
         now = self._read()
         if isinstance(now, Absent):
-            if now != self._absent:
+            if now != self.absent:
                 log.warning("%s: no samples until it is there", now.why)
-            self._before, self._absent = None, now
+            self._before, self.absent = None, now
             return None
         if isinstance(now, ProcessReading):
             self._announce(now)
-        elif isinstance(now, CgroupReading) and self._absent is not None:
+        elif isinstance(now, CgroupReading) and self.absent is not None:
             log.info("watching %s", now.name)
         up_s = self._up_s(now)
-        before, self._before, self._absent = self._before, now, None
+        before, self._before, self.absent = self._before, now, None
         taken = sample_between(before, now, self._limits) if before is not None else None
         if taken is None:
             return None
         return replace(sample.with_further(taken, self._further()), up_s=up_s)
-
-    @property
-    def absent(self) -> Absent | None:
-        """Return why there was nothing to sample at the last step, if so."""
-        return self._absent
 
     def _up_s(self, now: Reading) -> float | None:
         """Return for how long what is sampled has been up; of a group, since it took another's place."""
@@ -76,7 +74,7 @@ class Sampler:
         return now.up_s
 
     def _announce(self, now: ProcessReading) -> None:
-        if now.root != self._root or self._absent is not None:
+        if now.root != self._root or self.absent is not None:
             again = " again" if now.root == self._root else ", which was restarted" if self._root else ""
             log.info("watching process %d (%s)%s", now.root_pid, now.name, again)
             self._root = now.root
@@ -115,6 +113,7 @@ class Agent:
         self._stream = RecordStream(
             upstream=upstream, peer=peer, scope=scope, boot=boot, wall_clock=wall_clock, seq=seq, key=key
         )
+        self.name = self._stream.name
         self._stale_s = stale_s
         self._clock = clock
         self._show = show
@@ -124,11 +123,6 @@ class Agent:
         self.last = Sample(interval_s=interval_s, utilization=sample.NOTHING, capacity=sample.NOTHING)
         self._delivered = 0
         self._dropped = 0
-
-    @property
-    def name(self) -> str:
-        """Return what tells this agent from all others: the server that it samples."""
-        return self._stream.name
 
     @property
     def seq(self) -> int:

@@ -35,6 +35,7 @@ class Forbidden(Exception):
 class MemcachedPool:
     """Connections to each server of a pool; `servers` is host:port, with commas between several.
 
+    `faults` is by server what was wrong with it when it was last asked; None: nothing.
     `took` is called, in a thread, with a server's name and the seconds of each question.
     """
 
@@ -50,13 +51,8 @@ class MemcachedPool:
             MemcachedClient(address, timeout_s=timeout_s) for address in setting_values.servers(servers)
         ]
         self._clients = {client.name: client for client in clients}
-        self._faults: dict[str, str | None] = dict.fromkeys(self._clients)
+        self.faults: dict[str, str | None] = dict.fromkeys(self._clients)
         self._orders: dict[str, list[str]] = {}
-
-    @property
-    def faults(self) -> Mapping[str, str | None]:
-        """Return by server what was wrong with it when it was last asked; None: nothing."""
-        return self._faults
 
     async def get_many(self, keys: Sequence[str], skip: set[str] | None = None) -> dict[str, bytes]:
         """Return the values of the keys that are there; raise `Unavailable` when no server answers."""
@@ -121,7 +117,7 @@ class MemcachedPool:
         if not answered:
             raise self._unavailable()
         for name, taken in answered.items():
-            self._faults[name] = next((why for why in taken.values() if isinstance(why, str)), None)
+            self.faults[name] = next((why for why in taken.values() if isinstance(why, str)), None)
         return answered
 
     async def keep(
@@ -197,11 +193,11 @@ class MemcachedPool:
         try:
             answer = ask(name, asked)
         except Unavailable as error:
-            self._faults[name] = str(error)
+            self.faults[name] = str(error)
             return None
         finally:
             self._took(name, time.monotonic() - began_s)
-        self._faults[name] = None
+        self.faults[name] = None
         return answer
 
     def _raise_if_none_answers(self, skip: set[str]) -> None:
@@ -209,4 +205,4 @@ class MemcachedPool:
             raise self._unavailable()
 
     def _unavailable(self) -> Unavailable:
-        return Unavailable("; ".join(f"{name}: {fault}" for name, fault in self._faults.items() if fault))
+        return Unavailable("; ".join(f"{name}: {fault}" for name, fault in self.faults.items() if fault))

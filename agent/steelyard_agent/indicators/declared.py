@@ -146,7 +146,7 @@ def _with_preset(given: Mapping[str, object]) -> dict[str, object]:
     port = given.get("port", preset.port)
     if isinstance(port, bool) or not (isinstance(port, int) and 0 < port < 2**16):
         raise ValueError("port is a number of 1 to 65535")
-    entry = dict(preset.keys(port))
+    entry = preset.on(port)
     # A source or a selector of the entry's own takes the place of the preset's, whatever its kind.
     for group in (SOURCES, tuple(SELECTORS)):
         if any(key in given for key in group):

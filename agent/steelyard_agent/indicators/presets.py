@@ -16,20 +16,21 @@ class Preset:
     """Defaults of an entry's keys; `limit_is` says what to give where the program does not tell its limit."""
 
     port: int
-    source: Mapping[str, str | tuple[str, ...]]
-    read: Mapping[str, str | float]
+    keys: Mapping[str, str | float | tuple[str, ...]]
     limit_is: str = ""
 
-    def keys(self, port: int) -> Mapping[str, object]:
+    def on(self, port: int) -> dict[str, object]:
         """Return the keys, for a program on that port."""
-        number = str(port)
-        filled: dict[str, object] = {
-            key: value.replace(PORT, number)
-            if isinstance(value, str)
-            else [word.replace(PORT, number) for word in value]
-            for key, value in self.source.items()
-        }
-        return {**filled, **self.read}
+        return {key: _filled(value, str(port)) for key, value in self.keys.items()}
+
+
+def _filled(value: str | float | tuple[str, ...], port: str) -> object:
+    match value:
+        case str():
+            return value.replace(PORT, port)
+        case tuple():
+            return [word.replace(PORT, port) for word in value]
+    return value
 
 
 _METRICS = f"http://127.0.0.1:{PORT}/metrics"
@@ -37,77 +38,68 @@ _METRICS = f"http://127.0.0.1:{PORT}/metrics"
 # What waits to be accepted: the one figure of a pool of workers that the kernel knows for every server.
 _ACCEPT_QUEUE = Preset(
     port=8000,
-    source={"command": ("ss", "-ltn", f"sport = :{PORT}")},
-    read={"column": "Recv-Q"},
+    keys={"command": ("ss", "-ltn", f"sport = :{PORT}"), "column": "Recv-Q"},
     limit_is="so many connections that wait to be accepted are 100 %, such as the number of workers",
 )
 
 PRESETS: Mapping[str, Preset] = {
     "nginx": Preset(
         port=80,
-        source={"text": f"http://127.0.0.1:{PORT}/stub_status"},
-        read={"after": "Active connections:"},
+        keys={"text": f"http://127.0.0.1:{PORT}/stub_status", "after": "Active connections:"},
         limit_is="worker_processes x worker_connections, and half of it where nginx proxies",
     ),
     "haproxy": Preset(
         port=8404,
-        source={"prometheus": _METRICS},
-        read={
+        keys={
+            "prometheus": _METRICS,
             "metric": "haproxy_process_current_connections",
             "limit": "haproxy_process_max_connections",
         },
     ),
     "php-fpm": Preset(
         port=80,
-        source={"json": f"http://127.0.0.1:{PORT}/fpm-status?json"},
-        read={"pointer": "/active processes"},
+        keys={"json": f"http://127.0.0.1:{PORT}/fpm-status?json", "pointer": "/active processes"},
         limit_is="the pool's pm.max_children, which its status does not tell",
     ),
     "pgbouncer": Preset(
         port=6432,
-        source={
+        keys={
             "command": (
                 "psql", "--no-psqlrc", "--no-password", "--csv", "--command=SHOW POOLS",
                 f"host=127.0.0.1 port={PORT} dbname=pgbouncer user=pgbouncer",
-            )
+            ),
+            "column": "sv_active",
         },
-        read={"column": "sv_active"},
         limit_is="pool_size of the pools that are summed (all, or those that labels choose)",
     ),
     "gunicorn": _ACCEPT_QUEUE,
     "uvicorn": _ACCEPT_QUEUE,
     "vllm-kv-cache": Preset(
         port=8000,
-        source={"prometheus": _METRICS},
-        read={"metric": "vllm:kv_cache_usage_perc", "across": "max", "limit": 1},
+        keys={"prometheus": _METRICS, "metric": "vllm:kv_cache_usage_perc", "across": "max", "limit": 1},
     ),
     "vllm-running": Preset(
         port=8000,
-        source={"prometheus": _METRICS},
-        read={"metric": "vllm:num_requests_running"},
+        keys={"prometheus": _METRICS, "metric": "vllm:num_requests_running"},
         limit_is="--max-num-seqs, times the engines",
     ),
     "vllm-waiting": Preset(
         port=8000,
-        source={"prometheus": _METRICS},
-        read={"metric": "vllm:num_requests_waiting"},
+        keys={"prometheus": _METRICS, "metric": "vllm:num_requests_waiting"},
         limit_is="so many requests that wait are 100 %, such as --max-num-seqs",
     ),
     "sglang-kv-cache": Preset(
         port=30000,
-        source={"prometheus": _METRICS},
-        read={"metric": "sglang:token_usage", "across": "max", "limit": 1},
+        keys={"prometheus": _METRICS, "metric": "sglang:token_usage", "across": "max", "limit": 1},
     ),
     "sglang-running": Preset(
         port=30000,
-        source={"prometheus": _METRICS},
-        read={"metric": "sglang:num_running_reqs"},
+        keys={"prometheus": _METRICS, "metric": "sglang:num_running_reqs"},
         limit_is="--max-running-requests, times the data-parallel ranks",
     ),
     "sglang-waiting": Preset(
         port=30000,
-        source={"prometheus": _METRICS},
-        read={"metric": "sglang:num_queue_reqs"},
+        keys={"prometheus": _METRICS, "metric": "sglang:num_queue_reqs"},
         limit_is="so many requests that wait are 100 %, such as --max-running-requests",
     ),
 }  # fmt: skip

@@ -34,33 +34,26 @@ def pause_s(failures: int, random: float) -> float:
 
 
 class PodPoll:
-    """The node's pods as the API server told them last; `step` may be called alone."""
+    """The node's pods as the API server told them last; `step` may be called alone.
+
+    `fault` is why the last answer was none; None: it was one, or nothing was asked yet.
+    """
 
     def __init__(self, ask: Callable[[], PodList | ApiFault], *, random: Callable[[], float]) -> None:
         self._ask = ask
         self._random = random
-        self._pods: tuple[Pod, ...] = ()
+        self.pods: tuple[Pod, ...] = ()
         self._faults: Mapping[str, str] = {}
-        self._fault: ApiFault | None = None
+        self.fault: ApiFault | None = None
         self._asked = False
         self._failures = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pods", daemon=True)
 
     @property
-    def pods(self) -> tuple[Pod, ...]:
-        """Return the pods that are known."""
-        return self._pods
-
-    @property
-    def fault(self) -> ApiFault | None:
-        """Return why the last answer was none; None: it was one, or nothing was asked yet."""
-        return self._fault
-
-    @property
     def reachable(self) -> bool:
         """Tell whether the API server gave a list when it was last asked."""
-        return self._asked and self._fault is None
+        return self._asked and self.fault is None
 
     def start(self) -> None:
         """Start the thread: ask now, and then again and again."""
@@ -76,13 +69,13 @@ class PodPoll:
         self._asked = True
         if isinstance(answer, ApiFault):
             self._failures += 1
-            if self._fault is None or answer.kind != self._fault.kind:
-                log.warning("%s; the pods that are known (%d) go on", answer.why, len(self._pods))
-            self._fault = answer
+            if self.fault is None or answer.kind != self.fault.kind:
+                log.warning("%s; the pods that are known (%d) go on", answer.why, len(self.pods))
+            self.fault = answer
         else:
-            if self._fault is not None:
+            if self.fault is not None:
                 log.info("the API server tells the pods again")
-            self._failures, self._fault = 0, None
+            self._failures, self.fault = 0, None
             self._take(answer)
         return pause_s(self._failures, self._random())
 
@@ -90,13 +83,13 @@ class PodPoll:
         for name, why in told.faults.items():
             if self._faults.get(name) != why:
                 log.warning("pod %s is not sampled: %s", name, why)
-        before, now = ({pod.uid: pod.full_name for pod in pods} for pods in (self._pods, told.pods))
+        before, now = ({pod.uid: pod.full_name for pod in pods} for pods in (self.pods, told.pods))
         come = [name for uid, name in now.items() if uid not in before]
         gone = [name for uid, name in before.items() if uid not in now]
         if come or gone:
             changes = [f"{what}: {_some(names)}" for what, names in (("new", come), ("gone", gone)) if names]
             log.info("pods to be sampled: %d; %s", len(told.pods), "; ".join(changes))
-        self._pods, self._faults = told.pods, told.faults
+        self.pods, self._faults = told.pods, told.faults
 
     def _run(self) -> None:
         wait_s = 0.0

@@ -132,7 +132,7 @@ class CgroupReader:
             name=name,
             cpu=tuple(self._cpu(*level) for level in self._levels.cpu),
             cpuset_cores=self._levels.cpuset_cores,
-            machine_cores=read("the number of cores", lambda: once("cores", hardware.cores)),
+            machine_cores=read("the number of cores", lambda: once("cores", hardware.devices.cores)),
             memory=tuple(self._memory(*level) for level in self._levels.memory),
             machine_memory=read("memory size", lambda: once("memory", hardware.memory)),
             nics=read("net", self._nics) if self._count_net else None,

@@ -33,12 +33,15 @@ def devices_below(root: Path) -> Devices:
 
 
 class Hardware:
-    """A machine's counters; every method may raise, and callers read them as columns."""
+    """A machine's counters; every method may raise, and callers read them as columns.
+
+    `disks` are the device numbers (such as 8:0) of the whole disks, by name.
+    """
 
     def __init__(self, devices: Devices, columns: ColumnReader) -> None:
         self.devices = devices
         self._columns = columns
-        self._disks: Mapping[str, str] = {}
+        self.disks: Mapping[str, str] = {}
         self._nics: dict[str, tuple[NicKind, float | None]] = {}
         self._listed_at_s: float | None = None
 
@@ -47,17 +50,8 @@ class Hardware:
         if self._listed_at_s is not None and 0 <= at_s - self._listed_at_s < HARDWARE_AGE_S:
             return
         self._listed_at_s = at_s
-        self._disks = self._columns.read("the list of disks", self.devices.whole_disks) or {}
+        self.disks = self._columns.read("the list of disks", self.devices.whole_disks) or {}
         self._nics = {}  # each one's kind is read when it is first counted
-
-    @property
-    def disks(self) -> Mapping[str, str]:
-        """Return the device numbers (such as 8:0) of the whole disks, by name."""
-        return self._disks
-
-    def cores(self) -> int | None:
-        """Return how many cores are online."""
-        return self.devices.cores()
 
     def busy_s(self) -> float:
         """Return the seconds all cores together were busy."""
@@ -88,6 +82,6 @@ class Hardware:
             return {}
         counted = psutil.disk_io_counters(perdisk=True, nowrap=False)
         return {
-            name: DiskCounters(whole=name in self._disks, busy_s=disk.busy_time / 1000)
+            name: DiskCounters(whole=name in self.disks, busy_s=disk.busy_time / 1000)
             for name, disk in counted.items()
         }

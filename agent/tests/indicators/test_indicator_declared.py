@@ -95,7 +95,7 @@ def test_a_preset_is_the_defaults_of_an_entry() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_declares_an_indicator(name: str) -> None:
-    limit = "" if "limit" in PRESETS[name].read else "limit = 8"
+    limit = "" if "limit" in PRESETS[name].keys else "limit = 8"
     (indicator,) = parse(f'[[indicator]]\nname = "a"\npreset = "{name}"\nport = 4321\n{limit}')
     assert "4321" in str(indicator.source)
 
