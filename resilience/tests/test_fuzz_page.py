@@ -1,23 +1,7 @@
-"""What schemathesis says is read, and tallies become lines and a table."""
+"""Tallies become lines and a table."""
 
 from steelyard_resilience.fuzz import page
 from steelyard_resilience.fuzz.target import ACCEPTED, Tally, Violation
-from steelyard_resilience.fuzz.tool_output import parse_schemathesis, statuses
-
-SCHEMATHESIS = """API Operations:
-  Selected: 17/18
-  Tested: 17
-
-Test Phases:
-  ✅ Examples
-  ❌ Coverage
-
-Failures:
-  ❌ ST204 Wrong response to undeclared method: 1
-
-Test cases:
-  127 generated, 1 found 1 unique failure
-"""
 
 TALLY = Tally(
     target="sample",
@@ -27,16 +11,6 @@ TALLY = Tally(
     outcomes={ACCEPTED: 34, "type": 1000, "range": 100, "a": 50, "b": 30, "c": 15, "d": 5},
     notes=("2 x 1e2",),
 )
-
-
-def test_schemathesis_says_what_failed() -> None:
-    failures = ["ST204 Wrong response to undeclared method: 1"]
-    assert parse_schemathesis(SCHEMATHESIS) == (17, 127, failures)
-
-
-def test_statuses_are_counted_and_successes_summed() -> None:
-    events = '{"status_code":200}\n{"status_code": 204}\n{"status_code":401}'
-    assert statuses(events) == {ACCEPTED: 2, "HTTP 401": 1}
 
 
 def test_a_line_has_the_most_frequent_reasons() -> None:

@@ -24,7 +24,7 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     """Add the subcommand `fuzz`."""
     parser = subparsers.add_parser(
         "fuzz",
-        help="malformed input for every decoder, the API and every port; nginx in random configurations",
+        help="malformed input for every decoder and every port; nginx in random configurations",
     )
     flag = parser.add_argument
     seconds = flags.number(0.1, 86_400, "seconds")
@@ -51,8 +51,8 @@ def _run(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise SetupError(f"{error}: run `make setup-tests`") from None
     plan = session.Plan(
-        seconds=options.seconds or (QUICK_S if options.quick else SECONDS), quick=options.quick,
-        seed=random.randrange(2**31) if options.seed is None else options.seed, out=options.out,
+        seconds=options.seconds or (QUICK_S if options.quick else SECONDS), out=options.out,
+        seed=random.randrange(2**31) if options.seed is None else options.seed,
         only=tuple(options.only.split(",")) if options.only else (),
     )  # fmt: skip
     print(f"seed {plan.seed}, {plan.seconds:g} s for each target and method", flush=True)

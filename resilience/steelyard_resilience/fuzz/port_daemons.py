@@ -1,7 +1,6 @@
 """The daemons that are attacked, on free ports of loopback: memcached, controllers, an agent, nginx (I/O)."""
 
 import os
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,15 +64,14 @@ class Rig:
         """Stop everything, the last started first."""
         self._stop.close()
 
-    def controller(self, *, secrets: Mapping[str, str] | None = None, **more: Flag) -> Daemon:
-        """Start a controller with an upstream `web`. secrets: of its environment; more: its flags."""
+    def controller(self, **more: Flag) -> Daemon:
+        """Start a controller with an upstream `web`; more: its flags."""
         api, check = next(self._ports), next(self._ports)
         config = self.folder / f"controller-{api}.yaml"
         config.write_text(UPSTREAMS % self._backend)
         flags: dict[str, Any] = {"memcached": self._memcached, "state_url": "memory://", "tick_s": 0.1}
         part = parts.controller(api, config, agent_check_port=check, **(flags | more))
-        environment = inherited_environment() | dict(secrets or {})
-        return self._start(part, {"api": api, "agent-check": check}, environment)
+        return self._start(part, {"api": api, "agent-check": check})
 
     def agent(self) -> Daemon:
         """Start an agent with its endpoint."""
@@ -119,16 +117,9 @@ class Rig:
         own = {"memcached": [stranger], "controller": [f"http://{stranger}"], "state_dir": str(folder)}
         return {**own, **common, "upstreams": upstreams}
 
-    def _start(
-        self,
-        part: Part,
-        ports: dict[str, int],
-        environment: Mapping[str, str] | None = None,
-        *,
-        log: Path | None = None,
-    ) -> Daemon:
+    def _start(self, part: Part, ports: dict[str, int], *, log: Path | None = None) -> Daemon:
         log = log or self.folder / f"{part.name}-{next(iter(ports.values()))}.log"
-        process = Process(part.command, log, environment=environment)
+        process = Process(part.command, log, environment=inherited_environment())
         self._stop.callback(process.stop)
         for port in ports.values():
             process.wait_listening(port)

@@ -11,7 +11,7 @@ from pathlib import Path
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.find_programs import find
 
-from steelyard_resilience.fuzz import api, by_hypothesis, luajit, nginx_attack, port_attack
+from steelyard_resilience.fuzz import by_hypothesis, luajit, nginx_attack, port_attack
 from steelyard_resilience.fuzz.luajit import BOTH, LUA
 from steelyard_resilience.fuzz.port_daemons import Rig
 from steelyard_resilience.fuzz.target import Tally, Violation
@@ -20,10 +20,9 @@ from steelyard_resilience.fuzz.targets import targets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is tried, and for how long. quick: not the live API, whose quick form is CI's test of it."""
+    """What is tried, and for how long."""
 
     seconds: float
-    quick: bool
     seed: int
     out: Path
     only: tuple[str, ...] = ()
@@ -36,16 +35,14 @@ class Plan:
 def run(plan: Plan) -> Iterator[Tally]:
     """Try everything; yield what came of each target under each method. Raises SetupError."""
     decoders = {target.name: target for target in targets()}
-    names = [*decoders, BOTH, *LUA, *api.KINDS, *port_attack.NAMES, nginx_attack.NAME]
+    names = [*decoders, BOTH, *LUA, *port_attack.NAMES, nginx_attack.NAME]
     for name in plan.only:
         if name not in names:
             raise SetupError(f"there is no target {name}; there are: {', '.join(names)}")
     for name in plan.wanted(*decoders):
         yield by_hypothesis.run(decoders[name], seconds=plan.seconds, seed=plan.seed)
-    live = [] if plan.quick and not plan.only else plan.wanted(*api.KINDS)
-    for why, needed in ((luajit.missing(), plan.wanted(BOTH, *LUA)), (api.missing(), live)):
-        if why and needed:
-            raise SetupError(why)
+    if plan.wanted(BOTH, *LUA) and (why := luajit.missing()):
+        raise SetupError(why)
     for name in plan.wanted(BOTH):
         attempt = partial(luajit.compare, decoders["weight-table"])
         yield from _tried(plan, name, luajit.BOTH_METHOD, attempt)
@@ -53,18 +50,12 @@ def run(plan: Plan) -> Iterator[Tally]:
         yield from _tried(plan, name, luajit.METHOD, partial(luajit.run, name))
     for name in plan.wanted(nginx_attack.NAME):
         yield from _tried(plan, name, nginx_attack.METHOD, partial(nginx_attack.run, find(None)))
-    ports = plan.wanted(*port_attack.NAMES)
-    if not ports and not live:
-        return
-    with tempfile.TemporaryDirectory(prefix="steelyard-fuzz-") as folder, closing(_rig(folder)) as rig:
-        if ports:
+    if ports := plan.wanted(*port_attack.NAMES):
+        with (
+            tempfile.TemporaryDirectory(prefix="steelyard-fuzz-") as folder,
+            closing(Rig(Path(folder), find(None))) as rig,
+        ):
             yield from _tried(plan, "ports", port_attack.METHOD, partial(port_attack.run, rig, ports))
-        if live:
-            yield from _tried(plan, "api", api.METHOD, partial(api.run, rig, live))
-
-
-def _rig(folder: str) -> Rig:
-    return Rig(Path(folder), find(None))
 
 
 def _tried(plan: Plan, name: str, method: str, attempt: Callable[..., Iterator[Tally]]) -> Iterator[Tally]:
