@@ -116,6 +116,11 @@ def judge_of(
     return judge
 
 
+def requiring(holds: Callable[[Any], object], what: str) -> Callable[[Any], None]:
+    """Return a check of `judge_of`: it must hold of whatever was taken."""
+    return lambda value: require(holds(value), what)
+
+
 def require(holds: object, what: str) -> None:
     """Raise ViolationError with `what` where it does not hold."""
     if not holds:

@@ -11,7 +11,7 @@ from steelyard_controller import settings as controller
 from steelyard_protocol import peer_address, setting_values, signature, wire
 from steelyard_protocol.program_settings import SettingsError
 
-from steelyard_resilience.fuzz.target import ACCEPTED, REFUSED, Target, judge_of, require
+from steelyard_resilience.fuzz.target import ACCEPTED, REFUSED, Target, judge_of, require, requiring
 from steelyard_resilience.fuzz.targets.kernel_files import temporary_folder
 
 T = TypeVar("T")
@@ -19,7 +19,14 @@ T = TypeVar("T")
 
 def targets() -> tuple[Target, ...]:
     """Return the decoders of settings."""
-    toml = judge_of(_toml, refuses=SettingsError, reason=_refused_toml, check=_check_toml)
+    whole = requiring(
+        lambda made: wire.is_name(made.upstream) and wire.is_name(made.peer) and made.memcached,
+        "it is half a setting",
+    )
+    toml = judge_of(
+        lambda data: agent.load(["--config", "agent.toml"], {}, hostname="server-1", read=lambda _: data),
+        refuses=SettingsError, reason=_refused_toml, check=whole,
+    )  # fmt: skip
     yaml = judge_of(_yaml(), refuses=controller.SettingsError)
     return (
         Target("agent-toml", "the agent's configuration file", toml, TOML),
@@ -52,20 +59,11 @@ FLAGS = (
 )  # fmt: skip
 
 
-def _toml(data: bytes) -> agent.Settings:
-    return agent.load(["--config", "agent.toml"], {}, hostname="server-1", read=lambda _: data)
-
-
 def _refused_toml(refusal: object) -> str | None:
     if not isinstance(refusal, SettingsError):
         return None
     require("\n" not in str(refusal), f"the message is not one line: {refusal}")
     return REFUSED
-
-
-def _check_toml(settings: agent.Settings) -> None:
-    named = wire.is_name(settings.upstream) and wire.is_name(settings.peer)
-    require(named and settings.memcached, "it is half a setting")
 
 
 def _yaml() -> Callable[[bytes], object]:

@@ -1,6 +1,6 @@
 """What comes over HTTP and from HAProxy: bodies, headers, questions, a controller's answers to an agent."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import SimpleNamespace
 
 from steelyard_agent.untrusted_input import Status, http_response, log_text, register_request
@@ -17,7 +17,7 @@ from steelyard_controller.haproxy.agent_check import AgentCheck
 from steelyard_protocol.haproxy_weights import MOST
 from steelyard_protocol.sample_record import SampleRecord
 
-from steelyard_resilience.fuzz.target import ACCEPTED, REFUSED, Target, judge_of, require
+from steelyard_resilience.fuzz.target import ACCEPTED, REFUSED, Target, judge_of, require, requiring
 from steelyard_resilience.fuzz.targets.redis_state import REPLAY, UPSTREAMS
 
 
@@ -25,11 +25,19 @@ def targets() -> tuple[Target, ...]:
     """Return the decoders of requests and of answers."""
     upstreams = [upstream.model_dump_json(exclude_none=True).encode() for upstream in UPSTREAMS]
     body = judge_of(_body, refuses=ProblemError, reason=_problem, check=_check_body)
-    peer = judge_of(_peer, refuses=ProblemError, reason=_problem, check=_check_peer)
-    token_file = judge_of(tokens.tokens_of, refuses=BadToken, check=_check_tokens)
-    replay = judge_of(_replay_line, refuses=replay_lines.Malformed)
+    there = requiring(lambda peer: peer.id == "server-1" and peer.address, "it was taken without an address")
+    peer = judge_of(_peer, refuses=ProblemError, reason=_problem, check=there)
+    tokens_only = requiring(lambda read: all(tokens.checked(one) == one for one in read), "one is no token")
+    token_file = judge_of(tokens.tokens_of, refuses=BadToken, check=tokens_only)
+    replay = judge_of(
+        lambda data: replay_lines.parse(data.decode("utf-8", "replace")), refuses=replay_lines.Malformed
+    )
+    printable = requiring(
+        lambda row: all(text.isprintable() for text in (row.id, row.address, row.state)),
+        "a terminal would be steered",
+    )
     # pydantic's ValueError: the command says that it cannot read the answer.
-    document = judge_of(api_documents.Live.model_validate_json, refuses=ValueError, check=_check_document)
+    document = judge_of(api_documents.Live.model_validate_json, refuses=ValueError, check=printable)
     return (
         Target("api-body", "an upstream in a request to the API", body, upstreams),
         Target("api-peer", "a peer in a request to the API", peer, PEERS),
@@ -87,10 +95,6 @@ def _peer(data: bytes) -> Peer:
     return request_body.validated(Peer, {**document, "id": "server-1"})
 
 
-def _check_peer(peer: Peer) -> None:
-    require(peer.id == "server-1" and peer.address, "a peer without an address was taken")
-
-
 def _problem(problem: object) -> str | None:
     if not isinstance(problem, ProblemError):
         return None
@@ -115,10 +119,6 @@ def _header(data: bytes) -> str:
         return _problem(problem) or ACCEPTED
     require(role == "admin" and is_admin, f"{authorization!r} is let in as {role}")
     return ACCEPTED
-
-
-def _check_tokens(read: Iterable[str]) -> None:
-    require(all(tokens.checked(token) == token for token in read), "a token was taken that is none")
 
 
 def _question() -> Callable[[bytes], str]:
@@ -161,12 +161,3 @@ def _answer(data: bytes) -> str:
     is_short = len(reason) <= log_text.LONGEST and reason.isprintable()
     require(is_short, f"the reason is no short line: {reason[:400]!r}")
     return ACCEPTED
-
-
-def _replay_line(data: bytes) -> object:
-    return replay_lines.parse(data.decode("utf-8", "replace"))
-
-
-def _check_document(row: api_documents.Live) -> None:
-    shown = (row.id, row.address, row.state)
-    require(all(text.isprintable() for text in shown), f"a terminal would be steered: {shown!r}")

@@ -9,7 +9,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import psutil
@@ -77,12 +77,8 @@ def _any_of(*parsers: Callable[[bytes], object]) -> Callable[[bytes], str]:
 
 def _located(data: bytes) -> object:
     membership, mounts = data.split(b"\n", 1) if b"\n" in data else (data, data)
-    places = [
-        cgroup_text.locate(
-            controller, cgroup_text.parse_mounts(mounts), cgroup_text.parse_membership(membership)
-        )
-        for controller in ("cpu", "memory", "")
-    ]
+    own, there = cgroup_text.parse_membership(membership), cgroup_text.parse_mounts(mounts)
+    places = [cgroup_text.locate(controller, there, own) for controller in ("cpu", "memory", "")]
     return [place.upwards for place in places if place is not None]
 
 
@@ -106,22 +102,16 @@ def _machines(seeds: Sequence[bytes]) -> Callable[[bytes], str]:
         clock: Callable[[], float] = iter(range(1, 100)).__next__
         host = HostReader(root=root, extras=True, clock=clock)
         group = CgroupReader(root=root, extras=True, count_io=True, clock=clock)
-        with _psutil_in(root):
+        before, psutil.PROCFS_PATH = psutil.PROCFS_PATH, f"{root}/proc"
+        try:
             for _ in range(2):
                 machine, own = host(), group()
+        finally:
+            psutil.PROCFS_PATH = before
         known = [machine.cores, machine.cpu_busy_s, machine.memory, machine.nics, machine.disks]
         return "a column is null" if None in known or isinstance(own, Absent) else ACCEPTED
 
     return judge
-
-
-@contextlib.contextmanager
-def _psutil_in(root: Path) -> Iterator[None]:
-    before, psutil.PROCFS_PATH = psutil.PROCFS_PATH, f"{root}/proc"
-    try:
-        yield
-    finally:
-        psutil.PROCFS_PATH = before
 
 
 def _plant(tree: bytes, root: Path, heads: Collection[bytes]) -> None:

@@ -3,9 +3,9 @@
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from math import isfinite
 from typing import Any, cast, get_args
 
@@ -23,12 +23,11 @@ from steelyard_protocol import (
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.table_chunks import Manifest
 from steelyard_protocol.traffic_report import TrafficReport
-from steelyard_protocol.upstream_list import UpstreamList
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Reason, Refused
 
 from steelyard_resilience import CHECKOUT
-from steelyard_resilience.fuzz.target import ACCEPTED, Target, judge_of, require
+from steelyard_resilience.fuzz.target import ACCEPTED, Target, judge_of, require, requiring
 
 KNOWN = frozenset(get_args(Reason))
 LONGEST_DETAIL = 1000
@@ -71,21 +70,28 @@ def targets() -> tuple[Target, ...]:
     """Return the decoders of wire version 1."""
     samples, reports, tables = map(examples, ("sample", "traffic", "weights"))
     lists, signed, chunks = map(examples, ("upstreams", "signed", "chunks"))
-    sample = judge_of(sample_reader.decode, encode=sample_record.encode, reason=_reason, check=_check_sample)
+    sample = judge_of(
+        sample_reader.decode,
+        encode=sample_record.encode,
+        reason=_reason,
+        check=requiring(_is_measured, "a figure is negative or not finite"),
+    )
     traffic = judge_of(traffic_report.decode, reason=_reason, check=_check_traffic)
-    table = judge_of(weight_table.decode, encode=weight_table.to_json, reason=_reason, check=_check_table)
-    listed = judge_of(upstream_list.decode, encode=upstream_list.encode, reason=_reason, check=_check_list)
-    joined = judge_of(_joined, encode=_in_chunks, reason=_reason, check=_check_table)
+    weighed = requiring(lambda read: all(peer.weight >= 1 for peer in read.peers), "a weight is below 1")
+    table = judge_of(weight_table.decode, encode=weight_table.to_json, reason=_reason, check=weighed)
+    joined = judge_of(_joined, encode=_in_chunks, reason=_reason, check=weighed)
+    ordered = requiring(
+        lambda read: all(map(wire.is_name, read.names)) and [*read.names] == sorted({*read.names}),
+        "an upstream's name is none, or the names are not in order",
+    )
+    listed = judge_of(upstream_list.decode, encode=upstream_list.encode, reason=_reason, check=ordered)
     return tuple(
         Target(name, about, judge, given.all)
         for name, about, judge, given in (
             ("sample", "an agent's sample, in Memcached", sample, samples),
             ("traffic", "a load balancer's traffic report, in Memcached", traffic, reports),
             ("weight-table", "a weight table, as a new leader reads it back", table, tables),
-            (
-                "table-chunks", "a manifest and its chunks, a line each, as a new leader reads them back",
-                joined, chunks,
-            ),
+            ("table-chunks", "a manifest and its chunks, as a new leader reads them back", joined, chunks),
             ("upstream-list", "the list of upstreams, as a new leader reads it back", listed, lists),
             ("signature", "a signed value, with the key and without", _signed(signed), signed),
         )
@@ -100,30 +106,22 @@ def _reason(decoded: object) -> str | None:
     return decoded.reason
 
 
-def _check_sample(sample: SampleRecord) -> None:
-    further = [value for _, value in sample.further]
-    measured = [value for value in (*sample.utilization, *sample.capacity, *further) if value is not None]
-    require(all(isfinite(value) and value >= 0 for value in measured), "a figure is negative or not finite")
+def _is_measured(sample: SampleRecord) -> bool:
+    figures = (*sample.utilization, *sample.capacity, *(value for _, value in sample.further))
+    return all(isfinite(value) and value >= 0 for value in figures if value is not None)
 
 
 def _check_traffic(report: TrafficReport) -> None:
     require(all(wire.is_name(peer) for peer in report.ids), "a peer's name is none")
-    counts, latencies = (
-        (report.completed, report.failed, report.in_flight),
-        (report.latency_ms, report.latency_p50_ms),
-    )
     loads = [load for _, load in report.loads.values()]
+    counts = (report.completed, report.failed, report.in_flight)
+    columns = (*counts, report.latency_ms, report.latency_p50_ms)
     utilizations = [[load.utilization or 0, load.mem_utilization or 0] for load in loads]
-    require(all(len(column) == len(report.ids) for column in (*counts, *latencies)), "a column is too short")
-    require(
-        all(wire.is_name(name) for load in loads for name in load.named_metrics), "a metric's name is none"
-    )
-    for column in (*counts, *latencies, *utilizations):
+    metrics = [name for load in loads for name in load.named_metrics]
+    require(all(len(column) == len(report.ids) for column in columns), "a column is too short")
+    require(all(map(wire.is_name, metrics)), "a metric's name is none")
+    for column in (*columns, *utilizations):
         require(all(0 <= (each or 0) <= wire.MAX_INTEGER for each in column), "a figure is out of bounds")
-
-
-def _check_table(table: WeightTable) -> None:
-    require(all(peer.weight >= 1 for peer in table.peers), "a weight is below 1")
 
 
 def _joined(data: bytes) -> WeightTable | Refused:
@@ -139,18 +137,14 @@ def _in_chunks(table: WeightTable) -> bytes:
     return b"\n".join([table_chunks.encode_manifest(table, [*map(table_chunks.name_of, texts)]), *texts])
 
 
-def _check_list(listed: UpstreamList) -> None:
-    require(all(map(wire.is_name, listed.names)), "an upstream's name is none")
-    require(all(one < other for one, other in pairwise(listed.names)), "the names are not in order")
-
-
 def _signed(examples: Examples) -> Callable[[bytes], str]:
     texts = {value[65:] for value in examples.accepted}
 
     def judge(data: bytes) -> str:
         without = signature.read(None, data, lambda text: text)
         if not isinstance(without, Refused):
-            require(without == data and not _looks_signed(data), "without a key something was stripped")
+            looks_signed = re.match(rb"[0-9a-f]{64}\.", data)
+            require(without == data and not looks_signed, "without a key something was stripped")
         opened: Any = signature.read(examples.key, data, lambda text: text)
         refused = _reason(opened)
         if refused:
@@ -162,7 +156,3 @@ def _signed(examples: Examples) -> Callable[[bytes], str]:
         return ACCEPTED
 
     return judge
-
-
-def _looks_signed(data: bytes) -> bool:
-    return len(data) > 64 and data[64:65] == b"." and all(byte in b"0123456789abcdef" for byte in data[:64])

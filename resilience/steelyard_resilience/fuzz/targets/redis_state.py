@@ -34,9 +34,7 @@ def targets() -> tuple[Target, ...]:
     upstream = judge_of(declaration.decode, encode=declaration.encode, reason=_damaged)
     return (
         Target("saved-state", "term and generation, in Redis", _state, (state,)),
-        Target(
-            "law-memory", "what a law remembers, in Redis; the law then takes a step", _law_memory(), texts
-        ),
+        Target("law-memory", "what a law remembers, in Redis; the law then steps", _law_memory(), texts),
         Target("lease", "who leads, in Redis", leader, (held,)),
         Target("declaration", "an upstream as declared, in Redis", upstream, declared),
         Target("history", "the moments, in Redis", _history, (moments,)),
@@ -118,9 +116,7 @@ def _law_memory() -> Callable[[bytes], str]:
             if memory is None:
                 continue
             accepted += 1
-            require(
-                json.dumps(laws.encode_memory(name, memory), allow_nan=False), "it cannot be written again"
-            )
+            json.dumps(laws.encode_memory(name, memory), allow_nan=False)  # raises where it cannot
             with np.errstate(all="ignore"):  # only what comes out counts
                 after, decision = law.step(memory, SNAPSHOT)
             above_0 = np.isfinite(decision.weights).all() and (decision.weights > 0).all()
