@@ -30,7 +30,9 @@ class Pacer:
     @property
     def requests(self) -> int:
         """Return how many requests there are in all."""
-        return self._before(self.seconds)
+        # The product may lie on either side of a whole number; the quotient decides.
+        number = round(self.seconds * self.rate_per_s)
+        return number + (self.due_s(number) < self.seconds)
 
     def due_s(self, number: int) -> float:
         """Return when a request is due, in seconds from the start."""
@@ -42,11 +44,6 @@ class Pacer:
             return 0
         number = round(elapsed_s * self.rate_per_s)
         return min(number + (self.due_s(number) <= elapsed_s), self.requests)
-
-    def _before(self, elapsed_s: float) -> int:
-        # The product may lie on either side of a whole number; the quotient decides.
-        number = round(elapsed_s * self.rate_per_s)
-        return number + (self.due_s(number) < elapsed_s)
 
 
 class Same:

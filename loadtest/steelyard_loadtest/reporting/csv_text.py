@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from operator import attrgetter
@@ -17,8 +16,7 @@ Field = str | tuple[str, str | Callable[[T], object]]
 def csv_text(items: Iterable[T], columns: Sequence[Field[T]], *, digits: int | None = None) -> str:
     """Return a line an item under the headings; digits: how many significant ones floats have, None: all."""
     pairs = [(column, column) if isinstance(column, str) else column for column in columns]
-    readers = [_reader(source) for _, source in pairs]
-    rows = ([read(item) for read in readers] for item in items)
+    rows = ([_read(item, source) for _, source in pairs] for item in items)
     return rows_text([heading for heading, _ in pairs], rows, digits=digits)
 
 
@@ -27,7 +25,7 @@ def rows_text(head: Sequence[str], rows: Iterable[Sequence[object]], *, digits: 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
-    writer.writerows([field_text(value, digits) for value in row] for row in rows)
+    writer.writerows([_field(value, digits) for value in row] for row in rows)
     return text.getvalue()
 
 
@@ -36,17 +34,13 @@ def names_of(dataclass: type[Any], *, without: Sequence[str] = ()) -> list[str]:
     return [field.name for field in fields(dataclass) if field.name not in without]
 
 
-def field_text(value: object, digits: int | None = None) -> object:
-    """Return what the CSV writer is given for a value."""
-    if isinstance(value, float):
-        if math.isnan(value):
-            return ""
-        return value if digits is None else f"{value:.{digits}g}"
-    return "" if value is None else value
+def _field(value: object, digits: int | None) -> object:
+    if value is None or value != value:  # NaN
+        return ""
+    return f"{value:.{digits}g}" if digits is not None and isinstance(value, float) else value
 
 
-def _reader(source: str | Callable[[T], object]) -> Callable[[T], object]:
+def _read(item: T, source: str | Callable[[T], object]) -> object:
     if not isinstance(source, str):
-        return source
-    attribute = attrgetter(source)
-    return lambda item: item.get(source) if isinstance(item, Mapping) else attribute(item)
+        return source(item)
+    return item.get(source) if isinstance(item, Mapping) else attrgetter(source)(item)

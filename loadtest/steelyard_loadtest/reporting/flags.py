@@ -60,7 +60,7 @@ def names(known: Mapping[str, T] | Callable[[], Mapping[str, T]]) -> Callable[[s
 
     def parse(text: str) -> tuple[T, ...]:
         table = known() if callable(known) else known
-        asked = [part.strip() for part in text.split(",")]
+        asked = dict.fromkeys(part.strip() for part in text.split(","))
         unknown = [name for name in asked if name not in table]
         if unknown:
             raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}; there are {', '.join(table)}")

@@ -29,10 +29,8 @@ def read_csv(file: Path) -> list[dict[str, str]]:
 
 def json_text(document: object) -> str:
     """Return a document with one space of indent; dataclasses in it become objects."""
-    return json.dumps(document, indent=1, default=_plain, ensure_ascii=False) + "\n"
 
+    def plain(value: object) -> object:
+        return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
-def _plain(value: object) -> object:
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    return str(value)
+    return json.dumps(document, indent=1, default=plain, ensure_ascii=False) + "\n"

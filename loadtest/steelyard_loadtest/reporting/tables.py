@@ -10,6 +10,7 @@ markdown(table(rows, COLUMNS))
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from operator import itemgetter
 from typing import Generic, Literal, TypeVar
 
 from steelyard_loadtest.reporting.wording import ABSENT
@@ -78,16 +79,19 @@ def table(
 
 
 def text_columns(
-    head: Sequence[str], lines: Iterable[Sequence[str]], *, left: int = 1, title: str = "", note: str = ""
+    head: Sequence[str],
+    lines: Iterable[Sequence[str | None]],
+    *,
+    left: int = 1,
+    title: str = "",
+    note: str = "",
 ) -> Table:
     """Return a table of texts; the first `left` columns are aligned to the left, the others to the right."""
-    return Table(
-        head=tuple(head),
-        align=tuple("left" if place < left else "right" for place in range(len(head))),
-        lines=tuple(Line(fields=tuple(line)) for line in lines),
-        title=title,
-        note=note,
-    )
+    columns = [
+        Column[Sequence[str | None]](heading, itemgetter(place), "left" if place < left else "right")
+        for place, heading in enumerate(head)
+    ]
+    return table(lines, columns, title=title, note=note)
 
 
 def pivot(
@@ -100,9 +104,8 @@ def pivot(
     column_text: Callable[[C], str] = str,
 ) -> Table:
     """Return a table of every row against every column; `corner` is the heading of the rows' names."""
-    made = [Column[R](corner, row_text, "left")]
-    made += [Column[R](column_text(column), lambda row, of=column: field(row, of)) for column in columns]  # type: ignore[misc]
-    return table(rows, made)
+    lines = [[row_text(row), *(field(row, column) for column in columns)] for row in rows]
+    return text_columns([corner, *map(column_text, columns)], lines)
 
 
 def without_empty_columns(grid: Table) -> Table:

@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -95,18 +96,10 @@ class Balancer:
             self._control = Control(scene)
             stack.callback(self._control.process.stop)
         self.front = PROXIES[scene.algorithm.program](scene, self._control, cpus)
-        stack.callback(self.front.process.stop)
-        stack.callback(self._stop_beside)
+        stack.callback(self.front.stop)
         self.front.wait()
-        wait_until(self._why_no_answer, [self.front.process])
-
-    def _stop_beside(self) -> None:
-        if self.front and self.front.beside:
-            self.front.beside.stop()
-
-    def _why_no_answer(self) -> str | None:
-        status, body = http_ask.ask(HOST, self._place.balancer_port, self._scenario.path)
-        return None if status == 200 else f"it answers {status}: {body[:300]!r}"
+        why = partial(http_ask.why_not_ok, HOST, self._place.balancer_port, self._scenario.path)
+        wait_until(why, [self.front.process])
 
     def _scene(self, stack: contextlib.ExitStack) -> render.Scene:
         algorithm = self._algorithm

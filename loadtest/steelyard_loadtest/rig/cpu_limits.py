@@ -21,12 +21,12 @@ _SIGNALS = re.compile(r" cores by (?P<why>\(no cgroup: .+\) )?stop and continue 
 
 def capacity_per_s(servers: Sequence[Server], costs_s: Mapping[str, float], path: str, cores: float) -> float:
     """Return the capacity, from the CPU seconds per request of each server by name, on `path`."""
-    limits = {server.name: _limit(server) for server in servers}
+    limits = {server.name: server.cpu_cores or 1.0 for server in servers}
     scale = min(1.0, cores / sum(limits.values()))
     total = 0.0
     for server in servers:
         of_cpu = scale * limits[server.name] / costs_s[server.name]
-        slow = server.disk_ops_per_s if _is_io(path) else None
+        slow = server.disk_ops_per_s if path.partition("?")[0] == "/io" else None
         total += of_cpu if slow is None else min(of_cpu, slow)
     return total
 
@@ -46,11 +46,3 @@ def means(logs: Iterable[str]) -> str:
         elif said := _SIGNALS.search(log):
             means_said[f"stop and continue signals {said['why'] or ''}".strip()] = None
     return " and ".join(means_said) or UNLIMITED
-
-
-def _limit(server: Server) -> float:
-    return 1.0 if server.cpu_cores is None else server.cpu_cores
-
-
-def _is_io(path: str) -> bool:
-    return path.partition("?")[0] == "/io"

@@ -51,6 +51,12 @@ class Proxy:
         """Wait until it serves as it will go on to; by itself, until it takes connections."""
         self.process.wait_listening(self._scene.place.balancer_port)
 
+    def stop(self) -> None:
+        """End it, and before it what runs beside it."""
+        if self.beside:
+            self.beside.stop()
+        self.process.stop()
+
     def set_members(self, names: Sequence[str]) -> None:
         """Let these servers take part from now on: each program has its own way."""
         raise NotImplementedError
