@@ -32,18 +32,16 @@ MOST = 100_000
 IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "only")
 """Of the flags, those that make other figures: neither where they go nor how fast."""
 
-Work = Sequence[tuple[Any, int]]
-"""Trials, each with each of its seeds."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """One study: a subcommand, and the marks of its part of a page.
 
-    work         from the options and the seeds to what is run
+    trials       what is run, by the options
     figures_of   what is kept of a run; importable
     page         from the options, the runs and the command that makes the same ones to what is written
     seeds        how many, if nobody says
+    seeds_of     how many of so many a trial is run with
     quick        what --quick does, and its seeds
     flags        those that only this study has, as argparse takes them
     """
@@ -51,10 +49,11 @@ class Study:
     name: str
     help: str
     description: str
-    work: Callable[[argparse.Namespace, range], Work]
+    trials: Callable[[argparse.Namespace], Iterable[Any]]
     figures_of: Callable[[Case, RunResult], Figures]
     page: Callable[[argparse.Namespace, Runs, str], Page]
     seeds: int
+    seeds_of: Callable[[Any, int], int] = lambda _, most: most
     quick: tuple[str, int]
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -86,7 +85,11 @@ def _run(name: str, study: Study, options: argparse.Namespace) -> None:
     command = " ".join(["steelyard-loadtest", name, *flags.given(options, {"seed": 1}, IN_COMMAND)])
     _, few = study.quick
     count = options.seeds or (few if options.quick else study.seeds)
-    work = study.work(options, range(options.seed, options.seed + count))
+    work = [
+        (trial, options.seed + number)
+        for trial in study.trials(options)
+        for number in range(study.seeds_of(trial, count))
+    ]
     runs = simulated(work, study.figures_of, jobs=options.jobs, title=study.name)
     made = study.page(options, runs, command)
     made = replace(made, files={f"{study.name}.csv": runs_csv(runs, options.seed)})
@@ -96,36 +99,15 @@ def _run(name: str, study: Study, options: argparse.Namespace) -> None:
     fill_page(made, options.page, name)
 
 
-def _each(trials: Iterable[object], seeds: range) -> Work:
-    return list(itertools.product(trials, seeds))
-
-
-def _ns3_work(options: argparse.Namespace, seeds: range) -> Work:
-    names = dict.fromkeys(options.only or ns3_study.BY_NAME)
-    return _each((ns3_study.Ns3Trial(algorithm=name) for name in names), seeds)
-
-
-def _ns3_page(_options: argparse.Namespace, runs: Runs, command: str) -> Page:
-    return Page(text=lambda _: ns3_study.page(runs, command), plots={})
-
-
 def _scale_axes(options: argparse.Namespace) -> tuple[Sequence[int], Sequence[int]]:
     sizes = scale_grid.QUICK_SIZES if options.quick else scale_grid.SIZES
     balancers = scale_grid.QUICK_LOAD_BALANCERS if options.quick else scale_grid.LOAD_BALANCERS
     return options.servers or sizes, options.load_balancers or balancers
 
 
-def _scale_work(options: argparse.Namespace, seeds: range) -> Work:
-    return scale_grid.work(scale_grid.trials(*_scale_axes(options)), seeds)
-
-
 def _scale_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
     grid = list(itertools.product(*_scale_axes(options)))
     return Page(text=lambda _: scale_page.page(runs, grid, command), plots={})
-
-
-def _stability_work(options: argparse.Namespace, seeds: range) -> Work:
-    return _each(stability_grid.distinct(stability_grid.maps(quick=options.quick)), seeds)
 
 
 def _stability_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
@@ -137,12 +119,6 @@ def _stability_page(options: argparse.Namespace, runs: Runs, command: str) -> Pa
         text=lambda plots: stability_page.page(maps, runs, command, plots.get("stability")),
         plots={"stability": lambda file: stability_plot.draw(file, maps, runs)},
     )
-
-
-def _evidence_work(options: argparse.Namespace, seeds: range) -> Work:
-    clusters = dict.fromkeys(options.only or evidence_clusters.clusters())
-    trials = (EvidenceTrial(cluster=name, algorithm=by) for name in clusters for by in ALGORITHMS)
-    return _each(trials, seeds)
 
 
 def _evidence_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
@@ -181,9 +157,9 @@ STUDIES = (
         help="the published ns-3 study of Peak EWMA, again, with ours in the same table",
         description="10 clients, 10 servers (nine answer after 5 ms, one after 50 ms): the latencies of each "
         "algorithm beside those that the ns-3 study published.",
-        work=_ns3_work,
+        trials=lambda options: map(ns3_study.Ns3Trial, options.only or ns3_study.BY_NAME),
         figures_of=ns3_study.figures_of,
-        page=_ns3_page,
+        page=lambda _, runs, command: Page(text=lambda _: ns3_study.page(runs, command), plots={}),
         # Of a published single run nobody knows the spread; twenty seeds tell it to a few per mille.
         seeds=20,
         quick=("five seeds: seconds", 5),
@@ -194,10 +170,11 @@ STUDIES = (
         help="100 to 10,000 servers, 1 to 256 load balancers: shares, p99, bytes",
         description="Simulates servers of four speeds, one in a hundred of which changes every tick, behind "
         "many load balancers; and tells what that is in bytes out of Memcached.",
-        work=_scale_work,
+        trials=lambda options: scale_grid.trials(*_scale_axes(options)),
         figures_of=scale_grid.figures_of,
         page=_scale_page,
         seeds=3,
+        seeds_of=scale_grid.seeds_of,
         quick=("up to 500 servers, 2 seeds: about a minute", 2),
         flags={
             "--servers": _sizes("numbers of servers", scale_grid.SIZES),
@@ -209,7 +186,7 @@ STUDIES = (
         help="maps of where each law settles and where it oscillates, and the defaults' margin",
         description="Simulates five servers, one of which slows down, and maps how far the shares swing when "
         "all should be at rest: over load and delay, over load and mismatch, over gain and interval.",
-        work=_stability_work,
+        trials=lambda options: stability_grid.distinct(stability_grid.maps(quick=options.quick)),
         figures_of=stability_page.figures_of,
         page=_stability_page,
         seeds=3,
@@ -220,7 +197,9 @@ STUDIES = (
         help="clusters that nobody tunes on: p99 of ours and others over that of least_conn on true weights",
         description="Simulates clusters that stand for what befalls real ones (neighbours, drifting sizes, "
         "cold starts, restarts, failures, stalls, bursts) under others' algorithms and ours.",
-        work=_evidence_work,
+        trials=lambda options: itertools.starmap(
+            EvidenceTrial, itertools.product(options.only or evidence_clusters.clusters(), ALGORITHMS)
+        ),
         figures_of=evidence_page.figures_of,
         page=_evidence_page,
         seeds=4,

@@ -4,6 +4,7 @@ import time
 from array import array
 from collections.abc import Callable
 from functools import cache
+from math import log
 from random import Random
 from typing import cast
 
@@ -12,19 +13,12 @@ from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
 
 from steelyard_simulator import pickers
-from steelyard_simulator.arrivals import open_arrivals, periodic_arrivals
 from steelyard_simulator.balancer import Balancer, Request
 from steelyard_simulator.control_loop import ControlLoop, bootstrap_weights
-from steelyard_simulator.engine import Engine, sampler, stream
-from steelyard_simulator.model import Case, OpenClients, RunResult, Ticks
+from steelyard_simulator.engine import Engine, Rate, sampler, stream
+from steelyard_simulator.model import Case, OpenClients, PeriodicClients, RunResult, Ticks
 from steelyard_simulator.pickers import lua_pickers
-from steelyard_simulator.simulated_server import (
-    SimulatedServer,
-    able_at,
-    is_away,
-    speed_edges,
-    speed_of,
-)
+from steelyard_simulator.simulated_server import SimulatedServer, able_at, is_away, speed_edges, speed_of
 
 
 def run(case: Case, seed: int) -> RunResult:
@@ -109,11 +103,36 @@ class _Running:
             self.engine.at(edge_s, change)
 
     def _begin_arrivals(self, random: Random) -> None:
-        clients, until_s = self._case.clients, self._case.duration_s
+        clients = self._case.clients
         if isinstance(clients, OpenClients):
-            open_arrivals(self.engine, clients, random, until_s, self._send)
+            self._arrive_openly(clients, random)
         else:
-            periodic_arrivals(self.engine, clients, until_s, self._send)
+            for client in range(clients.clients):
+                if client * clients.stagger_s <= self._case.duration_s and clients.requests > 0:
+                    begin = (client, clients.requests, clients)
+                    self.engine.at(client * clients.stagger_s, self._arrive_periodically, begin)
+
+    def _arrive_openly(self, clients: OpenClients, random: Random) -> None:
+        """Send at the rate of the moment."""
+        rate = Rate(((0.0, clients.rate_per_s), *clients.changes))
+        uniform, poisson = random.random, clients.arrivals == "poisson"
+
+        def arrive(now_s: float, is_first: bool | None) -> None:
+            # The next one is so many mean gaps away, counted across the changes of the rate.
+            when_s = rate.end(now_s, -log(1.0 - uniform()) if poisson else 1.0)
+            if when_s <= self._case.duration_s:
+                self.engine.at(when_s, arrive)
+            if not is_first:
+                self._send(now_s, -1)
+
+        arrive(0.0, True)
+
+    def _arrive_periodically(self, now_s: float, of: tuple[int, int, PeriodicClients]) -> None:
+        client, left, clients = of
+        next_s = now_s + clients.interval_s
+        if left > 1 and next_s <= self._case.duration_s:
+            self.engine.at(next_s, self._arrive_periodically, (client, left - 1, clients))
+        self._send(now_s, client)
 
     def _send(self, now_s: float, client: int) -> None:
         balancers = self._balancers

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import io
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from steelyard_simulator.studies.scale_grid import (
     figures_of,
     seeds_of,
     trials,
-    work,
 )
 from steelyard_simulator.studies.study import simulated
 
@@ -98,7 +98,7 @@ def test_the_same_seeds_give_the_same_csv_however_many_processes() -> None:
     texts = []
     for jobs, seeds in ((1, range(1, 3)), (2, range(1, 3)), (1, range(2, 4))):
         log = io.StringIO()
-        runs = simulated(work(grid, seeds), figures_of, jobs=jobs, title="scale", stream=log)
+        runs = simulated([*itertools.product(grid, seeds)], figures_of, jobs=jobs, title="scale", stream=log)
         texts.append(runs_csv(runs, seeds[0]))
         assert int(log.getvalue().splitlines()[-1].split(" events in ")[0].replace(",", "")) > 0
     assert texts[0] == texts[1] != texts[2]

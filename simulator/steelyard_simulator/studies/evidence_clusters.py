@@ -21,11 +21,8 @@ DECLARED = Path(__file__).with_name("evidence_clusters.toml")
 REFERENCE, BLIND = "nginx least_conn, true weights", "nginx least_conn"
 LEAST_TIME = "nginx least_time"
 CSWRR, ALONE, DEFAULT = "Envoy CSWRR", "steelyard, vnswrr", "steelyard, vnswrr2"
-HOT_COLD, OUR_LEAST_CONN, OURS_BLIND = (
-    "steelyard, hcl",
-    "steelyard, least_conn",
-    "our least_conn, equal weights",
-)
+HOT_COLD, OUR_LEAST_CONN = "steelyard, hcl", "steelyard, least_conn"
+OURS_BLIND = "our least_conn, equal weights"
 TRUE_ALONE, TRUE_DEFAULT = "true weights, vnswrr", "true weights, vnswrr2"
 
 ALGORITHMS: Mapping[str, Balancing] = MappingProxyType(
@@ -74,7 +71,7 @@ class Cluster:
     case: Case
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class EvidenceTrial:
     """A cluster and an algorithm by their names."""
 

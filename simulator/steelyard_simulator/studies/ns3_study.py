@@ -55,7 +55,7 @@ other laws on the plain ring and on the default picker."""
 BY_NAME = {balancing.name: balancing for balancing in ALGORITHMS}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Ns3Trial:
     """An algorithm of the study by its name."""
 

@@ -109,11 +109,6 @@ def trials(sizes: Sequence[int], load_balancers: Sequence[int]) -> list[ScaleTri
     ]
 
 
-def work(trials: Sequence[ScaleTrial], seeds: range) -> list[tuple[ScaleTrial, int]]:
-    """Return every trial with each of its seeds."""
-    return [(trial, seed) for trial in trials for seed in seeds[: seeds_of(trial, len(seeds))]]
-
-
 def seeds_of(trial: ScaleTrial, most: int) -> int:
     """Return how many seeds a point gets: above 1000 servers, which are a sample themselves, two thirds."""
     return most if trial.servers <= MOST_PLAIN else min(most, max(2, round(most * 2 / 3)))

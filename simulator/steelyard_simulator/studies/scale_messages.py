@@ -9,7 +9,6 @@ load balancer fetches the head of the table, which has the weights; the table it
 goes or changes otherwise, which none does here.
 """
 
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cache
@@ -20,6 +19,7 @@ from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
 from steelyard_protocol import sample_record, table_chunks, traffic_report, weight_table, wire
 from steelyard_protocol.sample_record import SampleRecord
+from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 UPSTREAM = "web"
@@ -60,25 +60,14 @@ def report(
     latency_ms: float,
 ) -> bytes:  # fmt: skip
     """Return a load balancer's traffic report, with the members that core/traffic_report.lua writes."""
-    document = {
-        "v": traffic_report.VERSION,
-        "upstream": UPSTREAM,
-        "lb": lb,
-        "boot": "77ab01c2",
-        "seq": seq,
-        "sent_at_ms": TAKEN_AT_MS,
-        "interval_s": 1,
-        "rung": "fresh",
-        "order": [TERM, GENERATION],
-        "ids": list(ids),
-        "completed": list(completed),
-        "failed": [0] * len(ids),
-        "in_flight": list(in_flight),
-        "latency_ms": [
-            round(latency_ms + row % 997 / 1000, 3) if done else None for row, done in enumerate(completed)
-        ],
-    }
-    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    rows = enumerate(completed)
+    told = TrafficReport(
+        upstream=UPSTREAM, lb=lb, boot="77ab01c2", seq=seq, sent_at_ms=TAKEN_AT_MS, interval_s=1,
+        rung="fresh", order=(TERM, GENERATION), ids=ids, completed=completed, failed=[0] * len(ids),
+        in_flight=in_flight,
+        latency_ms=[round(latency_ms + row % 997 / 1000, 3) if done else None for row, done in rows],
+    )  # fmt: skip
+    return traffic_report.encode(told, traffic_report.VERSION)
 
 
 def uneven_table(servers: int) -> WeightTable:
