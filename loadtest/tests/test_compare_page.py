@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from steelyard_loadtest.compare.page import scenario_text, verdict_table, write
+from steelyard_loadtest.compare.page import document, scenario_text, write
 from steelyard_loadtest.compare.page.document import blocks, page_text, remarks, titled
 from steelyard_loadtest.compare.page.plots.over_time import running_mean, server_styles
 from steelyard_loadtest.compare.page.scenario_text import LOOKS
@@ -239,10 +239,8 @@ def test_the_headline_counts_and_the_table_names_the_rivals() -> None:
         trial(CHURN, "nginx-rr", 0.5, 1, p99_ms=15),
         scenarios=(REPORT, CHURN),
     )
-    assert verdict_table.headline(views(both)) == (
-        "The target is met at 1 of 2 levels of load and missed at 1."
-    )
-    table = verdict_table.targets(views(both))
+    assert document.headline(views(both)) == ("The target is met at 1 of 2 levels of load and missed at 1.")
+    table = document.targets(views(both))
     lines = [dict(zip(table.head, line.fields, strict=True)) for line in table.lines]
     assert [(line["target"], line["ratio"], line["ratio to told"]) for line in lines] == [
         ("met", "0.50", "1.50"),

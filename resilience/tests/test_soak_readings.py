@@ -8,7 +8,7 @@ import pytest
 from steelyard_loadtest.machine.errors import UnreadableError
 from steelyard_resilience.soak import page, readings
 from steelyard_resilience.soak.readings import Soaked
-from steelyard_resilience.soak.sampling import private_bytes, read_process
+from steelyard_resilience.soak.session import private_bytes, read_process
 
 STATUS = """Name:\tnginx
 VmRSS:\t    9000 kB

@@ -4,11 +4,15 @@ import csv
 import json
 import os
 import re
-import socket
 import subprocess
+import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
+
+from steelyard_protocol.deadline import Deadline
+from steelyard_reporter.haproxy.runtime_socket import RuntimeSocket
+from steelyard_reporter.haproxy.show_stat import HaproxyFault
 
 from steelyard_loadtest.cluster import nginx, parts
 from steelyard_loadtest.cluster.parts import UPSTREAM, Part
@@ -164,16 +168,12 @@ class HAProxy(Proxy):
         return None if said.startswith("VALUE") else "HAProxy's traffic is not reported"
 
     def _ask(self, words: str) -> str:
-        path = str(self._scene.socket)
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(SOCKET_S)
-            try:
-                connection.connect(path)
-                connection.sendall(f"{words}\n".encode())
-                said = connection.makefile("rb").read()
-            except OSError as error:
-                raise ProgramError(f"{path} does not take {words!r}: {error}") from None
-        return said.decode(errors="replace").strip()
+        deadline = Deadline(time.monotonic)
+        deadline.start(SOCKET_S)
+        try:
+            return RuntimeSocket(Path(str(self._scene.socket)), deadline).ask(words).strip()
+        except HaproxyFault as error:
+            raise ProgramError(f"it does not take {words!r}: {error}") from None
 
 
 class Envoy(Proxy):

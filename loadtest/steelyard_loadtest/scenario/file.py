@@ -28,7 +28,8 @@ def parse(name: str, text: str, *, quick: bool) -> Scenario:
         changes = document.pop("quick", {})
         if quick:
             document = _merged(document, changes)
-        file = _SCENARIO.validate_python({"name": name, "quick": quick} | document)
+        servers = {"servers": _each(document.get("servers"))}
+        file = _SCENARIO.validate_python({"name": name, "quick": quick} | document | servers)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{name}: not TOML: {error}") from None
     except ValidationError as error:
@@ -46,6 +47,16 @@ def parse(name: str, text: str, *, quick: bool) -> Scenario:
     for fault in _faults(scenario):
         raise ScenarioError(f"{scenario.name}: {fault}")
     return scenario
+
+
+def _each(servers: Any) -> Any:  # noqa: ANN401 - TOML, not judged yet
+    """Return as many servers of each kind as its `times` says, by default named by their numbers."""
+    try:
+        kinds = [kind for kind in servers for _ in range(kind.get("times", 1))]
+    except (TypeError, AttributeError):
+        return servers
+    alone = [{key: value for key, value in kind.items() if key != "times"} for kind in kinds]
+    return [{"name": f"server-{number}"} | kind for number, kind in enumerate(alone, 1)]
 
 
 def _merged(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

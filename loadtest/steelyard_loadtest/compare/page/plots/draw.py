@@ -1,15 +1,20 @@
 """Which plots a scenario gets, and what is said of each (I/O: PNG files)."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
 from steelyard_loadtest.compare.page import scenario_text
-from steelyard_loadtest.compare.page.plots.lines import draw_over_load
 from steelyard_loadtest.compare.page.plots.over_time import COLUMNS, SMOOTHED, draw_over_time, shows_fair
 from steelyard_loadtest.compare.page.plots.p99 import draw_p99
-from steelyard_loadtest.compare.page.view import View, main_level, shown_algorithms
+from steelyard_loadtest.compare.page.view import MOST_PANELS, View, main_level, shown_algorithms
 from steelyard_loadtest.reporting.markdown import image
+from steelyard_loadtest.reporting.plot_style import spans_decades
+from steelyard_loadtest.reporting.plots import Panel, Series, draw
 from steelyard_loadtest.reporting.tables import plain
 from steelyard_loadtest.reporting.wording import sentence
 
@@ -37,7 +42,7 @@ class Figure(NamedTuple):
 def draw_scenario(out: Path, view: View) -> list[Figure]:
     """Draw what there is to draw of a scenario."""
     figures = _wanted(view)
-    return [figure for draw, figure in figures.items() if draw(out / figure.path, view)]
+    return [figure for drawn, figure in figures.items() if drawn(out / figure.path, view)]
 
 
 def _wanted(view: View) -> dict[Draw, Figure]:
@@ -69,6 +74,52 @@ def _wanted(view: View) -> dict[Draw, Figure]:
             f" that were told nothing: the default, the best online peers, and the commonest.{fair}",
         )
     return {
-        draw: Figure(path=f"{FOLDER}/{name}-{role}.png", alt=f"{name}: {alt}", caption=caption)
-        for draw, (role, alt, caption) in by_role.items()
+        drawn: Figure(path=f"{FOLDER}/{name}-{role}.png", alt=f"{name}: {alt}", caption=caption)
+        for drawn, (role, alt, caption) in by_role.items()
     }
+
+
+def draw_over_load(file: Path, view: View) -> bool:
+    """Draw the panels of the scenario's generator; False, and no file, with fewer than two levels."""
+    if len(view.levels) < 2:
+        return False
+    names = shown_algorithms(view)
+    panels = [
+        Panel(
+            series=[_series(view, metric, name) for name in names],
+            title=title,
+            x_label=scenario_text.level_unit(view.scenario.load),
+            y_scale="auto",
+            empty="",
+            finish=partial(_levels, view),
+        )
+        for metric, title in scenario_text.layout_of(view.scenario.load)["panels"].items()
+    ]
+    size = (4.1 * len(panels), 4.6)
+    draw(file, [panels], size=size, legend="outside lower center", legend_columns=3)
+    return True
+
+
+def _series(view: View, metric: str, name: str) -> Series:
+    spreads = [view.spread(name, level, metric) for level in view.levels]
+    sigmas = [(spread.sigma if spread else None) or 0.0 for spread in spreads]
+    return Series(
+        x=view.levels,
+        y=[spread.mean if spread else None for spread in spreads],
+        below=sigmas,
+        above=sigmas,
+        label=scenario_text.title(name),
+        style=scenario_text.LOOKS[name].line,
+    )
+
+
+def _levels(view: View, axes: Axes) -> None:
+    levels = view.levels
+    if spans_decades(levels) and len(levels) <= MOST_PANELS:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_locator(NullLocator())
+    # Ten labels in a small panel touch: then every second one, and the highest.
+    step = 1 if len(levels) <= 5 else 2
+    load = view.scenario.load
+    axes.xaxis.set_major_locator(FixedLocator(levels[::-step]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: scenario_text.level_number(load, value)))
