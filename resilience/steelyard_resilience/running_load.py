@@ -19,7 +19,7 @@ from pathlib import Path
 from steelyard_loadtest.generators import open_loop
 from steelyard_loadtest.generators.job import Task
 from steelyard_loadtest.generators.load import Recorded
-from steelyard_loadtest.generators.pool import Connection, Owner
+from steelyard_loadtest.generators.pool import Connection, Pool
 from steelyard_loadtest.generators.questions import Numbered, Pacer
 from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.machine.errors import ProgramError
@@ -83,7 +83,7 @@ class Load:
 class StrictConnection(Connection):
     """One whose lost request counts as lost when the other side had taken it."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Pool) -> None:
         super().__init__(owner)
         self._taken = False
 

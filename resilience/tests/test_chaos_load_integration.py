@@ -6,10 +6,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 import uvloop
-from steelyard_loadtest.generators.pool import Connection
+from steelyard_loadtest.generators.pool import Connection, Pool
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_resilience.running_load import Load, StrictConnection
 
@@ -112,7 +113,9 @@ class Owner:
 def test_a_request_that_crosses_the_end_of_its_connection_was_never_read(closed_first: bool) -> None:
     async def client(listener: socket.socket, owner: Owner) -> None:
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(lambda: StrictConnection(owner), *listener.getsockname())
+        _, connection = await loop.create_connection(
+            lambda: StrictConnection(cast(Pool, owner)), *listener.getsockname()
+        )
         other, _ = listener.accept()
         connection.send(b"GET / HTTP/1.1\r\n\r\n")
         other.send(b"HTTP/1.1 204 No Content\r\n\r\n")

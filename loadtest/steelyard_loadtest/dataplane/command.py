@@ -1,7 +1,6 @@
 """`steelyard-loadtest dataplane`: the command line, and what is done with the figures."""
 
 import argparse
-import signal
 import sys
 import tempfile
 from dataclasses import replace
@@ -52,7 +51,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run it; 0, 1 (it could not, or requests failed: see stderr) or 130 (Ctrl-C, figures kept)."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop is a stop: keep what was measured
     return exit_status("dataplane", lambda: _run(options))
 
 

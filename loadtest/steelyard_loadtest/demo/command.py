@@ -1,7 +1,6 @@
 """`steelyard-loadtest demo`: a comparison whose servers run already; trials, tables, plot are compare's."""
 
 import argparse
-import signal
 import sys
 from pathlib import Path
 
@@ -35,7 +34,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the demo; 0, 1 (cluster not as it must be, one line on stderr) or 130 (Ctrl-C, results kept)."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop is a stop: keep what was measured
     return exit_status("demo", lambda: _run(options))
 
 

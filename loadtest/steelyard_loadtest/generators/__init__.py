@@ -1,6 +1,5 @@
 """What makes the load: locust, wrk, and requests at a constant rate."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from steelyard_loadtest.generators.job import Job
@@ -18,27 +17,22 @@ OPEN_LOOP = Path(__file__).with_name("open_loop.py")
 Running = Recorded | Wrk
 """A load that was started."""
 
-STARTS: dict[Generator, Callable[[Job], Running]] = {
-    "locust": lambda job: Recorded(job, LOCUST_USERS, "the generator locust", job.cuts_s),
-    "open": lambda job: Recorded(job, OPEN_LOOP, "the generator open", job.cuts_s),
-    "wrk": Wrk,
-}
-
 
 def why_missing(generator: Generator, programs: Programs) -> str | None:
     """Say why a generator cannot run here and what would help; None when it can.
 
     Locust and the open loop come with this package.
     """
-    if generator == "wrk" and not programs.wrk:
-        return "wrk is not installed (apt-get install wrk)"
-    return None
+    missing = generator == "wrk" and not programs.wrk
+    return "wrk is not installed (apt-get install wrk)" if missing else None
 
 
 def start(job: Job) -> Running:
     """Start a load. Its files go to the job's folder, over those of the load before. Raises ProgramError."""
-    missing = why_missing(job.generator, job.programs)
-    if missing is not None:
+    if missing := why_missing(job.generator, job.programs):
         raise ProgramError(missing)
     job.folder.mkdir(parents=True, exist_ok=True)
-    return STARTS[job.generator](job)
+    if job.generator == "wrk":
+        return Wrk(job)
+    program = LOCUST_USERS if job.generator == "locust" else OPEN_LOOP
+    return Recorded(job, program, f"the generator {job.generator}", job.cuts_s)

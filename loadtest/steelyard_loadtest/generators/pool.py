@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -17,24 +17,14 @@ MOST_CONNECTIONS = 8192
 """A balancer takes two of some 28,000 ports for each. Who waits for one is late from its due time."""
 
 
-class Owner(Protocol):
-    """Who opened a connection, and hears what becomes of its requests."""
-
-    def answered(self, connection: "Connection", status: int, body: bytes) -> None:
-        """Take the answer to the request under way, all of which has been read."""
-
-    def lost(self, connection: "Connection", failure: str) -> None:
-        """Learn that the connection has gone, with its request if one was under way."""
-
-
 class Connection(asyncio.Protocol):
-    """Sends one request at a time.
+    """Sends one request at a time; its owner hears what becomes of each.
 
     It understands answers that tell their length or come in chunks, as all servers
     and balancers here send them; one that ends with its connection counts as reset.
     """
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: "Pool") -> None:
         self._owner = owner
         self._body = b""
         self._parser = httptools.HttpResponseParser(self)
@@ -118,7 +108,7 @@ class Pool:
         ended: Callable[[Request], None],
         *,
         questions: type[Same] | type[Numbered] = Same,
-        connection: Callable[[Owner], Connection] = Connection,
+        connection: Callable[["Pool"], Connection] = Connection,
     ) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 80

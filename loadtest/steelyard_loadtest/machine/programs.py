@@ -40,19 +40,18 @@ class Programs:
             if program != "steelyard" or self.memcached:
                 return None
             return "needs memcached (apt-get install memcached)"
-        if program == "haproxy":
-            return None if self.haproxy else "not installed (apt-get install haproxy)"
-        if program == "envoy":
-            needs = "scripts/setup --with-bench"
-            return None if self.envoy else f"not installed ({needs})"
+        if program in (
+            from_where := {"haproxy": "apt-get install haproxy", "envoy": "scripts/setup --with-bench"}
+        ):
+            return None if getattr(self, program) else f"not installed ({from_where[program]})"
         if method.startswith(LEAST_TIME):
             return None if self.nginx_least_time else "needs an nginx from 1.31 on (--nginx-least-time PATH)"
-        if self.needs(program, method) is None:
-            if method == "fair;":
-                package = "on Debian: apt-get install libnginx-mod-http-upstream-fair"
-                return f"{self.nginx} has no ngx_http_upstream_fair_module ({package})"
-            return f"{self.nginx} is not Tengine (--nginx PATH)"
-        return None
+        if self.needs(program, method) is not None:
+            return None
+        if method == "fair;":
+            package = "on Debian: apt-get install libnginx-mod-http-upstream-fair"
+            return f"{self.nginx} has no ngx_http_upstream_fair_module ({package})"
+        return f"{self.nginx} is not Tengine (--nginx PATH)"
 
     def nginx_for(self, method: str) -> str:
         """Return the nginx that has a method; the one to measure where nobody named another."""

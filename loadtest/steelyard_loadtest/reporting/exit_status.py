@@ -1,5 +1,6 @@
 """A command's exit status: what went wrong in a line on stderr, 130 after Ctrl-C (I/O)."""
 
+import signal
 import sys
 from collections.abc import Callable
 
@@ -12,8 +13,10 @@ INTERRUPTED = 130
 def exit_status(command: str, work: Callable[[], int | None]) -> int:
     """Do the work and return a status: 1 when the machine or a page is not as it must be, 130 after Ctrl-C.
 
-    SetupError, ProgramError, OSError and ValueError become a line on stderr; others are bugs and pass.
+    SetupError, ProgramError, OSError and ValueError become a line on stderr; others are bugs and pass. To be
+    told to stop (SIGTERM) is as Ctrl-C: what was measured is kept.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return work() or 0
     except (SetupError, ProgramError, OSError, ValueError) as error:

@@ -3,7 +3,6 @@
 import argparse
 import itertools
 import shutil
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -76,7 +75,6 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         print(listed(faults))
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop is a stop: keep what was measured
     gathered = Gathered()
     about: dict[str, str] = {}
     status = exit_status(NAME, lambda: _do(faults, options, gathered, about))

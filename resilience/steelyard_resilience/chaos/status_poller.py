@@ -31,29 +31,27 @@ class StatusPoller:
     def __init__(self, stage: "Stage") -> None:
         self.looks: list[Look] = []
         self._stage = stage
-        self._not_before_s = 0.0
-        self._over = threading.Event()
-        self._free = threading.Semaphore(AT_ONCE)
-        self._adding = threading.Lock()
+        self._next_s, self._not_before_s = time.monotonic(), 0.0
+        self._over, self._turn, self._adding = threading.Event(), threading.Lock(), threading.Lock()
         self._pool = ThreadPoolExecutor(AT_ONCE, "look")
-        self._thread = threading.Thread(target=self._tick, name="poller", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        for _ in range(AT_ONCE):
+            self._pool.submit(self._look_again_and_again)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join()
         self._pool.shutdown()
 
-    def _tick(self) -> None:
-        next_s = time.monotonic()
-        while not self._over.wait(max(next_s - time.monotonic(), 0.0)):
-            # Late ticks are left out, not made up for.
-            next_s = max(next_s + EVERY_S, self._not_before_s, time.monotonic())
-            if self._free.acquire(blocking=False):
-                self._pool.submit(self._look)
+    def _look_again_and_again(self) -> None:
+        while True:
+            with self._turn:
+                # Late turns are left out, not made up for.
+                if self._over.wait(max(self._next_s - time.monotonic(), 0.0)):
+                    return
+                self._next_s = max(self._next_s + EVERY_S, self._not_before_s, time.monotonic())
+            self._look()
 
     def _look(self) -> None:
         try:
@@ -64,8 +62,6 @@ class StatusPoller:
             rung, not_well = rung_of(status), self._stage.why_not_well()
         except Exception as error:
             rung, not_well = None, f"it could not be seen: {type(error).__name__} {error}"
-        finally:
-            self._free.release()
         # Stamped when all the answers were in: a look that waited tells nothing of the time before.
         with self._adding:
             self.looks.append(Look(at_s=time.monotonic(), rung=rung, not_well=not_well))

@@ -3,7 +3,6 @@
 import argparse
 import logging
 import random
-import signal
 
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.reporting import flags
@@ -39,7 +38,6 @@ def add_parser(subparsers: flags.Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run it; 0, 1 (a violation, or it could not: see stderr) or 130 (Ctrl-C, what was found is kept)."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop is a stop: keep what was found
     logging.disable(logging.CRITICAL)  # decoders say what is wrong with an input, which here is all of them
     return exit_status("fuzz", lambda: _run(options))
 

@@ -1,7 +1,6 @@
 """`steelyard-loadtest soak`: the command line, and what is done with the figures."""
 
 import argparse
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -34,7 +33,6 @@ def add_parser(subparsers: flags.Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run it; 0, 1 (something leaked or failed, or it could not run) or 130 (Ctrl-C, figures kept)."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop is a stop: keep what was measured
     return exit_status.exit_status("soak", lambda: _run(options))
 
 
