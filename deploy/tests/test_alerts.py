@@ -17,6 +17,7 @@ RULES: dict[str, dict[str, Any]] = {
     rule["alert"]: rule
     for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
     for rule in group["rules"]
+    if "alert" in rule
 }
 
 EVERY_S = 5
@@ -25,6 +26,7 @@ END_S = 1200
 # What is measured while all is well: the series, and its values in promtool's words, one in five seconds.
 # `a` leads. What is `stale` its target tells no more.
 ALWAYS, NEVER, STANDS, GROWS, NOWHERE = "1x240", "0x240", "3x240", "0+1x240", "_x240"
+ROOM, MOST_OF_IT = "100x240", "91x240"
 WELL = {
     'up{job="steelyard-nginx",instance="n"}': ALWAYS,
     'up{job="steelyard-controller",instance="a"}': ALWAYS,
@@ -34,6 +36,8 @@ WELL = {
     'steelyard_controller_degraded{job="steelyard-controller",instance="a"}': NEVER,
     'steelyard_tick_age_seconds{job="steelyard-controller",instance="a",upstream="web"}': ALWAYS,
     'steelyard_degraded{job="steelyard-controller",instance="a",upstream="web"}': NEVER,
+    'steelyard_carries_requests_per_second{job="steelyard-controller",instance="a",upstream="web"}': "7x240",
+    'steelyard_could_carry_requests_per_second{job="steelyard-controller",instance="a",upstream="web"}': ROOM,
     'steelyard_lb_higher_term{job="steelyard-controller",instance="a",upstream="web",lb="edge-1"}': NEVER,
     'steelyard_tick_failures_total{job="steelyard-controller",instance="a",upstream="web"}': STANDS,
     'steelyard_tick_overruns_total{job="steelyard-controller",instance="a",upstream="web"}': STANDS,
@@ -57,6 +61,7 @@ TO_EDGE, OF_SERVER = WEB | {"lb": "edge-1"}, WEB | {"peer": "s"}
 
 # Of each alert: what happens, as words of series that have other values then; and the labels that it has.
 FIRED = {
+    "SteelyardLittleHeadroom": ({"carries": MOST_OF_IT}, WEB),
     "SteelyardRequestsFail": ({'outcome="failed"': "0+2x240"}, WEB),
     "SteelyardFailOpen": ({"fail_open": ALWAYS}, WEB | {"instance": "n"}),
     "SteelyardRetriesRefused": ({"retries_refused": GROWS}, WEB),
@@ -163,7 +168,16 @@ OTHER_LEADER = {
     'leader{job="steelyard-controller",instance="a"': f"1x{ENDS} 0x{240 - ENDS}",
     'leader{job="steelyard-controller",instance="b"': f"0x{BEGINS} 1x{240 - BEGINS}",
 }
-LED = ("tick_age", "tick_failures", "tick_overruns", "peer_measured", "peers_unmeasured", "lb_reporting")
+LED = (
+    "carries",
+    "could_carry",
+    "tick_age",
+    "tick_failures",
+    "tick_overruns",
+    "peer_measured",
+    "peers_unmeasured",
+    "lb_reporting",
+)
 
 
 def handed_over(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
@@ -185,6 +199,7 @@ def handed_over(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, 
         ("SteelyardServerNotMeasured", {"peer_measured": "0"}, OF_SERVER),
         ("SteelyardServersNotMeasured", {"peer_measured": "_", "peers_unmeasured": "7"}, WEB),
         ("SteelyardTicksFail", {"tick_failures": "0+1"}, WEB),
+        ("SteelyardLittleHeadroom", {"carries": "95"}, WEB),
     ],
 )
 def test_another_leader_ends_no_alert(

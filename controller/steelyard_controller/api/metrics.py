@@ -14,6 +14,7 @@ from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import (
     Outcome,
     ahead,
+    headroom_of,
     indicators,
     measured,
     reporting,
@@ -27,6 +28,19 @@ ROLES = ("leader", "standby", "waiting")
 
 # 14 lines each: of so many a scrape takes 0.2 to 0.4 s of a thread and 2 MB, to 8 % of a core at one in 5 s.
 MOST_SERVERS = 2000
+
+# What an upstream's headroom says, where it is known.
+HEADROOM = (
+    (
+        "could_carry_per_s",
+        "steelyard_could_carry_requests_per_second",
+        "That it could carry at a load of 1 - H.",
+    ),
+    ("carries_per_s", "steelyard_carries_requests_per_second", "That it carries, over some 30 s."),
+    ("left_per_s", "steelyard_headroom_requests_per_second", "That are left; below 0: that it lacks."),
+    ("ratio", "steelyard_headroom_ratio", "Left as a part of what it could carry, 0 to 1."),
+    ("learnt", "steelyard_headroom_learnt_ratio", "How much of what it could carry was seen, not assumed."),
+)
 
 # What a law says of a server in a decision's columns, where it has these.
 LEARNT = (
@@ -150,6 +164,7 @@ class _Upstreams(Collector):
         lb_age = _gauge("steelyard_report_age_seconds", "Since the last traffic report.", [*by, "lb"])
         rung = _gauge("steelyard_rung", "1 for the rung a load balancer stands on.", [*by, "lb", "rung"])
         clamped = _gauge("steelyard_clamped_peers", "Servers at a bound of the law's.", [*by, "bound"])
+        room = [(field, _gauge(metric, text, by)) for field, metric, text in HEADROOM]
         overruns = CounterMetricFamily("steelyard_tick_overruns", "Ticks skipped.", labels=by)
         failures = CounterMetricFamily("steelyard_tick_failures", "Ticks that a fault ended.", labels=by)
         refused = CounterMetricFamily("steelyard_refused", "Values refused.", labels=[*by, "reason"])
@@ -165,8 +180,13 @@ class _Upstreams(Collector):
                 tick_age.add_metric([name], self._now_s - cycle.added_s)
                 continue
             tick_age.add_metric([name], self._now_s - outcome.now_s)
+            headroom = headroom_of(outcome)
             generation.add_metric([name], outcome.table.generation)
             alert.add_metric([name], outcome.decision.alert)
+            for field, family in room:
+                figure = getattr(headroom, field)
+                if figure is not None:
+                    family.add_metric([name], figure)
             degraded.add_metric([name], len(set(outcome.degraded).difference(self._source.degraded)))
             decision = outcome.decision
             for indicator, weight in zip(decision.indicators, decision.entropy_weights, strict=True):
@@ -194,6 +214,7 @@ class _Upstreams(Collector):
             lb_age,
             rung,
             clamped,
+            *(family for _, family in room),
             overruns,
             failures,
             refused,

@@ -54,6 +54,25 @@ EntropyWeights = Annotated[
 IndicatorRows = dict[str, IndicatorRow]
 
 
+class Headroom(BaseModel):
+    """What an upstream could carry, carries, and has left; null is "not known"."""
+
+    could_carry_per_s: Known = Field(
+        examples=[1400.0], description="requests/s of its servers at a load of 1 - H, beside others' load"
+    )
+    carries_per_s: Known = Field(examples=[1000.0], description="requests/s that end, over some 30 s")
+    left_per_s: Known = Field(examples=[400.0], description="the one less the other; below 0: it lacks these")
+    ratio: Known = Field(examples=[0.29], description="left as a part of what it could carry, 0 to 1")
+    learnt: Known = Field(
+        examples=[0.99],
+        description="the part of what it could carry that was seen, not assumed",
+    )
+    servers: int = Field(
+        examples=[10], description="how many count: they get requests, are measured and do not leave"
+    )
+    unknown: str | None = Field(examples=[None], description="why figures are null")
+
+
 class Summary(BaseModel):
     """One upstream in the list."""
 
@@ -64,6 +83,7 @@ class Summary(BaseModel):
     revision: int = Field(examples=[4], description="raised by every change of the declaration")
     ready: bool = Field(description="whether it has had its first tick")
     degraded: list[str] = Field(examples=[[]], description="a line for each part that does not work")
+    headroom: Known = Field(examples=[0.29], description="its ratio; null: not known, its overview says why")
 
 
 class Upstreams(BaseModel):
@@ -185,6 +205,7 @@ class Overview(_Published):
     revision: int = Field(examples=[4])
     alert: bool = Field(description="whether any server's score is at or below H")
     thresholds: Thresholds | None = Field(description="null: the law has none")
+    headroom: Headroom
     entropy_weights: EntropyWeights
     indicators: IndicatorRows
     shadow_laws: list[str] = Field(examples=[["paper"]])

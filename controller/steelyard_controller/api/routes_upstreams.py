@@ -21,6 +21,8 @@ from steelyard_controller.api.problems import responses
 from steelyard_controller.api.upstream_lookup import UpstreamName
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.service import Service
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import headroom_of
 from steelyard_controller.tick.overview import overview
 
 EXAMPLE = {
@@ -58,19 +60,10 @@ def routes(service: Service) -> APIRouter:
         known = sorted(service.views.items())
         page = pages.page(request.url.path, [name for name, _ in known], after=after, limit=limit)
         response.headers.update(page.headers)
-        return models.Upstreams(
-            upstreams=[
-                models.Summary(
-                    name=name,
-                    law=cycle.declaration.upstream.law,
-                    picker=cycle.declaration.upstream.picker,
-                    peers=len(cycle.declaration.upstream.peers),
-                    revision=cycle.declaration.revision,
-                    ready=cycle.outcome is not None,
-                    degraded=list(cycle.outcome.degraded) if cycle.outcome is not None else [],
-                )
-                for name, cycle in (known[place] for place in page.places)
-            ]
+        listed = [known[place] for place in page.places]
+        # Their headroom is 0.1 s of a thousand.
+        return await asyncio.to_thread(
+            lambda: models.Upstreams(upstreams=[_summary(name, cycle) for name, cycle in listed])
         )
 
     @router.get(
@@ -156,3 +149,17 @@ def routes(service: Service) -> APIRouter:
         return Response(status_code=204)
 
     return router
+
+
+def _summary(name: str, cycle: Cycle) -> models.Summary:
+    declaration, outcome = cycle.declaration, cycle.outcome
+    return models.Summary(
+        name=name,
+        law=declaration.upstream.law,
+        picker=declaration.upstream.picker,
+        peers=len(declaration.upstream.peers),
+        revision=declaration.revision,
+        ready=outcome is not None,
+        degraded=[] if outcome is None else list(outcome.degraded),
+        headroom=None if outcome is None else headroom_of(outcome).ratio,
+    )

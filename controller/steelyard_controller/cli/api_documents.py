@@ -78,6 +78,17 @@ class Refused(Document):
     now: dict[Text, Text] = {}
 
 
+class Headroom(Document):
+    """What an upstream could carry, carries, and has left."""
+
+    could_carry_per_s: float | None = None
+    carries_per_s: float | None = None
+    left_per_s: float | None = None
+    ratio: float | None = None
+    servers: int = 0
+    unknown: Text | None = None
+
+
 class Overview(Document):
     """`GET /v1/upstreams/{upstream}`, and what `GET /v1/events` calls a tick."""
 
@@ -89,6 +100,7 @@ class Overview(Document):
     revision: int = 0
     alert: bool = False
     thresholds: dict[str, float] | None = None
+    headroom: Headroom | None = None
     entropy_weights: dict[str, float] = {}
     indicators: dict[Text, Indicator] = {}
     peers: list[Live]
@@ -144,6 +156,7 @@ class Row(Document):
     revision: int
     ready: bool
     degraded: list[Text] = []
+    headroom: float | None = None
 
 
 class Upstreams(Document):

@@ -15,6 +15,7 @@ from steelyard_controller import laws
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Peer, Upstream
 from steelyard_controller.laws.blend import Due, StepResult, blend, step_all
+from steelyard_controller.laws.headroom import Carried
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Floats, Snapshot, measured_rows
 from steelyard_controller.messages import inbox
@@ -87,6 +88,7 @@ class Cycle:
         self._led_since_s = math.inf
         self._received_at_s = -math.inf
         self._memories: Mapping[str, laws.Memory] = {}
+        self._carried = Carried()
         self._unreported_ticks: Mapping[str, int] = {}
 
     @property
@@ -266,7 +268,7 @@ class Cycle:
 
     def conclude(self, seen: Observed, stepped: StepResult, *, term: int, issued_at_ms: int) -> Outcome:
         """End a tick: keep what the laws remember, and return what they decided."""
-        upstream = seen.upstream
+        upstream, snapshot = seen.upstream, seen.due.snapshot
         self._memories = stepped.memories
         decision = stepped.decisions[upstream.law]
         if upstream.blend is not None:
@@ -283,16 +285,18 @@ class Cycle:
             issued_at_ms=issued_at_ms,
             reporters=self._reporting(upstream),
         )
+        self._carried = self._carried.after(snapshot.completed, snapshot.failed, snapshot.tick_s)
         return Outcome(
             table=table,
             decision=decision,
             shadows={name: stepped.decisions[name] for name in upstream.shadows},
-            snapshot=seen.due.snapshot,
+            snapshot=snapshot,
             inbox=self._inbox,
             now_s=seen.now_s,
             load_balancers=self._reporting(upstream),
             undeclared=frozenset(self._undeclared.heard_s),
             led_since_s=self._led_since_s,
+            carries_per_s=self._carried.per_s,
         )
 
     def _follow(self, addresses: Mapping[str, str]) -> Upstream:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from steelyard_protocol.sample_record import INDICATORS, MAX_FURTHER
 from steelyard_protocol.weight_table import WeightTable
 
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.explanation import explain
+from steelyard_controller.laws.headroom import Headroom, headroom
 from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_controller.messages.inbox import Inbox, Message, Received, is_silent
 from steelyard_controller.tick.snapshot_builder import Used, in_band_utilization, sampled_utilization
@@ -39,6 +41,7 @@ class Outcome:
     undeclared: frozenset[str] = frozenset()
     led_since_s: float = -math.inf
     degraded: tuple[str, ...] = ()
+    carries_per_s: float | None = None
 
 
 def shares(table: WeightTable) -> list[float]:
@@ -66,6 +69,14 @@ def measured(outcome: Outcome) -> set[str]:
     """Return the peers whose utilization comes in: in samples, or in what they tell load balancers."""
     told = {peer for lb in reporting(outcome) for peer in outcome.inbox.reports[lb].message.loads}
     return told | {peer for peer, received in outcome.inbox.samples.items() if _is_heard(outcome, received)}
+
+
+def headroom_of(outcome: Outcome) -> Headroom:
+    """Return what the upstream could carry, carries, and has left."""
+    share, come = np.array(shares(outcome.table)), measured(outcome)
+    heard = np.array([peer.id in come for peer in outcome.table.peers], dtype=np.bool_)
+    counts = (share > 0) & heard & ~outcome.snapshot.leaving
+    return headroom(outcome.decision, outcome.shadows.values(), share, counts, outcome.carries_per_s)
 
 
 def _is_heard(outcome: Outcome, received: Received[Message]) -> bool:

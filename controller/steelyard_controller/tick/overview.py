@@ -1,7 +1,7 @@
 """The overview of an upstream, as the API, the page and `steelyard status` show it. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from steelyard_protocol.weight_table import to_document
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.laws.explanation import teller
 from steelyard_controller.messages.inbox import is_silent
-from steelyard_controller.tick.outcome import Outcome, indicators, shares, utilization
+from steelyard_controller.tick.outcome import Outcome, headroom_of, indicators, shares, utilization
 
 
 def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | None = None) -> dict[str, Any]:
@@ -32,6 +32,7 @@ def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | N
         "revision": declaration.revision,
         "alert": decision.alert,
         "thresholds": _thresholds(outcome),
+        "headroom": asdict(headroom_of(outcome)),
         "entropy_weights": dict(zip(decision.indicators, decision.entropy_weights.tolist(), strict=True)),
         "indicators": indicators(outcome),
         "shadow_laws": list(outcome.shadows),

@@ -209,14 +209,18 @@ def test_well_is_led_ready_and_not_degraded(
 
 
 def test_the_upstreams_in_a_table() -> None:
-    rows = [row(), row("api", ready=False), row("shop", degraded=["state: away", "publishing: too large"])]
+    rows = [
+        row(headroom=0.286),
+        row("api", ready=False),
+        row("shop", degraded=["state: away", "publishing: too large"]),
+    ]
     assert text(
         service_status.of_upstreams([api_documents.Row.model_validate(each) for each in rows], PIPED)
     ) == (
-        "UPSTREAM  LAW        PICKER   PEERS  REVISION  STATUS\n"
-        "web       steelyard  vnswrr2      3         4  ok\n"
-        "api       steelyard  vnswrr2      3         4  not ready: no tick yet\n"
-        "shop      steelyard  vnswrr2      3         4  degraded: state: away; publishing: too large"
+        "UPSTREAM  LAW        PICKER   PEERS  REVISION  LEFT %  STATUS\n"
+        "web       steelyard  vnswrr2      3         4      29  ok\n"
+        "api       steelyard  vnswrr2      3         4       -  not ready: no tick yet\n"
+        "shop      steelyard  vnswrr2      3         4       -  degraded: state: away; publishing: too large"
     )
 
 

@@ -338,3 +338,16 @@ def test_servers_that_come_under_ever_new_addresses_leave_nothing_behind() -> No
         one.outcome = outcome
         one.saved(term=3)
     assert peer_address.parsed.cache_info().currsize == before
+
+
+def test_headroom_has_series_where_it_is_known_and_none_where_it_is_not() -> None:
+    static = WEB.upstream.model_copy(update={"law": "static"})
+    one, other = cycle(), Cycle("web", Declaration(upstream=static), tick_s=1.0)
+    one.outcome, other.outcome = pooled(one, range(1, 30)), pooled(other, range(1, 30))
+    names = {metric for _, metric, _ in metrics.HEADROOM}
+
+    def known(name: str) -> set[str]:
+        return names & set(re.findall(rf'(\w+)\{{upstream="{name}"\}}', exposed({"web": one, "old": other})))
+
+    assert known("web") == names
+    assert known("old") == {"steelyard_carries_requests_per_second"}

@@ -9,6 +9,7 @@ from steelyard_controller.cli.views import service_status
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import Outcome, headroom_of
 from steelyard_controller.tick.overview import overview, peer_overview
 
 from ..examples import report, sample
@@ -59,3 +60,51 @@ def test_what_waits_and_what_is_open_stand_apart_where_the_law_tells_them(law: s
     assert (
         (row["waiting"], row["open"]) == (pytest.approx(0.5), pytest.approx(39.5)) if known else (None, None)
     )
+
+
+def learnt(upstream: Upstream, *, ticks: int = 30, quiet: str = "", leaving: str = "") -> Outcome:
+    """Return what comes of two servers at half load with 100 requests/s each; `quiet` has no more samples."""
+    cycle = Cycle("web", Declaration(upstream=upstream), tick_s=1.0)
+    for seq in range(1, ticks + 1):
+        now = {
+            f"steelyard:1:sample:web:{peer}": sample(
+                peer, seq=1 if peer == quiet else seq, leaving=peer == leaving and seq == ticks
+            )
+            for peer in "ab"
+        }
+        now["steelyard:1:traffic:web:edge-1"] = report(seq=seq, a=(100, 0, 1, 5.0), b=(100, 0, 1, 5.0))
+        cycle.outcome, _ = cycle.advance(now, now_s=float(seq), term=1, issued_at_ms=0, addresses={})
+    assert cycle.outcome is not None
+    return cycle.outcome
+
+
+def test_headroom_is_what_servers_that_get_requests_are_measured_and_stay_could_carry() -> None:
+    room = headroom_of(learnt(WEB.upstream))
+    # At half load 200 of the 400 that are all; at 1 - H 280.
+    assert room.carries_per_s == pytest.approx(200)
+    assert room.servers == 2
+    assert room.could_carry_per_s == pytest.approx(280, rel=0.02)
+    drained = WEB.upstream.model_copy(
+        update={"peers": [WEB.upstream.peers[0], WEB.upstream.peers[1].model_copy(update={"state": "drain"})]}
+    )
+    for one in (learnt(drained), learnt(WEB.upstream, quiet="b"), learnt(WEB.upstream, leaving="b")):
+        assert headroom_of(one).servers == 1
+        assert headroom_of(one).could_carry_per_s == pytest.approx(140, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "shown"),
+    [
+        (WEB.upstream, "headroom 29 %: carries 200 of the 280 requests/s that 2 servers could carry, 80"),
+        (
+            WEB.upstream.model_copy(update={"parameters": {"H": 0.7, "L": 0.8}}),
+            "headroom 0 %: carries 200 of the 120 requests/s that 2 servers could carry, lacks 80",
+        ),
+        (WEB.upstream.model_copy(update={"law": "static"}), "headroom unknown: the law static learns no"),
+    ],
+)
+def test_headroom_is_shown_or_why_it_is_not_known(upstream: Upstream, shown: str) -> None:
+    document = overview(learnt(upstream), Declaration(upstream=upstream))
+    lines = service_status.of_overview(Overview.model_validate_json(json.dumps(document)), Look(width=None))
+    (line,) = (line for line in lines if line.startswith("headroom"))
+    assert line.startswith(shown)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from steelyard_controller.cli.api_documents import LoadBalancer, Overview, Row, Service
-from steelyard_controller.cli.terminal.numbers import span
+from steelyard_controller.cli.api_documents import Headroom, LoadBalancer, Overview, Row, Service
+from steelyard_controller.cli.terminal.numbers import figure, percent, span
 from steelyard_controller.cli.terminal.style import RUNG_STYLES, Look, Style
 from steelyard_controller.cli.terminal.text_table import Column, Field, table
 from steelyard_controller.cli.views import peer_table
@@ -14,8 +14,13 @@ COLUMNS = (
     Column(heading="PICKER", rank=2),
     Column(heading="PEERS", right=True),
     Column(heading="REVISION", right=True, rank=3),
+    Column(heading="LEFT %", right=True, rank=4),
     Column(heading="STATUS"),
 )
+
+
+# The last tenth: what the alert goes by.
+NEARLY_NONE = 0.1
 
 
 def well(service: Service, rows: Sequence[Row]) -> bool:
@@ -61,6 +66,7 @@ def of_overview(document: Overview, look: Look) -> list[str]:
 def around(document: Overview, look: Look) -> list[str]:
     """Return the load balancers of an upstream, refused messages, and what is degraded."""
     return [
+        *_headroom(document.headroom, look),
         *_load_balancers(document, look),
         *_undeclared(document, look),
         *_refused(document, look),
@@ -105,7 +111,24 @@ def _row(row: Row) -> list[Field]:
         Field(row.picker),
         Field(str(row.peers)),
         Field(str(row.revision)),
+        Field(percent(row.headroom)),
         status,
+    ]
+
+
+def _headroom(room: Headroom | None, look: Look) -> list[str]:
+    if room is None:  # an earlier controller's
+        return []
+    if room.left_per_s is None or room.ratio is None:
+        return [look.line(f"headroom unknown: {room.unknown}", "dim")]
+    lacks = room.left_per_s < 0
+    left = f"lacks {figure(-room.left_per_s)}" if lacks else f"{figure(room.left_per_s)} left"
+    could = f"carries {figure(room.carries_per_s)} of the {figure(room.could_carry_per_s)} requests/s that"
+    return [
+        look.line(
+            f"headroom {percent(room.ratio)} %: {could} {room.servers} servers could carry, {left}",
+            "bad" if lacks else "warn" if room.ratio < NEARLY_NONE else "plain",
+        )
     ]
 
 

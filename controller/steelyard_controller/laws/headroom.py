@@ -1,0 +1,116 @@
+"""Headroom: what an upstream could carry, what it carries, and what is left: the figure to scale by. Pure.
+
+    r      = EWMA over 30 s of sum_j (n_j + failed_j)/T        carries, requests per second
+    k_j    = (1 - H) c_j slow_j err_j join_j/max join          could carry: a server that counts; 0: of others
+    R      = least of  sum k_j/sum s_j  and  k_i/s_i           j: servers whose share follows c; i: others
+    left   = R - r,   ratio = clip(left/R, 0, 1)
+
+Letters are those of docs/control-law.md; s is a server's share of the requests. c = (1 - w)/e is what others'
+load leaves, and 1 - H the load from which on the law sees high load. A pinned server gets its share whatever
+it can do, and so does every server under a law that learns no capacity.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.presentation import in_percent
+from steelyard_controller.laws.snapshot import Bools, Floats
+
+# As the evidence for what servers can do: a tick's count of 100 requests/s is off by a tenth, this by 1 %.
+SMOOTHING_S = 30.0
+# A late report is no news of less traffic.
+PATIENCE_TICKS = 3
+# With less of it seen, what servers could carry is what was declared: no reason to start or stop one.
+LEAST_LEARNT = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """Requests per second that end, well or badly, smoothed; None: nobody reports any."""
+
+    per_s: float | None = None
+    unreported_ticks: int = 0
+
+    def after(self, completed: Floats, failed: Floats, tick_s: float) -> "Carried":
+        """Return what it is after a tick with a snapshot's counts, k each; NaN: not reported."""
+        reported = ~np.isnan(completed)
+        if not reported.any():
+            ticks = self.unreported_ticks + 1
+            return Carried(per_s=self.per_s if ticks <= PATIENCE_TICKS else None, unreported_ticks=ticks)
+        now = float(np.add.reduce(completed + failed, where=reported)) / tick_s
+        if self.per_s is None:
+            return Carried(per_s=now)
+        return Carried(per_s=now + exp(-tick_s / SMOOTHING_S) * (self.per_s - now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headroom:
+    """Requests per second that an upstream could carry, carries, and has left (below 0: lacks).
+
+    ratio     left as a part of what it could carry, 0..1
+    learnt    the part of what it could carry that was seen and is not assumed, 0..1
+    servers   how many count
+    unknown   why figures are None; None: they are known
+    """
+
+    could_carry_per_s: float | None = None
+    carries_per_s: float | None = None
+    left_per_s: float | None = None
+    ratio: float | None = None
+    learnt: float | None = None
+    servers: int = 0
+    unknown: str | None = None
+
+
+def headroom(
+    decision: Decision, shadows: Iterable[Decision], share: Floats, counts: Bools, carries_per_s: float | None
+) -> Headroom:
+    """Return an upstream's headroom from what the live law, or else a shadow, has learnt.
+
+    share    k, of the requests that come; 0: it gets none
+    counts   k, whether what a server can do is there: it gets requests, is measured and stays
+    """
+    learner = next(filter(_learns, (decision, *(part for _, part in decision.parts), *shadows)), None)
+    if learner is None:
+        why = f"the law {decision.law} learns no capacity; with steelyard as a shadow it is known"
+        return Headroom(carries_per_s=carries_per_s, unknown=why)
+    servers = int(counts.sum())
+    if servers == 0:
+        why = "no server gets requests, is measured and is to stay"
+        return Headroom(carries_per_s=carries_per_s, unknown=why)
+    figures = learner.columns
+    warm = figures["join"] / figures["join"][counts].max()
+    able = learner.capacity_estimate * figures["slow"] * figures["err"] * warm
+    able = np.where(counts, (1.0 - learner.parameters["H"]) * able, 0.0)
+    learnt = float(np.dot(able, 1.0 - figures["prior_share"]) / able.sum())
+    if learnt < LEAST_LEARNT:
+        why = f"too few requests yet: {in_percent(learnt)} of what it could carry is learnt"
+        return Headroom(carries_per_s=carries_per_s, learnt=learnt, servers=servers, unknown=why)
+    could = _together(able, share, counts, ~np.isnan(figures["pinned"]) | (learner.law != decision.law))
+    left = None if carries_per_s is None else could - carries_per_s
+    return Headroom(
+        could_carry_per_s=could,
+        carries_per_s=carries_per_s,
+        left_per_s=left,
+        ratio=None if left is None else min(max(left / could, 0.0), 1.0),
+        learnt=learnt,
+        servers=servers,
+        unknown="no load balancer reports traffic" if left is None else None,
+    )
+
+
+def _learns(decision: Decision) -> bool:
+    return not decision.parts and "prior_share" in decision.columns
+
+
+def _together(able: Floats, share: Floats, counts: Bools, fixed: Bools) -> float:
+    """Return the rate at which the first is at its end: those that share together, or one of the `fixed`."""
+    alone = fixed & counts
+    ends: list[float] = (able[alone] / share[alone]).tolist()
+    if (~fixed & counts).any():
+        ends.append(float(able[~fixed].sum() / share[~fixed].sum()))
+    return min(ends)

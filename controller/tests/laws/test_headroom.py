@@ -1,0 +1,169 @@
+"""Headroom: what an upstream could carry, in a closed loop in which that is known."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from steelyard_controller import laws
+from steelyard_controller.laws.blend import blend
+from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.headroom import PATIENCE_TICKS, Carried, Headroom, headroom
+from steelyard_controller.laws.snapshot import Floats
+
+from testing.closed_loop import Loop
+from testing.fluid_model import Servers
+
+from .snapshots import snapshot, steps
+
+WARM = 120
+NO_PINS = np.full(3, np.nan)
+
+
+def loop(load: float, capacity: Iterable[float] = (100.0, 200.0, 300.0)) -> Loop[Servers]:
+    servers = Servers(capacity=np.array([*capacity]))
+    demand = load * float(servers.capacity.sum())
+    return Loop(law=laws.create("steelyard"), servers=servers, demand=demand)
+
+
+def of(
+    decision: Decision,
+    *,
+    shadows: Iterable[Decision] = (),
+    share: Floats | None = None,
+    counts: Iterable[bool] = (),
+    carries_per_s: float | None = 0.0,
+) -> Headroom:
+    k = len(decision.ids)
+    share = decision.weights / decision.total if share is None else share
+    there = np.array([*counts] or [True] * k)
+    return headroom(decision, shadows, share, there, carries_per_s)
+
+
+@pytest.mark.parametrize("load", [0.2, 0.5, 0.9])
+def test_what_unequal_servers_could_carry_is_known_at_any_load(load: float) -> None:
+    said = of(loop(load).ticks(WARM), carries_per_s=load * 600)
+    assert said.could_carry_per_s == pytest.approx(0.7 * 600, rel=0.02)
+    assert said.left_per_s == pytest.approx((0.7 - load) * 600, abs=0.02 * 600)
+    assert said.ratio == pytest.approx(max(0.0, 1 - load / 0.7), abs=0.02)
+    assert said.learnt == pytest.approx(1, abs=0.01)
+    assert (said.servers, said.unknown) == (3, None)
+
+
+def test_what_others_take_is_not_there() -> None:
+    model = loop(0.3)
+    before = of(model.ticks(WARM)).could_carry_per_s
+    model.servers.taken = np.array([0.0, 0.5, 0.0])
+    now = of(model.ticks(30)).could_carry_per_s
+    assert before == pytest.approx(0.7 * 600, rel=0.02)
+    # Of 200 a neighbour takes half; the law takes some of that for dearer requests, so less is promised.
+    assert now is not None
+    assert 0.7 * 400 < now < 0.7 * 500
+
+
+def test_the_target_is_where_the_law_sees_high_load() -> None:
+    model = loop(0.5)
+    model.law = laws.create("steelyard", {"H": 0.2, "L": 0.4})
+    assert of(model.ticks(WARM)).could_carry_per_s == pytest.approx(0.8 * 600, rel=0.02)
+
+
+def test_a_server_that_is_not_there_carries_nothing() -> None:
+    decision = loop(0.3).ticks(WARM)
+    said = of(decision, counts=[True, True, False], share=np.array([1 / 3, 2 / 3, 0.0]))
+    assert said.could_carry_per_s == pytest.approx(0.7 * 300, rel=0.02)
+    assert said.servers == 2
+    # It still has its share: the others are to bear it when it is gone.
+    assert of(decision, counts=[True, True, False]).could_carry_per_s == said.could_carry_per_s
+
+
+def test_without_a_server_that_counts_nothing_is_known() -> None:
+    said = of(loop(0.3).ticks(WARM), counts=[False] * 3, carries_per_s=7.0)
+    assert (said.could_carry_per_s, said.ratio, said.carries_per_s) == (None, None, 7.0)
+    assert said.unknown == "no server gets requests, is measured and is to stay"
+
+
+def test_a_server_that_fails_carries_little() -> None:
+    model = loop(0.3)
+    model.servers.failing = np.array([0.0, 0.0, 0.9])
+    assert of(model.ticks(WARM)).could_carry_per_s == pytest.approx(0.7 * 300, rel=0.05)
+
+
+def test_a_new_server_counts_as_it_warms_up_and_where_all_are_new_in_full() -> None:
+    model = loop(0.3)
+    first = of(model.ticks(10))
+    assert first.could_carry_per_s == pytest.approx(0.7 * 600, rel=0.1)
+    decision = model.ticks(WARM)
+    decision = replace(decision, columns={**decision.columns, "join": np.array([1.0, 1.0, 0.1])})
+    assert of(decision).could_carry_per_s == pytest.approx(0.7 * (100 + 200 + 30), rel=0.02)
+
+
+def test_a_pinned_server_bounds_all_where_it_is_full_first() -> None:
+    decision = loop(0.3).ticks(WARM)
+
+    def pinned(part: float) -> float | None:
+        pins = np.array([part * decision.total, np.nan, np.nan])
+        decided = replace(decision, columns={**decision.columns, "pinned": pins})
+        share = np.array([part, 0.4 * (1 - part), 0.6 * (1 - part)])
+        return of(decided, share=share).could_carry_per_s
+
+    # With half of the requests the one of 100 is at its end at 2 * 70; with few the others, at 0.7 * 500.
+    assert pinned(0.5) == pytest.approx(2 * 70, rel=0.02)
+    assert pinned(0.01) == pytest.approx(0.7 * 500 / 0.99, rel=0.02)
+
+
+def test_without_a_request_there_is_no_figure_but_a_reason() -> None:
+    idle = snapshot(cpu=(0.0, 0.0, 0.0), completed=0, latency_s=None)
+    _, decision = steps(laws.create("steelyard"), [idle] * 60)
+    said = of(decision)
+    assert (said.could_carry_per_s, said.left_per_s, said.ratio) == (None, None, None)
+    assert said.unknown == "too few requests yet: 0 % of what it could carry is learnt"
+
+
+def test_after_the_last_request_all_of_it_is_left() -> None:
+    model = loop(0.5)
+    model.ticks(WARM)
+    model.demand = 0.0
+    said = of(model.ticks(600))
+    assert said.ratio == 1
+    assert said.could_carry_per_s == pytest.approx(0.7 * 600, rel=0.05)
+
+
+@pytest.mark.parametrize("law", ["paper", "cswrr", "static"])
+def test_a_law_that_learns_no_capacity_says_so_and_its_shadow_knows(law: str) -> None:
+    seen = [snapshot(cpu=(0.8, 0.4, 0.4), completed=100)] * 60
+    (_, live), (_, shadow) = (steps(laws.create(name), seen) for name in (law, "steelyard"))
+    alone = of(live, carries_per_s=300.0)
+    assert (alone.could_carry_per_s, alone.ratio, alone.carries_per_s) == (None, None, 300.0)
+    assert alone.unknown == f"the law {law} learns no capacity; with steelyard as a shadow it is known"
+    # By equal shares the slowest, of 125 requests/s, is full first.
+    said = of(live, shadows=[shadow], share=np.full(3, 1 / 3))
+    assert said.could_carry_per_s == pytest.approx(3 * 0.7 * 125, rel=0.02)
+
+
+def test_between_two_laws_the_one_that_learns_tells() -> None:
+    seen = [snapshot(cpu=(0.8, 0.4, 0.4), completed=100)] * 60
+    (_, before), (_, after) = (steps(laws.create(name), seen) for name in ("steelyard", "paper"))
+    said = of(blend(before, after, 50), share=np.full(3, 1 / 3))
+    assert said.could_carry_per_s == pytest.approx(3 * 0.7 * 125, rel=0.02)
+
+
+def test_what_is_carried_is_all_that_ends_smoothed() -> None:
+    carried = Carried()
+    for _ in range(200):
+        for count in (90.0, 110.0):
+            carried = carried.after(np.array([count, np.nan]), np.array([10.0, 0.0]), 1.0)
+    assert carried.per_s == pytest.approx(110, rel=0.01)
+    assert Carried().after(np.array([50.0]), np.array([0.0]), 0.5).per_s == 100
+
+
+def test_a_late_report_changes_nothing_and_none_is_not_known() -> None:
+    nothing = np.array([np.nan]), np.array([0.0])
+    carried = Carried(per_s=80.0)
+    for _ in range(PATIENCE_TICKS):
+        carried = carried.after(*nothing, 1.0)
+        assert carried.per_s == 80
+    silent = carried.after(*nothing, 1.0).per_s
+    assert silent is None
+    said = of(loop(0.3).ticks(WARM), carries_per_s=silent)
+    assert said.could_carry_per_s is not None
+    assert (said.ratio, said.unknown) == (None, "no load balancer reports traffic")
