@@ -11,8 +11,8 @@ import jsonschema
 from kubernetes_validate import latest_version, utils
 from referencing import Registry, Resource
 
-# Kinds of Prometheus's operator, whose schemas are none of Kubernetes'.
-FOREIGN = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+# Kinds of Prometheus's operator and of KEDA, whose schemas are none of Kubernetes'.
+FOREIGN = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ScaledObject"}
 
 # The oldest that Chart.yaml takes, and the newest that is known here.
 OLDEST, NEWEST = "1.25", latest_version()

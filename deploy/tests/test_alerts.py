@@ -36,7 +36,7 @@ WELL = {
     'steelyard_controller_degraded{job="steelyard-controller",instance="a"}': NEVER,
     'steelyard_tick_age_seconds{job="steelyard-controller",instance="a",upstream="web"}': ALWAYS,
     'steelyard_degraded{job="steelyard-controller",instance="a",upstream="web"}': NEVER,
-    'steelyard_carries_requests_per_second{job="steelyard-controller",instance="a",upstream="web"}': "7x240",
+    'steelyard_carries_requests_per_second{job="steelyard-controller",instance="a",upstream="web"}': "70x240",
     'steelyard_could_carry_requests_per_second{job="steelyard-controller",instance="a",upstream="web"}': ROOM,
     'steelyard_lb_higher_term{job="steelyard-controller",instance="a",upstream="web",lb="edge-1"}': NEVER,
     'steelyard_tick_failures_total{job="steelyard-controller",instance="a",upstream="web"}': STANDS,
@@ -102,6 +102,14 @@ def series(other: Mapping[str, str]) -> dict[str, str]:
 
 def firing(told: Mapping[str, str], at_s: list[int], expected: list[Mapping[str, str]], folder: Path) -> None:
     """Assert that just these alerts fire, each time."""
+    samples = [{"labels": f"ALERTS{_text(each)}", "value": 1} for each in expected]
+    asked(told, 'ALERTS{alertstate="firing"}', at_s, samples, folder)
+
+
+def asked(
+    told: Mapping[str, str], query: str, at_s: list[int], expected: list[dict[str, Any]], folder: Path
+) -> None:
+    """Assert that a query has just these samples, each time."""
     test = {
         "rule_files": [str(ALERTS)],
         "evaluation_interval": f"{EVERY_S}s",
@@ -111,9 +119,9 @@ def firing(told: Mapping[str, str], at_s: list[int], expected: list[Mapping[str,
                 "input_series": [{"series": name, "values": values} for name, values in told.items()],
                 "promql_expr_test": [
                     {
-                        "expr": 'ALERTS{alertstate="firing"}',
+                        "expr": query,
                         "eval_time": f"{now_s}s",
-                        "exp_samples": [{"labels": f"ALERTS{_text(each)}", "value": 1} for each in expected],
+                        "exp_samples": expected,
                     }
                     for now_s in at_s
                 ],
