@@ -3,7 +3,7 @@
 import { $, badge, fill, h } from "./dom.js";
 import { against, count, duration, many, milliseconds, percent } from "./format.js";
 import { totals } from "./totals.js";
-import { indicatorOf, indicatorsOf, modeOf, rungOf } from "./words.js";
+import { headroomOf, indicatorOf, indicatorsOf, modeOf, rungOf } from "./words.js";
 
 /** Show all of it; `described` is the law's description, undefined while there is none. */
 export function draw(overview, tickS, described) {
@@ -16,11 +16,13 @@ export function draw(overview, tickS, described) {
 function tiles(overview, tickS) {
   const sum = totals(overview, tickS);
   const mode = modeOf(overview);
+  const room = headroomOf(overview);
   const moved = sum.moved && against(sum.moved.weight, sum.moved.baseline) !== "as at rest" ? sum.moved : null;
   fill(
     $("tiles"),
     tile("Servers up", `${count(sum.up)} of ${count(sum.servers)}`, sum.up === 0 ? "bad" : ""),
     tile("Requests/s", count(sum.requestsPerS)),
+    tile("Headroom", room.label, room.tone, room.text),
     tile("Failed/s", count(sum.failedPerS), sum.failedPerS > 0 ? "bad" : ""),
     tile("Latency", milliseconds(sum.latencyMs)),
     tile("In flight", count(sum.inFlight)),

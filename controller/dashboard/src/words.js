@@ -1,5 +1,7 @@
 /** What the page says in words: states, rungs, modes, and what each thing is. Pure. */
 
+import { count, many, percent, UNKNOWN } from "./format.js";
+
 /** What a load balancer's weights rest on: the rungs of the ladder, from the best to the worst. */
 export const RUNGS = {
   fresh: { tone: "good", label: "Fresh", text: "Follows the newest weight table." },
@@ -75,6 +77,20 @@ export function modeOf(overview) {
   return overview.alert
     ? { tone: "warn", label: "High load", text: `The score of a server fell to H = ${H} or below: the law reacts faster.` }
     : { tone: "good", label: "Calm", text: `Every score is above H = ${H}.` };
+}
+
+/** The last tenth: what the alert goes by. */
+const LITTLE = 0.1;
+
+/** Say what an upstream has left of what it could carry; an overview of an earlier controller has none. */
+export function headroomOf({ headroom }) {
+  if (!headroom || headroom.left_per_s === null) return { tone: "", label: UNKNOWN, text: `Not known: ${headroom?.unknown ?? "the controller does not say"}.` };
+  const { ratio, left_per_s: left, carries_per_s: carries, could_carry_per_s: could, servers } = headroom;
+  return {
+    tone: left < 0 ? "bad" : ratio < LITTLE ? "warn" : "",
+    label: left < 0 ? `lacks ${count(-left)}/s` : percent(ratio),
+    text: `Carries ${count(carries)} of the ${count(could)} requests/s that ${many(servers, "server")} could carry without high load.`,
+  };
 }
 
 /** Say what this controller is: leader, standby or waiting. */

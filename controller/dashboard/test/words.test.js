@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { delayMs } from "../src/backoff.js";
 import { chain } from "../src/chain.js";
 import { link, parse } from "../src/route.js";
-import { indicatorOf, modeOf, remarkOf, roleOf, rungOf, stateOf } from "../src/words.js";
+import { headroomOf, indicatorOf, modeOf, remarkOf, roleOf, rungOf, stateOf } from "../src/words.js";
 
 test("the address names an upstream and a server", () => {
   assert.deepEqual(parse(""), { upstream: null, peer: null });
@@ -36,6 +36,14 @@ test("the mode names its threshold", () => {
   assert.equal(modeOf({ thresholds: { H: 0.3, L: 0.4 }, alert: true }).label, "High load");
   assert.match(modeOf({ thresholds: { H: 0.3, L: 0.4 }, alert: false }).text, /H = 0.3/);
   assert.equal(modeOf({ thresholds: null, alert: false }).tone, "plain");
+});
+
+test("headroom is what is left, what is missing, or why it is not known", () => {
+  const said = (left, ratio) => headroomOf({ headroom: { could_carry_per_s: 400, carries_per_s: 400 - left, left_per_s: left, ratio, servers: 1 } });
+  assert.deepEqual(said(100, 0.25), { tone: "", label: "25 %", text: "Carries 300 of the 400 requests/s that 1 server could carry without high load." });
+  assert.deepEqual([said(36, 0.09).tone, said(-20, 0).tone, said(-20, 0).label], ["warn", "bad", "lacks 20/s"]);
+  assert.deepEqual(headroomOf({ headroom: { left_per_s: null, ratio: null, unknown: "no traffic" } }), { tone: "", label: "–", text: "Not known: no traffic." });
+  assert.equal(headroomOf({}).label, "–");
 });
 
 const SAID = { law: "mine", weight: 197.4, weight_before: 198, published: 197, baseline: 200, capacity_estimate: 389, score: 0.5, clamps: [], figures: { backlog: 0.88, backlog_s: 0.2, hot: 1, cold: null, pinned: null } };
