@@ -20,6 +20,7 @@ from steelyard_controller import credentials, log_format, wiring
 from steelyard_controller.api import app as api
 from steelyard_controller.api import connection_limits
 from steelyard_controller.api.connection_limits import ConnectionLimiter, ConnectionLimits
+from steelyard_controller.api.token_file import TokenFile
 from steelyard_controller.credentials import Credentials
 from steelyard_controller.discovery.api_server import AccessError, ApiServer
 from steelyard_controller.haproxy.agent_check import AgentCheck
@@ -87,13 +88,19 @@ async def _listen(settings: Settings, known: Credentials, service: Service) -> i
             return 1
         where = f"{wiring.in_url(settings.agent_check_host)}:{settings.agent_check_port}"
         log.info("HAProxy's agent-check on %s", where, extra={"event": "listening"})
+    tokens = (
+        None
+        if settings.tokens_file is None
+        else TokenFile(settings.tokens_file, known.access, service.note_fault)
+    )
     server = _Server(
         uvicorn.Config(
             api.create(
                 service,
-                lifespan=_running(service, ended=lambda: server.fail()),
+                lifespan=_running(service, tokens, ended=lambda: server.fail()),
                 keys=known.keys,
                 access=known.access,
+                token_file=tokens,
                 max_body_bytes=settings.max_body_bytes,
                 metrics_servers=settings.metrics_servers,
             ),
@@ -191,7 +198,7 @@ def _raise_descriptor_limit() -> int:
 
 
 def _running(
-    service: Service, *, ended: Callable[[], None]
+    service: Service, tokens: TokenFile | None, *, ended: Callable[[], None]
 ) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
     async def run() -> None:
         try:
@@ -203,10 +210,13 @@ def _running(
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        running = asyncio.create_task(run(), name="service")
+        running = [asyncio.create_task(run(), name="service")]
+        if tokens is not None:
+            running.append(asyncio.create_task(tokens.watch(), name="tokens"))
         yield
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     return lifespan
 

@@ -1,7 +1,7 @@
 """Read the secrets that the settings name: the shared key, the tokens, the store's password. I/O only.
 
-Each comes from a file or from the environment; settings refuse both at once. Without an admin token the
-controller has one that it made itself.
+Each comes from a file or from the environment; settings refuse both at once. Without an admin token and a
+tokens file the controller has one that it made itself.
 """
 
 import os
@@ -14,7 +14,8 @@ from steelyard_protocol import secret_file
 from steelyard_protocol.secret_file import SecretFileError
 
 from steelyard_controller import generated_token
-from steelyard_controller.api.tokens import Access, BadToken, access, checked, tokens_of
+from steelyard_controller.api import token_file
+from steelyard_controller.api.tokens import Access, BadToken, Named, access, checked, tokens_of
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.settings import Settings, SettingsError
 
@@ -39,7 +40,8 @@ def read(settings: Settings) -> Credentials:
     admin = _tokens("admin_token", settings.admin_token_file, settings.admin_token)
     file: Path | None = None
     generated = not_generated = None
-    if not admin:
+    named = Named() if settings.tokens_file is None else token_file.read(settings.tokens_file)
+    if not admin and settings.tokens_file is None:
         try:
             file = generated_token.path(os.environ)
             generated = checked(generated_token.read_or_make(file))
@@ -61,6 +63,7 @@ def read(settings: Settings) -> Credentials:
             read=_tokens("read_token", settings.read_token_file, settings.read_token),
             generated=generated,
             key=None if settings.derived_keys == "off" else key,
+            named=named,
         ),
         generated_file=file,
         not_generated=not_generated,
@@ -79,6 +82,7 @@ def warnings(settings: Settings) -> Iterator[str]:
             (settings.admin_token_file, "token"),
             (settings.agent_token_file, "token"),
             (settings.read_token_file, "token"),
+            (settings.tokens_file, "tokens"),
             (settings.state_password_file, "password"),
             (settings.sentinel_password_file, "password"),
         ]

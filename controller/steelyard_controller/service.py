@@ -11,10 +11,11 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
+from steelyard_controller.declarations import audit, discovered
 from steelyard_controller.declarations import declaration as declarations
-from steelyard_controller.declarations import discovered
+from steelyard_controller.declarations.audit import Author
 from steelyard_controller.declarations.declaration import Declaration, Unknown
 from steelyard_controller.declarations.discovered import Pod
 from steelyard_controller.declarations.upstream import Upstream
@@ -44,6 +45,12 @@ DEAD_AFTER = 3
 
 # The most moments in one answer about the history; a plot has fewer pixels.
 MOST_MOMENTS = 2000
+
+
+# So many entries of the audit log are read at a time: some 400 kB.
+AUDIT_PART = 1000
+
+PUT_BACK = "put back as it was: the store did not answer a change, and may have had it meanwhile"
 
 
 async def no_names(_: Mapping[str, Cycle]) -> Mapping[str, Mapping[str, str]]:
@@ -183,14 +190,14 @@ class Service:
         edit: Callable[[Upstream | None], Upstream | None],
         *,
         revision: int | None = None,
-        by: str = "",
+        by: Author = audit.CONTROLLER,
     ) -> Declaration | None:
         """Change the declaration of an upstream, and return it as stored; None: the upstream is deleted.
 
         `edit` gets the declared upstream, None where there is none, and returns the changed one, None to
         delete it. When this raises nothing has changed: whatever `edit` raises, `Conflict` where the
         declaration is not of `revision`, `NotLeading`, `NotStored`, ValueError for what cannot be published.
-        `by` names the requester in the log.
+        `by` is who it is kept of, in the log and in the audit log.
         """
 
         def changed(before: Declaration | None) -> Declaration | None:
@@ -221,7 +228,7 @@ class Service:
             return declarations.with_pods(before, service=service, pods=pods) or before
 
         try:
-            await self._change(name, changed, by=f"Service {service}")
+            await self._change(name, changed, by=Author(name=f"Service {service}", kind="kubernetes"))
         except NotLeading:
             return None
         except (NotStored, ValueError) as error:
@@ -250,13 +257,13 @@ class Service:
             )
 
     async def _change(
-        self, name: str, changed: Callable[[Declaration | None], Declaration | None], *, by: str
+        self, name: str, changed: Callable[[Declaration | None], Declaration | None], *, by: Author
     ) -> Declaration | None:
         # Shielded: a client that disconnects must not leave the store and this process's memory at odds.
         return await asyncio.shield(self._changed(name, changed, by))
 
     async def _changed(
-        self, name: str, changed: Callable[[Declaration | None], Declaration | None], by: str
+        self, name: str, changed: Callable[[Declaration | None], Declaration | None], by: Author
     ) -> Declaration | None:
         async with self._leader_loop.changing:
             lease = self._leader_loop.led
@@ -269,13 +276,13 @@ class Service:
                 return before
             if after is not None:
                 refuse_unpublishable(name, after.upstream)
-            await self._keep(lease, name, after)
+            await self._keep(lease, name, after, audit.entry(by, name, before, after, at_ms=_now_ms()))
             if after is None:
                 self._loop.forget(name)
             else:
                 self._loop.follow(name, after)
             said = declarations.all_differences(before, after)
-            log.info("%s: %s", name, said, extra={"event": "declared", "upstream": name, "by": by})
+            log.info("%s: %s", name, said, extra={"event": "declared", "upstream": name, "by": str(by)})
             self._publish_change(name, after, said)
             return after
 
@@ -287,6 +294,26 @@ class Service:
             raise NotStored(str(error)) from None
         # Up to 8 MB of JSON are looked at: that takes a tenth of a second, in which nobody else waits.
         return await asyncio.to_thread(history_moment.thinned, moments, step_s=step_s)
+
+    async def audit_log(
+        self, *, before: int | None = None, most: int, upstream: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the audit log, newest first, of one upstream or of all; raise `NotStored`."""
+        entries: list[dict[str, Any]] = []
+        while len(entries) < most:
+            try:
+                part = await self._store.audit(before=before, most=AUDIT_PART)
+            except Unavailable as error:
+                raise NotStored(str(error)) from None
+            entries += await asyncio.to_thread(audit.decoded, part, upstream)
+            if len(part) < AUDIT_PART:
+                break
+            before = part[-1][0]
+        return entries[:most]
+
+    def note_fault(self, part: str, fault: str | None) -> None:
+        """Set the fault of a part that stands beside the service, or with None that it works."""
+        self._faults.note(part, fault)
 
     async def open(self) -> None:
         """Check the store's schema; raise `NewerVersion`. A store that is away is noted as a fault."""
@@ -311,9 +338,9 @@ class Service:
         self._publish_role()
         await self._write_unconfirmed()
 
-    async def _keep(self, lease: Lease, name: str, after: Declaration | None) -> None:
+    async def _keep(self, lease: Lease, name: str, after: Declaration | None, entry: audit.Entry) -> None:
         try:
-            await self._store.declare(lease, {name: after})
+            await self._store.declare(lease, {name: after}, [entry])
         except Unavailable as error:
             # The store may have taken it although no answer came: write what holds again when it is back.
             self._unconfirmed.add(name)
@@ -327,8 +354,12 @@ class Service:
         async with self._leader_loop.changing:
             views = self.views
             true = {name: views[name].declaration if name in views else None for name in self._unconfirmed}
+            entries = [
+                audit.entry(audit.CONTROLLER, name, now, now, at_ms=_now_ms(), what=PUT_BACK)
+                for name, now in true.items()
+            ]
             with contextlib.suppress(Unavailable, LeaseLost):
-                await self._store.declare(self._leader_loop.led, true)
+                await self._store.declare(self._leader_loop.led, true, entries)
                 self._unconfirmed.clear()
 
     def _publish_change(self, name: str, after: Declaration | None, what: str) -> None:
@@ -351,6 +382,10 @@ class Service:
             for name in sorted(self.views) if upstream is None else [upstream]:
                 self._overviews.note(name)
             yield Event("role", None, _json(self.document()), subscriber.id), subscriber
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)
 
 
 def _overview(cycle: Cycle) -> bytes | None:

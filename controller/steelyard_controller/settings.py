@@ -83,6 +83,9 @@ class Settings(BaseSettings):
     read_token_file: Path | None = Field(
         default=None, description="file of the tokens that may read; where set, reading needs one"
     )
+    tokens_file: Path | None = Field(
+        default=None, description="file of named tokens with their scopes, valid from the moment it changes"
+    )
     max_body_bytes: int = Field(
         default=2**20, ge=1024, le=2**26, description="largest request body that the API takes"
     )

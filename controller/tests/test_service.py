@@ -14,6 +14,7 @@ import pytest
 import redis as plain
 from pymemcache.client.base import Client
 from steelyard_controller.declarations import declaration as declarations
+from steelyard_controller.declarations.audit import Author
 from steelyard_controller.declarations.declaration import (
     Declaration,
     Unknown,
@@ -22,7 +23,7 @@ from steelyard_controller.declarations.declaration import (
     without_peer,
 )
 from steelyard_controller.declarations.upstream import Peer, Upstream
-from steelyard_controller.service import Conflict, NotLeading, NotStored, Service
+from steelyard_controller.service import PUT_BACK, Conflict, NotLeading, NotStored, Service
 from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_protocol import wire
 
@@ -123,8 +124,9 @@ def test_the_log_has_each_change_once_and_who_asked_for_it(
     caplog.set_level(logging.INFO)
 
     async def steps(service: Service) -> None:
-        await service.change("web", edit("a", **DRAIN), by="admin at 10.0.0.9")
-        await service.change("web", edit("a", **DRAIN), by="admin at 10.0.0.9")
+        admin = Author(name="admin", kind="token", address="10.0.0.9")
+        await service.change("web", edit("a", **DRAIN), by=admin)
+        await service.change("web", edit("a", **DRAIN), by=admin)
 
     leading(memcached, redis_server, steps)
     lines = [record for record in caplog.records if getattr(record, "event", None) == "declared"]
@@ -274,10 +276,17 @@ def test_a_change_that_redis_did_unheard_is_undone(memcached: Daemon, redis_serv
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 with contextlib.suppress(NotStored):
-                    await service.change("web", edit("b", **DRAIN))
+                    await service.change("web", edit("b", **DRAIN), by=Author(name="anna", kind="token"))
                     break
         await until(lambda: stored(redis_server) == held(service))
         assert [peer.state for peer in stored(redis_server)["web"].upstream.peers] == ["up", "drain", "up"]
+        undone: set[str] = set()
+        async with asyncio.timeout(PATIENCE_S):
+            while undone != {"web", "new"}:
+                await asyncio.sleep(0.05)
+                entries = await service.audit_log(most=100)
+                undone = {each["upstream"] for each in entries if each["what"] == PUT_BACK}
+        assert ("anna", "b: state up -> drain") in [(each["who"], each["what"]) for each in entries]
 
     with closing(proxy):
         leading(memcached, redis_server, steps, url=f"redis://{proxy.address}/0")

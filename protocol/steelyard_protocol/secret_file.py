@@ -21,13 +21,13 @@ class SecretFileError(Exception):
     """The file gives no secret; the message says why, and never what is in it."""
 
 
-def read(path: Path, what: str, parse: Callable[[bytes], T]) -> T:
+def read(path: Path, what: str, parse: Callable[[bytes], T], *, most_bytes: int = MOST_BYTES) -> T:
     """Return what `parse` (which may raise ValueError) makes of a file; raise `SecretFileError`."""
     try:
         with path.open("rb") as file:
-            secret = file.read(MOST_BYTES + 1)
-        if len(secret) > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES} bytes, which is no {what}")
+            secret = file.read(most_bytes + 1)
+        if len(secret) > most_bytes:
+            raise ValueError(f"it has more than {most_bytes} bytes, which is no {what}")
         return parse(secret)
     except OSError as error:
         raise SecretFileError(f"the {what} file {path} cannot be read: {error.strerror}") from None

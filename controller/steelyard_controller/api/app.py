@@ -14,6 +14,7 @@ from steelyard_controller.api import (
     openapi,
     page_files,
     problems,
+    routes_audit,
     routes_events,
     routes_peers,
     routes_upstreams,
@@ -25,6 +26,7 @@ from steelyard_controller.api.forward_to_leader import ForwardToLeader, LeaderCo
 from steelyard_controller.api.metrics_page import MetricsPage
 from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.streams import Streams
+from steelyard_controller.api.token_file import TokenFile
 from steelyard_controller.api.tokens import Access
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
@@ -40,14 +42,16 @@ def create(
     lifespan: Lifespan | None = None,
     keys: Keyring | None = None,
     access: Access | None = None,
+    token_file: TokenFile | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
     metrics_servers: int = metrics.MOST_SERVERS,
 ) -> FastAPI:
     """Return the application over a service.
 
-    `lifespan` runs the service, `keys` sign the weight tables, `access` has the tokens and their roles
-    (default: no tokens). Above `metrics_servers` no single server has series in `/metrics`. Call
-    `app.state.streams.end()` before the server is stopped: it waits for streams.
+    `lifespan` runs the service, `keys` sign the weight tables, `access` has the tokens (default: none), and
+    `token_file` those that hold now, where there is such a file. Above `metrics_servers` no single server
+    has series in `/metrics`. Call `app.state.streams.end()` before the server is stopped: it waits for
+    streams.
     """
     streams, connections = Streams(), LeaderConnections()
 
@@ -77,6 +81,7 @@ def create(
         routes_weights.routes(service, keys=keys or Keyring()),
         routes_peers.routes(service),
         routes_events.routes(service, streams),
+        routes_audit.routes(service),
         controller.routes(service, MetricsPage(service, most_servers=metrics_servers)),
     ):
         app.include_router(router)
@@ -86,7 +91,10 @@ def create(
     app.add_middleware(middleware.HeadAsGet)
     app.add_middleware(ForwardToLeader, service=service, streams=streams, connections=connections)
     app.add_middleware(middleware.BodyLimit, max_body_bytes=max_body_bytes)
-    app.add_middleware(middleware.Authorization, access=access or Access())
+    known = access or Access()
+    app.add_middleware(
+        middleware.Authorization, access=(lambda: known) if token_file is None else token_file.access
+    )
     app.add_middleware(middleware.SecurityHeaders)
     app.add_middleware(middleware.AnswerCounter, answered=service.instruments.answered)
     return app

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from steelyard_controller.api import request_body, validation_errors
 from steelyard_controller.api.etags import expected_revision, tag
 from steelyard_controller.api.problems import Mistake, ProblemError, invalid, later
+from steelyard_controller.declarations.audit import Author
 from steelyard_controller.declarations.declaration import Declaration, Unknown
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.service import Conflict, NotLeading, NotStored, Service
@@ -32,7 +33,7 @@ async def change(
     upstream: str,
     edit: Callable[[Upstream | None], Upstream],
     *,
-    by: str,
+    by: Author,
     if_match: str | None = None,
     if_none_match: str | None = None,
 ) -> Declaration:
@@ -43,7 +44,7 @@ async def change(
     return declared
 
 
-async def remove(service: Service, upstream: str, *, by: str, if_match: str | None = None) -> None:
+async def remove(service: Service, upstream: str, *, by: Author, if_match: str | None = None) -> None:
     """Delete an upstream; raise the problem that says why it is still there."""
     try:
         await _asked(service, upstream, lambda _: None, by, if_match, None)
@@ -77,7 +78,7 @@ async def _asked(
     service: Service,
     upstream: str,
     edit: Callable[[Upstream | None], Upstream | None],
-    by: str,
+    by: Author,
     if_match: str | None,
     if_none_match: str | None,
 ) -> Declaration | None:

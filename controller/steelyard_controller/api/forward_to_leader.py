@@ -1,8 +1,9 @@
 """A standby forwards to the leader what only the leader can answer.
 
 The target comes from the lease alone, never from the request, so this is no
-open proxy. The sender's role is decided here and sent along, so that where the
+open proxy. The sender's scopes are decided here and sent along, so that where the
 leader has other tokens a request gets no more rights than its sender has here.
+Under which name it acts the leader decides itself, by the token that it carries.
 A request is forwarded once: a controller that gets a forwarded request and does
 not lead answers 503.
 """
@@ -25,7 +26,7 @@ from steelyard_controller.store.lease import Lease
 
 log = logging.getLogger("steelyard.controller")
 
-HEADER = "Steelyard-Forwarded"
+HEADER = middleware.FORWARDED
 
 # What each controller answers itself.
 OWN_PATHS = auth.OPEN_PATHS | {"/metrics", "/v1/service", "/v1/laws"}
@@ -137,7 +138,7 @@ class ForwardToLeader:
         given = Headers(scope=scope)
         dropped = _dropped(given) | _JUDGED
         kept = [(name, value) for name, value in given.raw if name.decode("latin-1").lower() not in dropped]
-        own = [(HEADER, self._service.id), (auth.ROLE_HEADER, scope.get(middleware.ROLE, "read"))]
+        own = [(HEADER, self._service.id), (auth.ROLE_HEADER, auth.header_of(middleware.grant(scope)))]
         return kept + [(name.encode(), value.encode()) for name, value in own]
 
     async def _chunks(self, answer: httpx.Response) -> AsyncGenerator[bytes, None]:

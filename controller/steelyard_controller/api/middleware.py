@@ -2,7 +2,7 @@
 
     AnswerCounter     counts the answers
     SecurityHeaders   adds the headers that every answer has
-    Authorization     decides the request's role; turns any error into a problem document
+    Authorization     decides whose request it is; turns any error into a problem document
     BodyLimit         reads the whole body, and refuses one that is too large or too slow
     ForwardToLeader   (forward_to_leader.py) a standby forwards what only the leader can answer
     HeadAsGet         answers HEAD as GET without a body
@@ -20,12 +20,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from steelyard_controller.api import auth, problems
 from steelyard_controller.api.problems import ProblemError
-from steelyard_controller.api.tokens import Access
+from steelyard_controller.api.tokens import ANYBODY, Access, Grant
+from steelyard_controller.declarations.audit import Author
 
 log = logging.getLogger("steelyard.controller")
 
-ROLE = "steelyard.role"
-"""The scope's key for the request's role."""
+GRANT = "steelyard.grant"
+"""The scope's key for the request's grant."""
+
+FORWARDED = "Steelyard-Forwarded"
+"""The header with the name of the standby that forwarded a request."""
 
 HEAD = "steelyard.head"
 """The scope's key for whether the request is a HEAD."""
@@ -86,9 +90,12 @@ class SecurityHeaders:
 
 
 class Authorization:
-    """Lets only requests through whose role allows them, and answers every error with a problem document."""
+    """Lets only requests through whose grant allows them, and answers every error with a problem document.
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    `access` returns the tokens that are valid now.
+    """
+
+    def __init__(self, app: ASGIApp, access: Callable[[], Access]) -> None:
         self._app = app
         self._access = access
 
@@ -105,7 +112,7 @@ class Authorization:
             await send(message)
 
         try:
-            scope[ROLE] = auth.role_for(self._access, _asked(scope))
+            scope[GRANT] = auth.grant_for(self._access(), _asked(scope))
             await self._app(scope, receive, noting)
         except ProblemError as error:
             if began:
@@ -200,10 +207,23 @@ class HeadAsGet:
         await self._app({**scope, "method": "GET", HEAD: True}, receive, without_body)
 
 
-def requester(scope: Scope) -> str:
-    """Return the role of a request and the address of its client, for the log."""
-    client = scope.get("client")
-    return f"{scope.get(ROLE, 'read')} at {client[0] if client else 'nowhere'}"
+def grant(scope: Scope) -> Grant:
+    """Return what a request may do."""
+    known: Grant = scope.get(GRANT, ANYBODY)
+    return known
+
+
+def author(scope: Scope) -> Author:
+    """Return whose change a request is, for the audit log."""
+    own, client = grant(scope), scope.get("client")
+    is_agent = own.may("agent") and not own.may("drain")
+    return Author(
+        name=own.name,
+        kind="person" if own.proxy is not None else "agent" if is_agent else "token",
+        address=client[0] if client else None,
+        # What a standby says of itself is anybody's word, and shown beside the name, not in its place.
+        via=", ".join(filter(None, (own.proxy, Fields(scope=scope).get(FORWARDED, "")[:64]))) or None,
+    )
 
 
 def _asked(scope: Scope) -> auth.RequestParts:

@@ -4,7 +4,7 @@ Pure. Large answers are sent as bytes that were encoded once, without these
 models; tests check that the two agree.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from steelyard_protocol import peer_address
@@ -370,6 +370,36 @@ class Readiness(BaseModel):
         examples=[{"web": ["memcached 127.0.0.1:11211: no answer"]}],
         description="the upstreams that are degraded, and why",
     )
+
+
+class AuditChange(BaseModel):
+    """One field that a change set; what is null was not there."""
+
+    field: str = Field(examples=["peers.server-1.state"])
+    before: Any = Field(examples=["up"])
+    after: Any = Field(examples=["drain"])
+
+
+class AuditEntry(BaseModel):
+    """One change, and who made it."""
+
+    id: int = Field(examples=[1764110000000], description="rises from change to change")
+    at_ms: int = Field(examples=[1764110000000])
+    who: str = Field(examples=["anna"], description="the name of a token, a person, a Service, a file")
+    kind: str = Field(examples=["token"], description="token, person, agent, kubernetes, file or controller")
+    address: str | None = Field(examples=["10.0.0.9"], description="where the request came from")
+    via: str | None = Field(examples=["oauth2-proxy"], description="the proxy or standby that passed it on")
+    upstream: str = Field(examples=["web"])
+    revision: int | None = Field(examples=[5], description="the declaration's since then; null: deleted")
+    what: str = Field(examples=["server-1: state up -> drain"])
+    changes: list[AuditChange]
+    more: int = Field(examples=[0], description="how many more fields it set than are here")
+
+
+class Audit(BaseModel):
+    """Who changed what, newest first."""
+
+    entries: list[AuditEntry]
 
 
 REQUESTS: tuple[type[BaseModel], ...] = (Upstream, PeerDocument, PeerPatch)

@@ -15,7 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 from steelyard_controller import laws
 from steelyard_controller.api import models, problems
-from steelyard_controller.api.tokens import Access, Role
+from steelyard_controller.api.auth import AUDIT
+from steelyard_controller.api.tokens import Access
 
 TITLE = "Steelyard"
 
@@ -36,8 +37,9 @@ SECURITY = {
     "token": {
         "type": "http",
         "scheme": "bearer",
-        "description": "A token of --admin-token-file, --agent-token-file or --read-token-file. Where no "
-        "admin token is configured the controller makes one itself; without a read token everybody may read.",
+        "description": "A token of --tokens-file, --admin-token-file, --agent-token-file or "
+        "--read-token-file. Where no admin token is configured the controller makes one itself; without a "
+        "read token everybody may read.",
     }
 }
 
@@ -88,8 +90,8 @@ def _complete(document: dict[str, Any], access: Access) -> None:
     document["components"]["securitySchemes"] = SECURITY
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            needed: Role = "read" if method == "get" else "admin"
-            optional: list[dict[str, Any]] = [] if needed != "read" or access.has("read") else [{}]
+            is_free = method == "get" and path != AUDIT and not access.has("read")
+            optional: list[dict[str, Any]] = [{}] if is_free else []
             operation["security"] = [] if path in _OPEN else [{"token": []}, *optional]
             for parameter in operation.get("parameters", []):
                 _never_null(parameter)

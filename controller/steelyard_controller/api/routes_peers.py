@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from steelyard_controller.api import (
+    auth,
     declaration_changes,
     middleware,
     models,
@@ -103,7 +104,7 @@ def routes(service: Service) -> APIRouter:
     ) -> Response:
         """Declare a server as the document says; with an agent's token, its address and baseline alone."""
         document = request_body.read(await request.body(), request.headers.get("content-type"))
-        by_agent = request.scope.get(middleware.ROLE) == "agent"
+        by_agent = not middleware.grant(request.scope).may("declare")
         wanted = _wanted(document, peer, by_agent=by_agent)
         is_of_file = peer in upstream_lookup.cycle_of(service, upstream).declaration.file_peers
         created = False
@@ -126,7 +127,7 @@ def routes(service: Service) -> APIRouter:
             return after
 
         declared = await declaration_changes.change(
-            service, upstream, edit, by=middleware.requester(request.scope), if_match=if_match
+            service, upstream, edit, by=middleware.author(request.scope), if_match=if_match
         )
         return declaration_changes.answer(peer_of(declared.upstream, peer), declared, created=created)
 
@@ -149,6 +150,10 @@ def routes(service: Service) -> APIRouter:
             types=(request_body.MERGE_PATCH, request_body.JSON),
         )
         request_body.validated(models.PeerPatch, document, fields=FIELDS)
+        others = sorted({*document} - {*PERSONAL})
+        grant = middleware.grant(request.scope)
+        if others and not grant.may("declare"):
+            raise auth.refusal(grant, "declare", f"to set {' and '.join(others)}")
         upstream_lookup.cycle_of(service, upstream)
 
         def edit(before: Upstream | None) -> Upstream:
@@ -160,7 +165,7 @@ def routes(service: Service) -> APIRouter:
             return after
 
         declared = await declaration_changes.change(
-            service, upstream, edit, by=middleware.requester(request.scope), if_match=if_match
+            service, upstream, edit, by=middleware.author(request.scope), if_match=if_match
         )
         return declaration_changes.answer(peer_of(declared.upstream, peer), declared, created=False)
 
@@ -176,7 +181,7 @@ def routes(service: Service) -> APIRouter:
     ) -> Response:
         """Forget a server; with an agent's token, none that the configuration file declares."""
         declared = upstream_lookup.cycle_of(service, upstream).declaration
-        if request.scope.get(middleware.ROLE) == "agent" and peer in declared.file_peers:
+        if not middleware.grant(request.scope).may("declare") and peer in declared.file_peers:
             raise _of_the_file(peer)
 
         def edit(before: Upstream | None) -> Upstream:
@@ -186,7 +191,7 @@ def routes(service: Service) -> APIRouter:
             return without_peer(before, peer)
 
         await declaration_changes.change(
-            service, upstream, edit, by=middleware.requester(request.scope), if_match=if_match
+            service, upstream, edit, by=middleware.author(request.scope), if_match=if_match
         )
         return Response(status_code=204)
 

@@ -127,7 +127,7 @@ def routes(service: Service) -> APIRouter:
             service,
             upstream,
             edit,
-            by=middleware.requester(request.scope),
+            by=middleware.author(request.scope),
             if_match=if_match,
             if_none_match=if_none_match,
         )
@@ -144,7 +144,7 @@ def routes(service: Service) -> APIRouter:
         """Forget an upstream and all about it; nginx keeps its last table, as when the controller is away."""
         upstream_lookup.cycle_of(service, upstream)
         await declaration_changes.remove(
-            service, upstream, by=middleware.requester(request.scope), if_match=if_match
+            service, upstream, by=middleware.author(request.scope), if_match=if_match
         )
         return Response(status_code=204)
 

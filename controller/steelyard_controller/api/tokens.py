@@ -1,24 +1,41 @@
-"""Bearer tokens and their roles.
+"""Bearer tokens: under which name each one acts, and what it may do.
 
-Pure. Roles: `read` < `agent` (registers servers; with a server's own token that
-one alone) < `admin`. A write needs a token; where a read token is set, reading
-needs one too. A token is compared with every known one, in constant time, so
-that the time of an answer reveals neither which one it resembles nor how much.
+Pure. Scopes: `read`; `agent` registers servers (with a server's own token that
+one alone); `drain` sets states and pins; `declare` may do everything. Each may
+read. A change needs a token; where one names the scope `read`, reading does too.
+A token is compared with every known one, in constant time, so that the time of
+an answer reveals neither which one it resembles nor how much.
+
+A line of the tokens file: the name, the token or its SHA-256, scopes, upstreams
+
+    anna              sha256:5e88…   drain           web,shop-*
+    deploy            4f0c…          declare
+    oauth2-proxy      sha256:9b74…   proxy           a login proxy: it names people, and they may read
+    bob@example.org   -              declare         one of them, whom the proxy named
 """
 
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from steelyard_protocol import derived_keys, wire
 
-Role = Literal["read", "agent", "admin"]
+Scope = Literal["read", "agent", "drain", "declare"]
 
-ROLES: tuple[Role, ...] = ("read", "agent", "admin")
-"""From the least to the most."""
+ALLOWS: Mapping[Scope, frozenset[Scope]] = {
+    "read": frozenset({"read"}),
+    "agent": frozenset({"read", "agent"}),
+    "drain": frozenset({"read", "drain"}),
+    "declare": frozenset({"read", "agent", "drain", "declare"}),
+}
+"""What each scope allows."""
+
+PROXY = "proxy"
+"""The scope of a login proxy's token, which it sends with the name of a person."""
 
 # 16 characters of base64 are 96 bits, too many to guess.
 SHORTEST = 16
@@ -27,44 +44,122 @@ LONGEST = 1024
 # What RFC 6750 lets stand after "Bearer".
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
+# Of a token or a person: an e-mail address, a subject of OpenID Connect.
+_NAME = re.compile(r"[!-~]{1,128}")
+_DIGEST = re.compile(r"sha256:([0-9A-Fa-f]{64})")
+_UPSTREAMS = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]{0,63}")
+
+# In the place of a person's, who signs in at a proxy.
+NO_TOKEN = "-"  # noqa: S105
+
+# The tokens that are the controller's own settings.
+ROLES: Mapping[str, Scope] = {"admin": "declare", "agent": "agent", "read": "read"}
+
 
 class BadToken(ValueError):
     """A text is not a valid token; the message says why and never quotes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """The configured tokens by role, and the admin token that the controller made itself, as digests.
+class Grant:
+    """What a request may do, and the name under which its changes are kept.
 
-    `key` is the shared key, where servers have tokens of their own that are derived from it.
+    `upstreams` are the names, or patterns such as `shop-*`, of those that it may change. `server` is the one
+    (upstream, server) whose own token it is; `proxy` the name of the proxy that says who it is.
     """
 
-    digests: tuple[tuple[Role, bytes], ...] = field(default=(), repr=False)
-    generated: bytes | None = field(default=None, repr=False)
+    name: str
+    scopes: frozenset[Scope]
+    upstreams: tuple[str, ...] = ("*",)
+    server: tuple[str, str] | None = None
+    proxy: str | None = None
+
+    def may(self, scope: Scope) -> bool:
+        """Tell whether it has a scope, or one that allows as much; everybody who has a token may read."""
+        return scope == "read" or any(scope in ALLOWS[each] for each in self.scopes)
+
+    def covers(self, upstream: str) -> bool:
+        """Tell whether it may change an upstream."""
+        return any(fnmatchcase(upstream, pattern) for pattern in self.upstreams)
+
+    def within(self, scopes: Iterable[Scope]) -> "Grant":
+        """Return it with no more rights than these scopes have."""
+        most = {allowed for each in scopes for allowed in ALLOWS[each]}
+        return replace(self, scopes=frozenset(scope for scope in most if self.may(scope)))
+
+
+ANYBODY = Grant(name="anybody", scopes=frozenset({"read"}))
+"""Of a request without a token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A known token, as its digest."""
+
+    digest: bytes = field(repr=False)
+    grant: Grant
+    is_proxy: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What the tokens file says: tokens, and the people whom a proxy may name, by their names."""
+
+    tokens: tuple[Token, ...] = ()
+    people: Mapping[str, Grant] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The known tokens; of two that are the same the first one counts.
+
+    `generated` is the admin token that the controller made itself. `key` is the shared key, where servers
+    have tokens of their own that are derived from it.
+    """
+
+    named: Named = Named()
+    roles: tuple[Token, ...] = ()
+    generated: Token | None = None
     key: bytes | None = field(default=None, repr=False)
 
-    def role_of(self, token: str) -> Role | None:
-        """Return the strongest role of a token; None: it is not a known token."""
-        offered = _digest(token)
-        strongest: Role | None = None
-        made: tuple[tuple[Role, bytes], ...] = () if self.generated is None else (("admin", self.generated),)
-        for role, digest in self.digests + made:
-            # No early exit: every token costs the same.
-            if hmac.compare_digest(offered, digest) and (strongest is None or weaker(strongest, role)):
-                strongest = role
-        return "agent" if strongest is None and self.server_of(token) else strongest
+    @property
+    def configured(self) -> tuple[Token, ...]:
+        """Return the tokens that a person has set."""
+        return self.named.tokens + self.roles
 
-    def server_of(self, token: str) -> tuple[str, str] | None:
-        """Return the upstream and the server whose own token this is; None: it is no server's own."""
+    def grant_of(self, token: str) -> Grant | None:
+        """Return what a token may do; None: it is none of these, or speaks for a person alone."""
+        known = self._known(token)
+        if known is not None:
+            return None if known.is_proxy else known.grant
+        server = self._server_of(token)
+        return server and Grant(name="/".join(server), scopes=frozenset({"agent"}), server=server)
+
+    def grant_of_person(self, name: str, token: str) -> Grant | None:
+        """Return what a person may do whom a proxy names; None: it is no proxy's token, or no name."""
+        known = self._known(token)
+        if known is None or not known.is_proxy or not _NAME.fullmatch(name):
+            return None
+        return replace(self.named.people.get(name, known.grant), name=name, proxy=known.grant.name)
+
+    def has(self, scope: Scope) -> bool:
+        """Tell whether a configured token names a scope."""
+        return any(scope in each.grant.scopes for each in self.configured)
+
+    def _known(self, token: str) -> Token | None:
+        offered, first = _digest(token), None
+        for each in self.configured + (() if self.generated is None else (self.generated,)):
+            # No early exit: every token costs the same.
+            if hmac.compare_digest(offered, each.digest) and first is None:
+                first = each
+        return first
+
+    def _server_of(self, token: str) -> tuple[str, str] | None:
         upstream, peer, *_ = (*token.split("/", 2), "", "")
         if self.key is None or not wire.is_name(upstream) or not wire.is_name(peer):
             return None
         own = derived_keys.token(self.key, upstream, peer)
         return (upstream, peer) if hmac.compare_digest(_digest(own), _digest(token)) else None
-
-    def has(self, role: Role) -> bool:
-        """Tell whether any token of a role is configured."""
-        return any(each == role for each, _ in self.digests)
 
 
 def access(
@@ -74,19 +169,16 @@ def access(
     read: Iterable[str] = (),
     generated: str | None = None,
     key: bytes | None = None,
+    named: Named = Named(),
 ) -> Access:
     """Return the tokens as an `Access`; raise `BadToken`."""
-    given: tuple[tuple[Role, Iterable[str]], ...] = (("admin", admin), ("agent", agent), ("read", read))
+    given = (("admin", admin), ("agent", agent), ("read", read))
     return Access(
-        digests=tuple((role, _digest(checked(token))) for role, tokens in given for token in tokens),
-        generated=None if generated is None else _digest(checked(generated)),
+        named=named,
+        roles=tuple(_of_role(role, token) for role, tokens in given for token in tokens),
+        generated=None if generated is None else _of_role("admin", generated),
         key=key,
     )
-
-
-def weaker(one: Role, other: Role) -> bool:
-    """Tell whether the first role may less than the second."""
-    return ROLES.index(one) < ROLES.index(other)
 
 
 def checked(token: str) -> str:
@@ -113,6 +205,70 @@ def tokens_of(text: bytes) -> tuple[str, ...]:
         # An empty file is not "no token": a secret that was not mounted would let everybody in.
         raise BadToken("there is no token in it: put one on each line")
     return tuple(tokens)
+
+
+def named_tokens(text: bytes) -> Named:
+    """Return what the tokens file says; raise `BadToken`, which names the line and quotes nothing of it."""
+    tokens: dict[bytes, tuple[int, Token]] = {}
+    people: dict[str, Grant] = {}
+    for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1):
+        fields = line.split()
+        if not fields or fields[0].startswith("#"):
+            continue
+        try:
+            token, person = _of_line(fields)
+        except BadToken as error:
+            raise BadToken(f"line {number}: {error}") from None
+        if person is not None:
+            if person.name in people:
+                raise BadToken(f"line {number}: the line of this person stands twice: take one out")
+            people[person.name] = person
+        if token is not None:
+            before, _ = tokens.setdefault(token.digest, (number, token))
+            if before != number:
+                raise BadToken(f"line {number}: line {before} has this token: give each name one of its own")
+    if not tokens:
+        raise BadToken("there is no token in it: write NAME TOKEN SCOPES [UPSTREAMS] in each line")
+    return Named(tokens=tuple(token for _, token in tokens.values()), people=people)
+
+
+def _of_line(fields: list[str]) -> tuple[Token | None, Grant | None]:
+    if len(fields) not in (3, 4):
+        raise BadToken(
+            f"it has {len(fields)} fields, not 3 or 4: write NAME TOKEN SCOPES [UPSTREAMS], as in "
+            "anna sha256:… drain web"
+        )
+    name, secret, scopes, upstreams = (*fields, "*")[:4]
+    if not _NAME.fullmatch(name) or name in ROLES:
+        raise BadToken(
+            f"its name is none: use up to 128 letters, digits and marks of ASCII, not {', '.join(ROLES)}"
+        )
+    named = set(scopes.split(","))
+    is_proxy = PROXY in named
+    # Quoted nowhere: where the fields are in another order, the token is among them.
+    if not named <= {*ALLOWS, PROXY}:
+        raise BadToken(f"its third field has a scope that there is not: write {', '.join(ALLOWS)}, {PROXY}")
+    patterns = tuple(upstreams.split(","))
+    if not all(_UPSTREAMS.fullmatch(each) for each in patterns):
+        raise BadToken("its fourth field is no list of upstreams: write web,shop-* or leave it out")
+    grant = Grant(
+        name=name,
+        scopes=frozenset(each for each in ALLOWS if each in named),
+        upstreams=patterns,
+    )
+    if secret == NO_TOKEN:
+        if is_proxy:
+            raise BadToken("a proxy has a token: put it, or its sha256:…, in the second field")
+        return None, grant
+    digest = _DIGEST.fullmatch(secret)
+    if secret.startswith("sha256:") and digest is None:
+        raise BadToken("sha256: has 64 hexadecimal digits: printf %s TOKEN | sha256sum prints them")
+    known = bytes.fromhex(digest[1]) if digest else _digest(checked(secret))
+    return Token(digest=known, grant=grant, is_proxy=is_proxy), None
+
+
+def _of_role(role: str, token: str) -> Token:
+    return Token(digest=_digest(checked(token)), grant=Grant(name=role, scopes=frozenset({ROLES[role]})))
 
 
 def _digest(token: str) -> bytes:

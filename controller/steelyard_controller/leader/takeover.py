@@ -6,8 +6,11 @@ and each part has its tables before the next one is read: of thousands, all of i
 
 import asyncio
 import logging
+import time
 from collections.abc import Collection, Mapping
 
+from steelyard_controller.declarations import audit
+from steelyard_controller.declarations.audit import Author
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.faults import Faults
 from steelyard_controller.leader.takeover_plan import plan_takeover
@@ -48,7 +51,14 @@ class Takeover:
             stored, mine if self._knows_better(lease, bool(stored.known)) else None, self._file
         )
         if begun.changes:
-            await self._store.declare(lease, begun.changes)
+            author = Author(name="the configuration file", kind="file", via=lease.holder)
+            now_ms = round(time.time() * 1000)
+            entries = [
+                audit.entry(author, name, before, begun.declarations[name], at_ms=now_ms)
+                for name, before in begun.before_file.items()
+                if name in begun.changes
+            ]
+            await self._store.declare(lease, begun.changes, entries)
         for name in [name for name in self._loop.cycles if name not in begun.declarations]:
             self._loop.forget(name)
         for name, declared in begun.declarations.items():

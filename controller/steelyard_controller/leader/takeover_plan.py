@@ -18,11 +18,15 @@ from steelyard_controller.store.interface import StoredDeclarations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeoverPlan:
-    """The declarations that hold, the changes of the store, and by upstream why its section was refused."""
+    """The declarations that hold, the changes of the store, and by upstream why its section was refused.
+
+    `before_file` has what was declared before of those that the file has changed.
+    """
 
     declarations: Mapping[str, Declaration]
     changes: Mapping[str, Declaration | None]
     refused: Mapping[str, str]
+    before_file: Mapping[str, Declaration | None]
 
 
 def plan_takeover(
@@ -33,7 +37,7 @@ def plan_takeover(
     Damaged declarations in the store are not overwritten: a person may want to repair them.
     """
     now = dict(stored.known if own is None else own)
-    refused = {}
+    refused, before_file = {}, {}
     for name, section in file.items():
         try:
             applied = with_file(now.get(name), section)
@@ -41,6 +45,7 @@ def plan_takeover(
             refused[name] = f"it does not go with what was set over REST, and is left out: {mistakes(error)}"
             continue
         if applied is not None:
+            before_file[name] = now.get(name)
             now[name] = applied
     changes: dict[str, Declaration | None] = {name: None for name in stored.known if name not in now}
     for name, declared in now.items():
@@ -48,4 +53,4 @@ def plan_takeover(
             changes[name] = declared
     for name in stored.damaged & set(now):
         refused[name] = "its declaration in the store is damaged; the file's stands until a change over REST"
-    return TakeoverPlan(declarations=now, changes=changes, refused=refused)
+    return TakeoverPlan(declarations=now, changes=changes, refused=refused, before_file=before_file)

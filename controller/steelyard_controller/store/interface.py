@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from steelyard_controller.declarations.audit import Entry
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.saved_state import SavedState
@@ -65,8 +66,16 @@ class Store(Protocol):
     async def declarations(self) -> StoredDeclarations:
         """Return all declarations; damaged ones are logged, and left in the store as they are."""
 
-    async def declare(self, lease: Lease, changes: Mapping[str, Declaration | None]) -> None:
-        """Store declarations, all or none; None deletes an upstream and all its data. Raise `LeaseLost`."""
+    async def declare(
+        self, lease: Lease, changes: Mapping[str, Declaration | None], audit: Sequence[Entry] = ()
+    ) -> None:
+        """Store declarations, and who changed them, all or none; raise `LeaseLost`.
+
+        None deletes an upstream and all its data, but not what the audit log has of it.
+        """
+
+    async def audit(self, *, before: int | None, most: int) -> Sequence[tuple[int, bytes]]:
+        """Return the entries of the audit log with an id below `before`, newest first, at most so many."""
 
     async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
         """Return the saved states of those that have one which is not damaged; raise `NewerVersion`."""

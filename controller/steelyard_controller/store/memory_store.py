@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from steelyard_controller.declarations.audit import KEPT, Entry
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.store.interface import StoredDeclarations
 from steelyard_controller.store.lease import Lease
@@ -22,6 +23,8 @@ class MemoryStore:
         self._declarations: dict[str, Declaration] = {}
         self._saved: dict[str, SavedState] = {}
         self._moments: dict[str, deque[tuple[float, bytes]]] = {}
+        self._entries = 0
+        self._audit: tuple[deque[tuple[int, bytes]], ...] = (deque(maxlen=KEPT), deque(maxlen=KEPT))
 
     async def open(self) -> None:
         """Do nothing."""
@@ -46,14 +49,27 @@ class MemoryStore:
         """Return all declarations."""
         return StoredDeclarations(known=dict(self._declarations))
 
-    async def declare(self, lease: Lease, changes: Mapping[str, Declaration | None]) -> None:  # noqa: ARG002
+    async def declare(
+        self,
+        lease: Lease,  # noqa: ARG002
+        changes: Mapping[str, Declaration | None],
+        audit: Sequence[Entry] = (),
+    ) -> None:
         """Keep declarations until the process ends."""
+        for entry in audit:
+            self._entries += 1
+            self._audit[entry.by_machine].append((self._entries, entry.value))
         for upstream, declaration in changes.items():
             if declaration is not None:
                 self._declarations[upstream] = declaration
             else:
                 for kept in (self._declarations, self._saved, self._moments):
                     kept.pop(upstream, None)
+
+    async def audit(self, *, before: int | None, most: int) -> Sequence[tuple[int, bytes]]:
+        """Return the newest entries."""
+        both = sorted((each for log in self._audit for each in log), reverse=True)
+        return [each for each in both if before is None or each[0] < before][:most]
 
     async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
         """Return what this process saved."""

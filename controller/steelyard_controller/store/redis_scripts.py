@@ -44,18 +44,35 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
 """
 
-# KEYS: lease, declarations, what is deleted.
-# ARGV: the caller's lease, then name and value of each; an empty value deletes.
+# KEYS: lease, declarations, the two audit logs, what is deleted.
+# ARGV: the caller's lease, how many entries a log keeps, how many there are here, of each its log (0, 1) and
+# its value; then name and value of each declaration; an empty value deletes.
+# A script that fails undoes nothing: what may fail (HLEN: a key of another type; XADD) comes before all else.
+# Ids are times, and unique among both logs, so that the two can be read as one.
 DECLARE = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-for i = 2, #ARGV, 2 do
+redis.call('HLEN', KEYS[2])
+local id = 0
+for log = 3, 4 do
+    local newest = redis.call('XREVRANGE', KEYS[log], '+', '-', 'COUNT', 1)[1]
+    id = math.max(id, newest and tonumber(string.match(newest[1], '^%d+')) or 0)
+end
+local now = redis.call('TIME')
+id = math.max(id, now[1] * 1000 + math.floor(now[2] / 1000))
+local declared = 4 + 2 * ARGV[3]
+for i = 4, declared - 1, 2 do
+    id = id + 1
+    local key = KEYS[3 + ARGV[i]]
+    redis.call('XADD', key, 'MAXLEN', '~', ARGV[2], string.format('%.0f-0', id), 'e', ARGV[i + 1])
+end
+for i = declared, #ARGV, 2 do
     if ARGV[i + 1] == '' then
         redis.call('HDEL', KEYS[2], ARGV[i])
     else
         redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
     end
 end
-for i = 3, #KEYS do redis.call('DEL', KEYS[i]) end
+for i = 5, #KEYS do redis.call('DEL', KEYS[i]) end
 return 1
 """
 
@@ -66,6 +83,17 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 0 then return 2 end
 redis.call(ARGV[3], KEYS[3], unpack(ARGV, 4))
 return 1
+"""
+
+# KEYS: the two audit logs. ARGV: the highest id, and how many entries.
+AUDIT = """
+local entries = {}
+for log = 1, 2 do
+    for _, entry in ipairs(redis.call('XREVRANGE', KEYS[log], ARGV[1], '-', 'COUNT', ARGV[2])) do
+        entries[#entries + 1] = {entry[1], entry[2][2]}
+    end
+end
+return entries
 """
 
 # KEYS: history. ARGV: milliseconds, by the clock that the moments were added by, and the most moments.

@@ -7,6 +7,8 @@
     steelyard:1:declarations         a hash: upstream -> declaration
     steelyard:1:state:<upstream>     generation and the laws' memories
     steelyard:1:history:<upstream>   a stream of moments, capped
+    steelyard:1:audit:people         a stream of changes and who made them, capped
+    steelyard:1:audit:machines       the same of agents and of Kubernetes
 
 In a Redis Cluster they begin with `{steelyard}:`, so that all of them lie on
 one node: a script reads and writes several at once.
@@ -39,6 +41,7 @@ from redis.exceptions import (
 from steelyard_protocol import wire
 
 from steelyard_controller.declarations import declaration as declarations
+from steelyard_controller.declarations.audit import KEPT, Entry
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.store import lease as leases
 from steelyard_controller.store import redis_scripts as scripts
@@ -98,6 +101,7 @@ class RedisStore:
         tag = CLUSTER_TAG if read.kind == "cluster" else "steelyard"
         self._schema, self._prefix = f"{tag}:schema", f"{tag}:{SCHEMA}:"
         self._lease, self._declarations = f"{self._prefix}lease", f"{self._prefix}declarations"
+        self._audit = [f"{self._prefix}audit:people", f"{self._prefix}audit:machines"]
 
     async def open(self) -> None:
         """Check the schema."""
@@ -160,19 +164,36 @@ class RedisStore:
                 known[name] = declared
         return StoredDeclarations(known=known, damaged=frozenset(damaged))
 
-    async def declare(self, lease: Lease, changes: Mapping[str, Declaration | None]) -> None:
-        """Store declarations, or delete upstreams."""
+    async def declare(
+        self, lease: Lease, changes: Mapping[str, Declaration | None], audit: Sequence[Entry] = ()
+    ) -> None:
+        """Store declarations, or delete upstreams, in one script with who did it."""
         gone = [name for name, declaration in changes.items() if declaration is None]
         about = [key for name in gone for key in (self._state_key(name), self._history_key(name))]
-        given: list[Any] = [leases.encode(lease)]
+        given: list[Any] = [leases.encode(lease), KEPT, len(audit)]
+        for entry in audit:
+            given += [int(entry.by_machine), entry.value]
         for name, declaration in changes.items():
             given += [name, b"" if declaration is None else declarations.encode(declaration)]
-        keys = [self._lease, self._declarations, *about]
+        keys = [self._lease, self._declarations, *self._audit, *about]
         _judge(
             await self._ask(
-                lambda: self._redis.run_on_replica(scripts.DECLARE, keys, given), self._declarations
+                lambda: self._redis.run_on_replica(scripts.DECLARE, keys, given),
+                self._declarations,
+                *self._audit,
             )
         )
+
+    async def audit(self, *, before: int | None, most: int) -> Sequence[tuple[int, bytes]]:
+        """Return the newest entries."""
+        given: list[Any] = ["+" if before is None else before - 1, most]
+        entries = await self._ask(
+            lambda: self._patient.run(scripts.AUDIT, self._audit, given),
+            *self._audit,
+            within_s=self._history_timeout_s,
+        )
+        numbered = [(int(id.partition(b"-")[0]), value) for id, value in entries]
+        return sorted(numbered, reverse=True)[:most]
 
     async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
         """Return the saved states."""

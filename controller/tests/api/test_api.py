@@ -388,7 +388,7 @@ def test_a_body_that_never_comes_is_408() -> None:
         raise AssertionError("the body was not there")
 
     known = access(admin=[ADMIN])
-    app = middleware.Authorization(middleware.BodyLimit(unreached, 1024, body_s=0.001), known)
+    app = middleware.Authorization(middleware.BodyLimit(unreached, 1024, body_s=0.001), lambda: known)
     headers = [(b"content-length", b"2"), (b"authorization", f"Bearer {ADMIN}".encode())]
     scope = {"type": "http", "method": "PUT", "path": UPSTREAM, "headers": headers, "client": ("::1", 1)}
     asyncio.run(app(scope, never, send))

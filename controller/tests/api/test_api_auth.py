@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from steelyard_controller import credentials, generated_token
-from steelyard_controller.api.auth import RequestParts, role_for
+from steelyard_controller.api.auth import RequestParts, grant_for
 from steelyard_controller.api.problems import ProblemError
-from steelyard_controller.api.tokens import Access, BadToken, access, tokens_of
+from steelyard_controller.api.tokens import ANYBODY, Access, BadToken, Grant, access, tokens_of
 from steelyard_controller.settings import Settings
 from steelyard_protocol import derived_keys, secret_file
 from steelyard_protocol.secret_file import SecretFileError
@@ -30,32 +30,40 @@ def asked(method: str = "PUT", path: str = UPSTREAM, **headers: str) -> RequestP
 
 def refusal(of: Access, request: RequestParts) -> int:
     with pytest.raises(ProblemError) as error:
-        role_for(of, request)
+        grant_for(of, request)
     return error.value.status_code
 
 
 @pytest.mark.parametrize(("token", "role"), [(ADMIN, "admin"), (AGENT, "agent"), (READ, "read")])
 def test_a_token_has_its_role(token: str, role: str) -> None:
-    assert ALL.role_of(token) == role
+    grant = ALL.grant_of(token)
+    assert grant is not None
+    assert grant.name == role
 
 
 @pytest.mark.parametrize("token", ["", "x", ADMIN[:-1], ADMIN + "x", "\ud800" * 20])
 def test_another_token_has_none(token: str) -> None:
-    assert ALL.role_of(token) is None
+    assert ALL.grant_of(token) is None
 
 
 def test_several_tokens_of_a_role_hold_while_they_are_changed() -> None:
     both = access(admin=[ADMIN, "the-next-admin-token"])
-    assert both.role_of(ADMIN) == both.role_of("the-next-admin-token") == "admin"
+    assert (
+        both.grant_of(ADMIN)
+        == both.grant_of("the-next-admin-token")
+        == Grant(name="admin", scopes=frozenset({"declare"}))
+    )
 
 
 def test_a_token_that_is_two_roles_is_the_stronger_one() -> None:
-    assert access(read=[ADMIN], admin=[ADMIN]).role_of(ADMIN) == "admin"
+    grant = access(read=[ADMIN], admin=[ADMIN]).grant_of(ADMIN)
+    assert grant is not None
+    assert grant.may("declare")
 
 
 def test_no_token_shows_in_a_representation() -> None:
     assert ADMIN not in repr(ALL)
-    assert "digests" not in repr(ALL)
+    assert "digest" not in repr(ALL)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +84,7 @@ def test_no_token_shows_in_a_representation() -> None:
 def test_a_role_may_do_this_and_not_that(token: str, method: str, path: str, allowed: bool) -> None:
     request = asked(method, path, authorization=f"Bearer {token}")
     if allowed:
-        assert role_for(ALL, request)
+        assert grant_for(ALL, request)
     else:
         assert refusal(ALL, request) == 403
 
@@ -93,7 +101,7 @@ def test_with_an_admin_token_this_machine_needs_it_too() -> None:
 def test_with_a_read_token_reading_needs_one() -> None:
     assert refusal(ALL, asked("GET")) == 401
     for path in ("/", "/page/main.js", "/docs", "/openapi.json", "/healthz", "/readyz"):
-        assert role_for(ALL, asked("GET", path)) == "read"
+        assert grant_for(ALL, asked("GET", path)) == ANYBODY
 
 
 def test_a_path_that_only_looks_open_is_not() -> None:
@@ -115,25 +123,25 @@ def test_without_an_admin_token_a_write_needs_the_one_that_the_controller_made(
     headers: dict[str, str],
 ) -> None:
     assert refusal(ITS_OWN, asked(**headers)) == 401
-    assert role_for(ITS_OWN, asked(**{**headers, "authorization": f"Bearer {ADMIN}"})) == "admin"
+    assert grant_for(ITS_OWN, asked(**{**headers, "authorization": f"Bearer {ADMIN}"})).name == "admin"
 
 
 def test_reading_needs_no_token_beside_the_one_that_the_controller_made() -> None:
-    assert role_for(ITS_OWN, asked("GET")) == "read"
+    assert grant_for(ITS_OWN, asked("GET")) == ANYBODY
     # nginx may have been given a token that this controller was not.
-    assert role_for(ITS_OWN, asked("GET", authorization="Bearer a-token-of-somebody-else")) == "read"
+    assert grant_for(ITS_OWN, asked("GET", authorization="Bearer a-token-of-somebody-else")) == ANYBODY
     assert refusal(access(read=[READ], generated=ADMIN), asked("GET")) == 401
 
 
 def test_where_no_token_could_be_made_nobody_may_write() -> None:
     assert refusal(Access(), asked()) == 403
     assert refusal(Access(), asked(authorization="Bearer a-token-of-somebody-else")) == 401
-    assert role_for(Access(), asked("GET")) == "read"
+    assert grant_for(Access(), asked("GET")) == ANYBODY
 
 
 def test_a_token_is_enough_wherever_the_page_came_from() -> None:
     request = asked(origin="https://ops.example", host="ops.example", authorization=f"Bearer {ADMIN}")
-    assert role_for(ALL, request) == "admin"
+    assert grant_for(ALL, request).name == "admin"
 
 
 def test_a_standbys_word_takes_rights_and_lends_none() -> None:
@@ -150,10 +158,9 @@ OWN = derived_keys.token(KEY, "web", "server-9")
 def test_a_servers_own_token_registers_that_server_alone() -> None:
     known = access(admin=[ADMIN], read=[READ], key=KEY)
     own = {"authorization": f"Bearer {OWN}"}
-    assert (
-        role_for(known, asked("PUT", PEER, **own)) == role_for(known, asked("DELETE", PEER, **own)) == "agent"
-    )
-    assert role_for(known, asked("GET", "/v1/upstreams/shop", **own)) == "agent"
+    for request in (asked("PUT", PEER, **own), asked("DELETE", PEER, **own)):
+        assert grant_for(known, request).name == "web/server-9"
+    assert grant_for(known, asked("GET", "/v1/upstreams/shop", **own)).may("agent")
     for method, path in (
         ("PUT", "/v1/upstreams/web/peers/server-1"),
         ("DELETE", "/v1/upstreams/web/peers/server-99"),
@@ -179,7 +186,7 @@ def test_a_servers_token_that_was_changed_is_none(token: str) -> None:
 
 
 def test_a_servers_own_token_is_none_until_the_operator_says_so() -> None:
-    assert access(admin=[ADMIN]).role_of(OWN) is None
+    assert access(admin=[ADMIN]).grant_of(OWN) is None
 
 
 def test_a_file_holds_a_token_on_each_line(tmp_path: Path) -> None:

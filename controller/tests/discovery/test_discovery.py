@@ -106,6 +106,11 @@ def test_pods_come_turn_unready_terminate_and_go(api: RecordedApi, caplog: pytes
         api.put(of_shop())  # scaled to none: the slices are there, and say so
         wait_until(lambda: peers(client) == {})
         assert degraded(client) == ""
+        entries = client.get("/v1/audit?upstream=shop").json()["entries"]
+        assert {(each["who"], each["kind"]) for each in entries} == {("Service shop/shop", "kubernetes")}
+        assert [
+            each["changes"] for each in entries if each["what"].startswith("b: pod ready -> unready")
+        ] == [[{"field": "pods.b", "before": "ready", "after": "unready"}]]
     said = [vars(record) for record in caplog.records if getattr(record, "event", None) == "declared"]
     assert {each["by"] for each in said} == {"Service shop/shop"}
     assert [each["message"] for each in said if "pod" in each["message"]] == [

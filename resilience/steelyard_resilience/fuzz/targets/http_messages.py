@@ -113,11 +113,11 @@ def _header(data: bytes) -> str:
     scheme, _, token = authorization.partition(" ")
     is_admin = scheme.lower() == "bearer" and token.strip() == ADMIN
     try:
-        role = auth.role_for(_ACCESS, asked)
+        grant = auth.grant_for(_ACCESS, asked)
     except ProblemError as problem:
         require(not is_admin, "the administrator is refused")
         return _problem(problem) or ACCEPTED
-    require(role == "admin" and is_admin, f"{authorization!r} is let in as {role}")
+    require(grant.name == "admin" and is_admin, f"{authorization!r} is let in as {grant.name}")
     return ACCEPTED
 
 

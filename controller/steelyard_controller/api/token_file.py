@@ -1,0 +1,69 @@
+"""The tokens file, read anew at each request: what it says is valid from the moment it changes. I/O only.
+
+To read and compare some kilobytes takes 20 us; a time stamp would miss a change within a tick of the clock.
+A file that is broken, or away, changes nothing: what it said last holds, and that is a fault meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from steelyard_protocol import secret_file
+from steelyard_protocol.secret_file import SecretFileError
+
+from steelyard_controller.api import tokens
+from steelyard_controller.api.tokens import Access, Named
+
+log = logging.getLogger("steelyard.controller")
+
+# A thousand lines have 100 kB.
+MOST_BYTES = 2**20
+
+# Who edits it hears within a second that it is broken, also where nobody asks.
+LOOK_EVERY_S = 1.0
+
+
+def read(path: Path) -> Named:
+    """Return what the file says; raise `SecretFileError`."""
+    return secret_file.read(path, "tokens", tokens.named_tokens, most_bytes=MOST_BYTES)
+
+
+class TokenFile:
+    """The access that the tokens file and the other settings give now.
+
+    `note` is called with "tokens" and what is wrong with the file, None while it is well.
+    """
+
+    def __init__(self, path: Path, access: Access, note: Callable[[str, str | None], None]) -> None:
+        self._path = path
+        self._access = access
+        self._note = note
+        self._text: bytes | None = None
+
+    def access(self) -> Access:
+        """Return the access as the file has it now."""
+        try:
+            secret_file.read(self._path, "tokens", self._take, most_bytes=MOST_BYTES)
+        except SecretFileError as error:
+            self._note("tokens", f"{error}. Until that is mended the tokens of before hold, removed ones too")
+        else:
+            self._note("tokens", None)
+        return self._access
+
+    async def watch(self) -> None:
+        """Look at the file now and again, until cancelled."""
+        while True:
+            self.access()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def _take(self, text: bytes) -> None:
+        if text == self._text:
+            return
+        named = tokens.named_tokens(text)
+        if self._text is not None or named != self._access.named:
+            log.info(
+                "%s has changed: %d tokens hold now", self._path, len(named.tokens), extra={"event": "tokens"}
+            )
+        self._access, self._text = replace(self._access, named=named), text

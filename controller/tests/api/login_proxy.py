@@ -1,0 +1,68 @@
+"""A stand-in for oauth2-proxy in front of a controller, for tests: it knows its users by a cookie.
+
+It sends what oauth2-proxy 7 does with --pass-basic-auth and --basic-auth-password: Authorization: Basic of
+the user and that password, X-Forwarded-User, -Email and -Preferred-Username, of which it strips what the
+client sent (--skip-auth-strip-headers, on unless it is turned off); headers beside these it passes on.
+"""
+
+import base64
+import contextlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from ..processes import LOCAL
+
+SENT = ("authorization", "x-forwarded-user", "x-forwarded-email", "x-forwarded-preferred-username")
+
+
+@contextlib.contextmanager
+def login_proxy(url: str, password: str) -> Iterator[str]:
+    """Yield the URL of a proxy in front of a controller; the cookie `user` is who has signed in."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _pass_on(self) -> None:
+            user = self.headers.get("Cookie", "").partition("user=")[2]
+            if not user:
+                self._answer(302, {"Location": "https://login.example.org"}, b"")
+                return
+            kept = {
+                name: value for name, value in self.headers.items() if name.lower() not in (*SENT, "host")
+            }
+            basic = base64.b64encode(f"{user}:{password}".encode()).decode()
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            answer = LOCAL.request(
+                self.command,
+                url + self.path,
+                content=body,
+                headers=kept
+                | {
+                    "Authorization": f"Basic {basic}",
+                    "X-Forwarded-User": user,
+                    "X-Forwarded-Email": user,
+                    "X-Forwarded-Preferred-Username": user.partition("@")[0],
+                },
+            )
+            self._answer(answer.status_code, {"Content-Type": answer.headers["content-type"]}, answer.content)
+
+        do_GET = do_PATCH = do_PUT = do_DELETE = _pass_on
+
+        def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

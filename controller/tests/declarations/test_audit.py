@@ -1,0 +1,100 @@
+"""The entries of the audit log: what they say, and how large they can become."""
+
+import json
+from typing import Any
+
+from steelyard_controller.declarations import audit
+from steelyard_controller.declarations.audit import Author
+from steelyard_controller.declarations.declaration import Declaration, with_patch, with_peer, without_peer
+from steelyard_controller.declarations.discovered import Discovered
+from steelyard_controller.declarations.upstream import Peer, Upstream
+
+ANNA = Author(name="anna", kind="token", address="10.0.0.9", via="controller-2")
+WEB = Declaration(upstream=Upstream(peers=[Peer(id=n, address="10.0.0.1:80", baseline=2) for n in "ab"]))
+
+
+def said(before: Declaration | None, after: Declaration | None, by: Author = ANNA) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(audit.entry(by, "web", before, after, at_ms=5).value)
+    return document
+
+
+def test_a_drain_is_said_with_who_what_before_and_after() -> None:
+    after = WEB.changed(with_patch(WEB.upstream, "a", {"state": "drain"}))
+    assert said(WEB, after) == {
+        "at_ms": 5,
+        "who": "anna",
+        "kind": "token",
+        "address": "10.0.0.9",
+        "via": "controller-2",
+        "upstream": "web",
+        "revision": 2,
+        "what": "a: state up -> drain",
+        "changes": [{"field": "peers.a.state", "before": "up", "after": "drain"}],
+        "more": 0,
+    }
+
+
+def test_what_comes_and_goes_is_said_whole() -> None:
+    added = WEB.changed(with_peer(WEB.upstream, Peer(id="c", address="10.0.0.3:80", pin=25)))
+    assert said(WEB, added)["changes"] == [
+        {"field": "peers.c", "before": None, "after": {"address": "10.0.0.3:80", "pin": 25.0}}
+    ]
+    removed = WEB.changed(without_peer(WEB.upstream, "b"))
+    assert said(WEB, removed)["changes"] == [
+        {"field": "peers.b", "before": {"address": "10.0.0.1:80", "baseline": 2.0}, "after": None}
+    ]
+    for before, after, what, revision in ((None, WEB, "declared", 1), (WEB, None, "deleted", None)):
+        document = said(before, after)
+        assert (document["what"], document["revision"]) == (what, revision)
+        fields = {change["field"]: (change["before"], change["after"]) for change in document["changes"]}
+        assert sorted(filter(None, fields["law"] + fields["peers.a"]), key=str) == [
+            "steelyard",
+            {"address": "10.0.0.1:80", "baseline": 2.0},
+        ]
+
+
+def test_a_field_of_the_upstream_is_said_with_its_value_of_before() -> None:
+    after = WEB.changed(Upstream(**{**dict(WEB.upstream), "law": "static", "parameters": {}}))
+    assert said(WEB, after)["changes"] == [{"field": "law", "before": "steelyard", "after": "static"}]
+
+
+def test_a_pod_that_is_not_ready_is_said() -> None:
+    def pods(**conditions: Any) -> Declaration:
+        discovered = Discovered(service="shop/web", conditions=conditions)
+        return Declaration(upstream=WEB.upstream, discovered=discovered)
+
+    cluster = Author(name="Service shop/web", kind="kubernetes")
+    assert said(pods(a="ready", b="ready"), pods(a="ready", b="unready"), cluster)["changes"] == [
+        {"field": "pods.b", "before": "ready", "after": "unready"}
+    ]
+
+
+def test_what_machines_do_is_told_from_what_people_do() -> None:
+    machines = {
+        kind
+        for kind in ("token", "person", "agent", "kubernetes", "file", "controller")
+        if audit.entry(Author(name="x", kind=kind), "web", None, WEB, at_ms=1).by_machine
+    }
+    assert machines == {"agent", "kubernetes"}
+
+
+def test_an_entry_of_a_huge_change_is_bounded() -> None:
+    peers = [Peer(id=f"server-{n}", address=f"{'h' * 60}.example.org:80") for n in range(10_000)]
+    names = [f"edge-{n}" for n in range(10_000)]
+    entry = audit.entry(
+        ANNA, "web", None, Declaration(upstream=Upstream(peers=peers, load_balancers=names)), at_ms=5
+    )
+    assert len(entry.value) < 60_000
+    document = json.loads(entry.value)
+    assert len(document["changes"]) == 50
+    assert document["more"] > 9_900
+    balancers = next(each for each in document["changes"] if each["field"] == "load_balancers")
+    assert balancers["after"].startswith('["edge-0", ')
+    assert balancers["after"].endswith("…")
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    good = audit.entry(ANNA, "web", None, WEB, at_ms=5).value
+    stored = [(9, good), (8, b"\xff"), (7, b"[]"), (6, b"[" * 100_000), (5, good.replace(b"web", b"api"))]
+    assert [each["id"] for each in audit.decoded(stored, None)] == [9, 5]
+    assert [each["id"] for each in audit.decoded(stored, "api")] == [5]
