@@ -11,7 +11,7 @@ import json
 import re
 import secrets
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,7 +40,7 @@ class Listeners:
         self._last = 0
         self.missed = 0
         """Changes that subscribers were told they missed."""
-        self._overviews: dict[str, bytes] = {}
+        self._overviews: dict[tuple[str, Hashable], bytes] = {}
         self._subscribers: list[Subscriber] = []
         self._wanted: Counter[str | None] = Counter()
 
@@ -53,6 +53,10 @@ class Listeners:
         """Tell whether an upstream has a subscriber."""
         return upstream in self._wanted or None in self._wanted
 
+    def views_of(self, upstream: str) -> set[Hashable]:
+        """Return the views of an upstream that its subscribers have; None is all of it."""
+        return {each.view for each in self._subscribers if each.wants(upstream)}
+
     def publish(self, kind: Literal["change", "role"], upstream: str | None, data: bytes) -> None:
         """Tell the subscribers of the upstream, all with None, and those that come back later."""
         self._last += 1
@@ -60,23 +64,27 @@ class Listeners:
         for each in self._subscribers:
             each.wake()
 
-    def show(self, upstream: str, overview: bytes) -> None:
-        """Tell the subscribers of an upstream of its newest overview, JSON, in the place of older ones."""
-        if self.any_for(upstream):
-            self._overviews[upstream] = overview
+    def show(self, upstream: str, overview: bytes, view: Hashable = None) -> None:
+        """Tell those with this view of an upstream of its newest overview, JSON, in place of older ones."""
         for each in self._subscribers:
-            if each.wants(upstream):
+            if each.wants(upstream) and each.view == view:
+                self._overviews[upstream, view] = overview
                 each.due.setdefault(upstream)
                 each.wake()
 
     @contextlib.contextmanager
-    def subscribe(self, upstream: str | None, *, after: str | None = None) -> "Iterator[Subscriber]":
+    def subscribe(
+        self, upstream: str | None, *, view: Hashable = None, after: str | None = None
+    ) -> "Iterator[Subscriber]":
         """Yield a subscriber of one upstream, or with None of all, until the end of the block.
 
-        `after` is the id of the last event it had from this controller or another one; None: it is new.
+        `view` is the part of an overview that it is told of; None: all. `after` is the id of the last event
+        it had from this controller or another one; None: it is new.
         """
-        subscriber = Subscriber(self, upstream, self._last if after is None else self._number(after))
-        subscriber.due |= dict.fromkeys(name for name in self._overviews if subscriber.wants(name))
+        heard = self._last if after is None else self._number(after)
+        subscriber = Subscriber(self, upstream, view, heard)
+        known = (name for name, of in self._overviews if of == view and subscriber.wants(name))
+        subscriber.due |= dict.fromkeys(known)
         self._subscribers.append(subscriber)
         self._wanted[upstream] += 1
         try:
@@ -84,11 +92,16 @@ class Listeners:
         finally:
             self._subscribers.remove(subscriber)
             self._wanted -= Counter([upstream])
-            self._overviews = {name: each for name, each in self._overviews.items() if self.any_for(name)}
+            wanted = {(each.upstream, each.view) for each in self._subscribers}
+            self._overviews = {
+                (name, of): each
+                for (name, of), each in self._overviews.items()
+                if (name, of) in wanted or (None, of) in wanted
+            }
 
-    def overview(self, upstream: str) -> bytes | None:
+    def overview(self, upstream: str, view: Hashable = None) -> bytes | None:
         """Return the newest overview of an upstream; None where there is none."""
-        return self._overviews.get(upstream)
+        return self._overviews.get((upstream, view))
 
     def next_after(self, number: int | None, wanted: str | None) -> tuple[int, Event | None]:
         """Return the next change of an upstream after a number, or None, and the number to go on from.
@@ -120,10 +133,10 @@ class Listeners:
 class Subscriber:
     """What one client has heard: changes up to a number, and the upstreams whose overviews are due."""
 
-    def __init__(self, listeners: Listeners, wanted: str | None, heard: int | None) -> None:
+    def __init__(self, listeners: Listeners, upstream: str | None, view: Hashable, heard: int | None) -> None:
+        self.upstream, self.view = upstream, view
         self.due: dict[str, None] = {}
         self._listeners = listeners
-        self._wanted = wanted
         self._heard = heard
         self._woken = asyncio.Event()
 
@@ -134,7 +147,7 @@ class Subscriber:
 
     def wants(self, upstream: str) -> bool:
         """Tell whether it is told of an upstream."""
-        return self._wanted in (None, upstream)
+        return self.upstream in (None, upstream)
 
     def wake(self) -> None:
         """Have `next` look again."""
@@ -143,13 +156,13 @@ class Subscriber:
     async def next(self) -> Event:
         """Return the next event, once there is one: changes first, then the overview that is due longest."""
         while True:
-            self._heard, event = self._listeners.next_after(self._heard, self._wanted)
+            self._heard, event = self._listeners.next_after(self._heard, self.upstream)
             if event is not None:
                 return event
             while self.due:
                 upstream = next(iter(self.due))
                 del self.due[upstream]
-                overview = self._listeners.overview(upstream)
+                overview = self._listeners.overview(upstream, self.view)
                 if overview is not None:
                     return Event("tick", upstream, overview)
             self._woken.clear()

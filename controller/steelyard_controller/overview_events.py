@@ -1,18 +1,21 @@
 """Makes the overviews that `tick` events show, beside the ticks and within a share of one CPU.
 
 I/O: a thread, and pauses. A tick only notes its upstream; what was noted again before its turn has one
-overview, of its newest outcome. The longest noted come first, so each upstream has its turn.
+overview, of its newest outcome, for each view that somebody has of it. The longest noted come first, so each
+upstream and view has its turn.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 
 from steelyard_controller.events import Listeners
 from steelyard_controller.tick.cycle import Cycle
 
 log = logging.getLogger("steelyard.controller")
+
+Due = tuple[str, Hashable]
 
 # Of one CPU. An overview takes 0.7 ms of ten servers, 20 ms of a thousand: three hundred small upstreams have
 # one at each tick of a second, two thousand one in seven seconds, ten thousand servers one a second.
@@ -23,13 +26,13 @@ TURN_S = 0.02
 
 
 class OverviewEvents:
-    """The upstreams that have been noted, until their overviews are made by `made`, as JSON."""
+    """The upstreams and views that have been noted, until their overviews are made by `made`, as JSON."""
 
     def __init__(
         self,
         listeners: Listeners,
         cycles: Callable[[], Mapping[str, Cycle]],
-        made: Callable[[Cycle], bytes | None],
+        made: Callable[[Cycle, Hashable], bytes | None],
         *,
         used: Callable[[], float] = time.thread_time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -39,13 +42,14 @@ class OverviewEvents:
         self._made = made
         self._used = used
         self._pause = pause
-        self._noted: dict[str, None] = {}
+        self._noted: dict[Due, None] = {}
         self._any = asyncio.Event()
 
     def note(self, upstream: str) -> None:
-        """Have an overview of an upstream made, where somebody listens."""
+        """Have overviews of an upstream made, where somebody listens."""
         if self._listeners.any_for(upstream):
-            self._noted.setdefault(upstream)
+            for view in self._listeners.views_of(upstream):
+                self._noted.setdefault((upstream, view))
             self._any.set()
 
     async def run(self) -> None:
@@ -54,28 +58,31 @@ class OverviewEvents:
             await self._any.wait()
             cycles, noted = self._cycles(), self._noted
             self._noted = {}
-            due = [cycles[name] for name in noted if name in cycles and self._listeners.any_for(name)]
+            due = [(name, view) for name, view in noted if name in cycles and self._is_wanted(name, view)]
             if not due:
                 self._any.clear()
                 continue
-            made, used_s = await asyncio.to_thread(self._turn, due)
-            left = dict.fromkeys(cycle.name for cycle in due if cycle.name not in made)
+            made, used_s = await asyncio.to_thread(self._turn, due, cycles)
+            left = dict.fromkeys(each for each in due if each not in made)
             # What was noted meanwhile may be newer than what was read: it has its turn, after those.
             self._noted = left | self._noted
-            for name, overview in made.items():
+            for (name, view), overview in made.items():
                 if overview is not None:
-                    self._listeners.show(name, overview)
+                    self._listeners.show(name, overview, view)
             await self._pause(used_s / SHARE - used_s)
 
-    def _turn(self, due: Sequence[Cycle]) -> tuple[dict[str, bytes | None], float]:
+    def _is_wanted(self, name: str, view: Hashable) -> bool:
+        return self._listeners.any_for(name) and view in self._listeners.views_of(name)
+
+    def _turn(self, due: Sequence[Due], cycles: Mapping[str, Cycle]) -> tuple[dict[Due, bytes | None], float]:
         """Return the overviews that there was time for, at least one, and the CPU seconds that they took."""
-        began_s, made = self._used(), dict[str, bytes | None]()
-        for cycle in due:
+        began_s, made = self._used(), dict[Due, bytes | None]()
+        for name, view in due:
             try:
-                made[cycle.name] = self._made(cycle)
+                made[name, view] = self._made(cycles[name], view)
             except Exception:
-                log.exception("%s: its overview cannot be made", cycle.name)
-                made[cycle.name] = None
+                log.exception("%s: its overview cannot be made", name)
+                made[name, view] = None
             if self._used() - began_s >= TURN_S:
                 break
         return made, self._used() - began_s

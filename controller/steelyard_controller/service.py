@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from steelyard_controller.declarations import audit, discovered
@@ -31,7 +31,8 @@ from steelyard_controller.store.interface import LeaseLost, Store, Unavailable
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.tick import history_moment
 from steelyard_controller.tick.cycle import Cycle
-from steelyard_controller.tick.overview import overview
+from steelyard_controller.tick.overview import of_view, overview
+from steelyard_controller.tick.ranking import View
 from steelyard_controller.tick.table_builder import refuse_unpublishable
 from steelyard_controller.tick.tick_loop import TickLoop
 
@@ -286,14 +287,19 @@ class Service:
             self._publish_change(name, after, said)
             return after
 
-    async def history(self, name: str, *, seconds: float, step_s: float) -> list[bytes]:
-        """Return history moments as JSON, oldest first; raise `NotStored` while the store is away."""
+    async def history(
+        self, name: str, *, seconds: float, step_s: float, peers: Sequence[str] | None = None
+    ) -> list[bytes]:
+        """Return history moments as JSON, oldest first; raise `NotStored` while the store is away.
+
+        With `peers` they have the columns of these, and a summary of all.
+        """
         try:
             moments = await self._store.history(name, seconds=seconds, most=MOST_MOMENTS)
         except Unavailable as error:
             raise NotStored(str(error)) from None
         # Up to 8 MB of JSON are looked at: that takes a tenth of a second, in which nobody else waits.
-        return await asyncio.to_thread(history_moment.thinned, moments, step_s=step_s)
+        return await asyncio.to_thread(history_moment.thinned, moments, step_s=step_s, peers=peers)
 
     async def audit_log(
         self, *, before: int | None = None, most: int, upstream: str | None = None
@@ -375,10 +381,13 @@ class Service:
 
     @contextlib.contextmanager
     def subscribe(
-        self, upstream: str | None = None, *, after: str | None = None
+        self, upstream: str | None = None, *, view: View | None = None, after: str | None = None
     ) -> Iterator[tuple[Event, Subscriber]]:
-        """Yield the role, and a subscriber to the events of one upstream or of all, after the id of one."""
-        with self.listeners.subscribe(upstream, after=after) as subscriber:
+        """Yield the role, and a subscriber to the events of one upstream or of all, after the id of one.
+
+        Its overviews have what the view shows; None: all.
+        """
+        with self.listeners.subscribe(upstream, view=view, after=after) as subscriber:
             for name in sorted(self.views) if upstream is None else [upstream]:
                 self._overviews.note(name)
             yield Event("role", None, _json(self.document()), subscriber.id), subscriber
@@ -388,9 +397,11 @@ def _now_ms() -> int:
     return round(time.time() * 1000)
 
 
-def _overview(cycle: Cycle) -> bytes | None:
+def _overview(cycle: Cycle, view: Hashable) -> bytes | None:
     outcome, declared = cycle.outcome, cycle.declaration
-    return None if outcome is None else _json(overview(outcome, declared))
+    if outcome is None:
+        return None
+    return _json(of_view(outcome, declared, view) if isinstance(view, View) else overview(outcome, declared))
 
 
 def _json(document: object) -> bytes:

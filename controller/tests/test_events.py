@@ -118,3 +118,19 @@ def test_who_heard_another_controller_last_or_sends_no_id_of_ours_is_told_of_a_g
                 assert (await heard(again))[0] == ("gap", b'{"missed": null}')
 
     run(steps)
+
+
+def test_each_view_of_an_upstream_is_told_of_alone_and_of_what_was_shown_of_it_before() -> None:
+    async def steps() -> None:
+        listeners = Listeners()
+        with listeners.subscribe("web", view="page 1") as one, listeners.subscribe("web") as whole:
+            assert listeners.views_of("web") == {"page 1", None}
+            listeners.show("web", b"1", "page 1")
+            listeners.show("web", b"2")
+            listeners.show("web", b"3", "page 9")
+            assert (await heard(one), await heard(whole)) == ([("tick", b"1")], [("tick", b"2")])
+            with listeners.subscribe("web", view="page 1") as again:
+                assert await heard(again) == [("tick", b"1")]
+        assert listeners.overview("web", "page 1") is None
+
+    run(steps)

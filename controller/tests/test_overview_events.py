@@ -1,7 +1,7 @@
 """The overviews of `tick` events: what is made, when, and how much of a CPU that takes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import pytest
 from steelyard_controller.declarations.declaration import Declaration
@@ -29,11 +29,11 @@ class Made:
             self.listeners, lambda: self.cycles, self._make, used=lambda: self.used_s, pause=self._pause
         )
 
-    def _make(self, cycle: Cycle) -> bytes | None:
+    def _make(self, cycle: Cycle, view: Hashable) -> bytes | None:
         self.used_s += self._cost_s
         if self.newest[cycle.name] < 0:
             raise LookupError("broken")
-        self.made.append(f"{cycle.name}{self.newest[cycle.name]}")
+        self.made.append(f"{cycle.name}{self.newest[cycle.name]}{view or ''}")
         now, self.meanwhile = self.meanwhile, lambda: None
         now()
         return self.made[-1].encode()
@@ -125,5 +125,22 @@ def test_one_that_cannot_be_made_is_logged_and_stops_no_other(caplog: pytest.Log
                 it.events.note(name)
             await it.until(lambda: len(it.made) == 2)
         assert "a: its overview cannot be made" in caplog.text
+
+    asyncio.run(run())
+
+
+def test_readers_of_one_view_share_an_overview_and_each_view_has_its_turn() -> None:
+    async def run() -> None:
+        it = Made(cost_s=TURN_S)
+        with (
+            it.listeners.subscribe("a", view=" page 1"),
+            it.listeners.subscribe("a", view=" page 1"),
+            it.listeners.subscribe("a", view=" page 2"),
+        ):
+            it.meanwhile = lambda: it.events.note("a")
+            it.events.note("a")
+            await it.until(lambda: len(it.pauses) == 3)
+        assert sorted(it.made[:2]) == ["a0 page 1", "a0 page 2"]
+        assert it.made[2] == it.made[0]
 
     asyncio.run(run())

@@ -84,12 +84,21 @@ class Summary(BaseModel):
     ready: bool = Field(description="whether it has had its first tick")
     degraded: list[str] = Field(examples=[[]], description="a line for each part that does not work")
     headroom: Known = Field(examples=[0.29], description="its ratio; null: not known, its overview says why")
+    troubles: list[str] = Field(
+        examples=[["1 of 3 servers: draining"]], description="why somebody should look, the worst first"
+    )
+    found: list[str] = Field(
+        examples=[[]],
+        description="where a search finds servers, and not the upstream's name: the first three",
+    )
 
 
 class Upstreams(BaseModel):
     """Every upstream."""
 
     upstreams: list[Summary]
+    total: int = Field(examples=[1], description="how many upstreams there are")
+    matching: int = Field(examples=[1], description="how many of them the search finds")
 
 
 class Thresholds(BaseModel):
@@ -136,6 +145,7 @@ class PeerRow(BaseModel):
     shadows: dict[str, float] = Field(
         examples=[{"paper": 312.0}], description="what the shadow laws would give it"
     )
+    troubles: list[str] = Field(examples=[[]], description="why somebody should look, the worst first")
 
 
 class LoadBalancer(BaseModel):
@@ -157,6 +167,34 @@ class Refused(BaseModel):
         examples=[{"sample of server-2": "not_json: Expecting value"}], description="by source"
     )
     count: dict[str, int] = Field(examples=[{"not_json": 2}], description="since the start, by reason")
+    sources: int = Field(
+        description="how many sources there are in `now`; where servers are asked for, 20 are"
+    )
+
+
+class Moved(BaseModel):
+    """The server whose weight is furthest from its baseline."""
+
+    id: str = Field(examples=["server-1"])
+    weight: int = Field(examples=[267])
+    baseline: int = Field(examples=[333])
+
+
+class Totals(BaseModel):
+    """All servers of an upstream together: sums, and means of what is known."""
+
+    servers: int = Field(examples=[3])
+    up: int = Field(examples=[3])
+    share: float = Field(examples=[1.0], description="0: no server gets requests")
+    weight: Known = Field(examples=[333.3])
+    score: Known = Field(examples=[0.38])
+    utilization: Indicators
+    completed_per_tick: float = Field(examples=[2410.0])
+    failed_per_tick: float = Field(examples=[0.0])
+    in_flight: float = Field(examples=[9.0])
+    latency_ms: Known = Field(examples=[4.1], description="of a request")
+    pinned: float = Field(examples=[0.0], description="percent of the weight that persons fixed")
+    moved: Moved | None = Field(description="null: all are at their baselines")
 
 
 class TableRow(BaseModel):
@@ -208,6 +246,15 @@ class Overview(_Published):
     headroom: Headroom
     entropy_weights: EntropyWeights
     indicators: IndicatorRows
+    totals: Totals
+    matching: Annotated[
+        int,
+        Field(
+            default=None,
+            exclude_if=lambda matching: matching is None,
+            description="how many servers match; left out: all were asked for",
+        ),
+    ]
     shadow_laws: list[str] = Field(examples=[["paper"]])
     load_balancers: dict[str, LoadBalancer | None] = Field(description="null: none has reported")
     refused: Refused
@@ -264,6 +311,13 @@ class Moment(BaseModel):
     indicators: Annotated[list[str], Field(default=None, description="left out: cpu, net, io, mem")]
     further: Annotated[
         dict[str, list[Known]], Field(default=None, description="utilization by any other indicator")
+    ]
+    all: Annotated[
+        dict[str, Any],
+        Field(
+            default=None,
+            description="of all servers the sum of shares and requests, the means of the other columns",
+        ),
     ]
 
 

@@ -8,10 +8,13 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from steelyard_protocol import wire
 
 from steelyard_controller.api import middleware, problems, upstream_lookup
+from steelyard_controller.api.pages import Limit
 from steelyard_controller.api.streamed_response import StreamedResponse
 from steelyard_controller.api.streams import Ended, Streams
+from steelyard_controller.api.views import Shown
 from steelyard_controller.events import Event
 from steelyard_controller.service import Service
+from steelyard_controller.tick.ranking import View
 
 MEDIA_TYPE = "text/event-stream"
 
@@ -56,23 +59,30 @@ def routes(service: Service, streams: Streams) -> APIRouter:
             **problems.responses(401, 404, 422, 503),
         },
     )
-    async def stream_events(request: Request, upstream: Upstream = None, after: After = None) -> Response:
-        """Stream what happens, as it happens."""
+    async def stream_events(
+        request: Request, view: Shown, upstream: Upstream = None, limit: Limit = None, after: After = None
+    ) -> Response:
+        """Stream what happens, as it happens.
+
+        Where `search`, `order`, `troubled`, `offset` or `limit` ask for servers, ticks have these alone.
+        """
+        if view is None and limit is not None:
+            view = View(limit=limit)
         if upstream is not None:
             upstream_lookup.cycle_of(service, upstream)
         if request.scope.get(middleware.HEAD):
             return Response(media_type=MEDIA_TYPE, headers=HEADERS)
         streams.refuse_if_full()
-        events = _stream(service, streams, upstream, after)
+        events = _stream(service, streams, upstream, view, after)
         return StreamedResponse(events, media_type=MEDIA_TYPE, headers=HEADERS)
 
     return router
 
 
 async def _stream(
-    service: Service, streams: Streams, upstream: str | None, after: str | None
+    service: Service, streams: Streams, upstream: str | None, view: View | None, after: str | None
 ) -> AsyncGenerator[bytes, None]:
-    with streams.opened(), service.subscribe(upstream, after=after) as (role, events):
+    with streams.opened(), service.subscribe(upstream, view=view, after=after) as (role, events):
         yield b"retry: %d\n\n" % RETRY_MS
         yield _encoded(role)
         with contextlib.suppress(Ended):

@@ -53,11 +53,15 @@ def routes(service: Service, *, keys: Keyring) -> APIRouter:
         upstream: UpstreamName,
         seconds: Annotated[float, Query(ge=1, le=86_400, description="how far back")] = 900,
         step_s: Annotated[float, Query(ge=0, le=3600, description="at least so far apart")] = 1,
+        peer: Annotated[
+            list[str] | None,
+            Query(max_length=50, description="of this server, and of all together in `all`; may come often"),
+        ] = None,
     ) -> Response:
         """Return the moments of the last seconds, oldest first, the last 2000 at most."""
         upstream_lookup.cycle_of(service, upstream)
         try:
-            moments = await service.history(upstream, seconds=seconds, step_s=step_s)
+            moments = await service.history(upstream, seconds=seconds, step_s=step_s, peers=peer)
         except NotStored as error:
             raise later(f"the past of {upstream} cannot be read now: {error}") from None
         document = b'{"upstream":"%s","moments":[%s]}' % (upstream.encode(), b",".join(moments))

@@ -4,13 +4,16 @@ Pure. Columns, because a plot draws columns, and they take a tenth of the bytes 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from steelyard_controller.laws.snapshot import INDICATORS, Floats
 from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, shares, utilization
+
+# Beside the four indicators.
+COLUMNS = ("weight", "share", "score", "completed", "latency_ms")
 
 
 def encode(outcome: Outcome) -> bytes:
@@ -36,10 +39,11 @@ def encode(outcome: Outcome) -> bytes:
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
-def thinned(moments: Sequence[bytes], *, step_s: float) -> list[bytes]:
+def thinned(moments: Sequence[bytes], *, step_s: float, peers: Sequence[str] | None = None) -> list[bytes]:
     """Return the moments that lie at least `step_s` apart, and the last one; oldest first.
 
-    Entries that cannot be read are left out.
+    Entries that cannot be read are left out. With `peers` each has the columns of these alone, and in `all`
+    the share and the requests of all together, and the means of the other figures.
     """
     readable = [(at_ms, moment) for moment in moments if (at_ms := _at_ms(moment)) is not None]
     kept: list[bytes] = []
@@ -51,7 +55,40 @@ def thinned(moments: Sequence[bytes], *, step_s: float) -> list[bytes]:
             last_ms = at_ms
     if readable and kept[-1] is not readable[-1][1]:
         kept.append(readable[-1][1])
-    return kept
+    return kept if peers is None else [of for moment in kept if (of := _of(peers, moment)) is not None]
+
+
+def _of(peers: Sequence[str], text: bytes) -> bytes | None:
+    moment = json.loads(text)
+    try:
+        at = {id: row for row, id in enumerate(moment["ids"])}
+        rows = [at[id] for id in peers if id in at]
+        columns = {name: moment[name] for name in (*COLUMNS, *INDICATORS)}
+        further = moment.get("further", {})
+        every = columns | {f"further.{name}": column for name, column in further.items()}
+        of_all = {name: _summary(name, column, columns) for name, column in every.items()}
+        # Rounded, ten thousand small shares are not 1 any more.
+        of_all["share"] = float(not {"up", "backup"}.isdisjoint(moment["state"]))
+        for name in ("ids", "state", *columns):
+            moment[name] = [moment[name][row] for row in rows]
+        if further:
+            moment["further"] = {name: [column[row] for row in rows] for name, column in further.items()}
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None
+    return json.dumps(moment | {"all": of_all}, separators=(",", ":")).encode()
+
+
+def _summary(name: str, column: Sequence[float | None], columns: Mapping[str, Any]) -> float | None:
+    """Return the sum of requests, the mean latency of a request, the mean of all else."""
+    values = np.array(column, dtype=float)
+    known = ~np.isnan(values)
+    weights = np.ones(len(values))
+    if name == "latency_ms":
+        weights = np.nan_to_num(np.array(columns["completed"], dtype=float))
+    if not weights[known].any():
+        return None
+    of = 1.0 if name == "completed" else weights[known].sum()
+    return float(f"{(values[known] * weights[known]).sum() / of:.4g}")
 
 
 def _at_ms(moment: bytes) -> int | None:

@@ -98,11 +98,16 @@ def utilization(outcome: Outcome, peer: str) -> Used | None:
     return in_band_utilization(reports, peer, outcome.decision.indicators)
 
 
-def indicators(outcome: Outcome) -> dict[str, dict[str, Any]]:
+def all_used(outcome: Outcome) -> dict[str, Used | None]:
+    """Return by peer what `utilization` returns of it."""
+    return {peer.id: utilization(outcome, peer.id) for peer in outcome.table.peers}
+
+
+def indicators(outcome: Outcome, used: Mapping[str, Used | None] | None = None) -> dict[str, dict[str, Any]]:
     """Return by indicator whether it counts, its knee and weight, and how many servers report it.
 
     First those that count, then those that are reported and not declared: of these `MOST_UNDECLARED`, by the
-    most servers.
+    most servers. `used` is `all_used`, where it is known already.
     """
     decision = outcome.decision
     knees = decision.by_indicator.get("knee")
@@ -117,8 +122,8 @@ def indicators(outcome: Outcome) -> dict[str, dict[str, Any]]:
     }
     reporting = Counter(
         name
-        for peer in outcome.table.peers
-        for name, value in (utilization(outcome, peer.id) or {}).items()
+        for each in (all_used(outcome) if used is None else used).values()
+        for name, value in (each or {}).items()
         if value is not None
     )
     undeclared = [name for name, _ in reporting.most_common() if name not in rows][:MOST_UNDECLARED]

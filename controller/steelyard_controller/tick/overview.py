@@ -1,7 +1,8 @@
 """The overview of an upstream, as the API, the page and `steelyard status` show it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,21 @@ from steelyard_protocol.weight_table import to_document
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.laws.explanation import teller
 from steelyard_controller.messages.inbox import is_silent
-from steelyard_controller.tick.outcome import Outcome, headroom_of, indicators, shares, utilization
+from steelyard_controller.tick import ranking
+from steelyard_controller.tick.outcome import Outcome, all_used, headroom_of, indicators, shares, utilization
+from steelyard_controller.tick.ranking import View
+from steelyard_controller.tick.snapshot_builder import Used
+
+# A person reads the first ones; ten thousand refused samples are a megabyte.
+MOST_REFUSED = 20
+
+
+def of_view(outcome: Outcome, declaration: Declaration, view: View) -> dict[str, Any]:
+    """Return the overview with the servers that a view shows, and `matching`: how many there are of them."""
+    rows, matching = ranking.rows(outcome, view)
+    document = overview(outcome, declaration, rows)
+    document["refused"]["now"] = dict(islice(document["refused"]["now"].items(), MOST_REFUSED))
+    return document | {"matching": matching}
 
 
 def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | None = None) -> dict[str, Any]:
@@ -22,10 +37,11 @@ def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | N
     pins = {peer.id: peer.pin for peer in declaration.upstream.peers}
     rows = range(len(outcome.table.peers)) if rows is None else rows
     document = to_document(replace(outcome.table, peers=tuple(outcome.table.peers[row] for row in rows)))
-    share, tell = shares(outcome.table), teller(decision)
-    pods = declaration.pods
+    share, tell, used = shares(outcome.table), teller(decision), all_used(outcome)
+    pods, troubles = declaration.pods, ranking.troubles(outcome)
     for row, peer in zip(rows, document["peers"], strict=True):
         peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]), why=tell(row))
+        peer["troubles"] = [said for said, having in troubles.items() if having[row]]
         if peer["id"] in pods:
             peer["pod"] = pods[peer["id"]]
     return document | {
@@ -34,7 +50,8 @@ def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | N
         "thresholds": _thresholds(outcome),
         "headroom": asdict(headroom_of(outcome)),
         "entropy_weights": dict(zip(decision.indicators, decision.entropy_weights.tolist(), strict=True)),
-        "indicators": indicators(outcome),
+        "indicators": indicators(outcome, used),
+        "totals": _totals(outcome, share, used) | {"pinned": sum(pin or 0.0 for pin in pins.values())},
         "shadow_laws": list(outcome.shadows),
         "load_balancers": {lb: _load_balancer(outcome, lb) for lb in outcome.load_balancers},
         "refused": {
@@ -42,6 +59,7 @@ def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | N
                 source: f"{refusal.reason}: {refusal.detail}"
                 for source, refusal in outcome.inbox.refusals.items()
             },
+            "sources": len(outcome.inbox.refusals),
             "count": dict(outcome.inbox.refused),
         },
         "degraded": list(outcome.degraded),
@@ -59,7 +77,8 @@ def peer_overview(outcome: Outcome, declaration: Declaration, peer: str) -> dict
     why = teller(outcome.decision)(row)
     pods = declaration.pods
     pod = {"pod": pods[peer]} if peer in pods else {}
-    return document | _peer(outcome, row, share=shares(table)[row], pin=pin, why=why) | pod
+    troubles = {"troubles": [said for said, having in ranking.troubles(outcome).items() if having[row]]}
+    return document | _peer(outcome, row, share=shares(table)[row], pin=pin, why=why) | troubles | pod
 
 
 def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None, why: str) -> dict[str, Any]:
@@ -83,6 +102,38 @@ def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None, why: s
         "why": why,
         "shadows": {law: round(float(shadow.weights[row]), 3) for law, shadow in outcome.shadows.items()},
     }
+
+
+def _totals(outcome: Outcome, share: Sequence[float], used: Mapping[str, Used | None]) -> dict[str, Any]:
+    """Return sums over all servers, and means of those that are known."""
+    peers, snapshot = outcome.table.peers, outcome.snapshot
+    timed = np.where(np.isfinite(snapshot.latency_s), np.nan_to_num(snapshot.completed), 0.0)
+    weights = np.array([[peer.weight, peer.baseline, peer.state == "up"] for peer in peers]).reshape(-1, 3).T
+    moves = np.abs(np.log(weights[0] / weights[1])) * weights[2]
+    moved = peers[int(moves.argmax())] if moves.any() else None
+    busy = {
+        name: _mean([each[name] for each in used.values() if each and each.get(name) is not None])
+        for name in outcome.decision.indicators
+    }
+    return {
+        "servers": len(peers),
+        "up": int(weights[2].sum()),
+        "share": float(sum(share)),
+        "weight": _mean(weights[0]),
+        "score": _mean(outcome.decision.score[np.isfinite(outcome.decision.score)]),
+        "utilization": busy,
+        "completed_per_tick": float(np.nansum(snapshot.completed)),
+        "failed_per_tick": float(np.nansum(snapshot.failed)),
+        "in_flight": float(snapshot.in_flight.sum()),
+        "latency_ms": float(timed @ np.nan_to_num(snapshot.latency_s) * 1000 / timed.sum())
+        if timed.any()
+        else None,
+        "moved": moved and {"id": moved.id, "weight": moved.weight, "baseline": moved.baseline},
+    }
+
+
+def _mean(values: Any) -> float | None:  # noqa: ANN401 - a list or an array
+    return float(np.mean(values)) if len(values) else None
 
 
 def _load_balancer(outcome: Outcome, lb: str) -> dict[str, Any] | None:

@@ -48,6 +48,17 @@ def test_the_role_comes_first_then_each_upstream_as_it_is_then_each_tick(leader:
 
 
 @pytest.mark.integration
+def test_a_tick_has_the_servers_that_are_asked_for_and_the_totals_of_all(leader: Controller) -> None:
+    heard = Listener(leader.url, "/v1/events?upstream=web&search=2&limit=1")
+    whole = Listener(leader.url, "/v1/events?upstream=web")
+    wait_until(lambda: len(heard.of("tick")) >= 2 and len(whole.of("tick")) >= 2)
+    for tick in map(json.loads, heard.of("tick")):
+        assert ([peer["id"] for peer in tick["peers"]], tick["matching"]) == (["server-2"], 1)
+        assert tick["totals"]["servers"] == 2
+    assert len(json.loads(whole.of("tick")[0])["peers"]) == 2
+
+
+@pytest.mark.integration
 def test_a_change_is_told_and_only_the_upstream_that_was_asked_for(leader: Controller) -> None:
     def set_state(state: str) -> None:
         for upstream in ("shop", "web"):

@@ -93,3 +93,22 @@ def test_what_is_no_moment_is_left_out() -> None:
 def test_thinning_twice_changes_nothing_but_the_end(moments_ms: list[int], step_s: int) -> None:
     once = history_moment.thinned(at(*sorted(moments_ms)), step_s=step_s)
     assert history_moment.thinned(once, step_s=step_s) == once
+
+
+def test_of_some_servers_a_moment_has_their_columns_and_what_all_have_together() -> None:
+    more = outcome(further=(("share", 0.5),), knees={"cpu": None, "share": None})
+    (text,) = history_moment.thinned([history_moment.encode(more)], step_s=1, peers=["b", "unknown"])
+    document = json.loads(text)
+    assert (document["ids"], document["state"], document["completed"]) == (["b"], ["up"], [50])
+    assert (document["cpu"], document["further"]) == ([None], {"share": [None]})
+    every = document["all"]
+    assert (every["share"], every["completed"], every["cpu"], every["latency_ms"]) == (1, 100, 0.9, 10)
+    assert every["further.share"] == 0.5
+    (nobody,) = history_moment.thinned([history_moment.encode(outcome())], step_s=1, peers=[])
+    assert (json.loads(nobody)["ids"], json.loads(nobody)["all"]["share"]) == ([], 1)
+
+
+def test_of_some_servers_damaged_moments_are_left_out() -> None:
+    whole = history_moment.encode(outcome())
+    damaged = [b'{"at_ms":1}', b'{"at_ms":2,"ids":7}', whole.replace(b'"score":[', b'"score":["x",')]
+    assert len(history_moment.thinned([*damaged, whole], step_s=0, peers=["a"])) == 1

@@ -1,0 +1,201 @@
+"""What needs a look first."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import Outcome
+from steelyard_controller.tick.overview import MOST_REFUSED, of_view
+from steelyard_controller.tick.ranking import ORDERS, Standings, View, rows, standing, upstreams
+
+from ..examples import report, sample
+
+
+def declared(count: int = 12, **changes: dict[str, Any]) -> Declaration:
+    """Return s1, s2, … with fields of some of them changed."""
+    peers = [
+        Peer.model_validate({"id": f"s{n}", "address": f"10.0.0.{n}:80", **changes.get(f"s{n}", {})})
+        for n in range(1, count + 1)
+    ]
+    return Declaration(upstream=Upstream(peers=peers, load_balancers=["edge-1"]))
+
+
+def ticked(
+    declaration: Declaration,
+    *,
+    silent: tuple[str, ...] = (),
+    failing: dict[str, int] | None = None,
+    cpu: dict[str, float] | None = None,
+    name: str = "web",
+    refused: int = 0,
+) -> Cycle:
+    """Return an upstream whose servers send samples, but for the silent ones, after two ticks."""
+    cycle = Cycle(name, declaration, tick_s=1.0)
+    ids = [peer.id for peer in declaration.upstream.peers]
+    counts: Any = {id: (100, (failing or {}).get(id, 0), 1, 5.0) for id in ids}
+    for now_s in (0.0, 1.0):
+        seq = int(now_s) + 1
+        values: dict[str, bytes] = {
+            f"steelyard:1:sample:{name}:{id}": sample(
+                id, seq=seq, upstream=name, cpu=(cpu or {}).get(id, 0.5)
+            )
+            for id in ids
+            if id not in silent
+        }
+        for id in ids[:refused]:
+            values[f"steelyard:1:sample:{name}:{id}"] = b"?"
+        told = report(seq=seq, **counts).replace(b'"upstream": "web"', b'"upstream": "%s"' % name.encode())
+        values[f"steelyard:1:traffic:{name}:edge-1"] = told
+        outcome, _ = cycle.advance(values, now_s=now_s, term=1, issued_at_ms=0, addresses={})
+        cycle.outcome = outcome
+    return cycle
+
+
+def shown(cycle: Cycle, **view: Any) -> list[str]:
+    return [outcome_of(cycle).table.peers[row].id for row in rows(outcome_of(cycle), View(**view))[0]]
+
+
+def outcome_of(cycle: Cycle) -> Outcome:
+    assert cycle.outcome is not None
+    return cycle.outcome
+
+
+def test_the_worst_come_first_failures_then_silence_then_what_is_out_then_the_busiest() -> None:
+    cycle = ticked(
+        declared(s3={"state": "drain"}, s4={"state": "down"}, s9={"pin": 5}),
+        silent=("s5",),
+        failing={"s7": 1, "s8": 9},
+        cpu={"s11": 0.97},
+    )
+    assert shown(cycle, order="worst")[:8] == ["s8", "s7", "s5", "s4", "s3", "s9", "s11", "s1"]
+    assert shown(cycle, troubled=True, order="worst") == ["s8", "s7", "s5", "s4", "s3", "s9"]
+    document = of_view(outcome_of(cycle), cycle.declaration, View(search="s7"))
+    assert [row["troubles"] for row in document["peers"]] == [["requests fail"]]
+
+
+def test_servers_that_are_alike_keep_their_places() -> None:
+    one = ticked(declared(), cpu={"s2": 0.51, "s5": 0.52})
+    other = ticked(declared(), cpu={"s2": 0.52, "s5": 0.51})
+    assert shown(one, order="worst") == shown(other, order="worst")
+
+
+def test_as_declared_where_all_fit_and_the_worst_first_where_not() -> None:
+    cycle = ticked(declared(), failing={"s9": 1})
+    table = [peer.id for peer in outcome_of(cycle).table.peers]
+    assert shown(cycle, limit=12) == table
+    assert shown(cycle, limit=5)[0] == "s9"
+
+
+def test_names_sort_as_people_count_and_pages_go_on() -> None:
+    cycle = ticked(declared())
+    assert shown(cycle, order="server") == [f"s{n}" for n in range(1, 13)]
+    assert shown(cycle, order="-server", offset=10, limit=5) == ["s2", "s1"]
+    assert shown(cycle, order="server", offset=99) == []
+
+
+def test_what_is_not_known_comes_last_whichever_way_it_is_sorted() -> None:
+    cycle = ticked(declared(3), silent=("s2",), cpu={"s3": 0.9})
+    assert shown(cycle, order="busy") == ["s1", "s3", "s2"]
+    assert shown(cycle, order="-busy") == ["s3", "s1", "s2"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_each_order_shows_every_server_once(order: str) -> None:
+    cycle = ticked(declared(), silent=("s2",))
+    assert sorted(shown(cycle, order=order)) == sorted(shown(cycle, order=f"-{order}"))
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [(" S1 ", ["s1", "s10", "s11", "s12"]), ("0.0.3:", ["s3"]), ("drain", ["s2"]), ("up", []), ("*", [])],
+)
+def test_a_search_finds_names_addresses_and_states(search: str, found: list[str]) -> None:
+    cycle = ticked(declared(s2={"state": "drain"}))
+    assert sorted(shown(cycle, search=search)) == sorted(found)
+    assert rows(outcome_of(cycle), View(search=search, limit=1))[1] == len(found)
+
+
+def test_the_totals_are_of_all_servers_whatever_is_shown() -> None:
+    cycle = ticked(declared(s3={"state": "down"}, s4={"pin": 5}), failing={"s1": 4}, silent=("s2",))
+    some = of_view(outcome_of(cycle), cycle.declaration, View(limit=2))
+    totals = some["totals"]
+    assert (len(some["peers"]), some["matching"], totals["servers"], totals["up"]) == (2, 12, 12, 11)
+    assert (totals["completed_per_tick"], totals["failed_per_tick"], totals["latency_ms"]) == (1200, 4, 5)
+    assert (totals["share"], totals["pinned"]) == (pytest.approx(1), 5)
+    assert totals["utilization"]["cpu"] == pytest.approx(0.5)
+
+
+def test_an_upstream_without_servers_has_totals_and_no_troubles() -> None:
+    cycle = Cycle("web", Declaration(upstream=Upstream()), tick_s=1.0)
+    cycle.outcome, _ = cycle.advance({}, now_s=0.0, term=1, issued_at_ms=0, addresses={})
+    document = of_view(cycle.outcome, cycle.declaration, View(order="worst", troubled=True))
+    assert (list(document["peers"]), document["totals"]["servers"], document["totals"]["weight"]) == (
+        [],
+        0,
+        None,
+    )
+
+
+def test_of_thousands_of_refused_values_a_view_has_some_and_how_many_there_are() -> None:
+    cycle = ticked(declared(40), refused=30)
+    document = of_view(outcome_of(cycle), cycle.declaration, View())
+    assert (len(document["refused"]["now"]), document["refused"]["sources"]) == (MOST_REFUSED, 30)
+
+
+def fleet() -> dict[str, Cycle]:
+    """Return upstreams that differ in what is wrong with them."""
+    cycles = {
+        "well": ticked(declared(), name="well"),
+        "busy": ticked(declared(), name="busy", cpu={"s1": 0.85}),
+        "new": Cycle("new", declared(), tick_s=1.0),
+        "silent-1": ticked(declared(), name="silent-1", silent=("s1",)),
+        "silent-3": ticked(declared(), name="silent-3", silent=("s1", "s2", "s3")),
+        "failing": ticked(declared(), name="failing", failing={"s1": 2}),
+        "broken": ticked(declared(s1={"address": "10.9.9.9:81"}), name="broken"),
+        "well-10": ticked(declared(), name="well-10"),
+        "well-9": ticked(declared(), name="well-9"),
+    }
+    cycles["broken"].outcome = replace(outcome_of(cycles["broken"]), degraded=("memcached: no answer",))
+    return cycles
+
+
+def named(cycles: dict[str, Cycle], **view: Any) -> list[str]:
+    return [each.cycle.name for each in upstreams(cycles, View(**view), Standings())[0]]
+
+
+def test_the_worst_upstreams_come_first() -> None:
+    cycles = fleet()
+    assert named(cycles, order="worst") == [
+        "new", "broken", "failing", "silent-3", "silent-1", "busy", "well", "well-9", "well-10"
+    ]  # fmt: skip
+    assert named(cycles, order="worst", troubled=True, offset=1, limit=3) == ["broken", "failing", "silent-3"]
+    assert named(cycles)[:2] == ["broken", "busy"]
+
+
+def test_an_upstream_is_found_by_a_servers_address_and_the_server_is_named() -> None:
+    (found,), matching = upstreams(fleet(), View(search="10.9.9.9"), Standings())
+    assert (found.cycle.name, found.found, matching) == ("broken", ("s1",), 1)
+    assert named(fleet(), search="well-1") == ["well-10"]
+
+
+def test_a_standing_says_what_is_wrong_in_words() -> None:
+    cycle = ticked(declared(s3={"state": "drain"}), silent=("s1", "s2"))
+    assert standing(cycle.outcome).troubles == (
+        "2 of 12 servers: no sample yet", "1 of 12 servers: draining"
+    )  # fmt: skip
+    assert standing(ticked(declared()).outcome).troubles == ()
+
+
+def test_a_standing_is_made_once_for_an_outcome_and_forgotten_with_its_upstream() -> None:
+    cycles, standings = fleet(), Standings()
+    first = standings.of(cycles["well"])
+    assert standings.of(cycles["well"]) is first
+    cycles["well"].outcome = replace(outcome_of(cycles["well"]), degraded=("redis: away",))
+    assert standings.of(cycles["well"]).troubles == ("redis: away",)
+    del cycles["well"]
+    upstreams(cycles, View(), standings)
+    cycles["well"] = Cycle("well", declared(), tick_s=1.0)
+    assert standings.of(cycles["well"]).troubles == ("waits for its first tick",)
