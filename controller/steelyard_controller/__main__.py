@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import uvicorn
 from fastapi import FastAPI
+from opentelemetry.trace import TracerProvider
 from steelyard_protocol.secret_file import SecretFileError
 
 from steelyard_controller import credentials, log_format, wiring
@@ -43,8 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the controller until it is told to stop; return the exit status."""
     try:
         settings = load(sys.argv[1:] if arguments is None else arguments)
+        log_format.install(settings.log_level, settings.log_format)
         known = credentials.read(settings)
         cluster = ApiServer() if settings.kubernetes else None
+        spans = wiring.span_export(settings, os.environ)
     except (SettingsError, SecretFileError) as error:
         for line in str(error).splitlines():
             print(f"steelyard-controller: {line}", file=sys.stderr)
@@ -52,22 +55,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AccessError as error:
         print(f"steelyard-controller: kubernetes: {error}", file=sys.stderr)
         return 2
-    log_format.install(settings.log_level, settings.log_format)
     gc.set_threshold(*COLLECT_AFTER)
     try:
-        return asyncio.run(_serve(settings, known, cluster))
+        return asyncio.run(_serve(settings, known, cluster, spans.provider if spans else None))
     except KeyboardInterrupt:
         return 0
+    finally:
+        if spans is not None:
+            spans.close()
 
 
-async def _serve(settings: Settings, known: Credentials, cluster: ApiServer | None) -> int:
+async def _serve(
+    settings: Settings, known: Credentials, cluster: ApiServer | None, tracer_provider: TracerProvider | None
+) -> int:
     allowed = _raise_descriptor_limit()
     for line in (*credentials.warnings(settings), *_warnings(settings, known, allowed)):
         log.warning("%s", line)
-    async with wiring.controller(settings, known, cluster) as service:
+    async with wiring.controller(settings, known, cluster, tracer_provider) as service:
         try:
             await service.open()
-            status = await _listen(settings, known, service)
+            status = await _listen(settings, known, service, tracer_provider)
             if service.is_abandoned:
                 # A thread that hangs would keep the interpreter from ending.
                 logging.shutdown()
@@ -78,7 +85,9 @@ async def _serve(settings: Settings, known: Credentials, cluster: ApiServer | No
             return 1
 
 
-async def _listen(settings: Settings, known: Credentials, service: Service) -> int:
+async def _listen(
+    settings: Settings, known: Credentials, service: Service, tracer_provider: TracerProvider | None
+) -> int:
     haproxy = AgentCheck(service)
     if settings.agent_check_port is not None:
         try:
@@ -103,6 +112,7 @@ async def _listen(settings: Settings, known: Credentials, service: Service) -> i
                 token_file=tokens,
                 max_body_bytes=settings.max_body_bytes,
                 metrics_servers=settings.metrics_servers,
+                tracer_provider=tracer_provider,
             ),
             host=settings.api_host,
             port=settings.api_port,

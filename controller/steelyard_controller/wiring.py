@@ -3,9 +3,11 @@
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
+from opentelemetry.trace import TracerProvider
 from steelyard_protocol.memcached_pool import MemcachedPool
 
 from steelyard_controller import __version__
@@ -18,20 +20,27 @@ from steelyard_controller.faults import Faults
 from steelyard_controller.instruments import Instruments
 from steelyard_controller.leader.election import Election
 from steelyard_controller.service import Service
-from steelyard_controller.settings import Settings
+from steelyard_controller.settings import Settings, SettingsError
 from steelyard_controller.store.interface import Store
 from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_controller.store.redis_store import RedisStore
 from steelyard_controller.tick.tick_loop import TickLoop
 
+if TYPE_CHECKING:
+    from steelyard_controller.span_export import SpanExport
+
 
 @asynccontextmanager
 async def controller(
-    settings: Settings, known: Credentials, cluster: ApiServer | None = None
+    settings: Settings,
+    known: Credentials,
+    cluster: ApiServer | None = None,
+    tracer_provider: TracerProvider | None = None,
 ) -> AsyncIterator[Service]:
     """Yield a service that is not running yet; close its connections at the end of the block.
 
-    `cluster` is the API server of the Kubernetes cluster whose Services declare upstreams.
+    `cluster` is the API server of the Kubernetes cluster whose Services declare upstreams; `tracer_provider`
+    takes the spans of ticks.
     """
     faults = Faults()
     instruments = Instruments(__version__)
@@ -45,9 +54,12 @@ async def controller(
         keys=known.keys,
         load_balancers=tuple(filter(None, settings.load_balancers.split(","))),
         faults=faults,
+        tracer=None
+        if tracer_provider is None
+        else tracer_provider.get_tracer("steelyard_controller", __version__),
     )
     naming = PeerAddresses(Resolver(), faults_of=loop.faults_of, clock=time.monotonic)
-    name = settings.id or f"{socket.gethostname()}-{settings.api_port}"
+    name = _name(settings)
     try:
         yield Service(
             id=name,
@@ -77,6 +89,45 @@ def _discovery(settings: Settings, cluster: ApiServer, faults: Faults) -> Discov
         tick_s=settings.tick_s,
         allowed=settings.kubernetes_claims,
     )
+
+
+def span_export(settings: Settings, environment: Mapping[str, str]) -> "SpanExport | None":
+    """Return what sends spans, where OpenTelemetry's variables ask for that; raise `SettingsError`."""
+    if not _asks_for_spans(environment):
+        return None
+    try:
+        # Its SDK takes 15 MB: only who wants spans pays.
+        from steelyard_controller.span_export import SpanExport
+    except ImportError as error:
+        raise SettingsError(
+            "OTEL_... variables ask for spans, which takes OpenTelemetry's SDK: pip install "
+            f"'steelyard-controller[otel]', or set OTEL_SDK_DISABLED=true: {error}"
+        ) from None
+    return SpanExport(id=_name(settings), version=__version__)
+
+
+def _asks_for_spans(environment: Mapping[str, str]) -> bool:
+    def value(*names: str) -> tuple[str, str]:
+        """Return the first of these that is set, and its value."""
+        return next(((name, environment[name].strip()) for name in names if environment.get(name)), ("", ""))
+
+    _, is_disabled = value("OTEL_SDK_DISABLED")
+    _, exporter = value("OTEL_TRACES_EXPORTER")
+    name, endpoint = value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    if is_disabled.lower() == "true" or exporter == "none" or not (exporter or endpoint):
+        return False
+    if exporter not in {"", "otlp"}:
+        raise SettingsError(f"OTEL_TRACES_EXPORTER is {exporter[:70]!r}: it may be otlp or none")
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise SettingsError(f"{name} is {endpoint[:70]!r}: write it as http://host:4318")
+    name, protocol = value("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    if protocol not in {"", "http/protobuf"}:
+        raise SettingsError(f"{name} is {protocol[:70]!r}: it may be http/protobuf (a collector's port 4318)")
+    return True
+
+
+def _name(settings: Settings) -> str:
+    return settings.id or f"{socket.gethostname()}-{settings.api_port}"
 
 
 def in_url(address: str) -> str:

@@ -30,7 +30,8 @@ def _names_in(*paths: str) -> set[str]:
 
 # What each part reads of its environment.
 READ = {
-    "controller": {f"STEELYARD_{name.upper()}" for name in Settings.model_fields} | {"STEELYARD_CONFIG"},
+    "controller": {f"STEELYARD_{name.upper()}" for name in Settings.model_fields}
+    | {"STEELYARD_CONFIG", "OTEL_EXPORTER_OTLP_ENDPOINT"},
     "agent": {f"STEELYARD_AGENT_{name.upper().replace('-', '_')}" for name in flags.names()}
     | {"STEELYARD_MEMCACHED"},
     "dataplane": _names_in("openresty/docker/lua/steelyard_environment.lua", "openresty/docker/start"),

@@ -194,6 +194,15 @@ def test_alerts_and_dashboard_are_those_of_the_folder_monitoring() -> None:
     assert of_set("default").of("ServiceMonitor", "PodMonitor", "PrometheusRule") == []
 
 
+def test_controllers_send_spans_where_the_values_name_a_collector() -> None:
+    def endpoint(name: str) -> str | None:
+        (container,) = of_set(name).pods["controller"]["spec"]["containers"]
+        return environment(container).get("OTEL_EXPORTER_OTLP_ENDPOINT")
+
+    assert endpoint("monitoring") == "http://collector.observability:4318"
+    assert endpoint("default") is None
+
+
 def test_prometheus_gets_the_jobs_that_alerts_and_dashboard_ask_for() -> None:
     rendered = of_set("monitoring")
     jobs = {}

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from opentelemetry.trace import TracerProvider
 from starlette.exceptions import HTTPException
 
 from steelyard_controller.api import (
@@ -35,6 +36,9 @@ Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 MAX_BODY_BYTES = 2**20
 
+# Machines ask every few seconds, and nobody looks for it; a stream of events ends when its reader goes.
+WITHOUT_SPANS = frozenset({"/healthz", "/readyz", "/metrics", "/v1/events"})
+
 
 def create(
     service: Service,
@@ -45,13 +49,14 @@ def create(
     token_file: TokenFile | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
     metrics_servers: int = metrics.MOST_SERVERS,
+    tracer_provider: TracerProvider | None = None,
 ) -> FastAPI:
     """Return the application over a service.
 
     `lifespan` runs the service, `keys` sign the weight tables, `access` has the tokens (default: none), and
     `token_file` those that hold now, where there is such a file. Above `metrics_servers` no single server
-    has series in `/metrics`. Call `app.state.streams.end()` before the server is stopped: it waits for
-    streams.
+    has series in `/metrics`; `tracer_provider` takes a span of each request (default: none). Call
+    `app.state.streams.end()` before the server is stopped: it waits for streams.
     """
     streams, connections = Streams(), LeaderConnections()
 
@@ -73,6 +78,15 @@ def create(
         redirect_slashes=False,
         separate_input_output_schemas=False,
         lifespan=living,
+        telemetry={
+            "tracer_provider": tracer_provider,
+            "tracing": tracer_provider is not None,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+            "exclude": lambda scope: scope["path"] in WITHOUT_SPANS,
+        },
     )
     app.state.streams = streams
     page_files.install(app)

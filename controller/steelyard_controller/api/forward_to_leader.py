@@ -4,6 +4,8 @@ The target comes from the lease alone, never from the request, so this is no
 open proxy. The sender's scopes are decided here and sent along, so that where the
 leader has other tokens a request gets no more rights than its sender has here.
 Under which name it acts the leader decides itself, by the token that it carries.
+The leader's span is the child of this controller's span of the request, where
+it has one, else of the client's (`traceparent`).
 A request is forwarded once: a controller that gets a forwarded request and does
 not lead answers 503.
 """
@@ -13,6 +15,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import httpx
+from opentelemetry import propagate
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -136,10 +139,13 @@ class ForwardToLeader:
 
     def _headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         given = Headers(scope=scope)
-        dropped = _dropped(given) | _JUDGED
+        context: dict[str, str] = {}
+        propagate.inject(context)
+        told_anew = propagate.get_global_textmap().fields if context else set()
+        dropped = _dropped(given) | _JUDGED | told_anew
         kept = [(name, value) for name, value in given.raw if name.decode("latin-1").lower() not in dropped]
         own = [(HEADER, self._service.id), (auth.ROLE_HEADER, auth.header_of(middleware.grant(scope)))]
-        return kept + [(name.encode(), value.encode()) for name, value in own]
+        return kept + [(name.encode(), value.encode()) for name, value in (*own, *context.items())]
 
     async def _chunks(self, answer: httpx.Response) -> AsyncGenerator[bytes, None]:
         chunks = answer.aiter_raw()

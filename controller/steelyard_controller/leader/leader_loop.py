@@ -244,19 +244,20 @@ class LeaderLoop:
                 await self._step()
             lease = self.led
             if lease is not None:
-                first = await self._takeover.resume(lease)
-                resumed = bool(first)
-                await self._loop.tick(
-                    time.monotonic(),
-                    lease=lease,
-                    certain=self._permission(lease),
-                    # Nothing has been learnt yet that was not read just now.
-                    keep=self._election.certain and not resumed,
-                    only=first or None,
-                    addresses=await self._addresses(self._loop.cycles),
-                    done=self._on_tick,
-                    progressed=self._progressed,
-                )
+                with self._loop.span("tick"):
+                    first = await self._takeover.resume(lease)
+                    resumed = bool(first)
+                    await self._loop.tick(
+                        time.monotonic(),
+                        lease=lease,
+                        certain=self._permission(lease),
+                        # Nothing has been learnt yet that was not read just now.
+                        keep=self._election.certain and not resumed,
+                        only=first or None,
+                        addresses=await self._addresses(self._loop.cycles),
+                        done=self._on_tick,
+                        progressed=self._progressed,
+                    )
         except LeaseLost as error:
             if lease is self._election.lease:
                 self._election.drop(str(error))

@@ -16,8 +16,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
+from opentelemetry.trace import Tracer
 from steelyard_protocol import announced, memcached_client, weight_table, wire
 from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.weight_table import WeightTable
@@ -55,11 +57,13 @@ class TickLoop:
         keys: Keyring,
         faults: Faults,
         load_balancers: tuple[str, ...] = LOAD_BALANCERS,
+        tracer: Tracer | None = None,
     ) -> None:
         self.cycles: dict[str, Cycle] = {}
         self.unresumed: set[str] = set()
         """The upstreams that have no tick yet: what the leader before has learnt of them is still to come."""
         self._pipeline = pipeline
+        self._tracer = tracer
         self._tick_s = tick_s
         self._keys = keys
         self._load_balancers = load_balancers
@@ -101,10 +105,11 @@ class TickLoop:
             and (not each.has_names or each.name in addresses)
         ]
         skip: set[str] = set()
-        lists = await self._published_upstreams.read(skip)
-        self._announce(lists)
-        values = await self._read_messages([key for cycle in cycles for key in cycle.keys()], skip)  # noqa: SIM118
-        tables = await self._published.read([cycle.name for cycle in cycles], skip)
+        with self.span("read", cycles):
+            lists = await self._published_upstreams.read(skip)
+            self._announce(lists)
+            values = await self._read_messages([key for cycle in cycles for key in cycle.keys()], skip)  # noqa: SIM118
+            tables = await self._published.read([cycle.name for cycle in cycles], skip)
         self._note_servers()
         progressed()
         await self._refuse_higher(tables, lists, lease)
@@ -117,7 +122,8 @@ class TickLoop:
         for some in batch.batches(cycles):
             progressed()
             began_s = time.process_time()
-            advanced, fault = await self._advance(some, values, now_s, lease, addresses)
+            with self.span("decide", some):
+                advanced, fault = await self._advance(some, values, now_s, lease, addresses)
             alone = alone or fault
             both = list(zip(some, advanced, strict=True))
             new = [
@@ -126,7 +132,8 @@ class TickLoop:
                 if isinstance(outcome, Outcome) and not self._is_gone(cycle)
             ]
             progressed()
-            failed = await self._published.publish(new, tables, certain=certain, skip=skip)
+            with self.span("publish", some):
+                failed = await self._published.publish(new, tables, certain=certain, skip=skip)
             self._note_servers()
             used_s = (time.process_time() - began_s) / len(some)
             for cycle, outcome in both:
@@ -144,7 +151,8 @@ class TickLoop:
         self._faults.note("laws", alone)
         progressed()
         outcomes = [(cycle, outcome) for cycle, outcome, _ in done_now]
-        kept_s = await self._saver.save_due(outcomes, lease) if keep else {}
+        with self.span("save"):
+            kept_s = await self._saver.save_due(outcomes, lease) if keep else {}
         for cycle, outcome, used_s in done_now:
             cycle.used.add(used_s + kept_s.get(cycle.name, 0.0))
             if not self._is_gone(cycle):
@@ -198,6 +206,13 @@ class TickLoop:
 
     def _degraded(self, upstream: str) -> tuple[str, ...]:
         return (*self._faults.lines(), *self.faults_of(upstream).lines())
+
+    def span(self, name: str, cycles: Sequence[Cycle] = ()) -> AbstractContextManager[object]:
+        """Return the span of a tick, or of a step of it for these upstreams; without a tracer none."""
+        if self._tracer is None:
+            return nullcontext()
+        size = {"steelyard.upstreams": len(cycles), "steelyard.peers": sum(cycle.size for cycle in cycles)}
+        return self._tracer.start_as_current_span(name, attributes=size if cycles else None)
 
     async def published(self, upstreams: Iterable[str]) -> dict[str, WeightTable]:
         """Return the latest table of each of these upstreams in Memcached, where there is one."""

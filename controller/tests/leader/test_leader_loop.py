@@ -1,6 +1,7 @@
 """The leader loop by hand-made ticks: those that hang, and faults that nobody foresaw."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -34,6 +35,9 @@ class HandMadeTicks:
         self.go_on.set()
         self.progresses = False
         self.begun = self.done = self.saved = 0
+
+    def span(self, _: str) -> contextlib.AbstractContextManager[object]:
+        return contextlib.nullcontext()
 
     async def tick(self, _: float, *, progressed: Callable[[], None], **__: object) -> None:
         self.begun += 1
