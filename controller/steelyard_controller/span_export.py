@@ -20,14 +20,11 @@ CLOSE_S = 2.0
 
 
 class SpanExport:
-    """Makes the tracers of one controller, whose spans it sends."""
+    """Makes the tracers of one controller, whose spans it sends; raises ValueError for a variable's value."""
 
     def __init__(self, *, id: str, version: str) -> None:
         # Of its own: without spans, nothing that a controller is for is degraded.
         faults = Faults()
-        sdk_log = logging.getLogger("opentelemetry")
-        sdk_log.propagate = False
-        sdk_log.addHandler(_Noting(faults))
         own = {"service.name": "steelyard-controller", "service.version": version, "service.instance.id": id}
         self.provider = TracerProvider(
             # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the last word.
@@ -35,6 +32,10 @@ class SpanExport:
             shutdown_on_exit=False,
         )
         self.provider.add_span_processor(BatchSpanProcessor(_Exporter(faults)))
+        # What it has said so far is about its variables.
+        sdk_log = logging.getLogger("opentelemetry")
+        sdk_log.propagate = False
+        sdk_log.addHandler(_Noting(faults))
 
     def close(self) -> None:
         """Send what is left, for `CLOSE_S` at the most."""
@@ -53,7 +54,7 @@ class _Noting(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         # A queue that is full is no matter of a batch that arrives; it is said once.
         part = "spans" if record.name.startswith("opentelemetry.exporter") else record.name
-        self._faults.note(part, f"{record.getMessage().rstrip('.')}; spans are dropped")
+        self._faults.note(part, f"{record.getMessage().rstrip('.')}; spans that are not taken are dropped")
 
 
 class _Exporter(OTLPSpanExporter):

@@ -98,12 +98,15 @@ def span_export(settings: Settings, environment: Mapping[str, str]) -> "SpanExpo
     try:
         # Its SDK takes 15 MB: only who wants spans pays.
         from steelyard_controller.span_export import SpanExport
+
+        return SpanExport(id=_name(settings), version=__version__)
     except ImportError as error:
         raise SettingsError(
             "OTEL_... variables ask for spans, which takes OpenTelemetry's SDK: pip install "
             f"'steelyard-controller[otel]', or set OTEL_SDK_DISABLED=true: {error}"
         ) from None
-    return SpanExport(id=_name(settings), version=__version__)
+    except ValueError as error:
+        raise SettingsError(f"an OTEL_... variable is not as OpenTelemetry's SDK wants it: {error}") from None
 
 
 def _asks_for_spans(environment: Mapping[str, str]) -> bool:

@@ -90,7 +90,7 @@ def test_a_collector_that_is_away_is_told_once_and_so_is_its_return(tmp_path: Pa
         with collector(port) as taken:
             taken.one("steelyard-controller", "tick")
             wait_until(lambda: "spans works again" in only.log.read_text(), "the end of the fault")
-        log = only.log.read_text()
+            log = only.log.read_text()
         assert log.count("part=spans") == 2
         assert "Connection refused" in log
         assert only.ready("leader")
@@ -121,16 +121,34 @@ def test_nobody_waits_for_a_collector_that_hangs_and_a_full_queue_is_told_once(t
 
 
 @pytest.mark.integration
-def test_without_the_sdk_the_error_says_what_to_install() -> None:
+@pytest.mark.parametrize(
+    ("before", "says"),
+    [
+        (
+            "sys.modules['opentelemetry.sdk'] = None",
+            "OTEL_... variables ask for spans, which takes OpenTelemetry's SDK: pip install "
+            "'steelyard-controller[otel]', or set OTEL_SDK_DISABLED=true",
+        ),
+        (
+            "os.environ['OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT'] = '-1'",
+            "an OTEL_... variable is not as OpenTelemetry's SDK wants it: OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT",
+        ),
+        (
+            "os.environ['OTEL_BSP_SCHEDULE_DELAY'] = '-1'",
+            "an OTEL_... variable is not as OpenTelemetry's SDK wants it: schedule_delay_millis must",
+        ),
+    ],
+)
+def test_without_the_sdk_or_with_what_it_does_not_take_one_line_says_what_to_do(
+    before: str, says: str
+) -> None:
     program = (
-        "import os, sys; sys.modules['opentelemetry.sdk'] = None; "
-        "os.environ['OTEL_TRACES_EXPORTER'] = 'otlp'; "
+        f"import os, sys; {before}; os.environ['OTEL_TRACES_EXPORTER'] = 'otlp'; "
         "from steelyard_controller.__main__ import main; sys.exit(main([]))"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, text=True)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("steelyard-controller: OTEL_... variables ask for spans")
-    assert "pip install 'steelyard-controller[otel]', or set OTEL_SDK_DISABLED=true" in ran.stderr
+    assert ran.stderr.startswith(f"steelyard-controller: {says}")
     assert ran.stderr.count("\n") == 1
 
 
