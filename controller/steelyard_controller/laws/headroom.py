@@ -1,13 +1,14 @@
 """Headroom: what an upstream could carry, what it carries, and what is left: the figure to scale by. Pure.
 
     r      = EWMA over 30 s of sum_j (n_j + failed_j)/T        carries, requests per second
-    k_j    = (1 - H) c_j slow_j err_j join_j/max join          could carry: a server that counts; 0: of others
+    k_j    = (1 - H) c_j slow_j err_j                          could carry: a server that counts; 0: of others
     R      = least of  sum k_j/sum s_j  and  k_i/s_i           j: servers whose share follows c; i: others
     left   = R - r,   ratio = clip(left/R, 0, 1)
 
 Letters are those of docs/control-law.md; s is a server's share of the requests. c = (1 - w)/e is what others'
 load leaves, and 1 - H the load from which on the law sees high load. A pinned server gets its share whatever
-it can do, and so does every server under a law that learns no capacity.
+it can do, and so does every server under a law that learns no capacity. Slow start is left out: what an
+autoscaler has started would count little when it is ready, and another be started for the same need.
 """
 
 from collections.abc import Iterable
@@ -78,13 +79,13 @@ def headroom(
     if learner is None:
         why = f"the law {decision.law} learns no capacity; with steelyard as a shadow it is known"
         return Headroom(carries_per_s=carries_per_s, unknown=why)
+    figures = learner.columns
+    counts = counts & (figures["away"] == 0)
     servers = int(counts.sum())
     if servers == 0:
         why = "no server gets requests, is measured and is to stay"
         return Headroom(carries_per_s=carries_per_s, unknown=why)
-    figures = learner.columns
-    warm = figures["join"] / figures["join"][counts].max()
-    able = learner.capacity_estimate * figures["slow"] * figures["err"] * warm
+    able = learner.capacity_estimate * figures["slow"] * figures["err"]
     able = np.where(counts, (1.0 - learner.parameters["H"]) * able, 0.0)
     learnt = float(np.dot(able, 1.0 - figures["prior_share"]) / able.sum())
     if learnt < LEAST_LEARNT:

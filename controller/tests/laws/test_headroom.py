@@ -88,13 +88,17 @@ def test_a_server_that_fails_carries_little() -> None:
     assert of(model.ticks(WARM)).could_carry_per_s == pytest.approx(0.7 * 300, rel=0.05)
 
 
-def test_a_new_server_counts_as_it_warms_up_and_where_all_are_new_in_full() -> None:
+def test_servers_that_are_new_count_at_once() -> None:
+    said = of(loop(0.3).ticks(10))
+    assert said.could_carry_per_s == pytest.approx(0.7 * 600, rel=0.1)
+
+
+def test_a_server_that_load_balancers_leave_out_does_not_count() -> None:
     model = loop(0.3)
-    first = of(model.ticks(10))
-    assert first.could_carry_per_s == pytest.approx(0.7 * 600, rel=0.1)
-    decision = model.ticks(WARM)
-    decision = replace(decision, columns={**decision.columns, "join": np.array([1.0, 1.0, 0.1])})
-    assert of(decision).could_carry_per_s == pytest.approx(0.7 * (100 + 200 + 30), rel=0.02)
+    model.ticks(WARM)
+    model.away = np.array([False, False, True])
+    said = of(model.ticks(5))
+    assert (said.servers, said.could_carry_per_s) == (2, pytest.approx(0.7 * 300, rel=0.05))
 
 
 def test_a_pinned_server_bounds_all_where_it_is_full_first() -> None:

@@ -55,8 +55,9 @@ class Failures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowStart:
-    """Slow start (step 11), k: how warm a peer is, in seconds."""
+    """Slow start (step 11), k: how warm a peer is, in seconds, and whether it is not there."""
 
+    away: Bools
     seen_s: Floats
     factor: Floats
 
@@ -143,9 +144,9 @@ def weigh_slow_start(inputs: Inputs, busyness: Busyness, in_flight: InFlight) ->
     seen_s = np.fmin(clip(previous["seen_s"] + warmer_s, 0.0, parameters.ramp), snapshots.up_s)
     seen_s = np.where(snapshots.eligible, seen_s, 0.0)
     if parameters.ramp <= 0:
-        return SlowStart(seen_s=seen_s, factor=np.ones(seen_s.shape))
+        return SlowStart(away=away, seen_s=seen_s, factor=np.ones(seen_s.shape))
     passed: Floats = clip(seen_s / parameters.ramp, 0.0, 1.0) ** (1.0 / parameters.aggression)
-    return SlowStart(seen_s=seen_s, factor=clip(passed, parameters.join_min, 1.0))
+    return SlowStart(away=away, seen_s=seen_s, factor=clip(passed, parameters.join_min, 1.0))
 
 
 def bound_weights(inputs: Inputs, weight: Floats) -> BoundedWeights:

@@ -69,6 +69,7 @@ class Workings:
             "slow": self.slowness.factor,
             "err": self.failures.factor,
             "join": self.slow_start.factor,
+            "away": self.slow_start.away.astype(float),
             "clamp_residual": (snapshots.utilization > 1.0).any(axis=-1).astype(float),
             "clamp_backlog": self.backlog.at_bound.astype(float),
             "clamp_floor": self.bounded.at_floor.astype(float),
