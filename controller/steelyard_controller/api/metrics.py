@@ -36,7 +36,7 @@ HEADROOM = (
         "steelyard_could_carry_requests_per_second",
         "That it could carry at a load of 1 - H.",
     ),
-    ("carries_per_s", "steelyard_carries_requests_per_second", "That it carries, over some 30 s."),
+    ("carries_per_s", "steelyard_carries_requests_per_second", "That it carries, over some 10 s."),
     ("left_per_s", "steelyard_headroom_requests_per_second", "That are left; below 0: that it lacks."),
     ("ratio", "steelyard_headroom_ratio", "Left as a part of what it could carry, 0 to 1."),
     ("learnt", "steelyard_headroom_learnt_ratio", "How much of what it could carry was seen, not assumed."),

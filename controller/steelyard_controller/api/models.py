@@ -60,7 +60,7 @@ class Headroom(BaseModel):
     could_carry_per_s: Known = Field(
         examples=[1400.0], description="requests/s of its servers at a load of 1 - H, beside others' load"
     )
-    carries_per_s: Known = Field(examples=[1000.0], description="requests/s that end, over some 30 s")
+    carries_per_s: Known = Field(examples=[1000.0], description="requests/s that end, over some 10 s")
     left_per_s: Known = Field(examples=[400.0], description="the one less the other; below 0: it lacks these")
     ratio: Known = Field(examples=[0.29], description="left as a part of what it could carry, 0 to 1")
     learnt: Known = Field(

@@ -1,6 +1,6 @@
 """Headroom: what an upstream could carry, what it carries, and what is left: the figure to scale by. Pure.
 
-    r      = EWMA over 30 s of sum_j (n_j + failed_j)/T        carries, requests per second
+    r      = EWMA over 10 s of sum_j (n_j + failed_j)/T        carries, requests per second
     k_j    = (1 - H) c_j slow_j err_j                          could carry: a server that counts; 0: of others
     R      = least of  sum k_j/sum s_j  and  k_i/s_i           j: servers whose share follows c; i: others
     left   = R - r,   ratio = clip(left/R, 0, 1)
@@ -21,8 +21,8 @@ from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.presentation import in_percent
 from steelyard_controller.laws.snapshot import Bools, Floats
 
-# As the evidence for what servers can do: a tick's count of 100 requests/s is off by a tenth, this by 1 %.
-SMOOTHING_S = 30.0
+# A tick's count of 100 requests/s is off by a tenth, this by 2 %; who scales takes the mean of a minute.
+SMOOTHING_S = 10.0
 # A late report is no news of less traffic.
 PATIENCE_TICKS = 3
 # With less of it seen, what servers could carry is what was declared: no reason to start or stop one.
