@@ -97,11 +97,8 @@ async def _listen(
             return 1
         where = f"{wiring.in_url(settings.agent_check_host)}:{settings.agent_check_port}"
         log.info("HAProxy's agent-check on %s", where, extra={"event": "listening"})
-    tokens = (
-        None
-        if settings.tokens_file is None
-        else TokenFile(settings.tokens_file, known.access, service.note_fault)
-    )
+    file = settings.tokens_file
+    tokens = None if file is None else TokenFile(file, known.access, service.note_fault)
     server = _Server(
         uvicorn.Config(
             api.create(

@@ -2,6 +2,7 @@
 
 import { Problem, request, token } from "./api.js";
 import { Actions, authorized } from "./actions.js";
+import { AuditLog } from "./audit.js";
 import { Charts } from "./charts.js";
 import { toast } from "./dialogs.js";
 import { $, set, text } from "./dom.js";
@@ -29,6 +30,7 @@ let painting = false;
 
 const actions = new Actions(() => watched?.overview ?? null, tokenGiven);
 const buttons = (upstream, id) => actions.buttons(upstream, id);
+const audit = new AuditLog(tokenGiven);
 const charts = new Charts();
 const table = new Table(buttons);
 const panel = new Panel(buttons, () => (location.hash = link(route.upstream)));
@@ -84,6 +86,7 @@ let lostBefore = "The controller does not answer.";
 function told(what, data) {
   if (what === "change") {
     if (!actions.made(data)) toast(`${data.upstream}: ${data.what}`);
+    audit.changed();
     ask();
   }
   if (what === "role" || what === "gap") ask();
@@ -113,6 +116,7 @@ function go() {
     watched = name === null ? null : new LiveUpstream(name, told);
   }
   panel.show(name, route.peer);
+  audit.show(name);
   paint();
 }
 

@@ -105,10 +105,8 @@ def create(
     app.add_middleware(middleware.HeadAsGet)
     app.add_middleware(ForwardToLeader, service=service, streams=streams, connections=connections)
     app.add_middleware(middleware.BodyLimit, max_body_bytes=max_body_bytes)
-    known = access or Access()
-    app.add_middleware(
-        middleware.Authorization, access=(lambda: known) if token_file is None else token_file.access
-    )
+    known = (lambda: access or Access()) if token_file is None else token_file.access
+    app.add_middleware(middleware.Authorization, access=known)
     app.add_middleware(middleware.SecurityHeaders)
     app.add_middleware(middleware.AnswerCounter, answered=service.instruments.answered)
     return app

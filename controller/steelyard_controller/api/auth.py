@@ -124,7 +124,7 @@ def _of_header(access: Access, given: str) -> Grant | None:
         name, _, token = base64.b64decode(secret.strip(), validate=True).decode().rpartition(":")
     except ValueError:
         return None
-    return access.grant_of_person(name, token)
+    return access.grant_of(token, name)
 
 
 def _refuse_others(grant: Grant, asked: RequestParts, needed: Scope) -> None:

@@ -28,7 +28,7 @@ HEADERS = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"}
 
 Upstream = Annotated[
     str | None,
-    Query(pattern=f"^{wire.NAME.pattern}$", examples=["web"], description="events of this upstream only"),
+    Query(pattern=f"^{wire.NAME.pattern}$", examples=["web"], description="of this upstream only"),
 ]
 
 After = Annotated[

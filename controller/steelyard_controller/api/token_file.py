@@ -1,6 +1,7 @@
 """The tokens file, read anew at each request: what it says is valid from the moment it changes. I/O only.
 
-To read and compare some kilobytes takes 20 us; a time stamp would miss a change within a tick of the clock.
+To read and compare ten lines takes 70 us, a thousand 0.2 ms; a time stamp would miss a change within a tick
+of the clock.
 A file that is broken, or away, changes nothing: what it said last holds, and that is a fault meanwhile.
 """
 

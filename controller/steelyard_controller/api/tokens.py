@@ -5,13 +5,7 @@ one alone); `drain` sets states and pins; `declare` may do everything. Each may
 read. A change needs a token; where one names the scope `read`, reading does too.
 A token is compared with every known one, in constant time, so that the time of
 an answer reveals neither which one it resembles nor how much.
-
-A line of the tokens file: the name, the token or its SHA-256, scopes, upstreams
-
-    anna              sha256:5e88…   drain           web,shop-*
-    deploy            4f0c…          declare
-    oauth2-proxy      sha256:9b74…   proxy           a login proxy: it names people, and they may read
-    bob@example.org   -              declare         one of them, whom the proxy named
+A line of the tokens file is NAME TOKEN SCOPES [UPSTREAMS] (docs/configuration.md).
 """
 
 import hashlib
@@ -127,20 +121,17 @@ class Access:
         """Return the tokens that a person has set."""
         return self.named.tokens + self.roles
 
-    def grant_of(self, token: str) -> Grant | None:
-        """Return what a token may do; None: it is none of these, or speaks for a person alone."""
+    def grant_of(self, token: str, person: str | None = None) -> Grant | None:
+        """Return what a token may do, or the person whom a proxy names with it; None: it is none of these."""
         known = self._known(token)
+        if person is not None:
+            if known is None or not known.is_proxy or not _NAME.fullmatch(person):
+                return None
+            return replace(self.named.people.get(person, known.grant), name=person, proxy=known.grant.name)
         if known is not None:
             return None if known.is_proxy else known.grant
         server = self._server_of(token)
         return server and Grant(name="/".join(server), scopes=frozenset({"agent"}), server=server)
-
-    def grant_of_person(self, name: str, token: str) -> Grant | None:
-        """Return what a person may do whom a proxy names; None: it is no proxy's token, or no name."""
-        known = self._known(token)
-        if known is None or not known.is_proxy or not _NAME.fullmatch(name):
-            return None
-        return replace(self.named.people.get(name, known.grant), name=name, proxy=known.grant.name)
 
     def has(self, scope: Scope) -> bool:
         """Tell whether a configured token names a scope."""

@@ -238,6 +238,25 @@ class Change(Document):
     what: Text = ""
 
 
+class AuditEntry(Document):
+    """One change of `GET /v1/audit`."""
+
+    id: int
+    at_ms: int = Field(ge=0, le=2**42)
+    who: Text
+    kind: Text
+    address: Text | None = None
+    via: Text | None = None
+    upstream: Text
+    what: Text
+
+
+class Audit(Document):
+    """`GET /v1/audit`."""
+
+    entries: list[AuditEntry]
+
+
 class Mistake(Document):
     """One field of a document that was refused."""
 

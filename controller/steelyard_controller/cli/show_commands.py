@@ -1,4 +1,4 @@
-"""`steelyard status`, `upstreams`, `weights`, `explain`, `history`, `page`: the commands that only read."""
+"""`steelyard status`, `upstreams`, `weights`, `explain`, `history`, `audit`, `page`: these only read."""
 
 import argparse
 import json
@@ -6,8 +6,9 @@ from math import isfinite
 from typing import Any
 
 from steelyard_controller.cli import connection_flags
-from steelyard_controller.cli.api_client import Answer, path
+from steelyard_controller.cli.api_client import AUDIT, Answer, path
 from steelyard_controller.cli.api_documents import (
+    Audit,
     Explanation,
     History,
     Overview,
@@ -18,12 +19,20 @@ from steelyard_controller.cli.api_documents import (
 )
 from steelyard_controller.cli.command_session import Session, add_upstream, opened, upstream_of
 from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
-from steelyard_controller.cli.views import peer_table, service_status, share_history, weight_explanation
+from steelyard_controller.cli.views import (
+    audit_log,
+    peer_table,
+    service_status,
+    share_history,
+    weight_explanation,
+)
 
 
 def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands, in the order of --help."""
-    for add_one in (_add_status, _add_upstreams, _add_weights, _add_explain, _add_history, _add_page):
+    for add_one in (
+        _add_status, _add_upstreams, _add_weights, _add_explain, _add_history, _add_audit, _add_page
+    ):  # fmt: skip
         add_one(subparsers)
 
 
@@ -190,6 +199,30 @@ def _number(flag: str, text: str) -> float:
     if not (isfinite(seconds) and seconds > 0):
         raise UsageError(f"{flag} {text}: give seconds, more than 0")
     return seconds
+
+
+def _add_audit(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "audit",
+        help="who changed what",
+        description="Say who changed what of an upstream, or of all, newest first: GET /v1/audit. --json has "
+        "every field before and after.",
+    )
+    parser.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="of this one alone")
+    parser.add_argument("--limit", default=50, type=int, metavar="N", help="at most so many, up to 1000 (50)")
+    parser.add_argument("--before", type=int, metavar="ID", help="those before this one")
+    connection_flags.add(parser)
+    parser.set_defaults(run=_audit)
+
+
+def _audit(given: argparse.Namespace) -> int:
+    asked = {
+        name: vars(given)[name] for name in ("limit", "before", "upstream") if vars(given)[name] is not None
+    }
+    with opened(given) as session:
+        answer = session.controllers.get(Audit, AUDIT, **asked)
+        session.out.answer(answer.body, audit_log.of_entries(answer.document.entries, session.out.look))
+        return Exit.OK
 
 
 def _add_page(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

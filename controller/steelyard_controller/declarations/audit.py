@@ -5,12 +5,11 @@ change of thousands of servers it has the first ones, and how many more there we
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from steelyard_controller.declarations.declaration import Declaration, all_differences
-from steelyard_controller.declarations.upstream import Peer
 
 Kind = Literal["token", "person", "agent", "kubernetes", "file", "controller"]
 
@@ -21,8 +20,7 @@ MACHINES: frozenset[Kind] = frozenset({"agent", "kubernetes"})
 KEPT = 10_000
 
 MOST_CHANGES = 50
-LONGEST_VALUE = 500
-LONGEST_TEXT = 1000
+LONGEST = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +38,6 @@ class Author:
 
 
 CONTROLLER = Author(name="controller", kind="controller")
-"""What nobody asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,8 @@ def entry(
     what: str | None = None,
 ) -> Entry:
     """Return the entry of a change; None is an upstream that is not declared."""
-    changes = list(_changes(before, after))
+    old, new = _fields(before, after), _fields(after, before)
+    changes = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     document = {
         "at_ms": at_ms,
         "who": author.name,
@@ -70,10 +68,10 @@ def entry(
         "via": author.via,
         "upstream": upstream,
         "revision": None if after is None else after.revision,
-        "what": _cut(all_differences(before, after) if what is None else what, LONGEST_TEXT),
+        "what": _cut(all_differences(before, after) if what is None else what),
         "changes": [
-            {"field": field, "before": _bounded(old), "after": _bounded(new)}
-            for field, old, new in changes[:MOST_CHANGES]
+            {"field": name, "before": _bounded(old.get(name)), "after": _bounded(new.get(name))}
+            for name in changes[:MOST_CHANGES]
         ],
         "more": max(0, len(changes) - MOST_CHANGES),
     }
@@ -94,42 +92,22 @@ def decoded(stored: Sequence[tuple[int, bytes]], upstream: str | None) -> list[d
     return entries
 
 
-def _changes(before: Declaration | None, after: Declaration | None) -> Iterator[tuple[str, Any, Any]]:
-    old, new = (_fields(each) for each in (before, after))
-    for name in {**old, **new}:
-        if old.get(name) != new.get(name):
-            yield name, old.get(name), new.get(name)
-    old_peers, new_peers = (_peers(each) for each in (before, after))
-    for peer in {**old_peers, **new_peers}:
-        was, now = old_peers.get(peer), new_peers.get(peer)
-        if was is None or now is None:
-            yield f"peers.{peer}", _shown(was), _shown(now)
-        elif was != now:
-            for name in Peer.model_fields:
-                if getattr(was, name) != getattr(now, name):
-                    yield f"peers.{peer}.{name}", getattr(was, name), getattr(now, name)
-    old_pods, new_pods = (each.pods if each is not None else {} for each in (before, after))
-    for peer in {**old_pods, **new_pods}:
-        if old_pods.get(peer) != new_pods.get(peer):
-            yield f"pods.{peer}", old_pods.get(peer), new_pods.get(peer)
-
-
-def _fields(declared: Declaration | None) -> Mapping[str, Any]:
-    return {} if declared is None else declared.upstream.model_dump(mode="json", exclude={"peers"})
-
-
-def _peers(declared: Declaration | None) -> Mapping[str, Peer]:
-    return {} if declared is None else {peer.id: peer for peer in declared.upstream.peers}
-
-
-def _shown(peer: Peer | None) -> dict[str, Any] | None:
-    return None if peer is None else peer.model_dump(mode="json", exclude={"id"}, exclude_defaults=True)
+def _fields(declared: Declaration | None, other: Declaration | None) -> dict[str, Any]:
+    """Return the fields by their names; of servers only those that the other does not have as they are."""
+    if declared is None:
+        return {}
+    same = frozenset(() if other is None else other.upstream.peers)
+    fields = declared.upstream.model_dump(mode="json", exclude={"peers"})
+    for peer in declared.upstream.peers:
+        if peer not in same:
+            fields |= {f"peers.{peer.id}.{name}": value for name, value in peer if name != "id"}
+    return fields | {f"pods.{peer}": condition for peer, condition in declared.pods.items()}
 
 
 def _bounded(value: Any) -> Any:  # noqa: ANN401 - any JSON
     text = json.dumps(value, allow_nan=False)
-    return value if len(text) <= LONGEST_VALUE else _cut(text, LONGEST_VALUE)
+    return value if len(text) <= LONGEST else _cut(text)
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}…"
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -52,9 +52,8 @@ class Takeover:
         )
         if begun.changes:
             author = Author(name="the configuration file", kind="file", via=lease.holder)
-            now_ms = round(time.time() * 1000)
             entries = [
-                audit.entry(author, name, before, begun.declarations[name], at_ms=now_ms)
+                audit.entry(author, name, before, begun.declarations[name], at_ms=round(time.time() * 1000))
                 for name, before in begun.before_file.items()
                 if name in begun.changes
             ]

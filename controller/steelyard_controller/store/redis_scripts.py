@@ -85,17 +85,6 @@ redis.call(ARGV[3], KEYS[3], unpack(ARGV, 4))
 return 1
 """
 
-# KEYS: the two audit logs. ARGV: the highest id, and how many entries.
-AUDIT = """
-local entries = {}
-for log = 1, 2 do
-    for _, entry in ipairs(redis.call('XREVRANGE', KEYS[log], ARGV[1], '-', 'COUNT', ARGV[2])) do
-        entries[#entries + 1] = {entry[1], entry[2][2]}
-    end
-end
-return entries
-"""
-
 # KEYS: history. ARGV: milliseconds, by the clock that the moments were added by, and the most moments.
 HISTORY = """
 local now = redis.call('TIME')

@@ -23,6 +23,7 @@ them too, where Sentinels or a cluster may put one in the primary's place.
 """
 
 import asyncio
+import functools
 import logging
 import secrets
 import time
@@ -186,14 +187,12 @@ class RedisStore:
 
     async def audit(self, *, before: int | None, most: int) -> Sequence[tuple[int, bytes]]:
         """Return the newest entries."""
-        given: list[Any] = ["+" if before is None else before - 1, most]
-        entries = await self._ask(
-            lambda: self._patient.run(scripts.AUDIT, self._audit, given),
-            *self._audit,
-            within_s=self._history_timeout_s,
-        )
-        numbered = [(int(id.partition(b"-")[0]), value) for id, value in entries]
-        return sorted(numbered, reverse=True)[:most]
+        newest, found = "+" if before is None else str(before - 1), []
+        for key in self._audit:
+            asked = functools.partial(self._patient.client.xrevrange, key, newest, count=most)
+            entries = await self._ask(asked, key, within_s=self._history_timeout_s)
+            found += [(int(id.partition(b"-")[0]), fields.get(b"e", b"")) for id, fields in entries]
+        return sorted(found, reverse=True)[:most]
 
     async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
         """Return the saved states."""

@@ -365,6 +365,33 @@ def test_tokens(
         assert run("drain", "a", "--token-file", str(files["wrong"])).status == 4
 
 
+def test_who_changed_what(memcached: Daemon, tmp_path: Path, steelyard: Callable[..., Ran]) -> None:
+    # Its own token is found by itself, as for a change.
+    with running(memcached, tmp_path) as controller:
+
+        def run(*arguments: str) -> Ran:
+            return steelyard("--url", controller.url, *arguments)
+
+        assert run("drain", "a").status == 0
+        assert run("pin", "b", "20").status == 0
+        lines = run("audit").out.splitlines()
+        assert [line.split() for line in lines[:1]] == [
+            ["WHEN", "(UTC)", "WHO", "AS", "BY", "WAY", "OF", "FROM", "UPSTREAM", "WHAT"]
+        ]
+        assert [line.split("  web  ")[-1].strip() for line in lines[1:4]] == [
+            "b: pin none -> 20", "a: state up -> drain", "declared"
+        ]  # fmt: skip
+        assert " admin " in lines[1]
+        assert " the configuration file " in lines[3]
+        newest = json.loads(run("audit", "web", "--limit", "1", "--json").out)["entries"]
+        assert [each["what"] for each in newest] == ["b: pin none -> 20"]
+        assert newest[0]["changes"] == [{"field": "peers.b.pin", "before": None, "after": 20.0}]
+        before = run("audit", "--before", str(newest[0]["id"])).out.splitlines()
+        assert before[1:-1] == lines[2:4]
+        assert run("audit", "nowhere").out == "nothing was changed\n"
+        assert run("audit", "--limit", "5000").status == 6
+
+
 def test_what_is_degraded_is_status_1(
     memcached: Daemon, tmp_path: Path, steelyard: Callable[..., Ran]
 ) -> None:

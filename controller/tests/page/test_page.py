@@ -484,3 +484,22 @@ def test_ten_thousand_servers_are_found_by_name_and_shown_in_parts(start: Start,
 def test_the_api_is_shown_with_what_the_controller_has(site: Site, look: Look) -> None:
     page = look(site, "/docs")
     expect(page.get_by_text("/v1/upstreams/{upstream}/weights")).to_be_visible()
+
+
+def test_who_changed_what_is_shown_to_who_has_a_token(start: Start, look: Look) -> None:
+    with_token = {"Authorization": f"Bearer {ADMIN}"}
+    site = start(STEELYARD_ADMIN_TOKEN=ADMIN)
+    for pin in range(1, 25):
+        path = f"{site.url}/v1/upstreams/web/peers/server-1"
+        LOCAL.patch(path, json={"pin": pin}, headers=with_token).raise_for_status()
+    page = look(site, "/#/web", forgive="status of 401")
+    page.get_by_text("Who changed what").click()
+    page.get_by_label("Token", exact=True).fill(ADMIN)
+    page.locator("#ask").get_by_role("button", name="Use it").click()
+    entries = page.locator("#audit-list li")
+    expect(entries).to_have_count(20)
+    expect(entries.first).to_contain_text("admin  web: server-1: pin 23 -> 24")
+    page.get_by_role("button", name="Earlier ones").click()
+    expect(entries).to_have_count(25)
+    expect(entries.last).to_contain_text("the configuration file  web: declared")
+    expect(page.get_by_role("button", name="Earlier ones")).to_be_hidden()
