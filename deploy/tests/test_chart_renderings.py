@@ -171,6 +171,9 @@ def test_what_is_there_already_is_not_made_again() -> None:
     assert of_set("least").workloads.keys() == {"controller"}
     (container,) = of_set("existing-stores").pods["controller"]["spec"]["containers"]
     assert "/run/secrets/redis/redis-password" in environment(container).values()
+    assert environment(container)["STEELYARD_TOKENS_FILE"] == "/run/secrets/tokens/tokens"
+    (container,) = of_set("default").pods["controller"]["spec"]["containers"]
+    assert "STEELYARD_TOKENS_FILE" not in environment(container)
 
 
 def test_secrets_are_made_at_random_each_its_own() -> None:
