@@ -277,12 +277,13 @@ class Service:
                 return before
             if after is not None:
                 refuse_unpublishable(name, after.upstream)
-            await self._keep(lease, name, after, audit.entry(by, name, before, after, at_ms=_now_ms()))
+            said = declarations.all_differences(before, after)
+            entry = audit.entry(by, name, before, after, at_ms=_now_ms(), what=said)
+            await self._keep(lease, name, after, entry)
             if after is None:
                 self._loop.forget(name)
             else:
                 self._loop.follow(name, after)
-            said = declarations.all_differences(before, after)
             log.info("%s: %s", name, said, extra={"event": "declared", "upstream": name, "by": str(by)})
             self._publish_change(name, after, said)
             return after

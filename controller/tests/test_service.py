@@ -23,6 +23,7 @@ from steelyard_controller.declarations.declaration import (
     without_peer,
 )
 from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.leader.takeover import PART
 from steelyard_controller.service import PUT_BACK, Conflict, NotLeading, NotStored, Service
 from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_protocol import wire
@@ -468,3 +469,19 @@ def test_a_wrong_password_is_one_clear_line_without_the_password(redis_server: D
         ran.stderr.close()
     assert "Redis refuses the user and the password, or their lack, in --state-url" in lines[-1]
     assert "wr0ng" not in "".join(lines)
+
+
+def test_what_the_file_declares_is_kept_as_its_own_once_and_in_parts(
+    memcached: Daemon, redis_server: Daemon
+) -> None:
+    file = {f"up-{n}": Upstream() for n in range(2 * PART + 1)}
+
+    async def steps(service: Service) -> None:
+        entries = await service.audit_log(most=5 * PART)
+        assert sorted(each["upstream"] for each in entries) == sorted(file)
+        assert {(each["kind"], each["what"]) for each in entries} == {("file", "declared")}
+        assert stored(redis_server) == held(service)
+
+    # Who begins to lead again finds the file as it was.
+    for _ in range(2):
+        leading(memcached, redis_server, steps, file=file)

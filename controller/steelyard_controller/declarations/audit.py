@@ -96,11 +96,15 @@ def _fields(declared: Declaration | None, other: Declaration | None) -> dict[str
     """Return the fields by their names; of servers only those that the other does not have as they are."""
     if declared is None:
         return {}
-    same = frozenset(() if other is None else other.upstream.peers)
-    fields = declared.upstream.model_dump(mode="json", exclude={"peers"})
+    # Of what comes or goes as a whole, what has its default says nothing.
+    fields = declared.upstream.model_dump(mode="json", exclude={"peers"}, exclude_defaults=other is None)
+    others = {} if other is None else {peer.id: peer for peer in other.upstream.peers}
     for peer in declared.upstream.peers:
-        if peer not in same:
-            fields |= {f"peers.{peer.id}.{name}": value for name, value in peer if name != "id"}
+        same = others.get(peer.id)
+        # A change leaves the other servers the same objects, and there may be ten thousand.
+        if same is not peer and same != peer:
+            shown = peer.model_dump(exclude={"id"}, exclude_defaults=same is None)
+            fields |= {f"peers.{peer.id}.{name}": value for name, value in shown.items()}
     return fields | {f"pods.{peer}": condition for peer, condition in declared.pods.items()}
 
 

@@ -1,18 +1,20 @@
 """Who did it: a leader and a standby with named tokens on one Redis, and a login proxy before the standby."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from steelyard_controller.store.interface import Unavailable
+from steelyard_controller.store.memory_store import MemoryStore
 
 from testing.daemons import Daemon
 from testing.waiting import wait_until
 
 from ..processes import LOCAL, Controller, controller
 from .login_proxy import login_proxy
-from .serving import ADMIN, WEB, bearer
+from .serving import ADMIN, WEB, bearer, service_of, serving
 from .test_named_tokens import ANNA, DEPLOY, PROXY
 
 pytestmark = pytest.mark.integration
@@ -174,3 +176,14 @@ def test_a_tokens_file_that_is_broken_at_the_start_is_an_error_that_names_the_li
         assert one.process.wait() == 2
         assert f"the tokens file {tokens}: line 2: its third field" in one.log.read_text()
         assert DEPLOY not in one.log.read_text()
+
+
+def test_a_log_that_cannot_be_read_is_503() -> None:
+    class Away(MemoryStore):
+        async def audit(self, **_: object) -> Sequence[tuple[int, bytes]]:
+            raise Unavailable("Redis did not answer within 0.25 s")
+
+    with serving(service=service_of(store=Away())) as api:
+        answer = api.get("/v1/audit")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "Redis did not answer" in answer.json()["detail"]

@@ -1,7 +1,7 @@
 """The audit log as lines, newest first. Pure."""
 
-import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from steelyard_controller.cli.api_documents import AuditEntry
 from steelyard_controller.cli.terminal.style import Look
@@ -20,6 +20,6 @@ def of_entries(entries: Sequence[AuditEntry], look: Look) -> list[str]:
 
 
 def _row(entry: AuditEntry) -> list[Field]:
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.at_ms / 1000))
+    at = f"{datetime.fromtimestamp(entry.at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
     texts = (entry.kind, entry.via or "", entry.address or "", entry.upstream, entry.what)
     return [Field(at, "dim"), Field(entry.who, "bold"), *(Field(text) for text in texts)]
