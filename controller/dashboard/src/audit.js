@@ -10,13 +10,11 @@ const SOON_MS = 200;
 export class AuditLog {
   #upstream = null;
   #entries = [];
-  #told;
   #soon = 0;
 
   /** `told` is called when a token was given. */
   constructor(told) {
-    this.#told = told;
-    $("audit").addEventListener("toggle", () => this.#load([], (work) => authorized(work, this.#told)));
+    $("audit").addEventListener("toggle", () => this.#load([], (work) => authorized(work, told)));
     $("audit-more").addEventListener("click", () => this.#load(this.#entries));
   }
 
@@ -35,6 +33,7 @@ export class AuditLog {
   }
 
   async #load(before, asking = (work) => work()) {
+    clearTimeout(this.#soon);
     if (!$("audit").open) return;
     const upstream = this.#upstream;
     const query = new URLSearchParams({ limit: AT_A_TIME });

@@ -22,9 +22,6 @@ log = logging.getLogger("steelyard.controller")
 # A thousand lines have 100 kB.
 MOST_BYTES = 2**20
 
-# Who edits it hears within a second that it is broken, also where nobody asks.
-LOOK_EVERY_S = 1.0
-
 
 def read(path: Path) -> Named:
     """Return what the file says; raise `SecretFileError`."""
@@ -54,10 +51,10 @@ class TokenFile:
         return self._access
 
     async def watch(self) -> None:
-        """Look at the file now and again, until cancelled."""
+        """Look at the file each second, to tell of a broken one where nobody asks, until cancelled."""
         while True:
             self.access()
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(1.0)
 
     def _take(self, text: bytes) -> None:
         if text == self._text:

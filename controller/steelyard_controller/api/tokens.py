@@ -1,8 +1,9 @@
 """Bearer tokens: under which name each one acts, and what it may do.
 
 Pure. Scopes: `read`; `agent` registers servers (with a server's own token that
-one alone); `drain` sets states and pins; `declare` may do everything. Each may
-read. A change needs a token; where one names the scope `read`, reading does too.
+one alone); `drain` sets states and pins; `declare` may do everything; `proxy` is
+a login proxy's, which sends its token with the name of a person. Each may read.
+A change needs a token; where one names the scope `read`, reading does too.
 A token is compared with every known one, in constant time, so that the time of
 an answer reveals neither which one it resembles nor how much.
 A line of the tokens file is NAME TOKEN SCOPES [UPSTREAMS] (docs/configuration.md).
@@ -28,9 +29,6 @@ ALLOWS: Mapping[Scope, frozenset[Scope]] = {
 }
 """What each scope allows."""
 
-PROXY = "proxy"
-"""The scope of a login proxy's token, which it sends with the name of a person."""
-
 # 16 characters of base64 are 96 bits, too many to guess.
 SHORTEST = 16
 LONGEST = 1024
@@ -42,9 +40,6 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _NAME = re.compile(r"[!-~]{1,128}")
 _DIGEST = re.compile(r"sha256:([0-9A-Fa-f]{64})")
 _UPSTREAMS = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]{0,63}")
-
-# In the place of a person's, who signs in at a proxy.
-NO_TOKEN = "-"  # noqa: S105
 
 # The tokens that are the controller's own settings.
 ROLES: Mapping[str, Scope] = {"admin": "declare", "agent": "agent", "read": "read"}
@@ -235,10 +230,10 @@ def _of_line(fields: list[str]) -> tuple[Token | None, Grant | None]:
             f"its name is none: use up to 128 letters, digits and marks of ASCII, not {', '.join(ROLES)}"
         )
     named = set(scopes.split(","))
-    is_proxy = PROXY in named
+    is_proxy = "proxy" in named
     # Quoted nowhere: where the fields are in another order, the token is among them.
-    if not named <= {*ALLOWS, PROXY}:
-        raise BadToken(f"its third field has a scope that there is not: write {', '.join(ALLOWS)}, {PROXY}")
+    if not named <= {*ALLOWS, "proxy"}:
+        raise BadToken(f"its third field has a scope that there is not: write {', '.join(ALLOWS)}, proxy")
     patterns = tuple(upstreams.split(","))
     if not all(_UPSTREAMS.fullmatch(each) for each in patterns):
         raise BadToken("its fourth field is no list of upstreams: write web,shop-* or leave it out")
@@ -247,7 +242,7 @@ def _of_line(fields: list[str]) -> tuple[Token | None, Grant | None]:
         scopes=frozenset(each for each in ALLOWS if each in named),
         upstreams=patterns,
     )
-    if secret == NO_TOKEN:
+    if secret == "-":  # noqa: S105 - it stands for none
         if is_proxy:
             raise BadToken("a proxy has a token: put it, or its sha256:…, in the second field")
         return None, grant

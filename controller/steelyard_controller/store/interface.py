@@ -69,10 +69,7 @@ class Store(Protocol):
     async def declare(
         self, lease: Lease, changes: Mapping[str, Declaration | None], audit: Sequence[Entry] = ()
     ) -> None:
-        """Store declarations, and who changed them, all or none; raise `LeaseLost`.
-
-        None deletes an upstream and all its data, but not what the audit log has of it.
-        """
+        """Store declarations and who made them, all or none; None deletes all but that. Raise `LeaseLost`."""
 
     async def audit(self, *, before: int | None, most: int) -> Sequence[tuple[int, bytes]]:
         """Return the entries of the audit log with an id below `before`, newest first, at most so many."""
