@@ -92,12 +92,9 @@ class Listeners:
         finally:
             self._subscribers.remove(subscriber)
             self._wanted -= Counter([upstream])
-            wanted = {(each.upstream, each.view) for each in self._subscribers}
-            self._overviews = {
-                (name, of): each
-                for (name, of), each in self._overviews.items()
-                if (name, of) in wanted or (None, of) in wanted
-            }
+            for name, of in [*self._overviews]:
+                if of not in self.views_of(name):
+                    del self._overviews[name, of]
 
     def overview(self, upstream: str, view: Hashable = None) -> bytes | None:
         """Return the newest overview of an upstream; None where there is none."""

@@ -58,7 +58,11 @@ class OverviewEvents:
             await self._any.wait()
             cycles, noted = self._cycles(), self._noted
             self._noted = {}
-            due = [(name, view) for name, view in noted if name in cycles and self._is_wanted(name, view)]
+            due = [
+                (name, view)
+                for name, view in noted
+                if name in cycles and view in self._listeners.views_of(name)
+            ]
             if not due:
                 self._any.clear()
                 continue
@@ -70,9 +74,6 @@ class OverviewEvents:
                 if overview is not None:
                     self._listeners.show(name, overview, view)
             await self._pause(used_s / SHARE - used_s)
-
-    def _is_wanted(self, name: str, view: Hashable) -> bool:
-        return self._listeners.any_for(name) and view in self._listeners.views_of(name)
 
     def _turn(self, due: Sequence[Due], cycles: Mapping[str, Cycle]) -> tuple[dict[Due, bytes | None], float]:
         """Return the overviews that there was time for, at least one, and the CPU seconds that they took."""

@@ -26,7 +26,7 @@ NOT_READ = re.compile(r"CHANGELOG\.md|docs/benchmarks-full/|docs/tests/test_name
 # A path begins with a folder at the top, or it is the end of one, with the ending of a source.
 SOURCE = r"[\w-]+(?:\.[\w-]+)*\.(?:py|lua|js|toml|md|yml|yaml|sh|css|html)\b(?![\w/-])"
 NOT_IN_THE_TREE = re.compile(
-    r"setup\.py|web\.yaml|my\.toml|OUT/NAME\.md|report\.md|config\.yaml"  # Python's, an operator's, a run's, an adapter's
+    r"setup\.py|web\.yaml|my\.toml|OUT/NAME\.md|report\.md|config\.yaml"  # others'
     r"|controller/steelyard_controller/api/static|openresty/lua-resty-balancer"  # built, not ours
     r"|.*\b(?:test_law_)?mine(?:_spec)?\..*"  # what a recipe has its reader write
 )

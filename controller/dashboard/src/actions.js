@@ -25,13 +25,13 @@ export async function authorized(work, told = () => {}) {
 }
 
 export class Actions {
-  #overview;
+  #totals;
   #told;
   #own = new Map();
 
-  /** `overview` returns the newest overview; `told` is called when a token was given. */
-  constructor(overview, told) {
-    this.#overview = overview;
+  /** `totals` returns those of the newest overview; `told` is called when a token was given. */
+  constructor(totals, told) {
+    this.#totals = totals;
     this.#told = told;
   }
 
@@ -45,8 +45,8 @@ export class Actions {
     const state = h("button", { type: "button" });
     const pin = h("button", { type: "button" });
     let peer = null;
-    state.addEventListener("click", () => (isOut(peer) ? this.restore(upstream, id) : this.drain(upstream, id)));
-    pin.addEventListener("click", () => (peer.pin === null ? this.pin(upstream, id) : this.unpin(upstream, id)));
+    state.addEventListener("click", () => peer && (isOut(peer) ? this.restore(upstream, peer) : this.drain(upstream, peer)));
+    pin.addEventListener("click", () => peer && (peer.pin === null ? this.pin(upstream, peer) : this.unpin(upstream, peer)));
     const update = (now) => {
       peer = now;
       text(state, isOut(peer) ? "Restore" : "Drain");
@@ -58,37 +58,31 @@ export class Actions {
     return { element: h("span", { class: "do" }, state, pin), update };
   }
 
-  async drain(upstream, id) {
-    const peer = this.#find(id);
-    const others = this.#overview().peers.filter((each) => each.state === "up" && each.id !== id).length;
+  async drain(upstream, peer) {
+    const { id } = peer;
+    const others = this.#totals().up - (peer.state === "up" ? 1 : 0);
     const words = [
-      `It gets no new requests; those in flight (${peer?.in_flight ?? 0}) finish. Its ${percent(peer?.share ?? 0)} of the requests ` +
+      `It gets no new requests; those in flight (${peer.in_flight}) finish. Its ${percent(peer.share)} of the requests ` +
         (others > 0 ? `${others === 1 ? "goes to the one other server" : `are shared by the ${others} other servers`} that ${others === 1 ? "is" : "are"} up.` : "have nowhere to go:"),
     ];
     if (others === 0) words.push("No other server is up. Requests will go to backups if there are any, and fail otherwise.");
     if (!(await confirmed(`Drain ${id}?`, words, "Drain"))) return;
-    await this.#patch(upstream, id, { state: "drain" }, `${id} is draining.`, { state: !peer || isByPod(peer) ? "up" : peer.state });
+    await this.#patch(upstream, id, { state: "drain" }, `${id} is draining.`, { state: isByPod(peer) ? "up" : peer.state });
   }
 
-  async restore(upstream, id) {
-    await this.#patch(upstream, id, { state: "up" }, `${id} gets requests again.`, { state: this.#find(id)?.state });
+  async restore(upstream, { id, state }) {
+    await this.#patch(upstream, id, { state: "up" }, `${id} gets requests again.`, { state });
   }
 
-  async pin(upstream, id) {
-    const pinned = this.#overview().peers.reduce((sum, peer) => sum + (peer.id === id ? 0 : (peer.pin ?? 0)), 0);
-    const left = Math.round(10 * (99 - pinned)) / 10;
-    const now = Math.min(left, Math.max(0.1, 100 * (this.#find(id)?.share ?? 0.1)));
+  async pin(upstream, { id, share, pin: before }) {
+    const left = Math.round(10 * (99 - this.#totals().pinned + (before ?? 0))) / 10;
+    const now = Math.min(left, Math.max(0.1, 100 * share));
     const percentage = await askPin(id, now, left);
     if (percentage !== null) await this.#patch(upstream, id, { pin: percentage }, `${id} is pinned to ${percentage} %.`, { pin: null });
   }
 
-  async unpin(upstream, id) {
-    const before = this.#find(id)?.pin ?? null;
+  async unpin(upstream, { id, pin: before }) {
     await this.#patch(upstream, id, { pin: null }, `${id} is unpinned: the law decides again.`, { pin: before });
-  }
-
-  #find(id) {
-    return this.#overview()?.peers.find((peer) => peer.id === id) ?? null;
   }
 
   async #patch(upstream, id, change, said, back = null) {

@@ -6,7 +6,7 @@ export function times(moments, gapS) {
   const at = [];
   moments.forEach((moment, index) => {
     const before = moments[index - 1];
-    if (before && moment.atMs - before.atMs > gapS * 1000) {
+    if (before && moment.atMs - before.atMs > Math.max(gapS * 1000, 3 * (before.stepMs ?? 0))) {
       x.push((before.atMs + 1) / 1000);
       at.push(null);
     }
@@ -27,17 +27,11 @@ export function lines(at, ids, column, { scale = 1, hold = false } = {}) {
   });
 }
 
-/** Return the sum of a column over all servers that are not among `ids`; null when there are none. */
-export function others(at, ids, column, { scale = 1, hold = false } = {}) {
-  if (!at.some((moment) => moment !== null && moment.ids.length > ids.length)) return null;
+/** Return what all servers have together of a column, with `but` without those ids. */
+export function together(at, column, { scale = 1, hold = false, but = [] } = {}) {
   const values = at.map((moment) => {
-    if (moment === null) return null;
-    const drawn = new Set(ids.map((id) => moment.rows.get(id)));
-    let sum = null;
-    moment[column].forEach((value, row) => {
-      if (!Number.isNaN(value) && !drawn.has(row)) sum = (sum ?? 0) + value;
-    });
-    return sum === null ? null : sum * scale;
+    const all = moment?.all?.[column] ?? null;
+    return all === null ? null : Math.max(0, all * scale - but.reduce((sum, id) => sum + (valueIn(moment, id, column, scale) ?? 0), 0));
   });
   return hold ? held(values, at) : values;
 }

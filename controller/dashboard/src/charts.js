@@ -1,14 +1,16 @@
 /** The charts of an upstream, and their legend. */
 
-import { lines, others, spans, stacked, times } from "./chart_series.js";
-import { drawnServers, slots } from "./chart_servers.js";
+import { lines, spans, stacked, times, together } from "./chart_series.js";
+import { slots } from "./chart_servers.js";
 import { $, h } from "./dom.js";
 import { count, milliseconds, percent } from "./format.js";
 import { further } from "./history.js";
 import { Chart } from "./uplot_chart.js";
 import { indicatorOf } from "./words.js";
 
+// Where not all are drawn: what is stacked has the others on top, else there is one line more.
 const OTHERS = "all others";
+const MEAN = "mean of all";
 
 /** Each chart: its views, of which one is shown, and whether it has one more for each further indicator. */
 const CHARTS = [
@@ -72,12 +74,12 @@ export class Charts {
     return this.#slots.get(id) ?? null;
   }
 
-  /** Draw the history of an upstream whose newest state is `overview`; `tickS` is seconds between moments. */
-  draw(overview, history, tickS) {
-    this.#last = [overview, history, tickS];
-    this.#drawn = drawnServers(overview.peers, this.#drawn);
+  /** Draw the history of the servers `drawn`, the newest state is `overview`; `tickS` is seconds between moments. */
+  draw(overview, history, drawn, tickS) {
+    this.#last = [overview, history, drawn, tickS];
+    this.#drawn = drawn;
     this.#slots = slots(this.#drawn, this.#slots);
-    this.#showLegend(overview.peers.length > this.#drawn.length);
+    this.#showLegend(overview.totals.servers > this.#drawn.length);
     const step = history.moments.length > 1 ? (history.moments.at(-1).atMs - history.moments[0].atMs) / 1000 / (history.moments.length - 1) : tickS;
     const { x, at } = times(history.moments, Math.max(5 * tickS, 3 * step));
     for (const chart of this.#charts) this.#one(chart, overview, x, at, tickS);
@@ -102,10 +104,9 @@ export class Charts {
     const scale = perS ? 1 / tickS : 1;
     const plain = lines(at, this.#drawn, column, { scale, hold });
     const series = this.#drawn.map((id) => ({ id, slot: this.#slots.get(id) }));
-    const rest = stack ? others(at, this.#drawn, column, { scale, hold }) : null;
-    if (rest !== null) {
-      plain.push(rest);
-      series.push({ id: OTHERS, slot: null });
+    if (overview.totals.servers > this.#drawn.length) {
+      plain.push(together(at, column, { scale, hold, but: stack ? this.#drawn : [] }));
+      series.push({ id: stack ? OTHERS : MEAN, slot: null });
     }
     const columns = stack ? stacked(plain) : plain;
     const highest = least === undefined ? undefined : Math.max(least, ...columns.map((each) => each.reduce((a, b) => Math.max(a, b ?? 0), 0)));
@@ -178,7 +179,7 @@ export class Charts {
       );
       return chip;
     });
-    const rest = more ? [h("span", { class: "muted" }, h("i", { class: "chip others" }), OTHERS)] : [];
+    const rest = more ? [h("span", { class: "muted" }, h("i", { class: "chip others" }), `${OTHERS}, or the ${MEAN}`)] : [];
     $("legend").replaceChildren(...chips, ...rest);
   }
 

@@ -10,6 +10,7 @@ const WORDS = [
   ["Score, H and L", "How much a server has left over all indicators that count: 1 is idle, 0 is full. At or below H it is under high load; at or above L it has room to take load from such a server."],
   ["High load, calm", "While any server is under high load, the controller believes changes faster. That is all that “high load” means for you: it is shown, not an error."],
   ["Headroom", "What is left of the requests/s that the servers could carry without high load, beside what others take of them: the figure to start and stop servers by. A server counts that gets requests, is measured and does not leave."],
+  ["Worst first", "Servers whose requests fail, then silent agents, those without a sample, then who is down, being stopped, draining or pinned, then by score, the lowest first. Upstreams: those that wait for a tick, then those of which a part does not work, those with silent load balancers, then by the worst of their servers and how many there are, those under high load, and the lowest score. More servers or upstreams than fit a page begin with the worst."],
   ["Slow start", "A new server begins with a part of its weight and gets all of it within half a minute."],
   ["Pin", "A person fixed a server's part of the weight. The law decides about the rest."],
   ["Drain", "The server gets no new requests; those it has finish. Nothing is reloaded."],

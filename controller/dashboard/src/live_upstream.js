@@ -1,6 +1,7 @@
 /** One upstream as it is watched: its newest overview, its history, and the stream that brings both. */
 
 import { pathOf, request } from "./api.js";
+import { drawnServers } from "./chart_servers.js";
 import { SECONDS, UpstreamHistory, momentOf, query } from "./history.js";
 import { Stream } from "./stream.js";
 
@@ -13,9 +14,14 @@ export class LiveUpstream {
   history = new UpstreamHistory();
   connection = { kind: "connecting", attempt: 0 };
   heardMs = null;
-  #stream;
+  deleted = false;
+  drawn = [];
+  #shown = null;
+  #stream = null;
   #told;
+  #past = new Set();
   #filled = false;
+  #askedMs = 0;
   #owedS = 0;
   #ended = false;
 
@@ -23,7 +29,16 @@ export class LiveUpstream {
   constructor(name, told) {
     this.name = name;
     this.#told = told;
-    this.#stream = new Stream(`/v1/events?upstream=${encodeURIComponent(name)}`, {
+  }
+
+  /** Have the servers that a query of the API shows; what is there stays until they come. */
+  look(shown) {
+    if (shown === this.#shown) return;
+    this.#shown = shown;
+    this.drawn = [];
+    this.#filled = false;
+    this.#stream?.end();
+    this.#stream = new Stream(`/v1/events?upstream=${encodeURIComponent(this.name)}&${shown}`, {
       onEvent: (kind, data) => this.#event(kind, data),
       onState: (state) => this.#state(state),
     });
@@ -43,14 +58,19 @@ export class LiveUpstream {
     if (kind === "tick" && document.upstream === this.name) {
       this.overview = document;
       this.heardMs = Date.now();
+      this.drawn = drawnServers(document.peers, this.drawn);
       // What came while nobody listened is fetched before the new is added, or the gap would stay.
-      if (!this.#filled) this.#fill();
+      const lacks = this.drawn.some((id) => !this.#past.has(id)) && Date.now() - this.#askedMs > AGAIN_MS;
+      if ((!this.#filled || lacks) && this.drawn.length > 0) this.#fill();
       this.history.add(momentOf(this.overview));
     }
+    if (kind === "change") this.deleted = document.revision === null;
     this.#told(kind, document);
   }
 
   #state(state) {
+    // Another page of the same is no lost connection.
+    if (state.kind === "connecting" && state.attempt === 0 && this.connection.kind === "live") return;
     this.connection = state;
     if (state.kind !== "live") this.#filled = false;
     this.#told("connection", state);
@@ -58,16 +78,21 @@ export class LiveUpstream {
 
   async #fill() {
     this.#filled = true;
-    const newest = this.history.newest;
+    this.#askedMs = Date.now();
+    const { drawn } = this;
+    const another = drawn.some((id) => !this.#past.has(id));
+    const newest = another ? null : this.history.newest;
     const gapS = newest === null ? SECONDS : (this.overview.issued_at_ms - newest.atMs) / 1000;
     this.#owedS = Math.min(SECONDS, Math.max(this.#owedS, gapS));
     if (this.#owedS <= ENOUGH_S) return;
     try {
-      const path = `${pathOf(this.name, "history")}?${query(this.overview.peers.length, this.#owedS + ENOUGH_S)}`;
-      const { moments } = await request("GET", path);
-      if (this.#ended) return;
+      const { moments } = await request("GET", `${pathOf(this.name, "history")}?${query(drawn, this.#owedS + ENOUGH_S)}`);
+      if (this.#ended || drawn.some((id) => !this.drawn.includes(id))) return;
       this.#owedS = 0;
+      this.#past = new Set(drawn);
+      if (another) this.history = new UpstreamHistory();
       this.history.merge(moments);
+      this.history.add(momentOf(this.overview));
       this.#told("tick", this.overview);
     } catch {
       // The store is away, or slow: the charts begin now, and what was before is asked for again.

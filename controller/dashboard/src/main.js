@@ -11,8 +11,9 @@ import * as header from "./header.js";
 import { LiveUpstream } from "./live_upstream.js";
 import * as overviewBoxes from "./overview_boxes.js";
 import { Panel } from "./panel.js";
-import { link, parse } from "./route.js";
-import { Table } from "./table.js";
+import { searchBox } from "./pager.js";
+import { link, parse, query } from "./route.js";
+import { ROWS, Table } from "./table.js";
 import * as theme from "./theme.js";
 import * as upstreams from "./upstreams.js";
 
@@ -26,14 +27,16 @@ let listProblem = null;
 let watched = null;
 let route = parse(location.hash);
 let asked = false;
+let askAnew = false;
 let painting = false;
 
-const actions = new Actions(() => watched?.overview ?? null, tokenGiven);
+const actions = new Actions(() => watched.overview.totals, tokenGiven);
 const buttons = (upstream, id) => actions.buttons(upstream, id);
 const audit = new AuditLog(tokenGiven);
 const charts = new Charts();
-const table = new Table(buttons);
-const panel = new Panel(buttons, () => (location.hash = link(route.upstream)));
+const table = new Table(buttons, wanted);
+const panel = new Panel(buttons, () => (location.hash = link(route.upstream, null, route)));
+const showSearch = searchBox($("all-filter"), wanted);
 
 function paint() {
   if (painting) return;
@@ -47,15 +50,16 @@ function paint() {
 function draw() {
   const overview = watched?.overview ?? null;
   const tickS = service?.tick_s ?? 1;
-  upstreams.tabs(list ?? [], watched?.name ?? null);
+  if (list !== null) upstreams.tabs(list, watched?.name ?? null);
   header.role(service);
   header.connection(watched?.connection ?? (listProblem ? { kind: "waiting", until: Date.now() + ASK_MS } : { kind: list ? "idle" : "connecting", attempt: 0 }));
   notices(overview);
-  set($("all"), "hidden", watched !== null || list === null || list.length === 0);
+  set($("all"), "hidden", watched !== null || list === null || list.total === 0);
   set($("one"), "hidden", overview === null);
-  set($("empty"), "hidden", !(list !== null && list.length === 0 && watched === null));
+  set($("empty"), "hidden", !(list?.total === 0 && watched === null));
   text($("empty"), "No upstream is declared yet. Declare one in the controller's YAML file or with PUT /v1/upstreams/NAME (see “API”).");
-  if (watched === null && list !== null) upstreams.all(list);
+  showSearch(route.search);
+  if (watched === null && list !== null) upstreams.all(list, route, to);
   document.title = watched === null ? "Steelyard" : `${watched.name} · Steelyard`;
   set($("forget"), "hidden", token.get() === null);
   if (overview === null) return;
@@ -63,8 +67,8 @@ function draw() {
   text($("one-title"), overview.upstream);
   text($("one-law"), `law ${overview.law}, picker ${overview.picker}, generation ${overview.generation} of term ${overview.term}`);
   overviewBoxes.draw(overview, tickS, laws?.[overview.law]);
-  charts.draw(overview, watched.history, tickS);
-  table.draw(overview, tickS, (id) => charts.slot(id));
+  charts.draw(overview, watched.history, watched.drawn, tickS);
+  table.draw(overview, tickS, (id) => charts.slot(id), route, to);
   panel.draw(overview, laws);
 }
 
@@ -72,11 +76,10 @@ function notices(overview) {
   const state = watched?.connection;
   const denied = state?.kind === "denied";
   const down = denied || state?.kind === "waiting" || (state?.kind === "connecting" && state.attempt > 0);
-  const known = list?.find((each) => each.name === watched?.name);
   header.notices({
     lost: down ? { detail: state.detail ?? lostBefore, sinceMs: watched.heardMs, denied, retry: () => (denied ? askAgain() : watched.retry()) } : null,
-    failed: listProblem && !down ? listProblem.message : watched && list && !known ? `There is no upstream ${watched.name}.` : null,
-    waiting: !down && watched && known && overview === null ? `${watched.name} waits for its first tick.` : null,
+    failed: listProblem && !down ? listProblem.message : watched?.deleted ? `There is no upstream ${watched.name}.` : null,
+    waiting: state?.kind === "live" && overview === null ? `${watched.name} waits for its first tick.` : null,
     degraded: [...new Set([...(service?.degraded ?? []), ...(overview?.degraded ?? [])])],
   });
 }
@@ -103,29 +106,48 @@ function takeToken() {
   tokenGiven();
 }
 
+/** Return the address with another part of the same shown: another page, or another order from its first page on. */
+function to(change) {
+  return link(watched?.name ?? null, null, { ...route, page: 1, ...change });
+}
+
+/** Show another part of the same. All keys of a search are one step back. */
+function wanted(change) {
+  if (!("search" in change) || route.search === "") {
+    location.hash = to(change);
+    return;
+  }
+  history.replaceState(null, "", to(change));
+  go();
+  ask();
+}
+
 /** Follow the address. */
 function go() {
   takeToken();
   route = parse(location.hash);
   // With one upstream the list of them tells nothing.
-  const name = route.upstream ?? (list?.length === 1 ? list[0].name : null);
+  const name = route.upstream ?? (list?.total === 1 && list.upstreams.length === 1 ? list.upstreams[0].name : null);
   if (name !== (watched?.name ?? null)) {
     watched?.end();
     charts.reset();
     table.reset();
     watched = name === null ? null : new LiveUpstream(name, told);
   }
+  watched?.look(query(route, ROWS));
   panel.show(name, route.peer);
   audit.show(name);
   paint();
 }
 
 async function ask() {
+  askAnew = asked;
   if (asked) return;
   asked = true;
   try {
+    const part = watched === null ? query(route, upstreams.CARDS) : query(parse(""), upstreams.MOST_TABS);
+    list = await request("GET", `/v1/upstreams?${part}`);
     service = await request("GET", "/v1/service");
-    list = (await request("GET", "/v1/upstreams")).upstreams;
     laws ??= Object.fromEntries((await request("GET", "/v1/laws")).laws.map((law) => [law.name, law]));
     listProblem = null;
   } catch (problem) {
@@ -134,6 +156,7 @@ async function ask() {
   } finally {
     asked = false;
   }
+  if (askAnew) ask();
   if (route.upstream === null) go();
   else paint();
 }
@@ -157,7 +180,10 @@ async function start() {
     set($("forget"), "hidden", true);
     toast("The token is forgotten.");
   });
-  addEventListener("hashchange", go);
+  addEventListener("hashchange", () => {
+    go();
+    ask();
+  });
   document.addEventListener("visibilitychange", () => document.hidden || (watched?.retry(), ask()));
   go();
   await ask();

@@ -2,7 +2,6 @@
 
 import { $, badge, fill, h } from "./dom.js";
 import { against, count, duration, many, milliseconds, percent } from "./format.js";
-import { totals } from "./totals.js";
 import { headroomOf, indicatorOf, indicatorsOf, modeOf, rungOf } from "./words.js";
 
 /** Show all of it; `described` is the law's description, undefined while there is none. */
@@ -14,18 +13,18 @@ export function draw(overview, tickS, described) {
 }
 
 function tiles(overview, tickS) {
-  const sum = totals(overview, tickS);
+  const sum = overview.totals;
   const mode = modeOf(overview);
   const room = headroomOf(overview);
   const moved = sum.moved && against(sum.moved.weight, sum.moved.baseline) !== "as at rest" ? sum.moved : null;
   fill(
     $("tiles"),
     tile("Servers up", `${count(sum.up)} of ${count(sum.servers)}`, sum.up === 0 ? "bad" : ""),
-    tile("Requests/s", count(sum.requestsPerS)),
+    tile("Requests/s", count(sum.completed_per_tick / tickS)),
     tile("Headroom", room.label, room.tone, room.text),
-    tile("Failed/s", count(sum.failedPerS), sum.failedPerS > 0 ? "bad" : ""),
-    tile("Latency", milliseconds(sum.latencyMs)),
-    tile("In flight", count(sum.inFlight)),
+    tile("Failed/s", count(sum.failed_per_tick / tickS), sum.failed_per_tick > 0 ? "bad" : ""),
+    tile("Latency", milliseconds(sum.latency_ms)),
+    tile("In flight", count(sum.in_flight)),
     tile("Mode", mode.label, mode.tone === "warn" ? "warn" : "", mode.text),
     tile("Largest move", moved ? `${moved.id} ${against(moved.weight, moved.baseline)}` : "none", "", "The server whose weight is furthest from its baseline."),
   );
@@ -52,13 +51,13 @@ function behind(order, { term, generation }) {
   return table >= generation - 2 ? "has the current table" : `${many(generation - table, "table")} behind`;
 }
 
-function refused({ now, count: counts }) {
+function refused({ now, sources, count: counts }) {
   const rows = Object.entries(now).map(([source, why]) => h("li", {}, h("div", {}, h("b", {}, source), " ", badge({ tone: "bad", label: "refused" })), h("small", {}, why)));
   const before = Object.entries(counts).map(([reason, times]) => `${reason.replaceAll("_", " ")} ${count(times)}×`);
   fill(
     $("refused"),
-    rows.length > 0 ? h("ul", { class: "items" }, ...rows.slice(0, 20)) : h("p", {}, "None: every sample and report is as it should be."),
-    rows.length > 20 ? h("p", { class: "muted" }, `and ${count(rows.length - 20)} more`) : null,
+    rows.length > 0 ? h("ul", { class: "items" }, ...rows) : h("p", {}, "None: every sample and report is as it should be."),
+    sources > rows.length ? h("p", { class: "muted" }, `and ${count(sources - rows.length)} more`) : null,
     before.length > 0 ? h("p", { class: "muted" }, `Since the start: ${before.join(", ")}.`) : null,
   );
 }

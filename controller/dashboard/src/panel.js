@@ -60,17 +60,17 @@ export class Panel {
   async draw(overview, laws) {
     if (this.#open === null) return;
     const { upstream, id } = this.#open;
-    const peer = overview.peers.find((each) => each.id === id);
-    if (peer === undefined) {
-      fill(this.#body, h("p", {}, `${upstream} has no server ${id} now.`));
-      return;
-    }
-    this.#buttons.update(peer);
+    const shown = overview.peers.find((each) => each.id === id);
+    if (shown !== undefined) this.#buttons.update(shown);
     if (laws === null || Date.now() - this.#askedMs < EVERY_MS) return;
     this.#askedMs = Date.now();
     try {
       const said = await request("GET", pathOf(upstream, "peers", id, "explain"));
-      if (this.#open?.id === id) this.#show(said, peer, overview, laws[said.law]);
+      // It may be on another page of the table.
+      const peer = shown ?? (await request("GET", pathOf(upstream, "peers", id))).live;
+      if (this.#open?.id !== id) return;
+      this.#buttons.update(peer);
+      this.#show(said, peer, overview, laws[said.law]);
     } catch (problem) {
       if (this.#open?.id === id) fill(this.#body, h("p", { class: "wrong" }, problem.message));
     }

@@ -1,15 +1,29 @@
-/** What the address shows: #/ all upstreams, #/web one, #/web/server-1 one of its servers. Pure. */
+/**
+ * What the address shows: #/ all upstreams, #/web one, #/web/server-1 one of its servers; behind a ? which of
+ * them: ?search=10.0.0&order=-latency&troubled&page=2. Pure.
+ */
 
-/** Return {upstream, peer}, each null where the address names none. */
+/** Return {upstream, peer, search, order, troubled, page}; upstream and peer are null where the address names none. */
 export function parse(hash) {
-  const [upstream, peer] = hash.replace(/^#?\/?/, "").split("/").map(decoded);
-  return { upstream: upstream || null, peer: peer || null };
+  const [path, query = ""] = hash.replace(/^#?\/?/, "").split("?");
+  const [upstream, peer] = path.split("/").map(decoded);
+  const given = new URLSearchParams(query);
+  const page = Math.max(1, Math.floor(Number(given.get("page"))) || 1);
+  const shown = { search: given.get("search") ?? "", order: given.get("order") ?? "", troubled: given.has("troubled"), page };
+  return { upstream: upstream || null, peer: peer || null, ...shown };
 }
 
-/** Return the address of an upstream, or of one of its servers. */
-export function link(upstream, peer = null) {
+/** Return the address of all upstreams, of one, or of one of its servers, with what is shown beside. */
+export function link(upstream, peer = null, { search, order, troubled, page } = {}) {
   const parts = [upstream, peer].filter((part) => part !== null).map(encodeURIComponent);
-  return `#/${parts.join("/")}`;
+  const wanted = { search, order, troubled: troubled ? "1" : "", page: page > 1 ? page : "" };
+  const query = String(new URLSearchParams(Object.entries(wanted).filter(([, value]) => value)));
+  return `#/${parts.join("/")}${query && `?${query}`}`;
+}
+
+/** Return the query by which the API shows the same, `limit` a page. */
+export function query({ search, order, troubled, page }, limit) {
+  return String(new URLSearchParams({ search, order: order || "auto", troubled, offset: (page - 1) * limit, limit }));
 }
 
 function decoded(part) {

@@ -3,13 +3,13 @@
 import { $, h, set, text } from "./dom.js";
 import { against, count, duration, milliseconds, percent } from "./format.js";
 import { link } from "./route.js";
-import { FIRST, busiest, visible } from "./table_rows.js";
-import { indicatorOf, indicatorsOf, remarkOf, stateOf, troubles } from "./words.js";
+import { orders, pager, searchBox } from "./pager.js";
+import { busiest, indicatorOf, indicatorsOf, remarkOf, stateOf } from "./words.js";
 
-const MORE = 100;
+export const ROWS = 50;
 
 const COLUMNS = [
-  ["server", "Server", "Name and address"],
+  ["name", "Server", "Name and address"],
   ["share", "Share", "Part of all requests that it is meant to get"],
   ["weight", "Weight", "Its weight now, and how far that is from its baseline, the weight at rest (the mark in the bar)"],
   ["busy", "Busy", "Utilization of CPU, network, disk and memory, and of what its application reports, as its agent measured it"],
@@ -21,37 +21,38 @@ const COLUMNS = [
 ];
 
 export class Table {
-  #query = { text: "", attention: false, sort: null, limit: FIRST };
+  #order = "";
   #rows = new Map();
   #heads = new Map();
-  #last = null;
   #actions;
+  #asked;
+  #search;
 
-  /** `actions` returns the buttons of a server. */
-  constructor(actions) {
+  /** `actions` returns the buttons of a server; `asked` is told which servers a person wants, as the address has it. */
+  constructor(actions, asked) {
     this.#actions = actions;
+    this.#asked = asked;
     $("table").append(this.#head());
-    $("filter").addEventListener("input", (event) => this.#ask({ text: event.target.value, limit: FIRST }));
-    $("attention").addEventListener("change", (event) => this.#ask({ attention: event.target.checked, limit: FIRST }));
-    $("more").addEventListener("click", () => this.#ask({ limit: this.#query.limit + MORE }));
+    this.#search = searchBox($("filter"), asked);
+    $("attention").addEventListener("change", (event) => asked({ troubled: event.target.checked }));
   }
 
-  /** Forget another upstream's rows and what was asked of them. */
+  /** Forget another upstream's rows. */
   reset() {
     for (const row of this.#rows.values()) row.body.remove();
     this.#rows.clear();
-    $("filter").value = "";
-    $("attention").checked = false;
-    this.#query = { text: "", attention: false, sort: null, limit: FIRST };
-    this.#showSort();
   }
 
-  /** Show the servers of an overview; `slot` returns a server's colour. */
-  draw(overview, tickS, slot) {
-    this.#last = [overview, tickS, slot];
+  /** Show the servers of an overview; `slot` returns a server's colour, `route` is the address, `to` one with a change. */
+  draw(overview, tickS, slot, route, to) {
+    this.#search(route.search);
+    set($("attention"), "checked", route.troubled);
+    this.#order = route.order;
+    const worst = route.order === "worst" || (route.order === "" && overview.totals.servers > ROWS);
+    this.#showSort();
     const indicators = indicatorsOf(overview);
-    const { shown, matching } = visible(overview.peers, { ...this.#query, indicators });
-    const most = Math.max(...overview.peers.map((peer) => peer.weight / peer.baseline), 1);
+    const shown = overview.peers;
+    const most = Math.max(...shown.map((peer) => peer.weight / peer.baseline), 1);
     const wanted = new Set(shown.map((peer) => peer.id));
     for (const [id, row] of this.#rows) {
       if (!wanted.has(id)) {
@@ -66,17 +67,13 @@ export class Table {
       // Moving a row that stands right would take the focus out of it.
       if (before.nextSibling !== row.body) before.after(row.body);
       before = row.body;
+      row.name.setAttribute("href", link(overview.upstream, peer.id, route));
       update(row, peer, { tickS, slot: slot(peer.id), most, indicators });
     }
-    const all = overview.peers.length;
-    text($("servers-matching"), matching === all ? count(all) : `${count(matching)} of ${count(all)}`);
-    set($("more"), "hidden", shown.length === matching);
-    text($("more"), `${count(shown.length)} shown: show ${count(Math.min(MORE, matching - shown.length))} more`);
-  }
-
-  #ask(change) {
-    this.#query = { ...this.#query, ...change };
-    if (this.#last !== null) this.draw(...this.#last);
+    const { matching, totals } = overview;
+    text($("servers-matching"), `${matching === totals.servers ? "" : `${count(matching)} of `}${count(totals.servers)}`);
+    orders($("order"), route.order, worst, (order) => to({ order }));
+    pager($("pages"), { page: route.page, limit: ROWS, matching }, (page) => to({ page }));
   }
 
   #head() {
@@ -91,26 +88,21 @@ export class Table {
   }
 
   #sort(by) {
-    const { sort } = this.#query;
-    // Names begin with a, figures with the largest; the third press is the upstream's own order again.
-    const first = by !== "server";
-    const next = sort?.by !== by ? { by, down: first } : sort.down === first ? { by, down: !first } : null;
-    this.#ask({ sort: next });
-    this.#showSort();
+    // Names begin with a, figures with the largest; the third press is the order that nobody chose again.
+    const orders = by === "name" ? [by, `-${by}`, ""] : [`-${by}`, by, ""];
+    this.#asked({ order: orders[(orders.indexOf(this.#order) + 1) % 3] });
   }
 
   #showSort() {
-    const { sort } = this.#query;
-    for (const [by, field] of this.#heads) {
-      field.setAttribute("aria-sort", sort?.by === by ? (sort.down ? "descending" : "ascending") : "none");
-    }
+    const sorted = { [this.#order.replace("-", "")]: this.#order.startsWith("-") ? "descending" : "ascending" };
+    for (const [by, field] of this.#heads) set(field, "ariaSort", sorted[by] ?? "none");
   }
 
   #row(upstream, id) {
     const fields = Object.fromEntries(COLUMNS.map(([by, label]) => [by, h("td", { class: `c-${by}`, attr: { role: "cell", "data-label": label } })]));
     const made = { fields, chip: h("i", { class: "chip" }), address: h("small", {}), state: h("span", { class: "badge" }) };
-    made.name = h("a", { href: link(upstream, id), title: `Why does ${id} have this weight?` }, id);
-    fields.server.append(made.chip, h("span", { class: "name" }, made.name, made.address), made.state);
+    made.name = h("a", { title: `Why does ${id} have this weight?` }, id);
+    fields.name.append(made.chip, h("span", { class: "name" }, made.name, made.address), made.state);
     made.share = bar(fields.share);
     made.weight = bar(fields.weight);
     made.mark = h("i", { class: "mark" });
@@ -131,7 +123,7 @@ export class Table {
 
 function update(row, peer, { tickS, slot, most, indicators }) {
   const state = stateOf(peer);
-  const said = troubles(peer);
+  const said = peer.troubles;
   set(row.chip, "className", `chip ${slot === null ? "others" : `s${slot}`}`);
   text(row.address, peer.address);
   set(row.state, "className", `badge ${state.tone}`);
@@ -149,7 +141,7 @@ function update(row, peer, { tickS, slot, most, indicators }) {
   text(row.fields.latency, milliseconds(peer.latency_ms));
   text(row.fields.flight, inFlight(peer));
   text(row.fields.age, duration(peer.sample_age_s));
-  row.fields.age.classList.toggle("bad", said.some((each) => each.includes("sample") || each.includes("silent")));
+  row.fields.age.classList.toggle("bad", peer.silent);
   text(row.why, said.length > 0 ? `${sentence(peer)} (${said.join(", ")})` : sentence(peer));
   row.body.classList.toggle("out", peer.state === "drain" || peer.state === "down");
   row.actions.update(peer);

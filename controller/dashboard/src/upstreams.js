@@ -1,56 +1,54 @@
-/** The upstreams: as tabs on top, and as a page with a line each. */
+/** The upstreams: as tabs on top, and in pages of cards, those that need a look first. */
 
-import { $, badge, fill, h } from "./dom.js";
+import { $, badge, fill, h, text } from "./dom.js";
 import { count, many } from "./format.js";
+import { orders, pager } from "./pager.js";
 import { link } from "./route.js";
 
 // More tabs than this are a list.
-const MOST_TABS = 6;
+export const MOST_TABS = 6;
+export const CARDS = 24;
 
 let shown = "";
 
-/** Show the tabs; `name` is the upstream that is open. */
-export function tabs(list, name) {
-  const key = JSON.stringify([list.map((each) => [each.name, each.ready, each.degraded.length]), name]);
+/** Show the tabs; `list` is the API's, `name` the upstream that is open. */
+export function tabs({ upstreams, total }, name) {
+  if (total <= MOST_TABS && upstreams.length < total) return; // a search shows a part of them
+  const each = total > MOST_TABS ? [] : upstreams;
+  const key = JSON.stringify([total, each.map(({ name: one, ready, degraded }) => [one, ready, degraded.length]), name]);
   if (key === shown) return;
   shown = key;
-  const nav = $("upstreams");
-  if (list.length <= MOST_TABS) {
-    fill(
-      nav,
-      ...list.map((each) =>
-        h("a", { href: link(each.name), attr: { "aria-current": each.name === name ? "page" : null, "data-key": each.name } }, each.name, flag(each)),
-      ),
-    );
-    return;
-  }
-  const options = list.map((each) => h("option", { value: each.name, selected: each.name === name }, each.name));
-  const all = h("option", { value: "", selected: name === null }, `All ${list.length} upstreams`);
-  const select = h("select", { attr: { "aria-label": "Upstream", "data-key": "select" } }, all, ...options);
-  select.addEventListener("change", () => (location.hash = select.value === "" ? "#/" : link(select.value)));
-  fill(nav, select);
+  const tab = (one) => h("a", { href: link(one.name), attr: { "aria-current": one.name === name ? "page" : null, "data-key": one.name } }, one.name, flag(one));
+  const all = h("a", { href: "#/", attr: { "aria-current": name === null ? "page" : null, "data-key": "all" } }, `All ${count(total)} upstreams`);
+  fill($("upstreams"), ...(total > MOST_TABS ? [all, name === null ? null : tab({ name, ready: true, degraded: [] })] : each.map(tab)));
 }
 
-/** Show the page of all upstreams. */
-export function all(list) {
-  fill(
-    $("all-list"),
-    ...list.map((each) =>
-      h(
-        "a",
-        { class: "card", href: link(each.name), attr: { "data-key": each.name } },
-        h("h2", {}, each.name),
-        h("p", {}, `${many(each.peers, "server")}, law ${each.law}, picker ${each.picker}`),
-        state(each),
-        ...each.degraded.map((line) => h("small", { class: "wrong" }, line)),
-      ),
-    ),
+/** Show a page of upstreams; `to` returns the address with a change. */
+export function all({ upstreams, matching, total }, route, to) {
+  const worst = route.order === "worst" || (route.order === "" && total > CARDS);
+  text($("all-matching"), `${matching === total ? "" : `${count(matching)} of `}${count(total)}`);
+  orders($("all-order"), route.order, worst, (order) => to({ order }));
+  fill($("all-list"), ...upstreams.map((each) => card(each, route)));
+  pager($("all-pages"), { page: route.page, limit: CARDS, matching }, (page) => to({ page }));
+}
+
+function card(each, { search }) {
+  const { found } = each;
+  return h(
+    "a",
+    { class: "card", href: link(each.name, null, found.length > 0 ? { search } : {}), attr: { "data-key": each.name } },
+    h("h2", {}, each.name),
+    h("p", {}, `${many(each.peers, "server")}, law ${each.law}, picker ${each.picker}`),
+    state(each),
+    ...each.troubles.map((line) => h("small", { class: each.degraded.includes(line) ? "wrong" : "" }, line)),
+    found.length > 0 ? h("p", {}, `Has ${found.join(", ")}${found.length > 2 ? ", …" : ""}`) : null,
   );
 }
 
 function state(each) {
-  if (!each.ready) return badge({ tone: "warn", label: "waits for its first tick" });
-  return each.degraded.length > 0 ? badge({ tone: "warn", label: `${count(each.degraded.length)} degraded` }) : badge({ tone: "good", label: "well" });
+  if (!each.ready) return badge({ tone: "warn", label: "no tick yet" });
+  if (each.degraded.length > 0) return badge({ tone: "warn", label: `${count(each.degraded.length)} degraded` });
+  return each.troubles.length > 0 ? badge({ tone: "plain", label: "needs a look" }) : badge({ tone: "good", label: "well" });
 }
 
 function flag(each) {

@@ -63,6 +63,12 @@ export function indicatorsOf(said) {
   return said.indicators ?? Object.fromEntries(Object.keys(INDICATORS).map((name) => [name, { used: true, knee: null }]));
 }
 
+/** Return the largest utilization of a server among the indicators that count, null where there is none. */
+export function busiest(peer, indicators = {}) {
+  const counting = Object.entries(peer.utilization ?? {}).filter(([name, value]) => value !== null && (indicators[name]?.used ?? true));
+  return counting.length > 0 ? Math.max(...counting.map(([, value]) => value)) : null;
+}
+
 /** Say what is worth knowing of an indicator beside its figure; empty where there is nothing. */
 export function remarkOf({ used, knee, reporting }) {
   if (!used) return "not declared: moves nothing";
@@ -102,16 +108,4 @@ export function roleOf(service) {
     standby: { tone: "plain", label: `${service.id} stands by`, text: `${leader} decides the weights; this controller takes over when it fails.` },
     waiting: { tone: "warn", label: `${service.id} waits`, text: "No controller leads now: the load balancers keep their last weights." },
   }[service.role] ?? { tone: "plain", label: service.role, text: "" };
-}
-
-/** What is not as it should be with a server, in words; empty when all is well. */
-export function troubles(peer) {
-  const said = [];
-  if (peer.state !== "up" && peer.state !== "backup") said.push(stateOf(peer).label);
-  if (peer.leaving) said.push("is being stopped");
-  if (peer.sample_age_s === null) said.push("no sample yet");
-  else if (peer.silent) said.push("its agent is silent");
-  if (peer.failed_per_tick > 0) said.push("requests fail");
-  if (peer.pin !== null) said.push("pinned");
-  return said;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lines, others, spans, stacked, times } from "../src/chart_series.js";
+import { lines, spans, stacked, times, together } from "../src/chart_series.js";
 
 function moment(atS, values, alert = false) {
   const ids = Object.keys(values);
@@ -30,10 +30,11 @@ test("a value is held for up to three moments, and never over a gap", () => {
   assert.deepEqual(lines(at, ["a"], "share", { hold: true }), [[0.5, 0.5, null, null, null]]);
 });
 
-test("the others are the sum of those that are not drawn", () => {
-  const { at } = times(PAST, 5);
-  assert.deepEqual(others(at, ["b"], "share"), [0.5, 0.25, null, 0.5]);
-  assert.equal(others(at.slice(0, 2), ["a", "b"], "share"), null);
+test("what all have together, or without those that are drawn", () => {
+  const { at } = times(PAST.map((each) => ({ ...each, all: { share: 1 } })), 5);
+  assert.deepEqual(together(at, "share", { scale: 2 }), [2, 2, null, 2]);
+  assert.deepEqual(together(at, "share", { but: ["b"] }), [0.5, 0.25, null, 0.5]);
+  assert.deepEqual(together(times(PAST, 5).at, "share"), [null, null, null, null]);
 });
 
 test("a stack adds up, and a gap stays one", () => {

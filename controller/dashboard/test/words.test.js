@@ -2,16 +2,28 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { delayMs } from "../src/backoff.js";
 import { chain } from "../src/chain.js";
-import { link, parse } from "../src/route.js";
+import { link, parse, query } from "../src/route.js";
 import { headroomOf, indicatorOf, modeOf, remarkOf, roleOf, rungOf, stateOf } from "../src/words.js";
 
 test("the address names an upstream and a server", () => {
-  assert.deepEqual(parse(""), { upstream: null, peer: null });
-  assert.deepEqual(parse("#/"), { upstream: null, peer: null });
-  assert.deepEqual(parse("#/web"), { upstream: "web", peer: null });
-  assert.deepEqual(parse("#/web/server-1"), { upstream: "web", peer: "server-1" });
-  assert.deepEqual(parse("#/%/x"), { upstream: "%", peer: "x" });
-  assert.deepEqual(parse(link("web", "a.b")), { upstream: "web", peer: "a.b" });
+  const named = (hash) => [parse(hash).upstream, parse(hash).peer];
+  assert.deepEqual(named(""), [null, null]);
+  assert.deepEqual(named("#/"), [null, null]);
+  assert.deepEqual(named("#/web"), ["web", null]);
+  assert.deepEqual(named("#/web/server-1?page=2"), ["web", "server-1"]);
+  assert.deepEqual(named("#/%/x"), ["%", "x"]);
+  assert.deepEqual(named(link("web", "a.b")), ["web", "a.b"]);
+});
+
+test("the address keeps search, order and page, and says nothing of what is as always", () => {
+  const shown = { search: "10.0 &?#/é", order: "-latency", troubled: true, page: 7 };
+  assert.deepEqual(parse(link("web", null, shown)), { upstream: "web", peer: null, ...shown });
+  assert.equal(link(null, null, { search: "", order: "", troubled: false, page: 1 }), "#/");
+  assert.deepEqual(["x", "-3", "1.9", "0"].map((page) => parse(`#/?page=${page}`).page), [1, 1, 1, 1]);
+});
+
+test("the API is asked for the page of the address", () => {
+  assert.equal(query({ search: "", order: "", troubled: false, page: 3 }, 50), "search=&order=auto&troubled=false&offset=100&limit=50");
 });
 
 test("tries grow rarer, and no page waits longer than 10 s", () => {

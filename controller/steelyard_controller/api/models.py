@@ -172,12 +172,14 @@ class Refused(BaseModel):
     )
 
 
-class Moved(BaseModel):
-    """The server whose weight is furthest from its baseline."""
+class TableRow(BaseModel):
+    """A server in a weight table."""
 
     id: str = Field(examples=["server-1"])
-    weight: int = Field(examples=[267])
-    baseline: int = Field(examples=[333])
+    address: str = Field(examples=["10.0.0.11:80"])
+    weight: int = Field(examples=[267], ge=1)
+    baseline: int = Field(examples=[333], ge=1)
+    state: State
 
 
 class Totals(BaseModel):
@@ -194,17 +196,7 @@ class Totals(BaseModel):
     in_flight: float = Field(examples=[9.0])
     latency_ms: Known = Field(examples=[4.1], description="of a request")
     pinned: float = Field(examples=[0.0], description="percent of the weight that persons fixed")
-    moved: Moved | None = Field(description="null: all are at their baselines")
-
-
-class TableRow(BaseModel):
-    """A server in a weight table."""
-
-    id: str = Field(examples=["server-1"])
-    address: str = Field(examples=["10.0.0.11:80"])
-    weight: int = Field(examples=[267], ge=1)
-    baseline: int = Field(examples=[333], ge=1)
-    state: State
+    moved: TableRow | None = Field(description="the furthest from its baseline; null: all are at theirs")
 
 
 class _Published(BaseModel):

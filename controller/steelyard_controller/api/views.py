@@ -7,8 +7,6 @@ from fastapi import Depends, Query
 from steelyard_controller.api.problems import Mistake, invalid
 from steelyard_controller.tick.ranking import ORDERS, View
 
-MOST = 1000
-
 _ORDERS = ("auto", "worst", *ORDERS, *(f"-{name}" for name in ORDERS))
 
 
@@ -27,9 +25,7 @@ def _view(
         return None
     if after is not None:
         raise invalid([Mistake(field="after", message="pages by names: leave it out, and give `offset`")])
-    return View(
-        search=search, order=order or "auto", troubled=troubled, offset=offset, limit=min(limit or 50, MOST)
-    )
+    return View(search=search, order=order or "auto", troubled=troubled, offset=offset, limit=limit or 50)
 
 
 Shown = Annotated[View | None, Depends(_view)]

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
 
+import msgspec
 import numpy as np
 from steelyard_protocol.weight_table import to_document
 
@@ -128,7 +129,7 @@ def _totals(outcome: Outcome, share: Sequence[float], used: Mapping[str, Used | 
         "latency_ms": float(timed @ np.nan_to_num(snapshot.latency_s) * 1000 / timed.sum())
         if timed.any()
         else None,
-        "moved": moved and {"id": moved.id, "weight": moved.weight, "baseline": moved.baseline},
+        "moved": moved and msgspec.structs.asdict(moved),
     }
 
 

@@ -70,7 +70,7 @@ def troubles(outcome: Outcome) -> dict[str, Bools]:
 
 
 ORDERS: Mapping[str, Callable[[Outcome], Any]] = {
-    "server": lambda outcome: _places(outcome),
+    "name": lambda outcome: _places(outcome),
     "share": lambda outcome: shares(outcome.table),
     "weight": lambda outcome: [peer.weight / peer.baseline for peer in outcome.table.peers],
     "busy": lambda outcome: [_busiest(outcome, peer.id) for peer in outcome.table.peers],

@@ -465,20 +465,84 @@ def test_without_an_upstream_it_says_how_to_get_one_and_shows_what_is_declared_t
     expect(page.locator("#one-title")).to_have_text("shop")
 
 
-def test_ten_thousand_servers_are_found_by_name_and_shown_in_parts(start: Start, look: Look) -> None:
-    peers = [{"id": f"s{n}", "address": f"10.{n // 250}.{n % 250}.1:80"} for n in range(10_000)]
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[Site]:  # noqa: ARG001
+    """A site of an upstream of 10,000 servers, and 300 of one; nobody sends samples."""
+    big = [{"id": f"s{n}", "address": f"10.{n // 250}.{n % 250}.1:80"} for n in range(10_000)]
+    small = {
+        f"u{n}": {"peers": [{"id": "only", "address": f"10.200.{n // 250}.{n % 250}:80"}]} for n in range(300)
+    }
+    folder = tmp_path_factory.mktemp("many")
     # Five times a second they are more work than two busy cores do for a controller and a browser.
-    page = look(start({"web": {"peers": peers}}, tick_s=1.0))
+    with (
+        memcached_in(folder) as memcached,
+        running(folder, memcached, {"web": {"peers": big}, **small}, feed=False, tick_s=1.0) as site,
+    ):
+        yield site
+
+
+def test_ten_thousand_servers_are_found_by_name_and_shown_in_parts(many: Site, look: Look) -> None:
+    page = look(many, "/#/web?order=name")
     expect(page.locator("#servers-matching")).to_have_text("10k")
     expect(page.locator("tbody[data-peer]")).to_have_count(50)
     expect(page.locator("#legend")).to_contain_text("all others")
-    page.locator("#more").click()
-    expect(page.locator("tbody[data-peer]")).to_have_count(150)
+    page.locator("#pages").get_by_role("link", name="Next").press("Enter")
+    expect(_row(page, "s50")).to_be_visible()
+    expect(page.locator("#pages")).to_contain_text("51–100 of 10,000")
+    expect(page.locator("#pages").get_by_role("link", name="Next")).to_be_focused()
     page.get_by_label("Filter the servers").fill("s9876")
     expect(page.locator("tbody[data-peer]")).to_have_count(1)
     expect(page.locator("#servers-matching")).to_have_text("1 of 10k")
     _row(page, "s9876").get_by_role("link", name="s9876").click()
     expect(page.locator("#panel .sentence")).to_contain_text("because")
+    page.keyboard.press("Escape")
+    expect(page).to_have_url(f"{many.url}/#/web?search=s9876&order=name")
+
+
+def test_a_link_has_the_page_the_order_and_a_server_of_another_page(many: Site, look: Look) -> None:
+    page = look(many, "/#/web/s77?order=-name&page=3")
+    expect(page.locator("#panel .sentence")).to_contain_text("because")
+    expect(page.locator("#panel").get_by_role("button", name="Drain")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("tbody[data-peer]").first).to_have_attribute("data-peer", "s9899")
+    expect(page.locator("th.c-name")).to_have_attribute("aria-sort", "descending")
+
+
+def test_an_upstream_is_found_by_a_servers_address_and_back_leads_back(many: Site, look: Look) -> None:
+    page = look(many)
+    expect(page.locator("#all .card")).to_have_count(24)
+    expect(page.locator("#upstreams")).to_have_text("All 301 upstreams")
+    page.get_by_label("Search the upstreams").press_sequentially("10.200.1.7:")
+    expect(page.locator("#all .card")).to_have_count(1)
+    page.locator("#all .card", has_text="Has only").click()
+    expect(page.locator("#one-title")).to_have_text("u257")
+    expect(_row(page, "only")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_label("Search the upstreams")).to_have_value("10.200.1.7:")
+    expect(page.locator("#all .card")).to_have_count(1)
+    page.go_back()
+    expect(page.locator("#all .card")).to_have_count(24)
+    page.locator("#all-pages").get_by_role("link", name="Last").click()
+    expect(page.locator("#all-pages")).to_contain_text("289–301 of 301")
+
+
+def test_a_page_of_rows_is_all_that_is_sent_of_ten_thousand_servers(many: Site, look: Look) -> None:
+    page = look(many, before=lambda page: page.add_init_script(COUNT_BYTES))
+    page.goto(f"{many.url}/#/web")
+    expect(page.locator("tbody[data-peer]")).to_have_count(50)
+    wait_for(lambda: page.evaluate("window.pieces.length") >= 3, "three ticks")
+    assert max(page.evaluate("window.pieces")) < 100_000
+
+
+# The bytes of each event, before it is read; whole overviews of so many servers have 4 MB.
+COUNT_BYTES = """
+window.pieces = [];
+const parse = JSON.parse;
+JSON.parse = (text, ...more) => {
+  if (text.startsWith('{"v":1,"upstream"')) window.pieces.push(text.length);
+  return parse(text, ...more);
+};
+"""
 
 
 def test_the_api_is_shown_with_what_the_controller_has(site: Site, look: Look) -> None:

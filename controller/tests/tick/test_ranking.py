@@ -91,9 +91,9 @@ def test_as_declared_where_all_fit_and_the_worst_first_where_not() -> None:
 
 def test_names_sort_as_people_count_and_pages_go_on() -> None:
     cycle = ticked(declared())
-    assert shown(cycle, order="server") == [f"s{n}" for n in range(1, 13)]
-    assert shown(cycle, order="-server", offset=10, limit=5) == ["s2", "s1"]
-    assert shown(cycle, order="server", offset=99) == []
+    assert shown(cycle, order="name") == [f"s{n}" for n in range(1, 13)]
+    assert shown(cycle, order="-name", offset=10, limit=5) == ["s2", "s1"]
+    assert shown(cycle, order="name", offset=99) == []
 
 
 def test_what_is_not_known_comes_last_whichever_way_it_is_sorted() -> None:
