@@ -107,6 +107,7 @@ class Overview(Document):
     load_balancers: dict[Text, LoadBalancer | None] = {}
     refused: Refused = Refused()
     degraded: list[Text] = []
+    matching: int | None = None
 
     @property
     def order(self) -> tuple[int, int]:
@@ -157,12 +158,14 @@ class Row(Document):
     ready: bool
     degraded: list[Text] = []
     headroom: float | None = None
+    troubles: list[Text] = []
 
 
 class Upstreams(Document):
     """`GET /v1/upstreams`."""
 
     upstreams: list[Row]
+    matching: int | None = None
 
 
 class TablePeer(Document):

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
@@ -42,10 +43,12 @@ def _add_status(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
         help="who leads, what is declared, is it well (exit status 1: it is not)",
         description="Who leads, what is declared, and is it well: exit status 1 where nobody leads, an "
         "upstream has had no tick yet or something is degraded. With UPSTREAM, or where there is only one: "
-        "its servers, load balancers and what is refused. "
+        "its servers, load balancers and what is refused. Of more than 50 those that need a look first. "
         '--json: {"service": …, "upstreams": […], "overview": … (only with UPSTREAM)}.',
     )
     parser.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="look at this one closely")
+    parser.add_argument("--search", metavar="TEXT", help="those with it in a name, or in a server's address")
+    parser.add_argument("--limit", metavar="N", type=int, help="so many at the most (50; --json: all)")
     connection_flags.add(parser)
     parser.set_defaults(run=_status)
 
@@ -60,11 +63,13 @@ def _status(given: argparse.Namespace) -> int:
                 service_status.of_service(service.document, session.out.look),
             )
             return Exit.NOT_WELL
-        upstreams = session.controllers.get(Upstreams, "/v1/upstreams")
-        rows, overview = (
-            upstreams.document.upstreams,
-            _overview(session, given.upstream, upstreams.document.upstreams),
-        )
+        limit = 50 if given.limit is None else given.limit
+        part: dict[str, str | float] = {"order": "auto", "limit": limit, "search": given.search or ""}
+        if session.out.as_json and given.limit is None and given.search is None:
+            part = {}
+        upstreams = session.controllers.get(Upstreams, "/v1/upstreams", **({} if given.upstream else part))
+        rows = upstreams.document.upstreams
+        overview = _overview(session, given.upstream, rows, part)
         if given.upstream is not None:
             rows = [row for row in rows if row.name == given.upstream]
         if session.out.as_json:
@@ -79,6 +84,9 @@ def _status(given: argparse.Namespace) -> int:
                 *service_status.of_service(service.document, look),
                 "",
                 *service_status.of_upstreams(rows, look),
+                *service_status.more(
+                    len(rows), None if given.upstream else upstreams.document.matching, look
+                ),
             ]
             if overview is not None:
                 lines += ["", *service_status.of_overview(overview.document, look)]
@@ -86,7 +94,9 @@ def _status(given: argparse.Namespace) -> int:
         return Exit.OK if service_status.well(service.document, rows) else Exit.NOT_WELL
 
 
-def _overview(session: Session, named: str | None, rows: list[Row]) -> Answer[Overview] | None:
+def _overview(
+    session: Session, named: str | None, rows: list[Row], part: Mapping[str, str | float]
+) -> Answer[Overview] | None:
     """Return the overview of the named upstream, or of the only one; None: several, or no tick yet."""
     if named is None and len(rows) != 1:
         return None
@@ -94,7 +104,7 @@ def _overview(session: Session, named: str | None, rows: list[Row]) -> Answer[Ov
     if any(row.name == name and not row.ready for row in rows):
         return None
     try:
-        return session.controllers.get(Overview, path("upstreams", name))
+        return session.controllers.get(Overview, path("upstreams", name), **part)
     except Failure as failure:
         if named is None and failure.status == Exit.UNKNOWN:
             return None  # deleted meanwhile

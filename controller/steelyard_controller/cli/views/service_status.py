@@ -60,7 +60,17 @@ def of_upstreams(rows: Sequence[Row], look: Look) -> list[str]:
 
 def of_overview(document: Overview, look: Look) -> list[str]:
     """Return an upstream: its table's order, its peers, its load balancers, and its faults."""
-    return [title(document, look), *peer_table.of_overview(document, look), *around(document, look)]
+    peers = peer_table.of_overview(document, look)
+    left_out = more(len(document.peers), document.matching, look)
+    return [title(document, look), *peers, *left_out, *around(document, look)]
+
+
+def more(shown: int, matching: int | None, look: Look) -> list[str]:
+    """Return a line that says how to see those that are not shown; none where all are."""
+    if matching is None or shown >= matching:
+        return []
+    shows = f"--limit {min(matching, 10_000)} shows them, --search TEXT finds names and addresses"
+    return [look.line(f"{matching - shown:,} more: {shows}", "dim")]
 
 
 def around(document: Overview, look: Look) -> list[str]:
@@ -103,6 +113,8 @@ def _row(row: Row) -> list[Field]:
         status = Field("not ready: no tick yet", "bad")
     elif row.degraded:
         status = Field(f"degraded: {'; '.join(row.degraded)}", "warn")
+    elif row.troubles:
+        status = Field(f"ok; {'; '.join(row.troubles)}")
     else:
         status = Field("ok", "good")
     return [
