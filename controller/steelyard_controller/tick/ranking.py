@@ -1,10 +1,10 @@
 """What needs a look first: servers and upstreams, the worst first, and the part of them that is shown. Pure.
 
 The one place that says what is worse than what. A server stands where its worst trouble stands in `troubles`;
-among those whose requests fail by their failures, else by score, the lowest first, in steps of a tenth, so
-that equals keep their places from tick to tick. Of the upstreams those come first that wait for a tick, then
-those of which a part does not work, those with silent load balancers, then by the worst trouble of their
-servers and how many have it, those under high load, and the well by their lowest score.
+among those whose requests fail by their failures, else by how far the weight is from its baseline, in steps of
+a tenth, so that equals keep their places from tick to tick. Of the upstreams those come first that wait for a
+tick, then those of which a part does not work, those with silent load balancers, then by the worst trouble of
+their servers and how many have it, those under high load, and the well by their furthest weight.
 """
 
 import re
@@ -113,8 +113,8 @@ def standing(outcome: Outcome | None) -> Standing:
         ranks.append((2.0, -float(len(silent))))
         said.insert(0, f"{len(silent)} of {len(outcome.load_balancers)} load balancers: silent")
     ranks += [(3.0 + level, -number / servers) for level, number in enumerate(count.values()) if number]
-    lowest = float(np.nan_to_num(decision.score, nan=1.0).min(initial=1.0))
-    ranks.append((3.0 + len(count) + (not decision.alert), round(lowest, 1)))
+    furthest = float(_moves(outcome).max(initial=0.0))
+    ranks.append((3.0 + len(count) + (not decision.alert), -furthest))
     high = ["high load"] if decision.alert else []
     return Standing(min(ranks), (*outcome.degraded, *said, *high))
 
@@ -170,8 +170,12 @@ def natural(text: str) -> list[Any]:
 def _worst_first(outcome: Outcome) -> Any:  # noqa: ANN401 - an array of places
     having = np.array([*troubles(outcome).values(), np.ones(len(outcome.table.peers), dtype=np.bool_)])
     level = having.argmax(axis=0)
-    failed, score = np.nan_to_num(outcome.snapshot.failed), np.nan_to_num(outcome.decision.score, nan=2.0)
-    return np.lexsort((np.where(level == 0, -failed, score.round(1)), level))
+    return np.lexsort((-np.where(level == 0, outcome.snapshot.failed, _moves(outcome)), level))
+
+
+def _moves(outcome: Outcome) -> Floats:
+    decision = outcome.decision
+    return np.abs(np.log(decision.published / decision.published_baseline)).round(1)
 
 
 def _places(outcome: Outcome) -> Floats:

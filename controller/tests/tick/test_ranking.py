@@ -29,6 +29,7 @@ def ticked(
     silent: tuple[str, ...] = (),
     failing: dict[str, int] | None = None,
     cpu: dict[str, float] | None = None,
+    moved: tuple[str, ...] = (),
     name: str = "web",
     refused: int = 0,
 ) -> Cycle:
@@ -51,6 +52,8 @@ def ticked(
         values[f"steelyard:1:traffic:{name}:edge-1"] = told
         outcome, _ = cycle.advance(values, now_s=now_s, term=1, issued_at_ms=0, addresses={})
         cycle.outcome = outcome
+    for id in moved:
+        outcome.decision.published[ids.index(id)] //= 2
     return cycle
 
 
@@ -63,14 +66,14 @@ def outcome_of(cycle: Cycle) -> Outcome:
     return cycle.outcome
 
 
-def test_the_worst_come_first_failures_then_silence_then_what_is_out_then_the_busiest() -> None:
+def test_the_worst_come_first_failures_then_silence_then_what_is_out_then_who_moved() -> None:
     cycle = ticked(
         declared(s3={"state": "drain"}, s4={"state": "down"}, s9={"pin": 5}),
         silent=("s5",),
         failing={"s7": 1, "s8": 9},
-        cpu={"s11": 0.97},
+        moved=("s11",),
     )
-    assert shown(cycle, order="worst")[:8] == ["s8", "s7", "s5", "s4", "s3", "s9", "s11", "s1"]
+    assert shown(cycle, order="worst")[:7] == ["s8", "s7", "s5", "s4", "s3", "s9", "s11"]
     assert shown(cycle, troubled=True, order="worst") == ["s8", "s7", "s5", "s4", "s3", "s9"]
     document = of_view(outcome_of(cycle), cycle.declaration, View(search="s7"))
     assert [row["troubles"] for row in document["peers"]] == [["requests fail"]]
@@ -149,7 +152,7 @@ def fleet() -> dict[str, Cycle]:
     """Return upstreams that differ in what is wrong with them."""
     cycles = {
         "well": ticked(declared(), name="well"),
-        "busy": ticked(declared(), name="busy", cpu={"s1": 0.85}),
+        "moved": ticked(declared(), name="moved", moved=("s1",)),
         "new": Cycle("new", declared(), tick_s=1.0),
         "silent-1": ticked(declared(), name="silent-1", silent=("s1",)),
         "silent-3": ticked(declared(), name="silent-3", silent=("s1", "s2", "s3")),
@@ -169,10 +172,10 @@ def named(cycles: dict[str, Cycle], **view: Any) -> list[str]:
 def test_the_worst_upstreams_come_first() -> None:
     cycles = fleet()
     assert named(cycles, order="worst") == [
-        "new", "broken", "failing", "silent-3", "silent-1", "busy", "well", "well-9", "well-10"
+        "new", "broken", "failing", "silent-3", "silent-1", "moved", "well", "well-9", "well-10"
     ]  # fmt: skip
     assert named(cycles, order="worst", troubled=True, offset=1, limit=3) == ["broken", "failing", "silent-3"]
-    assert named(cycles)[:2] == ["broken", "busy"]
+    assert named(cycles)[:2] == ["broken", "failing"]
 
 
 def test_an_upstream_is_found_by_a_servers_address_and_the_server_is_named() -> None:
