@@ -63,10 +63,12 @@ def routes(service: Service) -> APIRouter:
 
         `search` finds upstreams by their names, and by names and addresses of their servers.
         """
-        views = service.views
+        views = dict(service.views)  # those of this moment: they may change while the thread reads
 
         def made() -> Response:
             headers, matching = dict[str, str](), len(views)
+            for gone in standings.keys() - views.keys():
+                standings.pop(gone, None)
             if view is None:
                 names = sorted(views)
                 page = pages.page(request.url.path, names, after=after, limit=limit)

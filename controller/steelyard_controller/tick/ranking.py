@@ -1,10 +1,10 @@
 """What needs a look first: servers and upstreams, the worst first, and the part of them that is shown. Pure.
 
 The one place that says what is worse than what. A server stands where its worst trouble stands in `troubles`;
-among those whose requests fail by their failures, else by how far the weight is from its baseline, in steps of
-a tenth, so that equals keep their places from tick to tick. Of the upstreams those come first that wait for a
-tick, then those of which a part does not work, those with silent load balancers, then by the worst trouble of
-their servers and how many have it, those under high load, and the well by their furthest weight.
+among those whose requests fail by their failures, else by how far the weight is from its baseline, in tenths,
+so that equals keep their places from tick to tick. Of the upstreams those come first that wait for a tick, then
+those of which a part does not work, those with silent load balancers, then by the worst trouble of their
+servers and how many have it, those under high load, and the well by their furthest weight.
 """
 
 import re
@@ -21,7 +21,7 @@ from steelyard_controller.messages.inbox import Received, is_silent
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome, shares, utilization
 
-# So many of the servers that a search finds in an upstream are named in the list of upstreams.
+# Of the servers that a search finds in an upstream so many are named in the list of upstreams.
 MOST_FOUND = 3
 
 
@@ -119,23 +119,15 @@ def standing(outcome: Outcome | None) -> Standing:
     return Standing(min(ranks), (*outcome.degraded, *said, *high))
 
 
-class Standings:
+class Standings(dict[str, tuple[Outcome | None, Standing]]):
     """The standing of each upstream, made once for an outcome however many ask for it."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, tuple[Outcome | None, Standing]] = {}
 
     def of(self, cycle: Cycle) -> Standing:
         """Return how an upstream is."""
-        outcome, known = cycle.outcome, self._made.get(cycle.name)
+        outcome, known = cycle.outcome, self.get(cycle.name)
         if known is None or known[0] is not outcome:
-            known = self._made[cycle.name] = (outcome, standing(outcome))
+            known = self[cycle.name] = (outcome, standing(outcome))
         return known[1]
-
-    def keep(self, names: Mapping[str, Any]) -> None:
-        """Forget all other upstreams."""
-        if len(self._made) > len(names):
-            self._made = {name: made for name, made in self._made.items() if name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +148,6 @@ def upstreams(cycles: Mapping[str, Cycle], view: View, standings: Standings) -> 
         stands = standings.of(cycle)
         if (named or found) and (stands.troubles or not view.troubled):
             matching.append(Listed(cycle, stands, found))
-    standings.keep(cycles)
     if view.order == "worst" or (view.order == "auto" and len(cycles) > view.limit):
         matching.sort(key=lambda each: each.standing.rank)
     return matching[view.offset : view.offset + view.limit], len(matching)

@@ -192,13 +192,9 @@ def test_a_standing_says_what_is_wrong_in_words() -> None:
     assert standing(ticked(declared()).outcome).troubles == ()
 
 
-def test_a_standing_is_made_once_for_an_outcome_and_forgotten_with_its_upstream() -> None:
-    cycles, standings = fleet(), Standings()
-    first = standings.of(cycles["well"])
-    assert standings.of(cycles["well"]) is first
-    cycles["well"].outcome = replace(outcome_of(cycles["well"]), degraded=("redis: away",))
-    assert standings.of(cycles["well"]).troubles == ("redis: away",)
-    del cycles["well"]
-    upstreams(cycles, View(), standings)
-    cycles["well"] = Cycle("well", declared(), tick_s=1.0)
-    assert standings.of(cycles["well"]).troubles == ("waits for its first tick",)
+def test_a_standing_is_made_once_for_an_outcome() -> None:
+    cycle, standings = ticked(declared()), Standings()
+    first = standings.of(cycle)
+    assert standings.of(cycle) is first
+    cycle.outcome = replace(outcome_of(cycle), degraded=("redis: away",))
+    assert standings.of(cycle).troubles == ("redis: away",)
