@@ -15,7 +15,7 @@ from steelyard_controller.tick.cycle import Cycle
 
 log = logging.getLogger("steelyard.controller")
 
-Due = tuple[str, Hashable]
+Noted = tuple[str, Hashable]
 
 # Of one CPU. An overview takes 0.7 ms of ten servers, 20 ms of a thousand: three hundred small upstreams have
 # one at each tick of a second, two thousand one in seven seconds, ten thousand servers one a second.
@@ -42,7 +42,7 @@ class OverviewEvents:
         self._made = made
         self._used = used
         self._pause = pause
-        self._noted: dict[Due, None] = {}
+        self._noted: dict[Noted, None] = {}
         self._any = asyncio.Event()
 
     def note(self, upstream: str) -> None:
@@ -59,15 +59,15 @@ class OverviewEvents:
             cycles, noted = self._cycles(), self._noted
             self._noted = {}
             due = [
-                (name, view)
+                (cycles[name], view)
                 for name, view in noted
                 if name in cycles and view in self._listeners.views_of(name)
             ]
             if not due:
                 self._any.clear()
                 continue
-            made, used_s = await asyncio.to_thread(self._turn, due, cycles)
-            left = dict.fromkeys(each for each in due if each not in made)
+            made, used_s = await asyncio.to_thread(self._turn, due)
+            left = dict.fromkeys((cycle.name, view) for cycle, view in due if (cycle.name, view) not in made)
             # What was noted meanwhile may be newer than what was read: it has its turn, after those.
             self._noted = left | self._noted
             for (name, view), overview in made.items():
@@ -75,15 +75,15 @@ class OverviewEvents:
                     self._listeners.show(name, overview, view)
             await self._pause(used_s / SHARE - used_s)
 
-    def _turn(self, due: Sequence[Due], cycles: Mapping[str, Cycle]) -> tuple[dict[Due, bytes | None], float]:
+    def _turn(self, due: Sequence[tuple[Cycle, Hashable]]) -> tuple[dict[Noted, bytes | None], float]:
         """Return the overviews that there was time for, at least one, and the CPU seconds that they took."""
-        began_s, made = self._used(), dict[Due, bytes | None]()
-        for name, view in due:
+        began_s, made = self._used(), dict[Noted, bytes | None]()
+        for cycle, view in due:
             try:
-                made[name, view] = self._made(cycles[name], view)
+                made[cycle.name, view] = self._made(cycle, view)
             except Exception:
-                log.exception("%s: its overview cannot be made", name)
-                made[name, view] = None
+                log.exception("%s: its overview cannot be made", cycle.name)
+                made[cycle.name, view] = None
             if self._used() - began_s >= TURN_S:
                 break
         return made, self._used() - began_s

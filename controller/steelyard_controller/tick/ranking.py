@@ -2,7 +2,7 @@
 
 The one place that says what is worse than what. A server stands where its worst trouble stands in `troubles`;
 among those whose requests fail by their failures, else by how far the weight is from its baseline, in tenths,
-so that equals keep their places from tick to tick. Of the upstreams those come first that wait for a tick, then
+so that equals keep their places from tick to tick. Of upstreams those come first that wait for a tick, then
 those of which a part does not work, those with silent load balancers, then by the worst trouble of their
 servers and how many have it, those under high load, and the well by their furthest weight.
 """
