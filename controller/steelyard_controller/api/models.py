@@ -239,14 +239,7 @@ class Overview(_Published):
     entropy_weights: EntropyWeights
     indicators: IndicatorRows
     totals: Totals
-    matching: Annotated[
-        int,
-        Field(
-            default=None,
-            exclude_if=lambda matching: matching is None,
-            description="how many servers match; left out: all were asked for",
-        ),
-    ]
+    matching: Annotated[int, Field(default=None, description="servers that match; left out: all are here")]
     shadow_laws: list[str] = Field(examples=[["paper"]])
     load_balancers: dict[str, LoadBalancer | None] = Field(description="null: none has reported")
     refused: Refused
@@ -306,10 +299,7 @@ class Moment(BaseModel):
     ]
     all: Annotated[
         dict[str, Any],
-        Field(
-            default=None,
-            description="of all servers the sum of shares and requests, the means of the other columns",
-        ),
+        Field(default=None, description="all servers: sums of shares and requests, else means"),
     ]
 
 
