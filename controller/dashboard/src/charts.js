@@ -11,6 +11,8 @@ import { indicatorOf } from "./words.js";
 // Where not all are drawn: what is stacked has the others on top, else there is one line more.
 const OTHERS = "all others";
 const MEAN = "mean of all";
+// Of more servers the few that are drawn are too thin a part of a stack.
+const MOST_STACKED = 50;
 
 /** Each chart: its views, of which one is shown, and whether it has one more for each further indicator. */
 const CHARTS = [
@@ -100,19 +102,21 @@ export class Charts {
   }
 
   #one({ plot, view }, overview, x, at, tickS) {
-    const { column, format, stack, max, least, perS, hold, thresholds } = view(overview);
+    const { column, format, stack: summed, max, least, perS, hold, thresholds } = view(overview);
+    const { servers } = overview.totals;
+    const stack = summed && servers <= MOST_STACKED;
     const scale = perS ? 1 / tickS : 1;
     const plain = lines(at, this.#drawn, column, { scale, hold });
     const series = this.#drawn.map((id) => ({ id, slot: this.#slots.get(id) }));
-    if (overview.totals.servers > this.#drawn.length) {
-      plain.push(together(at, column, { scale, hold, but: stack ? this.#drawn : [] }));
+    if (servers > this.#drawn.length) {
+      plain.push(together(at, column, { scale: summed && !stack ? scale / servers : scale, hold, but: stack ? this.#drawn : [] }));
       series.push({ id: stack ? OTHERS : MEAN, slot: null });
     }
     const columns = stack ? stacked(plain) : plain;
     const highest = least === undefined ? undefined : Math.max(least, ...columns.map((each) => each.reduce((a, b) => Math.max(a, b ?? 0), 0)));
     const lined = thresholds && overview.thresholds ? Object.entries(overview.thresholds).map(([name, value]) => ({ name, value })) : [];
     plot.draw(
-      { name: column, series, stack, format, max: max ?? highest, thresholds: lined, spans: thresholds ? spans(at, (moment) => moment.alert) : [] },
+      { name: column, series, stack, format, max: stack ? (max ?? highest) : highest, thresholds: lined, spans: thresholds ? spans(at, (moment) => moment.alert) : [] },
       [x, ...columns],
       plain,
     );
