@@ -16,6 +16,7 @@ from steelyard_loadtest.measurements.trials import Measured, Reading, Trial
 from steelyard_loadtest.rig.balancers import Balancer
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.servers import Servers
+from steelyard_loadtest.scenario.algorithms import BY_NAME
 from steelyard_loadtest.scenario.definition import Event, Scenario
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,8 @@ class Visit:
 
 def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
     """Return the folder with a free port for each daemon and server."""
-    ports = network.free_ports(DAEMON_PORTS + len(scenario.servers))
+    more = max(BY_NAME[name].balancers for name in scenario.algorithms) - 1 if scenario.algorithms else 0
+    ports = network.free_ports(DAEMON_PORTS + len(scenario.servers) + more)
     memcached, redis, balancer, api, agent_check, *servers = ports
     return Place(
         folder=folder,
@@ -57,7 +59,8 @@ def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
         balancer_port=balancer,
         api_port=api,
         agent_check_port=agent_check,
-        server_ports=tuple(servers),
+        server_ports=tuple(servers[more:]),
+        more_balancer_ports=tuple(servers[:more]),
     )
 
 
@@ -74,7 +77,7 @@ def measure(visit: Visit, trial: Trial, *, first: bool) -> Measured:
     scenario, load = visit.scenario, visit.scenario.load
     job = Job(
         generator=load.generator,
-        url=visit.balancer.url + scenario.path,
+        url=" ".join(url + scenario.path for url in visit.balancer.urls),
         level=visit.rates.get(trial.level, trial.level),
         seconds=load.seconds,
         own_connections=load.own_connections,

@@ -120,6 +120,20 @@ def test_a_tenth_that_fails_is_counted_and_the_rest_measured(
     assert outcome.generator_cpu_utilization > 0
 
 
+def test_the_open_loop_spreads_its_requests_over_several_urls(
+    server: Server, programs: Programs, tmp_path: Path
+) -> None:
+    other = Server()
+    try:
+        urls = f"{server.url('/fine')} {other.url('/fine')}"
+        outcome = finish(start(job("open", urls, programs, tmp_path, warm_up_s=0.0)))
+    finally:
+        other.stop()
+    assert (outcome.requests, outcome.failures) == (100, 0)
+    assert server.answered + other.answered == 100
+    assert min(server.answered, other.answered) > 20
+
+
 def test_what_is_sent_in_the_warm_up_is_not_counted(
     server: Server, programs: Programs, tmp_path: Path
 ) -> None:

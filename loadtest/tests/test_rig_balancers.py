@@ -179,14 +179,14 @@ def test_it_answers_loses_no_request_when_servers_leave_and_join_and_is_gone_aft
 
     with before(webs, name, place) as balancer:
         balancer.check()
-        assert set(answers(balancer.url, 30)) == set(NAMES)
-        visitor = threading.Thread(target=visit, args=(balancer.url,))
+        assert set(answers(balancer.urls[0], 30)) == set(NAMES)
+        visitor = threading.Thread(target=visit, args=(balancer.urls[0],))
         visitor.start()
         try:
             balancer.set_members(["server-2"])
-            wait_until(lambda: set(answers(balancer.url, 20)) == {"server-2"})
+            wait_until(lambda: set(answers(balancer.urls[0], 20)) == {"server-2"})
             balancer.set_members(NAMES)
-            wait_until(lambda: set(answers(balancer.url, 20)) == set(NAMES))
+            wait_until(lambda: set(answers(balancer.urls[0], 20)) == set(NAMES))
         finally:
             over.set()
             visitor.join()
@@ -195,9 +195,37 @@ def test_it_answers_loses_no_request_when_servers_leave_and_join_and_is_gone_aft
     assert set(psutil.Process().children(recursive=True)) <= children
 
 
+@pytest.mark.parametrize("name", ["nginx-least_conn-8", "steelyard-8-shared"])
+def test_several_balancers_are_as_many_processes_each_of_which_answers(
+    name: str, webs: Mapping[str, Web], place: Place
+) -> None:
+    several = replace(place, more_balancer_ports=tuple(free_port() for _ in range(7)))
+    children = set(psutil.Process().children(recursive=True))
+    with before(webs, name, several) as balancer:
+        balancer.check()
+        assert len(set(balancer.urls)) == len(balancer.fronts) == 8
+        for url in balancer.urls:
+            assert set(answers(url, 30)) == set(NAMES)
+        if name == "steelyard-8-shared":
+            # On a busy machine some are late at any moment; all know of each other all the same.
+            wait_until(
+                lambda: {exchange(url) for url in balancer.urls} in ({("on", 8)}, {("on", 8), ("late", 8)})
+            )
+    assert set(psutil.Process().children(recursive=True)) <= children
+
+
+def exchange(url: str) -> tuple[str, int]:
+    """Ask a balancer of ours, which tells in the face of requests alone: its exchange and who is in it."""
+    answers(url, 3)
+    document = http_ask.look("127.0.0.1", int(url.rpartition(":")[2]), "/steelyard/status")
+    assert document is not None
+    told = document["share_in_flight"]
+    return told["state"], told["balancers"]
+
+
 def test_without_a_balancer_the_first_server_answers(webs: Mapping[str, Web], tmp_path: Path) -> None:
     with before(webs, "direct", at(tmp_path)) as balancer:
-        assert answers(balancer.url, 3) == {"server-1": 3}
+        assert answers(balancer.urls[0], 3) == {"server-1": 3}
         assert balancer.cpu_s() is None
         balancer.check()
 
@@ -213,7 +241,7 @@ def test_nginx_s_cpu_time_outlives_the_workers_that_a_reload_ends(
     webs: Mapping[str, Web], tmp_path: Path
 ) -> None:
     with before(webs, "nginx-rr", at(tmp_path)) as balancer:
-        answers(balancer.url, 1500)
+        answers(balancer.urls[0], 1500)
         earlier = balancer.cpu_s() or 0
         (old,) = workers(balancer)
         balancer.set_members(["server-1"])
@@ -224,8 +252,8 @@ def test_nginx_s_cpu_time_outlives_the_workers_that_a_reload_ends(
 
 
 def workers(balancer: Balancer) -> list[int]:
-    assert balancer.front is not None
-    return balancer.front.process.workers()
+    assert balancer.fronts
+    return balancer.fronts[0].process.workers()
 
 
 def shares(place: Place) -> dict[str, float]:
@@ -294,7 +322,7 @@ def agents(port: int, cpu: Mapping[str, float]) -> Iterator[None]:
 def test_haproxy_s_weights_follow_our_agents(webs: Mapping[str, Web], place: Place) -> None:
     cpu = {"server-1": 0.95, "server-2": 0.1, "server-3": 0.1}
     with agents(place.memcached_port, cpu), before(webs, "haproxy-leastconn-agent", place) as balancer:
-        haproxy = balancer.front
+        haproxy = balancer.fronts[0]
         assert isinstance(haproxy, HAProxy)
 
         def weights() -> tuple[int, ...]:
@@ -317,8 +345,8 @@ def test_envoy_weighs_servers_by_what_they_report_and_keeps_it_from_clients(
     webs["server-2"].report = webs["server-3"].report = quiet
     with before(webs, "envoy-cswrr", at(tmp_path)) as balancer:
         # At the same rate each, 1 : 4 : 4; and less for the busy one as soon as it has less.
-        wait_until(lambda: answers(balancer.url, 100)["server-1"] < 100 / 9 + 5)
-        connection = http.client.HTTPConnection(balancer.url.removeprefix("http://"), timeout=PATIENCE_S)
+        wait_until(lambda: answers(balancer.urls[0], 100)["server-1"] < 100 / 9 + 5)
+        connection = http.client.HTTPConnection(balancer.urls[0].removeprefix("http://"), timeout=PATIENCE_S)
         connection.request("GET", "/")
         response = connection.getresponse()
         response.read()

@@ -154,6 +154,17 @@ def test_what_counts_beside_the_four_is_declared_after_them_and_nothing_where_th
     assert controller(DEFAULT) == {name: with_workers[name] for name in with_workers if name != "indicators"}
 
 
+def test_each_of_several_has_a_folder_and_a_name_of_its_own_and_all_send_reports() -> None:
+    third = replace(scene("steelyard-8-shared"), number=3)
+    assert third.folder == Path("/folder/balancer-3")
+    config = render.configuration(third, NAMES)
+    assert 'lb = "edge-3"' in config
+    assert "share_in_flight = true" in config
+    assert "share_in_flight" not in text("steelyard-8")
+    web = controller("steelyard-8")
+    assert web == controller(DEFAULT) | {"load_balancers": [f"edge-{number}" for number in range(1, 9)]}
+
+
 def test_haproxy_reports_nothing_so_the_controller_waits_for_nobody() -> None:
     web = controller("haproxy-leastconn-agent")
     assert (web["law"], web["load_balancers"]) == ("paper", [])

@@ -116,6 +116,7 @@ def test_events_stand_in_the_order_of_time() -> None:
         ('generator = "open"', 'generator = "wrk"\nof_capacity = true', "for the generator `open`"),
         ("levels = [50]", "levels = [50]\nown_connections = true", "for the generator `wrk`"),
         ('generator = "open"', 'generator = "ab"', "load.generator"),
+        ("weight = 3", 'times = "3"', "servers.1.times"),
         ('source = "S"', 'source = "S"\nstatic = true', "no events"),
         ("[load]", "[load", "not TOML"),
     ],
@@ -124,6 +125,19 @@ def test_a_mistake_is_named(old: str, new: str, why: str) -> None:
     assert old in MINE
     with pytest.raises(ScenarioError, match=why.replace("(", "\\(")):
         parse("mine", MINE.replace(old, new, 1), quick=False)
+
+
+def test_a_kind_of_servers_is_given_once_and_named_by_numbers() -> None:
+    text = MINE.replace('name = "b"', "times = 3").replace('server = "b"', 'server = "server-2"')
+    names = [server.name for server in parse("mine", text, quick=False).servers]
+    assert names == ["a", "server-2", "server-3", "server-4"]
+
+
+def test_several_balancers_need_the_generator_that_spreads_requests_over_them() -> None:
+    text = MINE.replace('["nginx-rr", "steelyard"]', '["nginx-least_conn-8"]')
+    assert parse("mine", text, quick=False).algorithms == ("nginx-least_conn-8",)
+    with pytest.raises(ScenarioError, match="several balancers are for the generator `open`"):
+        parse("mine", text.replace('generator = "open"', 'generator = "wrk"'), quick=False)
 
 
 def test_what_servers_with_workers_can_do_together_is_not_measured() -> None:

@@ -139,6 +139,10 @@ def test_work_gives_the_trace_of_a_product_that_differs_each_time(server: Runnin
     assert first["trace"] != second["trace"]
 
 
+def test_a_request_may_ask_for_the_work_of_several(server: Running) -> None:
+    assert server.json("/?work=20")["trace"] > 10 * server.json("/")["trace"]
+
+
 def test_what_a_request_to_the_work_wants_echoed_comes_back_cut_to_a_numbers_length(server: Running) -> None:
     assert "echo" not in server.json("/")
     assert server.json("/?echo=12345")["echo"] == "12345"

@@ -228,8 +228,9 @@ def _measure(step: Trial, scenario: Scenario, servers: Servers, place: Place) ->
         contender.warm_up(step)
         if step.scenario != COST:
             return _changes(contender, step, replace(load, levels=(THINKERS,), seconds=WINDOW_S))
-        entry, front = contender.load(step, load), contender.front
-        return [replace(entry, balancer_resident_bytes=front.process.resident_bytes() if front else None)]
+        entry = contender.load(step, load)
+        resident = [front.process.resident_bytes() for front in contender.fronts]
+        return [replace(entry, balancer_resident_bytes=sum(resident) if resident else None)]
 
 
 def _changes(contender: Contender, step: Trial, load: Load) -> list[Measured]:

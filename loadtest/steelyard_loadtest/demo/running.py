@@ -77,6 +77,6 @@ class RunningServers(Servers):
         place = replace(self._place, folder=folder)
         # Without a process of its own, which is the cluster's; only its address counts.
         balancer = Balancer(BY_NAME["direct"], scenario, self.addresses, place)
-        balancer.url = f"http://{HOST}:{place.balancer_port}"
+        balancer.urls = [f"http://{HOST}:{place.balancer_port}"]
         rates = {TARGET_UTILIZATION: rate_per_s}
         return Visit(scenario=scenario, place=place, servers=self, balancer=balancer, rates=rates)

@@ -19,6 +19,8 @@ FINISH_S = 15.0
 class Task:
     """One load: the whole URL, its level (users, connections or requests/s), and a folder for its files.
 
+    url: of several, with blanks between, the open loop takes any for each request.
+
     `seconds` are counted, after `warm_up_s` of which nothing is. finish_s: so long the last answers are
     waited for. A generator's own process is told this much.
     """

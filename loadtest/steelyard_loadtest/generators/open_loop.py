@@ -12,9 +12,11 @@ It takes 7 % of a core for 400 requests per second, 24 % for 2000 and 47 % for 5
 import asyncio
 import gc
 import math
+import random
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import uvloop
@@ -34,15 +36,15 @@ SWEEP_S = 0.05
 
 
 class Sender:
-    """Hands each request to the pool when it is due, and those that were missed at once.
+    """Hands each request to one of the pools when it is due, and those that were missed at once.
 
     Loops wait with epoll, which counts whole milliseconds: at 5 ms of latency that would be 10 % too much.
     So the process's own timer wakes it, by a signal, to the tenth of a millisecond.
     """
 
-    def __init__(self, pacer: Pacer, pool: Pool) -> None:
+    def __init__(self, pacer: Pacer, pools: Sequence[Pool]) -> None:
         self.began_s = time.monotonic() + LEAD_S
-        self._pacer, self._pool = pacer, pool
+        self._pacer, self._pools = pacer, pools
         self._sent = 0
         asyncio.get_running_loop().add_signal_handler(signal.SIGALRM, self._send)
         self._wake(self.began_s)
@@ -56,7 +58,7 @@ class Sender:
         due = self._pacer.due_by(time.monotonic() - self.began_s)
         while self._sent < due:
             self._sent += 1
-            self._pool.send(self.began_s + self._pacer.due_s(self._sent - 1))
+            random.choice(self._pools).send(self.began_s + self._pacer.due_s(self._sent - 1))
         if not self.done:
             self._wake(self.began_s + self._pacer.due_s(self._sent))
 
@@ -68,17 +70,21 @@ class Sender:
 async def run(load: Task, **how: Any) -> None:  # noqa: ANN401 - of Pool
     """Make the load, and leave its record in the load's folder; how: the pool's questions and connections."""
     recording = Recording(load.folder)
-    pool = Pool(load.url, recording.add, **how)
-    sender = Sender(Pacer(rate_per_s=load.level, seconds=load.warm_up_s + load.seconds), pool)
+    pools = [Pool(url, recording.add, **how) for url in load.url.split()]
+    sender = Sender(Pacer(rate_per_s=load.level, seconds=load.warm_up_s + load.seconds), pools)
     began_s = sender.began_s + load.warm_up_s
     until_s = began_s + load.seconds
     recording.announce(began_s)
     cpu_s = asyncio.create_task(_cpu_s(began_s, until_s))
-    while not sender.done or (pool.under_way and time.monotonic() < until_s + load.finish_s):
+    while not sender.done or (
+        any(pool.under_way for pool in pools) and time.monotonic() < until_s + load.finish_s
+    ):
         await asyncio.sleep(SWEEP_S)
-        pool.give_up(time.monotonic() - load.timeout_s)
+        for pool in pools:
+            pool.give_up(time.monotonic() - load.timeout_s)
         recording.flush()
-    pool.give_up(math.inf, UNANSWERED)
+    for pool in pools:
+        pool.give_up(math.inf, UNANSWERED)
     recording.end(await cpu_s)
 
 

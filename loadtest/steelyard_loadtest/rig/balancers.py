@@ -46,11 +46,13 @@ class Balancer:
         self._algorithm, self._scenario, self._clients = algorithm, scenario, clients
         self._addresses, self._place = addresses, place
         self._stop = contextlib.ExitStack()
-        self.front: Proxy | None = None
-        """The proxy, while it runs; None without a balancer."""
+        self.fronts: list[Proxy] = []
+        """The proxies, while they run; none without a balancer."""
         self._control: Control | None = None
-        own = f"127.0.0.1:{place.balancer_port}"
-        self.url = f"http://{next(iter(addresses.values())) if algorithm.program == 'direct' else own}"
+        self._ports = (place.balancer_port, *place.more_balancer_ports)[: algorithm.balancers]
+        self.urls = [f"http://{HOST}:{port}" for port in self._ports]
+        if algorithm.program == "direct":
+            self.urls = [f"http://{next(iter(addresses.values()))}"]
 
     def __enter__(self) -> Self:
         why = why_missing(self._algorithm, self._place.programs)
@@ -65,11 +67,11 @@ class Balancer:
 
     def __exit__(self, *_: object) -> None:
         self._stop.close()
-        self.front = self._control = None
+        self.fronts, self._control = [], None
 
     def cpu_s(self) -> float | None:
         """Return the CPU time of the processes that serve, so far; None without a balancer."""
-        return self.front.process.cpu_s() if self.front else None
+        return sum(front.process.cpu_s() for front in self.fronts) if self.fronts else None
 
     def set_members(self, names: Sequence[str]) -> None:
         """Let these servers take part from now on, by the way that the program has for it.
@@ -79,29 +81,31 @@ class Balancer:
         """
         if not names or not set(names) <= set(self._addresses):
             raise ValueError(f"some of {', '.join(self._addresses)} must take part, not {list(names)}")
-        if self.front:
-            self.front.set_members(names)
+        for front in self.fronts:
+            front.set_members(names)
 
     def check(self) -> None:
         """Raise ProgramError, with its last words, when a process has ended by itself."""
-        for part in (self.front, self._control):
-            if part:
-                part.process.check()
-        if self.front and self.front.beside:
-            self.front.beside.check()
+        beside = [front.beside for front in self.fronts]
+        parts = [part.process for part in (*self.fronts, self._control) if part]
+        for process in filter(None, (*parts, *beside)):
+            process.check()
 
     def _start(self, stack: contextlib.ExitStack, cpus: set[int] | None) -> None:
-        scene = self._scene(stack)
-        if scene.algorithm.law:
-            self._control = Control(scene)
+        scenes = [self._scene(stack, number) for number in range(1, len(self._ports) + 1)]
+        if self._algorithm.law:
+            self._control = Control(scenes[0])
             stack.callback(self._control.process.stop)
-        self.front = PROXIES[scene.algorithm.program](scene, self._control, cpus)
-        stack.callback(self.front.stop)
-        self.front.wait()
-        why = partial(http_ask.why_not_ok, HOST, self._place.balancer_port, self._scenario.path)
-        wait_until(why, [self.front.process])
+        for scene in scenes:
+            front = PROXIES[self._algorithm.program](scene, self._control, cpus)
+            stack.callback(front.stop)
+            self.fronts.append(front)
+        for front, port in zip(self.fronts, self._ports, strict=True):
+            front.wait()
+            why = partial(http_ask.why_not_ok, HOST, port, self._scenario.path)
+            wait_until(why, [front.process])
 
-    def _scene(self, stack: contextlib.ExitStack) -> render.Scene:
+    def _scene(self, stack: contextlib.ExitStack, number: int) -> render.Scene:
         algorithm = self._algorithm
         socket = None
         if algorithm.program == "haproxy":
@@ -110,7 +114,8 @@ class Balancer:
             socket = Path(stack.enter_context(short)) / "haproxy.sock"
         scene = render.Scene(
             algorithm=algorithm,
-            place=self._place,
+            place=replace(self._place, balancer_port=self._ports[number - 1]),
+            number=number,
             addresses=self._addresses,
             weights=render.weights(algorithm, self._scenario),
             files=network.raise_files(),

@@ -20,6 +20,7 @@ class Place:
 
     api_port: the controller's; without one the servers stand in a balancer's configuration, or in a table
     that somebody publishes. server_ports: one for each server of the scenario, in its order.
+    more_balancer_ports: where an algorithm is several balancers.
     """
 
     folder: Path
@@ -31,6 +32,7 @@ class Place:
     api_port: int = 0
     agent_check_port: int = 0
     server_ports: tuple[int, ...] = ()
+    more_balancer_ports: tuple[int, ...] = ()
 
 
 class Files:

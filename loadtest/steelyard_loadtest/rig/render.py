@@ -69,7 +69,7 @@ class Scene:
     """Where a balancer stands, the servers in their order, and what it has room and time for.
 
     socket: HAProxy's command socket. upstream: our upstream block, as
-    `steelyard-upstream` prints it. clients: connections at a time.
+    `steelyard-upstream` prints it. clients: connections at a time. number: which of several it is, from 1.
     """
 
     algorithm: Algorithm
@@ -81,11 +81,12 @@ class Scene:
     socket: Path | None = None
     upstream: str = ""
     clients: int = CLIENTS
+    number: int = 1
 
     @property
     def folder(self) -> Path:
         """Return the folder of its configuration and log."""
-        return self.place.folder / "balancer"
+        return self.place.folder / ("balancer" if self.number == 1 else f"balancer-{self.number}")
 
     @property
     def config(self) -> Path:
@@ -184,7 +185,8 @@ def configuration(scene: Scene, members: Sequence[str]) -> str:
     options = {
         "memcached": [f"{HOST}:{place.memcached_port}"],
         "controller": [f"http://{HOST}:{place.api_port}"] if place.api_port else None,
-        "lb": "edge-1",
+        "lb": f"edge-{scene.number}",
+        "share_in_flight": scene.algorithm.shares_in_flight or None,
         "upstreams": {UPSTREAM: {"bootstrap": bootstrap, "shards": count or None}},
     }
     ours = Steelyard(
@@ -223,7 +225,7 @@ def controller(scene: Scene) -> str:
         law=scene.algorithm.law,
         # HAProxy picks for itself; the table must name one all the same.
         picker=scene.algorithm.method if scene.algorithm.ours else "vnswrr2",
-        load_balancers=("edge-1",) if reports else (),
+        load_balancers=[f"edge-{one}" for one in range(1, scene.algorithm.balancers + 1)] if reports else (),
         indicators={**{name: {} for name in INDICATORS}, **further} if further else None,
     )
 

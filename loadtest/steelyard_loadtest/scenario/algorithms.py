@@ -37,6 +37,10 @@ class Algorithm:
     """The servers stand in the configuration in the opposite order."""
     connections: int | None = None
     """nginx's worker_connections; None: enough for every level."""
+    balancers: int = 1
+    """So many of them, alike, each with an equal part of the requests."""
+    shares_in_flight: bool = False
+    """Ours: they tell each other what they have in flight."""
     mode: Literal["http", "tcp"] = "http"
     fed_by: Literal["", "agent-check", "reporter", "orca"] = ""
     """How a balancer that is not ours learns of the agents' samples."""

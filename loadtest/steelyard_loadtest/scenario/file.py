@@ -105,6 +105,8 @@ def _faults(scenario: Scenario) -> Iterator[str]:
         yield "load.levels: with of_capacity a part, from 0 to 1"
     if load.of_capacity and any(pools.values()):
         yield "load.of_capacity: what servers with workers can do is not measured; give levels, not parts"
+    if load.generator != "open" and any(algorithms.named(name).balancers > 1 for name in scenario.algorithms):
+        yield "algorithms: several balancers are for the generator `open`, which spreads requests over them"
     if scenario.static and (scenario.events or load.of_capacity):
         yield "static servers have no events and no capacity"
     if scenario.static and any(server.drift for server in scenario.servers):

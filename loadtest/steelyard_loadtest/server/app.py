@@ -23,7 +23,7 @@ from starlette.routing import Route
 from steelyard_loadtest.server import request_checks
 from steelyard_loadtest.server.burn import Burners
 from steelyard_loadtest.server.request_checks import Problem, is_local, read
-from steelyard_loadtest.server.work import one_request_of_work
+from steelyard_loadtest.server.work import traces_of_work
 
 DISK_THREADS = 4  # they wait and do not compute; more than one, so that the disk can queue
 ECHOED = 64  # characters: a number, not a way to make the server send what one likes
@@ -48,14 +48,15 @@ class Server:
     disk_pool: ThreadPoolExecutor
 
     async def work(self, request: Request) -> Response:
-        """`/?echo=`: one request of CPU work, or an answer that is late without any; `echo` comes back."""
+        """`/?work=&echo=`: so much CPU work, or an answer that is late without any; `echo` comes back."""
         echo = request.query_params.get("echo", "")[:ECHOED]
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
             done = {"slept_ms": self.delay_s * 1000}
         else:
-            loop = asyncio.get_running_loop()
-            done = {"trace": await loop.run_in_executor(self.cpu_pool, one_request_of_work, self.random)}
+            loop, times = asyncio.get_running_loop(), read(request_checks.WORK, request.query_params)
+            trace = await loop.run_in_executor(self.cpu_pool, traces_of_work, self.random, times)
+            done = {"trace": trace}
         return JSONResponse({"server": self.name, **done, **({"echo": echo} if echo else {})})
 
     async def io(self, request: Request) -> Response:

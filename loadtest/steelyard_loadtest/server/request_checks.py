@@ -37,6 +37,7 @@ class Problem(Exception):
         self.document = {"type": "about:blank", "title": title, "status": status, "detail": detail}
 
 
+WORK = Argument("work", "products", default=1, lowest=1, highest=100)
 SLEEP_MS = Argument("ms", "ms", default=50, lowest=0, highest=60_000)
 BODY_BYTES = Argument("n", "bytes", default=1024, lowest=0, highest=16 * 1024**2)
 FILE_BYTES = Argument("bytes", "bytes", default=64 * 1024, lowest=1, highest=16 * 1024**2)

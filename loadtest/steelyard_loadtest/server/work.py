@@ -41,6 +41,11 @@ def one_request_of_work(random: Random) -> float:
     return trace(multiply(random_matrix(random), random_matrix(random)))
 
 
+def traces_of_work(random: Random, times: int) -> float:
+    """Do so many requests' work; give the sum of the traces."""
+    return sum(one_request_of_work(random) for _ in range(times))
+
+
 def write_sync_read(size: int) -> float:
     """Write `size` bytes to a file without a name, fsync, read them back; give the seconds it took.
 
