@@ -126,16 +126,16 @@ class FakeStage:
         self.done.append(f"{method} {rest}")
         match method, rest:
             case "GET", "/declaration":
-                return 200, json.dumps(self._declared).encode()
+                return json.dumps(self._declared).encode()
             case "PUT", "":
                 self._declared = dict(document)
             case "GET", "":
-                return 200, json.dumps({"refused": {"count": {}}}).encode()
+                return json.dumps({"refused": {"count": {}}}).encode()
             case "PATCH", _:
                 self._states[rest.removeprefix("/peers/")] = document["state"]
             case _:
                 raise AssertionError(f"{method} {path}")
-        return 200, b"{}"
+        return b"{}"
 
     def api_by_proxy(self, method: str, path: str, _document: Any) -> int:
         self.done.append(f"{method} {path} by proxy")

@@ -10,6 +10,9 @@ from random import Random
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any, Self
 
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.http_ask import exchange
+
 from steelyard_resilience.fuzz.edits import an_input
 from steelyard_resilience.fuzz.hostile_bytes import ANSWERS
 from steelyard_resilience.fuzz.target import ACCEPTED
@@ -103,13 +106,7 @@ def outcome(answer: bytes) -> str:
 
 
 def ask(port: int, data: bytes) -> bytes:
-    """Return all that a right question is answered with; what came by then when it takes too long."""
-    answer = b""
-    with (
-        contextlib.suppress(OSError),
-        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection,
-    ):
-        connection.sendall(data)
-        while chunk := connection.recv(65536):
-            answer += chunk
-    return answer
+    """Return all that a right question is answered with; nothing where that takes too long."""
+    with contextlib.suppress(ProgramError):
+        return exchange("127.0.0.1", port, data, lambda stream: stream.read(), timeout_s=PATIENCE_S)
+    return b""

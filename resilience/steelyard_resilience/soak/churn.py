@@ -33,9 +33,6 @@ EVENTS = 2
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """No proxy leads to a stage."""
 
-SHOWN = 200
-"""So many characters of an answer that refuses: its problem's title and detail."""
-
 
 @contextlib.contextmanager
 def churning(
@@ -79,21 +76,12 @@ def _take(stage: Stage, step: Step, token_file: Path) -> None:
     document = step.document if step.members is None else _declaration(stage) | dict(step.members)
     leader = stage.leader() if step.standby else None
     standby = next(name for name in CONTROLLERS if name != leader) if step.standby else None
-    _ask(stage, step.method, step.path, document, standby)
+    stage.api(step.method, step.path, document, standby)
 
 
 def _declaration(stage: Stage) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(_ask(stage, "GET", f"/v1/upstreams/{UPSTREAM}/declaration"))
+    document: dict[str, Any] = json.loads(stage.api("GET", f"/v1/upstreams/{UPSTREAM}/declaration"))
     return document
-
-
-def _ask(
-    stage: Stage, method: str, path: str, document: object = None, controller: str | None = None
-) -> bytes:
-    status, answer = stage.api(method, path, document, controller)
-    if not 200 <= status < 300:
-        raise ProgramError(f"{status} {answer[:SHOWN].decode(errors='replace').strip()}")
-    return answer
 
 
 def _watch(address: str, token_file: Path, path: str) -> None:

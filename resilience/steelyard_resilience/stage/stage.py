@@ -30,6 +30,10 @@ THREADS = 16
 """Several looks at a time, each of which may have to wait for every daemon that it asks."""
 
 
+SHOWN = 300
+"""So many characters of an answer that refuses: its problem's title and detail."""
+
+
 class Stage:
     """The whole cluster; entered, all is well. Entering raises SetupError or ProgramError."""
 
@@ -99,14 +103,16 @@ class Stage:
         """Return a controller's /readyz, ready or not; None when it does not answer within a second."""
         return http_ask.look(self._addresses[controller], hosts.API_PORT, "/readyz")
 
-    def api(
-        self, method: str, path: str, document: object = None, controller: str | None = None
-    ) -> tuple[int, bytes]:
-        """Ask a controller, by default the leader, with the admin token; return status and body.
+    def api(self, method: str, path: str, document: object = None, controller: str | None = None) -> bytes:
+        """Ask a controller, by default the leader, with the admin token; return the body.
 
-        Raises ProgramError when it does not answer, or nobody leads.
+        Raises ProgramError when it does not answer or refuses, or nobody leads.
         """
-        return self._ask(method, path, document, controller, hosts.API_PORT, self._admin_token)
+        status, body = self._ask(method, path, document, controller, hosts.API_PORT, self._admin_token)
+        if not 200 <= status < 300:
+            said = body[:SHOWN].decode(errors="replace").strip()
+            raise ProgramError(f"the API answers {status} to {method} {path}: {said}")
+        return body
 
     def api_by_proxy(self, method: str, path: str, document: object) -> int:
         """Ask the leader without a token, through the proxy on its host; return the status.
