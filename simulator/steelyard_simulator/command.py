@@ -105,11 +105,6 @@ def _scale_axes(options: argparse.Namespace) -> tuple[Sequence[int], Sequence[in
     return options.servers or sizes, options.load_balancers or balancers
 
 
-def _scale_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
-    grid = list(itertools.product(*_scale_axes(options)))
-    return Page(text=lambda _: scale_page.page(runs, grid, command), plots={})
-
-
 def _stability_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
     # Here, because matplotlib takes a second that --help need not wait.
     from steelyard_simulator.studies import stability_plot
@@ -172,7 +167,10 @@ STUDIES = (
         "many load balancers; and tells what that is in bytes out of Memcached.",
         trials=lambda options: scale_grid.trials(*_scale_axes(options)),
         figures_of=scale_grid.figures_of,
-        page=_scale_page,
+        page=lambda options, runs, command: Page(
+            text=lambda _: scale_page.page(runs, list(itertools.product(*_scale_axes(options))), command),
+            plots={},
+        ),
         seeds=3,
         seeds_of=scale_grid.seeds_of,
         quick=("up to 500 servers, 2 seeds: about a minute", 2),

@@ -95,10 +95,6 @@ def _changed(row: Summary) -> str:
     return BY_NAME[row.algorithm].title + (" (nothing changes)" if row.algorithm == BASE else "")
 
 
-def _met(verdict: medians.Verdict) -> str:
-    return "met" if verdict.met else f"missed by {percent(verdict.value / verdict.bound - 1)}"
-
-
 DETAILS = (
     Column[Summary]("", lambda row: BY_NAME[row.algorithm].title, "left"),
     _figure("CPU µs/request", medians.CPU, 1),
@@ -126,5 +122,7 @@ TARGETS = (
     Column[medians.Verdict]("picker", lambda verdict: BY_NAME[verdict.contender].method),
     Column[medians.Verdict]("measured", lambda verdict: number(verdict.value, 2)),
     Column[medians.Verdict]("at most", lambda verdict: number(verdict.bound, 2)),
-    Column[medians.Verdict]("", _met),
+    Column[medians.Verdict](
+        "", lambda one: "met" if one.met else f"missed by {percent(one.value / one.bound - 1)}"
+    ),
 )

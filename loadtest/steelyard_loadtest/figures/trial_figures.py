@@ -52,7 +52,8 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
         "mean_ms": outcome.mean_ms,
         "min_ms": outcome.min_ms,
         "max_ms": outcome.max_ms,
-        "concurrency": _concurrency(measured),
+        # What the generator says, or else Little's law: requests in flight = rate x time in the system.
+        "concurrency": outcome.concurrency or succeeded * per_second * (outcome.mean_ms or 0.0) / 1000,
         "generator_cpu_utilization": outcome.generator_cpu_utilization,
         "balancer_cpu_us_per_request": cpu_s * 1e6 / outcome.requests if cpu_s and outcome.requests else None,
         "balancer_cpu_cores": cpu_s * per_second if cpu_s and seconds > 0 else None,
@@ -109,11 +110,3 @@ def shares(observed: Sequence[Observed]) -> dict[str, float]:
     for entry in observed:
         served[entry.server] += entry.served
     return {server: count / served.total() for server, count in served.items()} if served.total() else {}
-
-
-def _concurrency(measured: Measured) -> float:
-    """What the generator says, or else Little's law: requests in flight = rate x time in the system."""
-    outcome = measured.outcome
-    if outcome.concurrency > 0 or not outcome.mean_ms or outcome.seconds <= 0:
-        return outcome.concurrency
-    return (outcome.requests - outcome.failures) / outcome.seconds * outcome.mean_ms / 1000

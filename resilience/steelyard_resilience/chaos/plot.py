@@ -5,12 +5,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from steelyard_loadtest.reporting.plot_style import (
-    BLUE,
-    FAINT,
-    INK,
-    ORANGE,
-)
+from steelyard_loadtest.reporting.plot_style import BLUE, FAINT, INK, ORANGE
 from steelyard_loadtest.reporting.plots import Mark, RowName, RowPanel, draw
 from steelyard_loadtest.reporting.statistics import grouped
 

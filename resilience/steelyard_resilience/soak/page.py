@@ -75,12 +75,11 @@ def _smallest(row: Row, span_s: float) -> str:
     return f"{per_s * 60:,.1f}/min" if row.figure in COUNTS else f"{per_s / KB:,.1f} kB/s"
 
 
+SHORT_LIVED = f"FAIL: no process lived {leaks.JUDGED_LEAST_S:.0f} s"
+
+
 def _pass(passed: bool) -> str:
     return "PASS" if passed else "FAIL"
-
-
-def _word(row: Row) -> str:
-    return _pass(row.passed) if row.growth else f"FAIL: no process lived {leaks.JUDGED_LEAST_S:.0f} s"
 
 
 CHECKS = (
@@ -103,7 +102,7 @@ ROWS = (
     _grown("growth", lambda row, growth: _gained(row.figure, growth.by(row.figure))),
     Column[Row]("may grow", lambda row: _gained(row.figure, row.bound), "left"),
     _grown("would show", lambda row, growth: _smallest(row, growth.span_s)),
-    Column[Row]("", _word, "left"),
+    Column[Row]("", lambda row: _pass(row.passed) if row.growth else SHORT_LIVED, "left"),
 )
 
 

@@ -35,11 +35,6 @@ class Variant:
     knob: Knob | None = None
     gain_load: float = BUSY
 
-    def parameters_at(self, knob: float | None) -> dict[str, float]:
-        """Return the law's parameters with the knob at a value."""
-        turned = {} if self.knob is None or knob is None else {self.knob.name: knob}
-        return {**self.parameters, **turned}
-
 
 _DECAY = Knob(name="decay", unit="of the gap, a tick", values=(0.02, 0.05, 0.2, 0.5, 1.0), default=0.2)
 _H = Knob(name="H", unit="score", values=(0.05, 0.1, 0.3, 0.5, 0.7), default=0.7)
@@ -109,6 +104,7 @@ class StabilityTrial:
         left = sum(STABILITY_SPEEDS) - (1 - SHOCK) * STABILITY_SPEEDS[SHOCKED]
         before_ticks = (self.delay_ticks + 1) // 2
         behind_ticks = self.delay_ticks - before_ticks
+        turned = {variant.knob.name: self.knob} if variant.knob and self.knob is not None else {}
         prompt = Delays()
         return Case(
             servers=tuple(servers),
@@ -118,7 +114,9 @@ class StabilityTrial:
             warmup_s=self.duration_s * 2 / 3,
             tick_s=self.interval_s,
             balancing=Balancing(
-                law=variant.law, picker="vnswrr", parameters=variant.parameters_at(self.knob)
+                law=variant.law,
+                picker="vnswrr",
+                parameters={**variant.parameters, **turned},
             ),
             delays=Delays(
                 sample_s=prompt.sample_s + (before_ticks + self.mismatch_ticks) * self.interval_s,

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from steelyard_loadtest.compare.page import scenario_tables, scenario_text
 from steelyard_loadtest.compare.page.view import View, main_level
 from steelyard_loadtest.figures.columns import DEFINITIONS
-from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST, Rival, Verdict
 from steelyard_loadtest.measurements.trials import Missing, Results
 from steelyard_loadtest.reporting import wording
@@ -56,11 +55,6 @@ def standing(verdict: Verdict) -> str:
     return verdict.standing + (", within the noise" if noise else "")
 
 
-def _level(line: Judged) -> str:
-    view, verdict = line
-    return scenario_text.level(view.scenario.load, verdict.level)
-
-
 def _name(rival: Rival | None) -> str | None:
     return scenario_text.title(rival.algorithm) if rival else None
 
@@ -75,7 +69,7 @@ def _ratio(rival: Rival | None) -> str:
 
 COLUMNS = (
     Column[Judged]("scenario", lambda line: line[0].scenario.name, "left"),
-    Column[Judged]("level", _level, "left"),
+    Column[Judged]("level", lambda line: scenario_text.level(line[0].scenario.load, line[1].level), "left"),
     Column[Judged]("target", lambda line: standing(line[1]), "left"),
     Column[Judged]("best online peer", lambda line: _name(line[1].online), "left"),
     Column[Judged]("best told", lambda line: _name(line[1].told), "left"),
@@ -187,8 +181,9 @@ def _single(view: View) -> Iterator[str]:
 
 
 def _busy_generator(view: View) -> Iterator[str]:
-    for where, summaries in _by_level(view):
-        used = {entry.algorithm: entry.metrics.get("generator_cpu_utilization") for entry in summaries}
+    for level in view.levels:
+        where = scenario_text.level(view.scenario.load, level)
+        used = {entry.algorithm: entry.metrics.get("generator_cpu_utilization") for entry in view.at(level)}
         busy = [
             scenario_text.title(name) for name, spread in used.items() if spread and spread.highest > BUSY
         ]
@@ -197,10 +192,6 @@ def _busy_generator(view: View) -> Iterator[str]:
                 f"At {where} the generator used over {BUSY:g} of a core"
                 f" with {wording.sentence(busy)}: part of what was measured may be its own queue."
             )
-
-
-def _by_level(view: View) -> Iterator[tuple[str, list[Summary]]]:
-    return ((scenario_text.level(view.scenario.load, level), view.at(level)) for level in view.levels)
 
 
 MISSING = (

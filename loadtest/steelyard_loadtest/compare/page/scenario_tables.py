@@ -85,11 +85,10 @@ def _table(
 
 
 def _medians(metrics: Sequence[Metric]) -> list[Column[Summary]]:
-    return [Column(heading, partial(_median, metric, digits)) for heading, metric, *digits in metrics]
+    def column(heading: str, metric: str, *digits: int) -> Column[Summary]:
+        return Column(heading, lambda one: scenario_text.median(one.metrics.get(metric), *digits))
 
-
-def _median(metric: str, digits: Sequence[int], summary: Summary) -> str:
-    return scenario_text.median(summary.metrics.get(metric), *digits)
+    return [column(*metric) for metric in metrics]
 
 
 def _p99(summary: Summary) -> str:

@@ -80,7 +80,7 @@ def servers_text(scenario: Scenario) -> str:
     """Say what the servers are, those that are alike together."""
     if scenario.static:
         return "one nginx that answers at once"
-    groups = groupby(scenario.servers, key=_abilities)
+    groups = groupby(scenario.servers, key=lambda server: ", ".join(_abilities(server)))
     return "; ".join(f"{_names(list(servers))}: {text}" for text, servers in groups)
 
 
@@ -111,11 +111,7 @@ def _names(servers: Sequence[Server]) -> str:
     )
 
 
-def _abilities(server: Server) -> str:
-    return ", ".join(_each_ability(server))
-
-
-def _each_ability(server: Server) -> Iterator[str]:
+def _abilities(server: Server) -> Iterator[str]:
     yield "no CPU limit" if server.cpu_cores is None else f"{server.cpu_cores:g} cores"
     if server.drift:
         drift = server.drift

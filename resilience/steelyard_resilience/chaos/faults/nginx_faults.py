@@ -105,7 +105,10 @@ def end_unlogged(*, stage: Stage) -> Lasting:
 
     with repeating(ask, interval_s=EACH_S):
         yield check
-    wait_until(lambda: _more_in_flight(stage), within_s=FOUND_S)
+    wait_until(
+        lambda: "requests are in flight, most of which have ended" if _in_flight(stage) > AT_REST else None,
+        within_s=FOUND_S,
+    )
 
 
 def _ask(stage: Stage, port: int, path: str) -> socket.socket:
@@ -132,11 +135,6 @@ def _uncounted(stage: Stage) -> int:
     """Return how many have been sent to servers, are not in flight, and are counted as nothing else."""
     peers = nginx_status(stage)["peers"]
     return sum(peer["picks"] - peer["completed"] - peer["failed"] - peer["in_flight"] for peer in peers)
-
-
-def _more_in_flight(stage: Stage) -> str | None:
-    in_flight = _in_flight(stage)
-    return f"{in_flight} requests are in flight, most of which have ended" if in_flight > AT_REST else None
 
 
 @action
