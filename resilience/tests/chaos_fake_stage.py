@@ -165,7 +165,7 @@ class FakeStage:
         boot = f"{self._daemons['agent-1'].extra} {len(self.done)}"
         return json.dumps({"boot": boot, "seq": self._generation, "sent_at_ms": NOW_MS}).encode()
 
-    def redis_command(self, *parts: str) -> bytes:
+    def redis_command(self, *parts: str) -> bool:
         match parts:
             case "CONFIG", "SET", name, value:
                 self._redis[name] = value
@@ -175,4 +175,4 @@ class FakeStage:
                 self.done.append("FLUSHALL")
             case _:
                 raise AssertionError(parts)
-        return b"+OK\r\n"
+        return True

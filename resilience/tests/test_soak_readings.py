@@ -71,12 +71,6 @@ def test_a_status_that_cannot_be_had_says_nothing() -> None:
     assert readings.lua_bytes(None) == {}
 
 
-def test_redis_tells_its_memory() -> None:
-    info = b"$60\r\n# Memory\r\nused_memory:1048576\r\nused_memory_human:1.00M\r\nused_memory_rss:9\r\n\r\n"
-    assert readings.redis_bytes(info) == 1048576
-    assert readings.redis_bytes(b"-LOADING\r\n") is None
-
-
 def test_every_reading_is_a_line() -> None:
     soaked = Soaked(seconds=90.0, readings=[read_process("me", os.getpid(), 1.5, 4096)])
     head, line = page.samples(soaked).splitlines()

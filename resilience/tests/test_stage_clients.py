@@ -2,13 +2,17 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_resilience.stage import clients
+
+from testing.daemons import Daemon
 
 
 @contextmanager
@@ -36,22 +40,19 @@ def test_memcached_s_answer_ends_where_the_next_command_s_begins() -> None:
     assert heard == [b"get a\r\nmn\r\n"]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        b"+OK\r\n",
-        b"-READONLY You can't write\r\n",
-        b":7\r\n",
-        b"$-1\r\n",
-        b"$5\r\na\r\nbc\r\n",
-        b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n",
-        b"*-1\r\n",
-    ],
-)
-def test_redis_s_answer_is_whole_whatever_its_kind(said: bytes) -> None:
-    with answering(said[:3], said[3:]) as (port, heard):
-        assert clients.redis("127.0.0.1", port, ["SET", "ключ", ""]) == said
-    assert heard == [b"*3\r\n$3\r\nSET\r\n$8\r\n" + "ключ".encode() + b"\r\n$0\r\n\r\n"]
+@pytest.mark.integration
+def test_redis_answers_each_command_in_its_way_and_what_it_refuses_is_an_error(redis_server: Daemon) -> None:
+    def ask(*parts: str) -> Any:
+        return clients.redis("127.0.0.1", redis_server.port, parts)
+
+    assert ask("SET", "ключ", "")
+    assert ask("GET", "ключ") == b""
+    assert int(ask("INFO", "memory")["used_memory"]) > 100_000
+    assert abs(ask("TIME")[0] - time.time()) < 60
+    assert ask("REPLICAOF", "192.0.2.1", "6379")
+    with pytest.raises(ProgramError, match="SET a 1: You can't write against a read only replica"):
+        ask("SET", "a", "1")
+    assert ask("REPLICAOF", "NO", "ONE")
 
 
 def test_a_look_is_nothing_when_there_is_no_json_object() -> None:

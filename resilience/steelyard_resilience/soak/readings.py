@@ -4,7 +4,6 @@ at_s is seconds since the load began; a process is known by its name and its pid
 before a reload and those of after it are never taken for one.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -99,9 +98,3 @@ def lua_bytes(status: Mapping[str, Any] | None) -> dict[int, int]:
     """Return the size of LuaJIT's heap by worker's pid, of those that tell it."""
     workers = status.get("workers", ()) if status else ()
     return {one["pid"]: one["lua_bytes"] for one in workers if "pid" in one and "lua_bytes" in one}
-
-
-def redis_bytes(info: bytes) -> int | None:
-    """Return the memory that Redis uses, from its INFO; None: it does not tell."""
-    match = re.search(rb"^used_memory:(\d+)", info, re.MULTILINE)
-    return int(match[1]) if match else None

@@ -23,7 +23,6 @@ from steelyard_resilience.soak.readings import (
     Soaked,
     in_flight,
     lua_bytes,
-    redis_bytes,
 )
 from steelyard_resilience.soak.timetable import Plan
 from steelyard_resilience.stage.hosts import Settings
@@ -36,7 +35,9 @@ def readings(stage: Stage, at_s: float, status: Mapping[str, Any] | None) -> lis
     for name, pid in _processes(stage):
         # A worker that has just ended is not there any more, and a Redis may hang: it is no error.
         with contextlib.suppress(OSError, ProgramError, psutil.Error, UnreadableError):
-            heap = redis_bytes(stage.redis_command("INFO", "memory")) if name == REDIS else lua.get(pid)
+            heap = lua.get(pid)
+            if name == REDIS:
+                heap = int(stage.redis_command("INFO", "memory")["used_memory"])
             read.append(read_process(name, pid, at_s, heap))
     return read
 

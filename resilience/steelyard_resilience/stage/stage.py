@@ -185,8 +185,8 @@ class Stage:
         words = text.encode() if isinstance(text, str) else text
         return clients.memcached(self._addresses[hosts.MEMCACHED], hosts.DAEMON_PORTS[hosts.MEMCACHED], words)
 
-    def redis_command(self, *parts: str) -> bytes:
-        """Give Redis itself a command; return its answer as in RESP, an error too. Raises ProgramError."""
+    def redis_command(self, *parts: str) -> Any:  # noqa: ANN401 - each command's own
+        """Give Redis itself a command; return its answer. Raises ProgramError where it refuses."""
         return clients.redis(self._addresses[hosts.REDIS], hosts.DAEMON_PORTS[hosts.REDIS], parts)
 
     @functools.cached_property

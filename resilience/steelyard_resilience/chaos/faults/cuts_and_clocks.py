@@ -9,8 +9,6 @@ import time
 import urllib.request
 from collections.abc import Callable
 
-from steelyard_loadtest.machine.errors import ProgramError
-
 from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults import forgery
 from steelyard_resilience.chaos.faults.cluster_state import TABLE, daemon_of, get, sample
@@ -30,11 +28,8 @@ def _of_nginx(stage: Stage) -> float:
 
 
 def _of_redis(stage: Stage) -> float:
-    # RESP: *2, $10, seconds, $n, microseconds.
-    digits = [line for line in stage.redis_command("TIME").split() if line.isdigit() and len(line) >= 10]
-    if not digits:
-        raise ProgramError("redis does not tell the time")
-    return float(digits[0])
+    seconds, _ = stage.redis_command("TIME")
+    return float(seconds)
 
 
 def _stored(key: str, member: str) -> Time:
