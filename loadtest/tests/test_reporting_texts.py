@@ -14,7 +14,7 @@ from steelyard_loadtest.reporting.csv_text import Field, csv_text, names_of
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.markdown import as_section, bullets, document, image
 from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
-from steelyard_loadtest.reporting.result_files import read_csv, write_text
+from steelyard_loadtest.reporting.result_files import write_text
 from steelyard_loadtest.reporting.statistics import grouped, interval, spread, spread_of
 from steelyard_loadtest.templates import lua, render_file
 
@@ -69,10 +69,9 @@ def test_csv_reaches_into_objects_and_leaves_what_is_unknown_empty() -> None:
     assert names_of(Round, without=["load"]) == ["contender"]
 
 
-def test_a_compressed_file_has_the_same_bytes_each_time_and_is_read_like_any_other(tmp_path: Path) -> None:
+def test_a_compressed_file_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     file = write_text(tmp_path / "new" / "rounds.csv.gz", "a,b\n1,2\n")
     assert file.read_bytes() == gzip.compress(b"a,b\n1,2\n", mtime=0)
-    assert read_csv(file) == [{"a": "1", "b": "2"}]
 
 
 def test_a_report_leaves_out_what_is_empty() -> None:

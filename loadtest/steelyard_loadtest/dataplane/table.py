@@ -7,7 +7,7 @@ from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME
 from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.reporting.markdown import bullets, document, image
 from steelyard_loadtest.reporting.tables import Column, markdown, pivot, table
-from steelyard_loadtest.reporting.wording import MB, number, percent, value_range
+from steelyard_loadtest.reporting.wording import MB, number, percent
 
 
 def overview(rows: Sequence[Summary]) -> str:
@@ -85,10 +85,11 @@ def _figure(heading: str, metric: str, digits: int, unit: int = 1) -> Column[Sum
 
 
 def _range(heading: str, metric: str, digits: int) -> Column[Summary]:
-    return Column(
-        heading,
-        lambda row: value_range(_value(row, metric, "lowest"), _value(row, metric, "highest"), digits),
-    )
+    def field(row: Summary) -> str | None:
+        figure = row.metrics.get(metric)
+        return f"{figure.lowest:.{digits}f}..{figure.highest:.{digits}f}" if figure else None
+
+    return Column(heading, field)
 
 
 def _changed(row: Summary) -> str:

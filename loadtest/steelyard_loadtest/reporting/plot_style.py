@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from PIL import Image
 
 # Okabe and Ito's palette, which the colour-blind can tell apart. Ours is orange, and nginx is blue.
@@ -122,15 +122,6 @@ def log_scale(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
     plain_numbers(axis)
     axis.set_minor_formatter(NullFormatter())
-
-
-def log_counts(axes: Axes, counts: Sequence[float], label: str = "servers") -> None:
-    """Make the x axis logarithmic, with a tick at each count and nowhere else."""
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(FixedLocator(sorted(set(counts))))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.set_xlabel(label)
 
 
 def plain_numbers(axis: Axis) -> None:

@@ -177,7 +177,11 @@ def _panel(axes: Axes, panel: Panel) -> None:
             )  # fmt: skip
     axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
     if panel.x_counts:
-        plot_style.log_counts(axes, panel.x_counts, panel.x_label)
+        axes.set_xscale("log")
+        axes.set_xticks(
+            sorted(set(panel.x_counts)), [f"{count:,.0f}" for count in sorted(set(panel.x_counts))]
+        )
+        axes.set_xticks([], minor=True)
     if not values and panel.empty:
         axes.text(0.5, 0.5, panel.empty, transform=axes.transAxes, ha="center", color=FAINT)
     _scale(axes, "y", panel.y_scale, values)

@@ -1,9 +1,7 @@
-"""Writes and reads result files: CSV, compressed where the name ends in .gz, and JSON (I/O)."""
+"""Writes result files: CSV, compressed where the name ends in .gz, and JSON (I/O)."""
 
-import csv
 import gzip
 import json
-from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 
@@ -18,13 +16,6 @@ def write_text(file: Path, text: str) -> Path:
     fresh = file.with_name(f".{file.name}.new")
     fresh.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
     return fresh.replace(file)
-
-
-def read_csv(file: Path) -> list[dict[str, str]]:
-    """Return the lines as mappings by heading, from a compressed file too. Raises OSError."""
-    opened: Callable[..., object] = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "rt", newline="", encoding="utf-8") as stream:  # type: ignore[attr-defined]
-        return list(csv.DictReader(stream))
 
 
 def json_text(document: object) -> str:

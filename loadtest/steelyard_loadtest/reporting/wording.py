@@ -54,11 +54,6 @@ def small_percent(part: float | None, digits: int = 1) -> str:
     return f"<{least:g} %" if part is not None and 0 < part * 100 < least / 2 else percent(part, digits)
 
 
-def value_range(lowest: float | None, highest: float | None, digits: int = 1) -> str:
-    """Write between which figures values lie."""
-    return ABSENT if lowest is None or highest is None else f"{lowest:.{digits}f}..{highest:.{digits}f}"
-
-
 def against(value: str, bound: str, *, kept: bool) -> str:
     """Write a figure beside the most that it may be."""
     return f"{value} {'≤' if kept else '>'} {bound}"

@@ -1,5 +1,6 @@
 """Writes a comparison: two CSV files, the page in Markdown, its plots, a page of docs/ (I/O)."""
 
+import csv
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from steelyard_loadtest.figures.summary import summarize
 from steelyard_loadtest.figures.trial_figures import TrialFigures, figures
 from steelyard_loadtest.measurements.trials import Results
 from steelyard_loadtest.reporting.markdown import as_section, filled
-from steelyard_loadtest.reporting.result_files import read_csv, write_text
+from steelyard_loadtest.reporting.result_files import write_text
 
 
 def write(out: Path, results: Results) -> list[Path]:
@@ -40,7 +41,7 @@ def fill_page(page: Path, marks: str, out: Path, results: Results, dataplane: Pa
     dataplane: the CSV of `steelyard-loadtest dataplane`, for the findings that come
     from it; without it they say that they were not measured. Raises OSError, ValueError.
     """
-    rows = read_csv(dataplane) if dataplane.exists() else None
+    rows = [*csv.DictReader(dataplane.read_text("utf-8").splitlines())] if dataplane.exists() else None
     text = (out / "report.md").read_text(encoding="utf-8")
     text = as_section(text, FOLDER, f"{FOLDER}/{page.stem}")
     text += "\n" + section(SOURCES, summarize(_figures(results)), rows)
