@@ -109,7 +109,7 @@ def with_those_of(file: Path, ours: Sequence[Algorithm]) -> tuple[Algorithm, ...
     known = [{"name": name, "program": name.partition("-")[0]} | fields for name, fields in tables.items()]
     others = TypeAdapter(tuple[Algorithm, ...]).validate_python(known)
     before = [algorithm for algorithm in others if algorithm.program in ("direct", "nginx")]
-    return (*before, *ours, *others[len(before) :])
+    return (*before, *ours, *(algorithm for algorithm in others if algorithm not in before))
 
 
 ALGORITHMS = with_those_of(Path(__file__).with_suffix(".toml"), _OURS)
