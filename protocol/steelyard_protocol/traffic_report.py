@@ -29,6 +29,9 @@ RUNGS: tuple[str, ...] = get_args(Rung)
 # No longer than nginx waits for anything (11 days).
 _Latency = Annotated[float, Meta(ge=0.0, le=1e9)]
 
+# Of all requests of a second, in whatever unit.
+_Cost = Annotated[float, Meta(ge=0.0, le=1e15)]
+
 # CPU may exceed its limit, but 64 times is a broken server (the bound of a sample).
 _Utilization = Annotated[float, Meta(ge=0.0, le=64.0)]
 
@@ -58,6 +61,7 @@ class TrafficReport:
     latency_ms          time to the response's header, of the completed ones without upgrades (101): the mean;
                         None where none was completed
     latency_p50_ms      their median; None where the load balancer does not know it
+    cost                what the completed ones cost, in the operator's unit; None: not told
     loads               what servers said of themselves, by id, with the requests that they completed
 
     `rung` is one of RUNGS and `order` the (term, generation) of the table that it serves; None where it tells
@@ -76,6 +80,7 @@ class TrafficReport:
     in_flight: Sequence[int] = ()
     latency_ms: Sequence[float | None] = ()
     latency_p50_ms: Sequence[float | None] = ()
+    cost: Sequence[float] | None = None
     loads: dict[str, tuple[int, PeerLoad]] = field(default_factory=dict)
     rung: str | None = None
     order: tuple[int, int] | None = None
@@ -99,6 +104,7 @@ class _Figures(Struct):
     in_flight: Count
     latency_ms: _Latency | None
     latency_p50_ms: _Latency | UnsetType = UNSET
+    cost: _Cost | UnsetType = UNSET
     load: PeerLoad | UnsetType = UNSET
 
 
@@ -113,6 +119,7 @@ class _Columns(_Report, tag_field="v", tag=VERSION, kw_only=True):
     in_flight: list[Count]
     latency_ms: list[_Latency | None]
     latency_p50_ms: list[_Latency | None] | UnsetType = UNSET
+    cost: list[_Cost] | UnsetType = UNSET
     loads: dict[Name, PeerLoad] = {}
 
 
@@ -146,7 +153,7 @@ def decode(value: bytes) -> TrafficReport | Refused:
 def encode(report: TrafficReport, read_version: int | None) -> bytes:
     """Return the text of the Memcached value, in the latest version that the controller reads (None: 1).
 
-    `loads` are not written: only nginx sees what servers say of themselves.
+    `loads` and `cost` are not written: only nginx sees what servers say, and is told costs.
     """
     version = min(read_version or 1, VERSION)
     document: dict[str, Any] = {
@@ -186,6 +193,8 @@ def _columns_of(message: _Columns) -> dict[str, Any]:
         "latency_ms": message.latency_ms,
         "latency_p50_ms": [None] * count if message.latency_p50_ms is UNSET else message.latency_p50_ms,
     }
+    if message.cost is not UNSET:
+        columns["cost"] = message.cost
     for name, column in columns.items():
         if len(column) != count:
             raise InvalidMessage("range", f'"{name}" has {len(column)} figures, and there are {count} ids')
@@ -205,5 +214,6 @@ def _columns_of_rows(peers: dict[str, _Figures]) -> dict[str, Any]:
         "in_flight": [row.in_flight for row in rows],
         "latency_ms": [row.latency_ms for row in rows],
         "latency_p50_ms": [None if row.latency_p50_ms is UNSET else row.latency_p50_ms for row in rows],
+        "cost": None if not peers or any(row.cost is UNSET for row in rows) else [row.cost for row in rows],
         "loads": {peer: (row.completed, row.load) for peer, row in peers.items() if row.load is not UNSET},
     }

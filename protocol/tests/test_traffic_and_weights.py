@@ -180,15 +180,16 @@ def test_a_report_s_rows_are_read_as_columns() -> None:
 def test_both_versions_of_a_report_tell_the_same() -> None:
     earlier = [report for _, report in _reports(1)]
     same = [report for _, report in _reports(2) if report in earlier]
-    assert len(same) == 6
+    assert len(same) == 7
     assert any(report.loads for report in same)
     assert any(any(report.latency_p50_ms) for report in same)
+    assert any(report.cost for report in same)
 
 
 @pytest.mark.parametrize("version", [None, 1, 2, 3])
 def test_a_report_that_is_written_is_read_as_it_was(version: int | None) -> None:
     for _, report in (*_reports(1), *_reports(2)):
-        report = replace(report, loads={})
+        report = replace(report, loads={}, cost=None)
         text = traffic_report.encode(report, version)
         assert json.loads(text)["v"] == min(version or 1, traffic_report.VERSION)
         assert traffic_report.decode(text) == report

@@ -166,7 +166,7 @@ describe("a list of upstreams in docs/contract", function()
 end)
 
 
-local COLUMNS = { "completed", "failed", "in_flight", "latency_ms", "latency_p50_ms" }
+local COLUMNS = { "completed", "failed", "in_flight", "latency_ms", "latency_p50_ms", "cost" }
 
 
 --- An example as the encoder is given it: the ids, and the figures of each.

@@ -76,6 +76,14 @@ describe("a peer's traffic figures", function()
         assert.equal(load, figures(totals(1, 0, 9), totals(0, 0, 0), { load = load }).load)
     end)
 
+    it("have what its requests cost where that is told", function()
+        local now, before = totals(2, 0, 9), totals(1, 0, 0)
+        now.cost, before.cost = 12.5, 10
+        assert.equal(2.5, figures(now, before).cost)
+        before.cost = 100 -- the totals were lost
+        assert.equal(12.5, figures(now, before).cost)
+    end)
+
     it("begin again when the totals were lost", function()
         assert.same({ completed = 3, failed = 0, in_flight = 0, latency_ms = 2 },
                     figures(totals(3, 0, 6), totals(100, 2, 500)))

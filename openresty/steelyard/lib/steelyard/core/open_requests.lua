@@ -24,7 +24,7 @@ local FORGET_AFTER = 40
 local ROWS = 20
 
 -- Doubles of a row, which is a cache line.
-local PICKS, COMPLETED, FAILED, LATENCY_MS, UNTIMED, IN_FLIGHT, IDLE = 0, 1, 2, 3, 4, 5, 6
+local PICKS, COMPLETED, FAILED, LATENCY_MS, UNTIMED, COST, IN_FLIGHT, IDLE = 0, 1, 2, 3, 4, 5, 6, 7
 local LINE = 8
 
 local _M = {}
@@ -84,6 +84,10 @@ function _M:release(entry)
         local at = cell * LINE + IN_FLIGHT
         self.counts[at] = self.counts[at] - 1
         self.stats:lower(cell)
+        if entry.held_extra then
+            self.stats:weigh(cell, -entry.held_extra)
+            entry.held_extra = nil
+        end
         entry.held = nil
     end
 end
@@ -96,7 +100,8 @@ local release = _M.release
 -- each came (nil where the peer stats keep no levels), the first of the running pass `from`, the
 -- peer `reserved` for the next pass and whether the request `waited` for it, `why` there was no peer, the
 -- status that it `ended_as` and whether that was because all were `full`, the `queue` that it stands in, whose
--- leave(entry) takes it out. Opens one if need be.
+-- leave(entry) takes it out; and where its upstream tells costs its `weight` and its `cost` (core/request_cost), and
+-- the upstream that it was `priced_for`. Opens one if need be.
 -- @param started any value that two requests of one key do not share
 -- @return the entry, and whether it was opened
 function _M:entry(key, started)
@@ -160,11 +165,16 @@ function _M:picked(entry, peer)
     local cell, counts, stats = peer.cell, self.counts, self.stats
     local at = cell * LINE + IN_FLIGHT
     counts[at] = counts[at] + 1
+    local weight = entry.weight
     if stats.by_level then
         entry.in_flight = entry.in_flight or {}
-        entry.in_flight[entry.n] = stats:in_flight(cell)
+        entry.in_flight[entry.n] = (weight and stats.priced or stats):in_flight(cell)
     end
     stats:raise(cell)
+    if weight then
+        entry.held_extra = weight - 1
+        stats:weigh(cell, entry.held_extra)
+    end
     entry.held = cell
 end
 
@@ -178,13 +188,17 @@ end
 
 --- Count what became of one try at a server; tells whether it has the cell.
 -- @param latency_ms nil where it says nothing of how fast the server is
-function _M:count(cell, address, verdict, latency_ms)
+-- @param cost       of the request; nil where nobody tells
+function _M:count(cell, address, verdict, latency_ms, cost)
     local counts, row = self.counts, row_of(self, cell, address)
     if not row then
         return false
     end
     if verdict == "completed" then
         counts[row + COMPLETED] = counts[row + COMPLETED] + 1
+        if cost then
+            counts[row + COST] = counts[row + COST] + cost
+        end
         if latency_ms then
             counts[row + LATENCY_MS] = counts[row + LATENCY_MS] + latency_ms
             self.histograms:count(cell, latency_ms)
@@ -200,8 +214,9 @@ end
 
 --- Count what became of one try at a peer, in the peer stats too.
 -- @param in_flight what was in flight there when it came, nil where nobody looked
-function _M:tried(peer, verdict, latency_ms, now, in_flight)
-    local counted = self:count(peer.cell, peer.address, verdict, latency_ms)
+-- @param cost of the request; nil where nobody tells
+function _M:tried(peer, verdict, latency_ms, now, in_flight, cost)
+    local counted = self:count(peer.cell, peer.address, verdict, latency_ms, cost)
     if counted and verdict ~= "aborted" then
         self.stats:observe(peer.cell, latency_ms, verdict == "completed", now, in_flight)
     end
@@ -228,6 +243,7 @@ function _M:close(key)
     entry.n, entry.from, entry.why, entry.ended_as, entry.upstream = 0, 1, nil, nil, nil
     entry.reserved, entry.reserved_of, entry.waited = nil, nil, nil
     entry.full, entry.stuck_after = nil, nil
+    entry.weight, entry.cost, entry.priced_for = nil, nil, nil
     entry.watched, self.witnesses[entry] = nil, nil
     self.spare[#self.spare + 1] = entry
 end
@@ -281,9 +297,9 @@ local function unlist(self, i)
 end
 
 
---- Call sink(address, picks, completed, failed, latency_ms, untimed) for what was
--- counted since the last call (the completed less the untimed have taken
--- latency_ms together), and return address -> requests in flight. Servers that
+--- Call sink(address, picks, completed, failed, latency_ms, untimed, cost) for what was
+-- counted since the last call (the completed less the untimed have taken latency_ms
+-- together, and the completed have cost that), and return address -> requests in flight. Servers that
 -- come while it breathes are left for the next call. Only one may run at a time.
 function _M:take_all(sink, breathe)
     local in_flight, counts = {}, self.counts
@@ -296,12 +312,12 @@ function _M:take_all(sink, breathe)
             in_flight[address] = counts[row + IN_FLIGHT]
         end
         if picks + completed + failed > 0 then
-            local latency_ms, untimed = counts[row + LATENCY_MS], counts[row + UNTIMED]
-            for field = PICKS, UNTIMED do
+            local latency_ms, untimed, cost = counts[row + LATENCY_MS], counts[row + UNTIMED], counts[row + COST]
+            for field = PICKS, COST do
                 counts[row + field] = 0
             end
             counts[row + IDLE] = 0
-            sink(address, picks, completed, failed, latency_ms, untimed)
+            sink(address, picks, completed, failed, latency_ms, untimed, cost)
         elseif counts[row + IN_FLIGHT] == 0 then
             counts[row + IDLE] = counts[row + IDLE] + 1
             if counts[row + IDLE] > FORGET_AFTER then

@@ -22,6 +22,11 @@
 -- So the latency by level (core/latency_by_level) lies behind all cells, and is kept
 -- only where a picker has asked for it: the others never touch its line.
 --
+-- Where requests cost unequally (core/request_cost), in flight is what they weigh: by_cost() is the same stats to a
+-- picker whose upstream tells costs. What a request weighs beyond 1 is in columns of their own, behind all else and
+-- read through by_cost() alone: requests that nobody priced weigh 1, whichever upstream sent them, and max_conns
+-- goes on counting requests. Sums of multiples of 1/1024 are exact in doubles: nothing is left when all have gone.
+--
 -- The averages have several writers and no lock: two workers that finish a
 -- request of one server within the same nanoseconds lose one of the two
 -- samples. A double is written whole (aligned, 64 bits), so nothing worse.
@@ -58,9 +63,15 @@ local function stride_of(workers)
 end
 
 
+--- Doubles from one cell's extra costs to the next's.
+local function cost_stride_of(workers)
+    return math.ceil(workers / LINE) * LINE
+end
+
+
 --- How much memory the stats need.
 function _M.bytes(workers, cells)
-    return cells * stride_of(workers) * 8 + latency_by_level.bytes(cells)
+    return cells * (stride_of(workers) + cost_stride_of(workers)) * 8 + latency_by_level.bytes(cells)
 end
 
 
@@ -72,13 +83,13 @@ end
 
 --- Make the function that sums a cell's first columns, with the sum written out: LuaJIT compiles a short loop inside
 -- its caller's loop badly (20 ns a cell; this way 4).
-local function adder(workers, columns)
+local function adder(figures, stride, columns)
     local terms = {}
     for column = 0, columns - 1 do
-        terms[column + 1] = "levels[first + " .. column .. "]"
+        terms[column + 1] = "figures[first + " .. column .. "]"
     end
-    return assert(loadstring("return function(self, cell) local levels, first = self.levels, cell * "
-                             .. 2 * stride_of(workers) .. " return " .. table.concat(terms, " + ") .. " end"))()
+    return assert(loadstring("return function(self, cell) local figures, first = self." .. figures .. ", cell * "
+                             .. stride .. " return " .. table.concat(terms, " + ") .. " end"))()
 end
 
 
@@ -87,10 +98,11 @@ end
 -- @param highest the highest cell that was ever used; left out, the last. Those above are not
 --                looked at: a look would be enough to make pages of shared memory exist
 function _M.new(memory, workers, cells, column, highest)
-    local doubles, own, all = ffi.cast("double *", memory), adder(workers, workers), adder(workers, workers + 1)
+    local doubles, stride = ffi.cast("double *", memory), stride_of(workers)
+    local own, all = adder("levels", 2 * stride, workers), adder("levels", 2 * stride, workers + 1)
     local self = setmetatable({
         memory = memory, -- so that it is not collected
-        cells = cells, column = column, stride = stride_of(workers), doubles = doubles,
+        cells = cells, highest = highest or cells - 1, column = column, stride = stride, doubles = doubles,
         floats = ffi.cast("float *", doubles + FLOATS),
         levels = ffi.cast("int32_t *", doubles + COLUMNS),
         own = own, -- own(cell): requests at the server, over all workers of this nginx
@@ -98,11 +110,48 @@ function _M.new(memory, workers, cells, column, highest)
         in_flight = own, -- in_flight(cell): one of the two
         workers = workers,
         by_level = nil, -- set by keep_levels()
+        priced = nil, -- set by by_cost()
     }, mt)
-    for cell = 0, highest or cells - 1 do
+    for cell = 0, self.highest do
         self.levels[cell * 2 * self.stride + column] = 0
     end
     return self
+end
+
+
+--- The same stats with in_flight() in costs: what the requests at a server weigh.
+function _M:by_cost()
+    if self.priced then
+        return self.priced
+    end
+    local stride, levels = cost_stride_of(self.workers), latency_by_level.bytes(self.cells) / 8
+    self.extras, self.extras_stride = self.doubles + self.stride * self.cells + levels, stride
+    for cell = 0, self.highest do
+        self.extras[cell * stride + self.column] = 0 -- of the worker before this one
+    end
+    local requests, extra = self, adder("extras", stride, self.workers)
+    -- Another worker's two figures change one after the other: a cheap request may weigh less than nothing meanwhile.
+    local function own(_, cell)
+        return max(0, requests:own(cell) + extra(requests, cell))
+    end
+    local function all(_, cell)
+        return max(0, requests:all(cell) + extra(requests, cell))
+    end
+    self.priced = setmetatable({ in_flight = own, weight_of_own = own }, { __index = self })
+    function self.priced.trust_others(priced, trusted)
+        priced.in_flight = trusted and all or own
+    end
+    function self.priced.keep_levels()
+        requests:keep_levels()
+    end
+    return self.priced
+end
+
+
+--- Note that what this worker has in flight at a server weighs so much more than its requests: a multiple of 1/1024.
+function _M:weigh(cell, extra)
+    local i = cell * self.extras_stride + self.column
+    self.extras[i] = self.extras[i] + extra
 end
 
 

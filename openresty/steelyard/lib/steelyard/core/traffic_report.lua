@@ -12,6 +12,16 @@ local LATEST = 2
 local _M = {}
 
 
+--- What was counted of a cost in the interval; nil where nobody tells costs.
+local function cost_since(total, before)
+    local cost = total.cost
+    if cost and before.cost <= cost then
+        cost = cost - before.cost
+    end
+    return cost
+end
+
+
 --- One peer's figures: totals at the end of the interval less those at its start.
 -- Totals that went backwards (the shared dict forgot them) count from 0 again.
 -- @param measured in_flight at the end; median_ms of the latencies in the interval, nil where it is not
@@ -28,7 +38,7 @@ function _M.figures(total, before, measured)
         completed = completed, failed = failed, in_flight = measured.in_flight,
         -- Microseconds are beyond nginx's clock already.
         latency_ms = timed > 0 and math.floor(latency_ms / timed * 1000 + 0.5) / 1000 or wire.null,
-        latency_p50_ms = measured.median_ms, load = measured.load,
+        latency_p50_ms = measured.median_ms, load = measured.load, cost = cost_since(total, before),
     }
 end
 
@@ -74,11 +84,13 @@ local DISPENSABLE = {
     function(report) return without(report, "named_metrics", "load") end,
     function(report) return without(report, "latency_p50_ms") end,
     function(report) return without(report, "load") end,
+    function(report) return without(report, "cost") end,
     without_idle,
 }
 
 -- The figures of version 2, each a list in the order of the ids.
-local COLUMNS = { "completed", "failed", "in_flight", "latency_ms", "latency_p50_ms" }
+local COLUMNS = { "completed", "failed", "in_flight", "latency_ms", "latency_p50_ms", "cost" }
+local OPTIONAL = { latency_p50_ms = true, cost = true }
 
 
 --- What is within the brackets or braces of a long list or object, encoded in pieces.
@@ -132,7 +144,7 @@ local function in_columns(report, breathe)
     local ids, figures = report.ids, report.figures
     local members = { ',"ids":' .. list(#ids, function(i) return ids[i] end, breathe) }
     for _, name in ipairs(COLUMNS) do
-        if name ~= "latency_p50_ms" or is_known(figures, name) then
+        if not OPTIONAL[name] or is_known(figures, name) then
             local column = list(#ids, function(i) return figures[i][name] or wire.null end, breathe)
             members[#members + 1] = ',"' .. name .. '":' .. column
         end

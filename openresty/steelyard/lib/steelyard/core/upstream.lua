@@ -16,6 +16,7 @@ local ladder = require "steelyard.core.ladder"
 local no_pause = require("resty.vnswrr").no_pause
 local peer_cells = require "steelyard.core.peer_cells"
 local pickers = require "steelyard.core.pickers"
+local request_cost = require "steelyard.core.request_cost"
 local retry_budget = require "steelyard.core.retry_budget"
 local slow_start = require "steelyard.core.slow_start"
 local sticky = require "steelyard.core.sticky"
@@ -101,6 +102,9 @@ end
 --                 how many there are
 function _M.new(name, settings, context)
     local budget = settings.retry_budget
+    if settings.cost then
+        context = setmetatable({ stats = context.stats:by_cost() }, { __index = context })
+    end
     return setmetatable({
         name = name, settings = settings, context = context,
         rung = "none", drift = 0, unhealthy = NOBODY, fail_open = false,
@@ -114,6 +118,7 @@ function _M.new(name, settings, context)
         waiting = nil,       -- the requests that wait for a server (phase/limit)
         by_address = {}, by_address_at = -1, -- eligible peers, as of that many changes: see with_room_at
         changes = 0,         -- raised with each change of who is picked among, and how
+        costs = settings.cost and request_cost.new(), -- what requests weigh; nil: all the same
         retry_budget = budget and retry_budget.new(budget, context.workers, context.now), -- nil: none
     }, mt)
 end

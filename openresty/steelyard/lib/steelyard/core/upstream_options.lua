@@ -10,7 +10,7 @@ local validate = require "steelyard.core.validate"
 
 local KNOWN = "bootstrap, picker, hash_key, shards, retries, retry_budget, idempotent_methods, max_conns, queue, "
               .. "max_fails, fail_timeout_s, slow_start_s, panic_threshold, eject, check, load_metrics_format, "
-              .. "sticky, grpc, host, connect_timeout_s, send_timeout_s, read_timeout_s"
+              .. "sticky, grpc, host, cost, cost_at_end, connect_timeout_s, send_timeout_s, read_timeout_s"
 
 local bad, NUMBER, SECONDS, WHOLE = validate.bad, validate.NUMBER, validate.SECONDS, validate.WHOLE
 
@@ -136,6 +136,28 @@ local function grpc(where, given)
 end
 
 
+--- How a request's cost is told: one of nginx's variables, by its name, or a function; or nil.
+local function cost(name, given)
+    if given == nil or type(given) == "function" then
+        return given
+    end
+    local variable = type(given) == "string" and string.match(given, "^%$?([%w_]+)$")
+    if not variable then
+        bad(name, "is neither a variable of nginx's nor a function", 'write it as cost = "arg_tokens"')
+    end
+    return variable
+end
+
+
+--- How it is told once the request has ended, or nil.
+local function cost_at_end(where, given)
+    if given.cost_at_end ~= nil and given.cost == nil then
+        bad(where .. "cost_at_end", "is set, and cost is not", "set cost, too: what is told when the request comes")
+    end
+    return cost(where .. "cost_at_end", given.cost_at_end)
+end
+
+
 --- The name of the servers, or nil.
 local function host(name, given)
     if given ~= nil and not check_settings.is_server_name(given) then
@@ -184,6 +206,7 @@ function _M.check(where, given)
     settings.check = check_settings.of_options(where .. "check", given.check, given.host)
     settings.load_metrics_format = load_metrics_format(where .. "load_metrics_format", given.load_metrics_format)
     settings.grpc = grpc(where, given)
+    settings.cost, settings.cost_at_end = cost(where .. "cost", given.cost), cost_at_end(where, given)
     settings.sticky = sticky.of_options(where .. "sticky", given.sticky)
     return settings
 end

@@ -20,7 +20,7 @@ local json = require "steelyard.core.json"
 local DOUBLES, BYTES = ffi.typeof("double[?]"), 8
 
 -- In the order in which open_requests:drain hands them out.
-local FIELDS = { "picks", "completed", "failed", "latency_ms", "untimed" }
+local FIELDS = { "picks", "completed", "failed", "latency_ms", "untimed", "cost" }
 
 -- Twelve flushes: a worker that was busy for a second or two is not forgotten.
 local WORKER_TTL_S = 3
@@ -165,7 +165,7 @@ function _M:since_last(key, peers, fields, breathe)
     end
     local places, rows = places_in(order_before, breathe)
     if #text ~= BYTES * n * rows then
-        return now, nil -- a worker was killed between the two
+        return now, now -- a worker was killed between the two, or costs are new: of this window nothing is known
     end
     local doubles, served = ffi.cast("const double *", text), {}
     for i = 1, #peers do

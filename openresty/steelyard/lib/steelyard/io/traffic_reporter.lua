@@ -17,6 +17,7 @@ local wire = require "steelyard.core.wire"
 local TTL_S = 10
 
 local FIELDS = { "completed", "failed", "latency_ms", "untimed" }
+local WITH_COST = { "completed", "failed", "latency_ms", "untimed", "cost" }
 
 -- Peers between two breaths.
 local ROWS = 20
@@ -61,11 +62,12 @@ function _M.forget(worker, name, breathe)
 end
 
 
-local function row(packed, i)
-    local at = #FIELDS * i
-    return {
-        completed = packed[at], failed = packed[at + 1], latency_ms = packed[at + 2], untimed = packed[at + 3],
-    }
+local function row(packed, i, fields)
+    local at, totals = #fields * i, {}
+    for field = 1, #fields do
+        totals[fields[field]] = packed[at + field - 1]
+    end
+    return totals
 end
 
 
@@ -86,13 +88,15 @@ end
 -- list is served, whose peers are counted but have no name to be reported by.
 local function figures_of(name, live, worker, measured, breathe)
     local served = live.table and live.table.peers or {}
-    local totals, before, departed = worker.counters:since_last("reported/" .. name, served, FIELDS, breathe)
+    local fields = live.costs and WITH_COST or FIELDS
+    local totals, before, departed = worker.counters:since_last("reported/" .. name, served, fields, breathe)
     forget(worker, departed or {})
-    local ids, figures, nothing = {}, {}, { completed = 0, failed = 0, latency_ms = 0, untimed = 0 }
+    local ids, figures, nothing = {}, {}, { completed = 0, failed = 0, latency_ms = 0, untimed = 0, cost = 0 }
     for i = 1, live.rung ~= "bootstrap" and #served or 0 do
         local peer = served[i]
         ids[i] = peer.id
-        figures[i] = traffic_report.figures(row(totals, i - 1), before and row(before, i - 1) or nothing, {
+        local last = before and row(before, i - 1, fields) or nothing
+        figures[i] = traffic_report.figures(row(totals, i - 1, fields), last, {
             in_flight = measured.in_flight[peer.address] or 0,
             median_ms = measured.median(peer.cell), load = measured.load(peer.address),
         })

@@ -17,7 +17,7 @@ local get_last_failure, set_current_peer = balancer.get_last_failure, balancer.s
 local set_more_tries, keep_alive = balancer.set_more_tries, platform.keep_alive
 local set_timeouts = balancer.set_timeouts
 local recreate_request, set_header, get_method = balancer.recreate_request, ngx.req.set_header, ngx.req.get_method
-local request_entry, choose = request.entry, request.choose
+local request_entry, choose, weigh = request.entry, request.choose, request.weigh
 
 -- NGX_BUSY, for which ngx_lua has no name: nginx answers 502, "no live upstreams".
 local NO_LIVE_UPSTREAMS = -3
@@ -244,6 +244,11 @@ function _M.balance(name)
     end
     if not ok then
         return give_up(entry, counted, "nginx does not take " .. peer.address .. ": " .. tostring(err))
+    end
+    if live.costs then
+        weigh(entry, live)
+    elseif entry.priced_for then -- by an upstream that an error_page has led away from
+        entry.weight, entry.cost, entry.priced_for = nil, nil, nil
     end
     if counted then
         worker.requests:picked(entry, peer)

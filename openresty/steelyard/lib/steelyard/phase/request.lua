@@ -3,6 +3,7 @@
 
 local base = require "resty.core.base"
 local ffi = require "ffi"
+local request_cost = require "steelyard.core.request_cost"
 local try_outcomes = require "steelyard.core.try_outcomes"
 local worker = require "steelyard.phase.worker"
 
@@ -97,6 +98,38 @@ function _M.ended_subrequest()
     local entry = of_subrequests[key]
     of_subrequests[key] = nil
     return entry and entry.started == start_time() and entry or nil
+end
+
+
+--- What is told of the request's cost, of any type: by a variable, or a function; nil where that raises an error.
+local function told(how)
+    if type(how) == "string" then
+        return ngx.var[how]
+    end
+    local ok, cost = pcall(how)
+    return ok and cost or nil
+end
+
+
+--- Weigh a request of an upstream that tells costs. A retry weighs what the first try did.
+function _M.weigh(entry, live)
+    if entry.priced_for == live then
+        return
+    end
+    local is_malformed
+    entry.weight, entry.cost, is_malformed = live.costs:weigh(told(live.settings.cost))
+    entry.priced_for = live
+    if is_malformed then
+        worker.dict:incr("costs_malformed/" .. live.name, 1, 0)
+    end
+end
+
+
+--- What a request that has ended has cost; nil where nobody tells.
+function _M.cost(entry)
+    local live = entry.priced_for
+    local at_end = live and live.settings.cost_at_end
+    return at_end and request_cost.number(told(at_end)) or entry.cost
 end
 
 

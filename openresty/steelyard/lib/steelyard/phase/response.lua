@@ -20,6 +20,7 @@ local worker = require "steelyard.phase.worker"
 local ngx, tonumber = ngx, tonumber
 local now, get_phase, get_method = ngx.now, ngx.get_phase, ngx.req.get_method
 local key_of_request, open_entry, outcomes_of = request.key, request.open_entry, request.outcomes
+local cost_of = request.cost
 local latency_of = try_outcomes.latency_ms
 
 -- What was in flight when the tries came, where nobody wants to know.
@@ -163,7 +164,8 @@ local function count(requests, entry)
         -- One try, one number: nothing else is in nginx's lists.
         worker.answered(entry.upstream, entry[1])
         local verdict = is_cut(var, status) and "failed" or grpc_verdict(var, entry) or "completed"
-        requests:tried(entry[1], verdict, latency_of(status, var.upstream_header_time), now(), in_flight[1])
+        local latency_ms = latency_of(status, var.upstream_header_time)
+        requests:tried(entry[1], verdict, latency_ms, now(), in_flight[1], cost_of(entry))
         return note_load(var, entry, entry[1].address)
     end
     local addresses, outcomes = try_outcomes.split(var.upstream_addr), outcomes_of(entry)
@@ -176,7 +178,7 @@ local function count(requests, entry)
     end
     for i = 1, entry.n do
         local outcome = outcomes[i]
-        requests:tried(entry[i], outcome.verdict, outcome.latency_ms, now(), in_flight[i])
+        requests:tried(entry[i], outcome.verdict, outcome.latency_ms, now(), in_flight[i], cost_of(entry))
         if outcome.answered then
             worker.answered(entry.upstream, entry[i])
         elseif outcome.verdict == "failed" then

@@ -37,7 +37,7 @@ local function or_null(value)
 end
 
 
-local function row_of(peer, weight, total, sick)
+local function row_of(live, peer, weight, total, sick)
     local counts = worker.counters:of(peer.address)
     local timed = counts.completed - counts.untimed
     return {
@@ -51,6 +51,8 @@ local function row_of(peer, weight, total, sick)
         latency_ms = timed > 0 and counts.latency_ms / timed or null,
         latency_total_ms = counts.latency_ms, timed = timed,
         in_flight = peer.cell ~= peer_cells.NONE and worker.stats:own(peer.cell) or null,
+        -- What they weigh, in usual requests; absent where nobody tells costs.
+        cost_in_flight = live.costs and live.context.stats:weight_of_own(peer.cell),
         -- As of the last exchange; null while there is none, and absent without the option share_in_flight.
         others_in_flight = worker.others and (worker.others.live and worker.stats:others(peer.cell) or null),
     }
@@ -69,7 +71,7 @@ local function rows_of(live, breathe)
     local rows = {}
     for i = 1, #peers do
         local peer = peers[i]
-        rows[i] = row_of(peer, weights[peer.id], total, unhealthy[peer.id] or WELL)
+        rows[i] = row_of(live, peer, weights[peer.id], total, unhealthy[peer.id] or WELL)
         if i % ROWS == 0 then
             breathe()
         end
@@ -102,6 +104,11 @@ local function reports_read(known)
 end
 
 
+local function costs_malformed(live)
+    return worker.dict:get("costs_malformed/" .. live.name) or 0
+end
+
+
 local function upstream_of(live, breathe)
     local store, served = worker.store, live.table or {}
     local arrived_at = store:arrived_at(live.name)
@@ -119,6 +126,8 @@ local function upstream_of(live, breathe)
         hash_key = served.hash_key or live.settings.hash_key, hash_key_from = source_of(served.hash_key),
         sticky = live.sticky and live.sticky.cookie or null, -- the cookie's name
         host = or_null(live.settings.host),
+        -- What requests cost: their mean in this worker, and of how many nothing usable was told.
+        cost = live.costs and { mean = live.costs.mean, malformed = costs_malformed(live) },
         -- Which server the table came from, and when.
         source = or_null(store:source(live.name)), age_s = arrived_at and clock.monotonic() - arrived_at or null,
         last_fetch = outcome or "none yet",
