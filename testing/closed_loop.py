@@ -24,6 +24,7 @@ class Loop(Generic[S]):
     late       times that a request takes longer than its work
     away       the server gets no request, whoever it is that has seen it; its agent is as `sampled` says
     reported   whether load balancers report
+    cost       what a request costs at each server, as load balancers tell it; NaN: they do not
     up_s       for how long each server has been up; NaN: its agent does not tell
     """
 
@@ -35,6 +36,7 @@ class Loop(Generic[S]):
     away: Bools = field(default_factory=lambda: np.zeros(1, dtype=np.bool_))
     sampled: Bools = field(default_factory=lambda: np.ones(1, dtype=np.bool_))
     reported: bool = True
+    cost: Floats = field(default_factory=lambda: np.full(1, np.nan))
     up_s: Floats = field(default_factory=lambda: np.full(1, np.nan))
     shares: list[Floats] = field(default_factory=list)
 
@@ -72,6 +74,7 @@ class Loop(Generic[S]):
             in_flight=(window.in_flight + self.open) * seen,
             latency_s=window.latency_s * self.late * seen,
             leaving=np.zeros(k, dtype=np.bool_),
+            cost=window.completed * self.cost * seen,
             up_s=self.up_s * np.ones(k),
         )
 

@@ -124,6 +124,17 @@ def restarted_within_a_tick(law: laws.Law) -> dict[str, float]:
     return {"its share when it is back": back, "30 s later": loop.share(0)}
 
 
+def dear_requests_at_one(law: laws.Law) -> dict[str, float]:
+    """What one server gets is four times as dear, for a while (sessions that stick): told, and not told."""
+    shares = []
+    for told in (np.array([4.0, 1.0, 1.0]), np.full(3, np.nan)):
+        loop = _loop(law, 0.2, (62.5, 250.0, 250.0))
+        loop.cost = told
+        loop.ticks(WARM)
+        shares.append(loop.share(0))
+    return dict(zip(("its share where costs are told", "and where not"), shares, strict=True))
+
+
 def neighbour_before_the_first_request(law: laws.Law) -> dict[str, float]:
     """No request yet, and one server full of somebody else's work for 20 s."""
     loop = _loop(law, 0.0)
@@ -184,6 +195,10 @@ CASES: Mapping[Callable[[laws.Law], dict[str, float]], Mapping[str, Bound]] = {
     restarted_within_a_tick: {
         "its share when it is back": Bound(low=0.03, high=0.08, truth=0.05),
         "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
+    },
+    dear_requests_at_one: {
+        "its share where costs are told": Bound(low=0.32, high=0.35, truth=1 / 3),
+        "and where not": Bound(low=0.1, high=0.2, truth=1 / 3),
     },
     neighbour_before_the_first_request: {"its share": Bound(low=0.0, high=0.06, truth=0.0)},
     a_queue_outlives_the_traffic: {"the others' slow start": Bound(low=1.0, high=1.0, truth=1.0)},

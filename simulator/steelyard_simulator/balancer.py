@@ -1,6 +1,6 @@
 """One load balancer: its picker, and the counts of which its traffic reports are made. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -9,20 +9,24 @@ from steelyard_simulator.pickers import Picker
 
 
 class Request:
-    """When it was sent, through which load balancer, to which server; the stage it is in; how it ended."""
+    """When it was sent, through which load balancer, to which server; the stage it is in; how it ended.
 
-    __slots__ = ("balancer", "ok", "sent_s", "server", "stage")
+    `cost` is its seconds of CPU where these are known before it is served.
+    """
+
+    __slots__ = ("balancer", "cost", "ok", "sent_s", "server", "stage")
 
     def __init__(self, sent_s: float, balancer: "Balancer") -> None:
         self.sent_s, self.balancer = sent_s, balancer
         self.server, self.stage, self.ok = -1, 0, True
+        self.cost: float | None = None
 
 
 class Balancer:
     """Sends requests to where its picker says, and counts what becomes of them."""
 
     __slots__ = (
-        "_completed", "_failed", "_in_flight", "_latency_s", "away", "index", "picker", "weights",
+        "_completed", "_cost", "_failed", "_in_flight", "_latency_s", "away", "index", "picker", "weights",
     )  # fmt: skip
 
     def __init__(self, index: int, picker: Picker, servers: int) -> None:
@@ -34,6 +38,7 @@ class Balancer:
 
     def _clear(self, servers: int) -> None:
         self._completed, self._failed, self._latency_s = [0] * servers, [0] * servers, [0.0] * servers
+        self._cost = [0.0] * servers
 
     def take(self, weights: Sequence[int]) -> None:
         """Take a new weight table; the picker learns nothing of servers that are away."""
@@ -44,7 +49,8 @@ class Balancer:
 
     def pick(self, now_s: float, request: Request) -> int:
         """Choose the request's server."""
-        server = self.picker.pick(now_s)
+        pick: Callable[..., int] = self.picker.pick
+        server = pick(now_s) if request.cost is None else pick(now_s, request.cost)
         request.server = server
         self._in_flight[server] += 1
         return server
@@ -55,6 +61,7 @@ class Balancer:
         self._in_flight[server] -= 1
         if request.ok:
             self._completed[server] += 1
+            self._cost[server] += request.cost or 0.0
             self._latency_s[server] += now_s - request.sent_s
         else:
             self._failed[server] += 1
@@ -63,8 +70,9 @@ class Balancer:
     def report(self) -> Floats:
         """Return what it saw of each server in the window that ends now, and begin the next one.
 
-        4 x k: completed, failed, in flight, and the latency in seconds summed over the completed.
+        5 x k: completed, failed, in flight, and of the completed the sums of latency in seconds and of cost.
         """
-        counts = np.array([self._completed, self._failed, self._in_flight, self._latency_s], dtype=float)
+        seen = [self._completed, self._failed, self._in_flight, self._latency_s, self._cost]
+        counts = np.array(seen, dtype=float)
         self._clear(len(self._in_flight))
         return counts

@@ -152,12 +152,14 @@ class Balancing:
     """Who chooses: a control law (None: weights stay at the baseline, no control loop runs) and a picker.
 
     picker   one of `pickers.NAMES`: the product's Lua, or one of the model's own to compare with
+    priced   the load balancers know each request's seconds of CPU, its cost
     true_weights   only without a law: the weights are what the servers can truly do, at every moment
     """
 
     law: str | None = "steelyard"
     picker: str = "vnswrr2"
     true_weights: bool = False
+    priced: bool = False
     parameters: Mapping[str, float] = field(default_factory=dict)
 
     @property

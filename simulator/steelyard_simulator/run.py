@@ -56,7 +56,11 @@ class _Running:
         self._enter = [server.entrance for server in self._servers]
         # One load balancer alone has nobody to tell, as in the product.
         exchange_s = case.exchange_s if case.balancers > 1 else 0.0
-        make = pickers.maker(case.balancing.picker, servers=k, seed=seed, exchange_s=exchange_s)
+        priced = case.balancing.priced
+        make = pickers.maker(
+            case.balancing.picker, servers=k, seed=seed, exchange_s=exchange_s, priced=priced
+        )
+        self._cost = self._servers[0].draws_first if priced else None
         weights = bootstrap_weights(case.servers)
         self._balancers = [Balancer(index, make(index), k) for index in range(case.balancers)]
         for balancer in self._balancers:
@@ -143,6 +147,8 @@ class _Running:
         else:
             balancer = balancers[int(self._split() * len(balancers))]
         request = Request(now_s, balancer)
+        if self._cost is not None:
+            request.cost = self._cost()
         server = balancer.pick(now_s, request)
         self._arrived += 1
         self._picks[server] += 1

@@ -28,6 +28,7 @@ class SimulatedInbox:
     def __init__(self, case: Case) -> None:
         self._tick_s, self._delays = case.tick_s, case.delays
         k = len(case.servers)
+        self._priced = case.balancing.priced
         self._ids = tuple(f"server-{index + 1:06d}" for index in range(k))
         self._baseline = np.array([np.nan if s.baseline is None else s.baseline for s in case.servers])
         self._servers = case.servers
@@ -64,10 +65,10 @@ class SimulatedInbox:
                 self._capacity[server, 0] = _limit(self._servers[server], ended_s)
         current = self._current(now_s)
         if current:
-            completed, failed, in_flight, busy_s = np.sum(current, axis=0)
+            completed, failed, in_flight, busy_s, cost = np.sum(current, axis=0)
             latency_s = busy_s / np.where(completed > 0, completed, np.nan)
         else:
-            completed, failed, in_flight, latency_s = np.outer((np.nan, 0, 0, np.nan), np.ones(k))
+            completed, failed, in_flight, latency_s, cost = np.outer((np.nan, 0, 0, np.nan, np.nan), np.ones(k))
         eligible = np.ones(k, dtype=np.bool_)
         for server in self._leaving:
             eligible[server] = not is_away(self._servers[server], now_s)
@@ -86,6 +87,7 @@ class SimulatedInbox:
             leaving=np.zeros(k, dtype=np.bool_),
             eligible=eligible,
             report_age_ticks=0,
+            cost=cost if self._priced else np.full(k, np.nan),
         )
 
     def _current(self, now_s: float) -> list[Floats]:

@@ -132,7 +132,7 @@ class SimulatedServer:
 
     __slots__ = (
         "_answered", "_busy_before_s", "_cpu", "_engine", "_io", "_io_before_s", "_random", "_sampled_s",
-        "_server", "_stages",
+        "_server", "_stages", "draws_first",
     )  # fmt: skip
 
     def __init__(
@@ -154,6 +154,7 @@ class SimulatedServer:
             (self._delay, work.latency), (self._delay, server.latency),
         )  # fmt: skip
         self._stages = [(enter, drawn(draw)) for enter, draw in stages if draw.mean_s > 0]
+        self.draws_first = self._stages[0][1] if self._stages else None
         self._sampled_s = self._busy_before_s = self._io_before_s = 0.0
 
     @property
@@ -179,7 +180,7 @@ class SimulatedServer:
             return
         request.stage = stage + 1
         enter, work_s = self._stages[stage]
-        enter(now_s, request, work_s())
+        enter(now_s, request, work_s() if stage or request.cost is None else request.cost)
 
     def sample(self, now_s: float) -> tuple[float, float, float, float]:
         """Return the utilization since the last sample: cpu, net, io, mem.

@@ -38,7 +38,9 @@ CASE = Case(
 
 def report(completed: list[float], latency_s: list[float]) -> Floats:
     zeros = [0.0] * len(completed)
-    return np.array([completed, [1.0, *zeros[1:]], [*zeros[1:], 2.0], latency_s])
+    return np.array(
+        [completed, [1.0, *zeros[1:]], [*zeros[1:], 2.0], latency_s, [3 * each for each in completed]]
+    )
 
 
 def assembled(held: dict[str, tuple[Floats, float]], samples: dict[int, float], now_s: float) -> object:
@@ -61,6 +63,7 @@ def assembled(held: dict[str, tuple[Floats, float]], samples: dict[int, float], 
                     for completed, latency_s in each[[0, 3]].T.tolist()
                 ],
                 latency_p50_ms=[None] * len(ids),
+                cost=each[4].tolist(),
             ),
             arrived_s,
         )
@@ -88,12 +91,12 @@ def assembled(held: dict[str, tuple[Floats, float]], samples: dict[int, float], 
 
 
 def assert_same_view(inbox: object, controllers: object) -> None:
-    for column in ("utilization", "completed", "failed", "in_flight", "latency_s", "baseline"):
+    for column in ("utilization", "completed", "failed", "in_flight", "latency_s", "baseline", "cost"):
         assert np.allclose(getattr(inbox, column), getattr(controllers, column), equal_nan=True), column
 
 
 def test_the_law_is_told_what_the_controller_would_tell_it() -> None:
-    inbox = SimulatedInbox(replace(CASE, delays=AT_ONCE))
+    inbox = SimulatedInbox(replace(CASE, delays=AT_ONCE, balancing=Balancing(priced=True)))
     first, second = report([10, 0, 5], [1.0, 0, 0.5]), report([4, 3, 0], [0.1, 0.6, 0])
     inbox.report(9.5, 0, first)
     inbox.report(9.7, 1, second)

@@ -34,8 +34,8 @@ def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
 
     The tick's length is the time since `previous_t_s`, and 1 s where there is none or where the
     time does not advance. Beside the keys of the interface a peer may have `leaving`, `eligible`
-    (booleans), `pinned` and `up_s` (a number or null), and the line `knees` by indicator; unknown keys are
-    ignored.
+    (booleans), `pinned`, `up_s` and `cost` (a number or null), and the line `knees` by indicator; unknown
+    keys are ignored.
     """
     try:
         line = json.loads(text, parse_constant=_no_constant)
@@ -78,6 +78,7 @@ def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
         eligible=_flags(peers, "eligible", default=True),
         pinned=_column([{"pinned": peer.get("pinned")} for peer in peers], "pinned", low=1.0 / MAX_FIGURE),
         up_s=_column([{"up_s": peer.get("up_s")} for peer in peers], "up_s"),
+        cost=_column([{"cost": peer.get("cost")} for peer in peers], "cost"),
     )
 
 

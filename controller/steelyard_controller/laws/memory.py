@@ -35,9 +35,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """A figure of the whole upstream."""
+    """A figure of the whole upstream; one that is `added` may be missing in an earlier memory."""
 
     initial: float = 0.0
+    added: bool = False
     low: float = 0.0
     high: float = LARGEST
 
@@ -212,7 +213,9 @@ def _decode(schema: Schema, document: object) -> Memory:
         raise _Damaged
     columns = _object(fields["columns"], set(schema.columns))
     bounds = schema.scalars_of(indicators)
-    scalars = _object(fields["scalars"], set(bounds))
+    added = {name: scalar.initial for name, scalar in bounds.items() if scalar.added}
+    given = fields["scalars"]
+    scalars = _object({**added, **given} if isinstance(given, dict) else given, set(bounds))
     return Memory(
         law=schema.law,
         version=schema.version,

@@ -71,6 +71,7 @@ class Snapshot:
                    a weight, but others are not compared with it, and it learns nothing (default: all True)
     pinned         k, a weight that a person fixed, on the scale of `Decision.weights` (of S);
                    NaN: not pinned (default). The others share what is left
+    cost           k, what the completed requests of the window cost, in any unit; NaN: not told (default)
     up_s           k, for how long the server has been up; NaN: not known (default)
     published      k, the weights that traffic really follows, in any scale, where another law is
                    live; NaN: those of this law's own last decision (default)
@@ -97,6 +98,7 @@ class Snapshot:
     pinned: Floats = field(default_factory=_no_floats)
     published: Floats = field(default_factory=_no_floats)
     up_s: Floats = field(default_factory=_no_floats)
+    cost: Floats = field(default_factory=_no_floats)
 
     def __post_init__(self) -> None:
         k = len(self.ids)
@@ -104,7 +106,7 @@ class Snapshot:
             raise ValueError("an id comes twice in the snapshot")
         if self.eligible.shape != (k,) and self.eligible.size == 0:
             object.__setattr__(self, "eligible", np.ones(k, dtype=np.bool_))
-        for name in ("pinned", "published", "up_s"):
+        for name in ("pinned", "published", "up_s", "cost"):
             if getattr(self, name).shape != (k,) and getattr(self, name).size == 0:
                 object.__setattr__(self, name, np.full(k, np.nan))
         n = len(self.indicators)
@@ -132,6 +134,7 @@ _COLUMNS = (
     "pinned",
     "published",
     "up_s",
+    "cost",
 )
 
 
@@ -163,6 +166,7 @@ class Batch:
     pinned: Floats
     published: Floats
     up_s: Floats
+    cost: Floats
     knees: Floats
 
 
@@ -203,6 +207,7 @@ def batch_of(snapshots: Sequence[Snapshot]) -> Batch:
         pinned=_within(column("pinned"), 1.0 / MAX_FIGURE, MAX_FIGURE),
         published=_within(column("published"), 0.0, MAX_FIGURE),
         up_s=_within(column("up_s"), 0.0, MAX_FIGURE),
+        cost=_within(column("cost"), 0.0, MAX_FIGURE),
         knees=_within(column("knees"), 0.0, MAX_KNEE),
     )
 

@@ -6,7 +6,8 @@ arrived. So does a traffic report, when it arrives. The reports of all load
 balancers are summed: one that is a little late is counted with its last
 figures, because leaving it out would look like a drop in what the peers can
 do. Latency is the mean over them, by their requests, of each one's median: one long request is not
-a slow server. Where a balancer knows no median, its mean stands for it.
+a slow server. Where a balancer knows no median, its mean stands for it. What requests cost is known
+where every balancer tells it.
 
 A peer without an agent, or whose agent is silent, is judged by what it says in
 its responses and the balancers report: the mean over them, by their requests.
@@ -103,7 +104,7 @@ def build_snapshot(
             sample_age_ticks[row] = fresh.age_ticks
             if message.up_s is not None:
                 up_s[row] = message.up_s
-    completed, failed, in_flight, latency_s = _traffic(inbox, peers, now_s=now_s, tick_s=tick_s)
+    completed, failed, in_flight, latency_s, cost = _traffic(inbox, peers, now_s=now_s, tick_s=tick_s)
     return Snapshot(
         t_s=now_s,
         tick_s=tick_s,
@@ -125,6 +126,7 @@ def build_snapshot(
         pinned=pinned,
         published=published,
         up_s=up_s,
+        cost=cost,
     )
 
 
@@ -177,12 +179,10 @@ def _table(rows: list[Row], width: int) -> Floats:
     return np.array(rows, dtype=float).reshape(len(rows), width)
 
 
-def _traffic(
-    inbox: Inbox, peers: Sequence[Peer], *, now_s: float, tick_s: float
-) -> tuple[Floats, Floats, Floats, Floats]:
+def _traffic(inbox: Inbox, peers: Sequence[Peer], *, now_s: float, tick_s: float) -> tuple[Floats, ...]:
     count = len(peers)
     # A last place for what is reported of others.
-    completed, failed, in_flight, latencies_s, timed = np.zeros((5, count + 1))
+    completed, failed, in_flight, latencies_s, timed, cost = np.zeros((6, count + 1))
     reported = np.zeros(count + 1, dtype=bool)
     places = {peer.id: row for row, peer in enumerate(peers)}
     ids: Sequence[str] = ()
@@ -203,9 +203,11 @@ def _traffic(
         in_flight[rows] += np.array(report.in_flight, dtype=float)
         latencies_s[rows] += np.where(known, done * latency_ms / 1000, 0.0)
         timed[rows] += np.where(known, done, 0.0)
+        cost[rows] += np.nan if report.cost is None else np.array(report.cost, dtype=float) * per_tick
     latency_s = np.divide(latencies_s, timed, out=np.full(count + 1, np.nan), where=timed > 0)
     completed[~reported] = np.nan
-    return completed[:count], failed[:count], in_flight[:count], latency_s[:count]
+    cost[~reported] = np.nan
+    return tuple(column[:count] for column in (completed, failed, in_flight, latency_s, cost))
 
 
 def _current(inbox: Inbox, *, now_s: float, tick_s: float) -> list[Received[TrafficReport]]:

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 from steelyard_controller.declarations.upstream import Peer
@@ -183,3 +185,21 @@ def test_without_an_agent_named_utilizations_count_and_named_metrics_where_they_
 def test_a_server_is_up_for_as_long_as_its_newest_sample_says() -> None:
     snapshot = _snapshot(_inbox(1.0, a=sample("a", up_s=2.5), b=sample("b")), 1.0)
     np.testing.assert_array_equal(snapshot.up_s, [2.5, np.nan])
+
+
+def _with_costs(value: bytes, **costs: float) -> bytes:
+    document = json.loads(value)
+    for peer, cost in costs.items():
+        document["peers"][peer]["cost"] = cost
+    return json.dumps(document).encode()
+
+
+def test_costs_are_summed_where_every_load_balancer_tells_them() -> None:
+    first = _with_costs(report("edge-1", interval_s=2.0, a=(30, 1, 2, 4.0), b=(1, 0, 0, 1.0)), a=90.0, b=8.0)
+    second = report("edge-2", a=(10, 0, 1, 8.0))
+    both = _snapshot(_inbox(1.0, edge_1=first, edge_2=_with_costs(second, a=5.5)), 1.0)
+    np.testing.assert_array_equal(both.cost, [50.5, 4.0])
+    one = _snapshot(_inbox(1.0, edge_1=first, edge_2=second), 1.0)
+    np.testing.assert_array_equal(one.cost, [np.nan, 4.0])
+    none = _snapshot(_inbox(1.0, edge_2=second), 1.0)
+    assert np.isnan(none.cost).all()

@@ -45,16 +45,19 @@ PEERS: tuple[str, ...] = (*_PEERS, PREQUAL)
 NAMES: tuple[str, ...] = (*OURS, *PEERS)
 
 
-def maker(name: str, *, servers: int, seed: int, exchange_s: float = 0.0) -> Callable[[int], Picker]:
+def maker(
+    name: str, *, servers: int, seed: int, exchange_s: float = 0.0, priced: bool = False
+) -> Callable[[int], Picker]:
     """Return a function that makes the picker of the load balancer with that index.
 
-    With `exchange_s` the product's pickers have an `exchange` to be called so often.
+    With `exchange_s` the product's pickers have an `exchange` to be called so often; with `priced` they are
+    told what each request costs, too.
 
     Raises ValueError for an unknown name, and SetupError where LuaJIT or the Lua code is missing.
     """
     if name in OURS:
         runtime = lua_pickers.LuaRuntime(stream(seed, "lua").getrandbits(53))
-        return lambda _index: lua_pickers.LuaPicker(name, servers, runtime, exchange_s)
+        return lambda _index: lua_pickers.LuaPicker(name, servers, runtime, exchange_s, priced=priced)
     if name == PREQUAL:
         probed = prequal.ProbedServers(servers)
         return lambda index: prequal.Prequal(stream(seed, f"picker {index}"), probed)

@@ -8,6 +8,7 @@ local ffi = require "ffi"
 local others_in_flight = require "steelyard.core.others_in_flight"
 local peer_stats = require "steelyard.core.peer_stats"
 local pickers = require "steelyard.core.pickers"
+local request_cost = require "steelyard.core.request_cost"
 
 -- Where nginx's clock stands when the simulation begins: long after 1970, so
 -- that a cell's first sample counts in full.
@@ -37,12 +38,15 @@ local sums -- what all balancers have told the store that they have in flight, b
 
 --- Make a balancer: functions to pick at a time, to note an answer, to take peers, and to exchange what is in flight.
 -- @param exchange_s how far apart exchanges are; 0: there are none
-local function balancer(name, servers, exchange_s)
+-- @param priced     whether pick is told each request's cost
+local function balancer(name, servers, exchange_s, priced)
     local stats, now = peer_stats.new(peer_stats.local_memory(servers), 1, servers, 0), START_S
     local others = exchange_s > 0 and others_in_flight.new(nil, servers) or nil
     sums = sums or ffi.new("double[?]", servers)
+    local costs, weights = request_cost.new(), {}
     local picker, _, err = pickers.make(name, {
-        random = math.random, stats = stats, now = function() return now end, others = others,
+        random = math.random, stats = priced and stats:by_cost() or stats, now = function() return now end,
+        others = others,
     })
     if err then
         error(err)
@@ -54,17 +58,26 @@ local function balancer(name, servers, exchange_s)
             met[cell] = {}
         end
     end
-    local function pick(at)
+    local function pick(at, cost)
         now = START_S + at
         local cell = picker:pick().cell
         if met[cell] then
             met[cell][at] = stats:in_flight(cell)
         end
         stats:raise(cell)
+        if cost then
+            weights[at] = costs:weigh(cost)
+            stats:weigh(cell, weights[at] - 1)
+        end
         return cell
     end
     local function answered(cell, sent, at, ok)
         stats:lower(cell)
+        local weight = weights[sent]
+        if weight then
+            stats:weigh(cell, 1 - weight)
+            weights[sent] = nil
+        end
         local in_flight
         if met[cell] then
             in_flight, met[cell][sent] = met[cell][sent], nil

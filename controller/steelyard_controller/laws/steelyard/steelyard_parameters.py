@@ -113,6 +113,7 @@ SCHEMA = Schema(
         "in_flight_at_half": Scalar(initial=1.0),
         # Before the first report: as if the last one were long ago.
         "reportless_ticks": Scalar(initial=99.0),
+        "mean_cost": Scalar(added=True),
     },
     parts="W",
 )

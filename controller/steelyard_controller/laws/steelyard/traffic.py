@@ -6,12 +6,14 @@ from math import exp
 import numpy as np
 
 from steelyard_controller.laws.pairing import OLDEST_TICKS
-from steelyard_controller.laws.small_arrays import anybody, known_or_zero, summed
-from steelyard_controller.laws.snapshot import MAX_FIGURE, Bools, Floats, Ints
+from steelyard_controller.laws.small_arrays import anybody, known_or_zero, quotient, summed
+from steelyard_controller.laws.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Bools, Floats, Ints
 from steelyard_controller.laws.steelyard.inputs import Inputs
 
 # Without a report for longer, what is in flight and how long it takes is not known any more.
 REPORT_PATIENCE_TICKS = 3
+# As long as what is learnt of a quiet server.
+MEAN_COST_S = 4 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +23,8 @@ class Traffic:
     reportless_ticks   m x 1, for how long none came
     report_age_ticks   m x 1, how many ticks ago the report's window ended
     live               m x 1, whether counts in flight and latencies can be believed: they are recent
-    count              n, requests completed in the window; NaN: nothing to learn from
+    count              n, requests completed in the window, usual ones; NaN: nothing to learn from
+    mean_cost          m x 1, what a usual request costs; 0: not told yet
     in_flight          Q, at the window's end
     mean_in_flight     V, over the window
     latency_s          lat, of a usual request; NaN where it is not known
@@ -33,6 +36,7 @@ class Traffic:
     report_age_ticks: Ints
     live: Bools
     count: Floats
+    mean_cost: Floats
     in_flight: Floats
     mean_in_flight: Floats
     latency_s: Floats
@@ -45,7 +49,8 @@ def count_traffic(inputs: Inputs) -> Traffic:
     """Read the reports of one tick (step 2).
 
     no report:           learn nothing; after 3 ticks steps 8 and 9 are off
-    V = n lat/T          Little's law; where d > T at least Q - O: few are completed in the window
+    n                    requests completed; where load balancers tell costs, cost/m
+    V = n lat/T          of requests, Little's law; where d > T at least Q - O: few are completed meanwhile
     expected             sum i times the peer's published share; 0 without a report
     i = n + failed + Q - Q'  requests that came, not below 0; Q': in flight at the window before
     """
@@ -62,6 +67,7 @@ def count_traffic(inputs: Inputs) -> Traffic:
     # Not those that ended: who works off a queue after the last request has not taken the others' part.
     came = completed + failed + at_end - known_or_zero(previous["Q"])
     in_flight = count * known_or_zero(latency_s) / snapshots.tick_s
+    mean_cost, count = _of_usual(inputs, count)
     long = previous["d"] > snapshots.tick_s
     in_flight = np.where(long, np.maximum(in_flight, at_end - known_or_zero(previous["open"])), in_flight)
     return Traffic(
@@ -69,6 +75,7 @@ def count_traffic(inputs: Inputs) -> Traffic:
         report_age_ticks=np.where(reported, snapshots.report_age_ticks, 0),
         live=live,
         count=count,
+        mean_cost=mean_cost,
         in_flight=np.where(reported, at_end, previous["Q"]),
         mean_in_flight=np.minimum(np.where(reported, in_flight, np.nan), MAX_FIGURE),
         latency_s=latency_s,
@@ -76,6 +83,26 @@ def count_traffic(inputs: Inputs) -> Traffic:
         bad=np.where(reported, previous["bad"] * fade + failed, previous["bad"]),
         expected=np.where(reported, summed(np.maximum(came, 0.0)) * _shares(inputs), 0.0),
     )
+
+
+def _of_usual(inputs: Inputs, count: Floats) -> tuple[Floats, Floats]:
+    """Return m, what a usual request costs, and the counts in such requests where costs are told.
+
+        m += (1 - e^(-T/4 h)) (sum cost/sum n - m)        the first: as it is
+
+    So slowly because it is a scale, and no estimate: requests that become dearer are more work, not less able
+    servers.
+    """
+    snapshots, before = inputs.snapshots, inputs.previous_scalars["mean_cost"]
+    told = ~np.isnan(snapshots.cost) & ~np.isnan(count)
+    if not told.any():
+        return before, count
+    now = quotient(summed(snapshots.cost, told), summed(count, told), 0.0)
+    part = 1.0 - exp(-snapshots.tick_s / MEAN_COST_S)
+    mean = np.where(
+        (before > 0) & (now > 0), before + part * (now - before), np.where(before > 0, before, now)
+    )
+    return mean, np.where(told & (mean > 0), snapshots.cost / np.maximum(mean, SMALLEST_FIGURE), count)
 
 
 def _shares(inputs: Inputs) -> Floats:

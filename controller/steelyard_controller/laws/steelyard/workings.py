@@ -124,6 +124,7 @@ class Workings:
             "disp": evidence.dispersion,
             "in_flight_at_half": evidence.in_flight_at_half,
             "reportless_ticks": self.traffic.reportless_ticks,
+            "mean_cost": self.traffic.mean_cost,
             **{
                 f"W_{name}": indicator_weights[:, i : i + 1]
                 for i, name in enumerate(inputs.snapshots.indicators)
