@@ -95,6 +95,25 @@ def test_costs_are_in_the_report_and_what_is_told_at_the_end_counts(rig: Rig, wo
     )
 
 
+def test_costs_that_are_known_at_the_end_alone_are_reported_and_steer_no_pick(rig: Rig) -> None:
+    edge, servers = serving(rig, 'cost_at_end = "upstream_http_x_tokens",')
+    reports = Reports(rig)
+    rig.wait_until(lambda: reports.read()["peers"], "a report with peers")
+    for server in servers.values():
+        server.headers["X-Tokens"] = "30"
+    for _ in range(10):
+        edge.get()
+        reports.read()
+    rig.wait_until(lambda: reports.total("a", "cost") + reports.total("b", "cost") == 300, "all costs")
+    servers["a"].headers.clear()
+    servers["b"].headers.clear()
+    edge.get()
+    edge.get("/?status=500")
+    rig.wait_until(lambda: reports.total("a", "cost") + reports.total("b", "cost") == 330, "a usual one")
+    assert status(edge)["cost"] == {"mean": 30, "malformed": 1}
+    assert not any("cost_in_flight" in peer for peer in status(edge)["peers"])
+
+
 def test_what_is_no_cost_counts_as_a_usual_one_and_is_shown(rig: Rig) -> None:
     page = 'location = /steelyard/metrics { content_by_lua_block { require("steelyard").metrics() } } }'
     edge, _ = serving(rig, 'cost = "arg_tokens",', servers=page)

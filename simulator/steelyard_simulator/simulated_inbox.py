@@ -68,7 +68,9 @@ class SimulatedInbox:
             completed, failed, in_flight, busy_s, cost = np.sum(current, axis=0)
             latency_s = busy_s / np.where(completed > 0, completed, np.nan)
         else:
-            completed, failed, in_flight, latency_s, cost = np.outer((np.nan, 0, 0, np.nan, np.nan), np.ones(k))
+            completed, failed, in_flight, latency_s, cost = np.outer(
+                (np.nan, 0, 0, np.nan, np.nan), np.ones(k)
+            )
         eligible = np.ones(k, dtype=np.bool_)
         for server in self._leaving:
             eligible[server] = not is_away(self._servers[server], now_s)

@@ -196,7 +196,7 @@ describe("a bad option", function()
         { "upstreams.web.grpc", with({ upstreams = { web = { grpc = "yes" } } }) },
         { "upstreams.web.cost", with({ upstreams = { web = { cost = 5 } } }) },
         { "upstreams.web.cost", with({ upstreams = { web = { cost = "arg tokens" } } }) },
-        { "upstreams.web.cost_at_end", with({ upstreams = { web = { cost_at_end = "upstream_http_x" } } }) },
+        { "upstreams.web.cost_at_end", with({ upstreams = { web = { cost_at_end = "upstream http" } } }) },
         { "upstreams.web.cost_at_end", with({ upstreams = { web = { cost = "arg_a", cost_at_end = {} } } }) },
         { "upstreams.web.host", with({ upstreams = { web = { host = "web.internal:443" } } }) },
         { "upstreams.web.host", with({ upstreams = { web = { host = "10.0.0.1" } } }) },

@@ -118,7 +118,8 @@ function _M.new(name, settings, context)
         waiting = nil,       -- the requests that wait for a server (phase/limit)
         by_address = {}, by_address_at = -1, -- eligible peers, as of that many changes: see with_room_at
         changes = 0,         -- raised with each change of who is picked among, and how
-        costs = settings.cost and request_cost.new(), -- what requests weigh; nil: all the same
+        -- What requests cost, and weigh where that is told before they are served; nil: all the same.
+        costs = (settings.cost or settings.cost_at_end) and request_cost.new(),
         retry_budget = budget and retry_budget.new(budget, context.workers, context.now), -- nil: none
     }, mt)
 end

@@ -149,15 +149,6 @@ local function cost(name, given)
 end
 
 
---- How it is told once the request has ended, or nil.
-local function cost_at_end(where, given)
-    if given.cost_at_end ~= nil and given.cost == nil then
-        bad(where .. "cost_at_end", "is set, and cost is not", "set cost, too: what is told when the request comes")
-    end
-    return cost(where .. "cost_at_end", given.cost_at_end)
-end
-
-
 --- The name of the servers, or nil.
 local function host(name, given)
     if given ~= nil and not check_settings.is_server_name(given) then
@@ -206,7 +197,8 @@ function _M.check(where, given)
     settings.check = check_settings.of_options(where .. "check", given.check, given.host)
     settings.load_metrics_format = load_metrics_format(where .. "load_metrics_format", given.load_metrics_format)
     settings.grpc = grpc(where, given)
-    settings.cost, settings.cost_at_end = cost(where .. "cost", given.cost), cost_at_end(where, given)
+    settings.cost = cost(where .. "cost", given.cost)
+    settings.cost_at_end = cost(where .. "cost_at_end", given.cost_at_end)
     settings.sticky = sticky.of_options(where .. "sticky", given.sticky)
     return settings
 end

@@ -111,25 +111,40 @@ local function told(how)
 end
 
 
---- Weigh a request of an upstream that tells costs. A retry weighs what the first try did.
-function _M.weigh(entry, live)
-    if entry.priced_for == live then
-        return
-    end
-    local is_malformed
-    entry.weight, entry.cost, is_malformed = live.costs:weigh(told(live.settings.cost))
-    entry.priced_for = live
+local function weighed(live, how)
+    local weight, cost, is_malformed = live.costs:weigh(told(how))
     if is_malformed then
         worker.dict:incr("costs_malformed/" .. live.name, 1, 0)
+    end
+    return weight, cost
+end
+
+
+--- Weigh a request of an upstream that tells costs, if it does before they are served. A retry weighs what the first
+-- try did.
+function _M.weigh(entry, live)
+    if entry.priced_for ~= live then
+        local how = live.settings.cost
+        entry.priced_for, entry.weight, entry.cost = live, nil, nil
+        if how then
+            entry.weight, entry.cost = weighed(live, how)
+        end
     end
 end
 
 
---- What a request that has ended has cost; nil where nobody tells.
+--- What a request has cost that was completed; nil where nobody tells. To be asked once.
 function _M.cost(entry)
     local live = entry.priced_for
-    local at_end = live and live.settings.cost_at_end
-    return at_end and request_cost.number(told(at_end)) or entry.cost
+    if not live then
+        return nil
+    end
+    local at_end = live.settings.cost_at_end
+    if entry.weight then
+        return at_end and request_cost.number(told(at_end)) or entry.cost
+    end
+    local _, cost = weighed(live, at_end)
+    return cost
 end
 
 

@@ -165,7 +165,8 @@ local function count(requests, entry)
         worker.answered(entry.upstream, entry[1])
         local verdict = is_cut(var, status) and "failed" or grpc_verdict(var, entry) or "completed"
         local latency_ms = latency_of(status, var.upstream_header_time)
-        requests:tried(entry[1], verdict, latency_ms, now(), in_flight[1], cost_of(entry))
+        requests:tried(entry[1], verdict, latency_ms, now(), in_flight[1],
+                       verdict == "completed" and cost_of(entry) or nil)
         return note_load(var, entry, entry[1].address)
     end
     local addresses, outcomes = try_outcomes.split(var.upstream_addr), outcomes_of(entry)
@@ -178,7 +179,8 @@ local function count(requests, entry)
     end
     for i = 1, entry.n do
         local outcome = outcomes[i]
-        requests:tried(entry[i], outcome.verdict, outcome.latency_ms, now(), in_flight[i], cost_of(entry))
+        requests:tried(entry[i], outcome.verdict, outcome.latency_ms, now(), in_flight[i],
+                       outcome.verdict == "completed" and cost_of(entry) or nil)
         if outcome.answered then
             worker.answered(entry.upstream, entry[i])
         elseif outcome.verdict == "failed" then

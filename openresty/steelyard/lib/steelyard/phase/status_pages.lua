@@ -52,7 +52,7 @@ local function row_of(live, peer, weight, total, sick)
         latency_total_ms = counts.latency_ms, timed = timed,
         in_flight = peer.cell ~= peer_cells.NONE and worker.stats:own(peer.cell) or null,
         -- What they weigh, in usual requests; absent where nobody tells costs.
-        cost_in_flight = live.costs and live.context.stats:weight_of_own(peer.cell),
+        cost_in_flight = live.settings.cost and live.context.stats:weight_of_own(peer.cell),
         -- As of the last exchange; null while there is none, and absent without the option share_in_flight.
         others_in_flight = worker.others and (worker.others.live and worker.stats:others(peer.cell) or null),
     }
