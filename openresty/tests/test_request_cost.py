@@ -114,6 +114,33 @@ def test_costs_that_are_known_at_the_end_alone_are_reported_and_steer_no_pick(ri
     assert not any("cost_in_flight" in peer for peer in status(edge)["peers"])
 
 
+def test_an_error_page_may_lead_to_an_upstream_that_tells_no_costs(rig: Rig) -> None:
+    more = """
+      location /moved { proxy_pass http://web; error_page 500 = @other; proxy_intercept_errors on; }
+      location @other { proxy_pass http://other; }
+    }
+    upstream other {
+      server 0.0.0.1;
+      balancer_by_lua_block { require("steelyard").balance("other") }
+    }
+    """
+    behind = rig.backend("a")
+    first, other = (
+        f'bootstrap = {{ "{behind.address}" }}{settings}' for settings in (', cost = "arg_tokens"', "")
+    )
+    edge = rig.edge(options=f"upstreams = {{ web = {{ {first} }}, other = {{ {other} }} }},", servers=more)
+    gate = behind.holds["/moved"] = threading.Event()
+    gate.set()
+    behind.statuses["/moved"] = 500
+    for tokens in (4, 400, 40):
+        assert edge.get(f"/moved?tokens={tokens}").status in (200, 500)
+    rig.wait_until(
+        lambda: edge.status()["upstreams"]["other"]["peers"][0]["in_flight"] == 0, "all have ended"
+    )
+    assert status(edge)["peers"][0]["cost_in_flight"] == 0
+    assert not edge.complaints()
+
+
 def test_what_is_no_cost_counts_as_a_usual_one_and_is_shown(rig: Rig) -> None:
     page = 'location = /steelyard/metrics { content_by_lua_block { require("steelyard").metrics() } } }'
     edge, _ = serving(rig, 'cost = "arg_tokens",', servers=page)

@@ -161,4 +161,10 @@ def _inputs(snapshots: Batch) -> dict[str, Floats]:
         "in_flight": snapshots.in_flight,
         "latency_s": snapshots.latency_s,
         "eligible": snapshots.eligible.astype(float),
+        # Told by some agents and load balancers, and in many an upstream by none.
+        **{
+            name: figures
+            for name, figures in (("cost", snapshots.cost), ("up_s", snapshots.up_s))
+            if not np.isnan(figures).all()
+        },
     }
