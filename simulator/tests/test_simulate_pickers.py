@@ -19,6 +19,9 @@ BY_TURNS = [name for name in pickers.OURS if name != "peak_ewma"]
 """At rest by weight alone; the other follows the latencies."""
 
 
+BY_COST = ("vnswrr2", "least_conn")
+
+
 def made(name: str, weights: Sequence[int], seed: int = 1) -> Picker:
     picker = pickers.maker(name, servers=len(weights), seed=seed)(0)
     picker.update(weights)
@@ -242,3 +245,21 @@ def test_balancers_that_tell_each_other_what_is_in_flight_come_near_to_one() -> 
 
 def test_one_balancer_alone_has_nobody_to_tell() -> None:
     assert p99_ms(balancers=1, exchange_s=0.005) == p99_ms(balancers=1)
+
+
+def test_told_what_requests_cost_servers_that_do_one_after_the_other_answer_sooner() -> None:
+    case = Case(
+        servers=tuple(Server(speed=speed) for speed in (1.0, 2.0, 2.0, 3.0)),
+        clients=OpenClients(rate_per_s=320),
+        work=Work(cpu=Draw(mean_s=0.015, shape="lognormal", cv=4.0)),
+        duration_s=60,
+        warmup_s=15,
+    )
+    blind, told = (
+        [run(replace(case, balancing=Balancing(picker=picker, priced=priced)), 1) for picker in BY_COST]
+        for priced in (False, True)
+    )
+    for without, by_cost in zip(blind, told, strict=True):
+        assert np.percentile(by_cost.latency_ms, 99) < 0.8 * np.percentile(without.latency_ms, 99)
+        # The same requests came, with the same work.
+        assert by_cost.arrived == without.arrived
