@@ -102,13 +102,10 @@ def _start(new: Parts, *, old: Parts | None) -> None:
 def _close(old: Parts, *, keep: Parts | None) -> None:
     old.pool.close()
     old.indicators.close()
-    if old.http_server is not None and (keep is None or keep.http_server is not old.http_server):
-        old.http_server.close()
-    if old.pod_poll is not None and (keep is None or keep.pod_poll is not old.pod_poll):
-        old.pod_poll.close()
-    grpc_server = old.orca_grpc_server
-    if grpc_server is not None and (keep is None or keep.orca_grpc_server is not grpc_server):
-        grpc_server.close()
+    kept = () if keep is None else (keep.http_server, keep.orca_grpc_server, keep.pod_poll)
+    for part in (old.http_server, old.orca_grpc_server, old.pod_poll):
+        if part is not None and part not in kept:
+            part.close()
     if old.orca_file is not None and (
         keep is None or keep.loaded.settings.orca_file != old.loaded.settings.orca_file
     ):

@@ -14,7 +14,7 @@ from steelyard_protocol.setting_values import Address
 
 from steelyard_agent import flags, scope_values, toml_file
 from steelyard_agent.indicators import declared
-from steelyard_agent.indicators.declared import DeclarationError, Indicator
+from steelyard_agent.indicators.declared import Indicator
 from steelyard_agent.pods import pods_flags
 from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.registration import register_flags
@@ -178,11 +178,13 @@ def _file(
         return None
     path = Path(named)
     try:
-        return _File(path, toml_file.parse(read(path), flags.names()))
+        text = read(path)
     except (OSError, ValueError) as error:  # the latter for a name with a NUL
         why = error.strerror if isinstance(error, OSError) else error
         raise SettingsError(f"--config: {path} cannot be read: {why}") from None
-    except toml_file.TomlError as error:
+    try:
+        return _File(path, toml_file.parse(text, flags.names()))
+    except ValueError as error:
         raise SettingsError(f"{path}: {error}") from None
 
 
@@ -196,7 +198,7 @@ def _texts(file: _File) -> dict[str, Text]:
 def _indicators(file: _File, interval_s: float) -> tuple[Indicator, ...]:
     try:
         return declared.parse(file.document.indicators, interval_s=interval_s)
-    except DeclarationError as error:
+    except ValueError as error:
         raise SettingsError(f"{file.path}: {error}") from None
 
 

@@ -15,10 +15,6 @@ from dataclasses import dataclass
 INDICATOR = "indicator"
 
 
-class TomlError(Exception):
-    """The file is wrong; the message is one line that names the key."""
-
-
 @dataclass(frozen=True, slots=True)
 class Document:
     """A file: the text of each setting by the name of its flag, and the indicators as they stand there."""
@@ -28,18 +24,18 @@ class Document:
 
 
 def parse(text: bytes, known: Collection[str]) -> Document:
-    """Return what a file says; raise `TomlError`."""
+    """Return what a file says; raise ValueError that names the key."""
     try:
         document = tomllib.loads(text.decode("utf-8"))
     except UnicodeDecodeError:
-        raise TomlError("it is not UTF-8") from None
+        raise ValueError("it is not UTF-8") from None
     except ValueError as error:  # the parser's own error says where
-        raise TomlError(f"it is not TOML: {error}") from None
+        raise ValueError(f"it is not TOML: {error}") from None
     keys = {flag.replace("-", "_"): flag for flag in known}
     indicators = document.pop(INDICATOR, [])
     for key in document:
         if key not in keys:
-            raise TomlError(f"{key!r} is no setting{_hint(key, keys)}")
+            raise ValueError(f"{key!r} is no setting{_hint(key, keys)}")
     return Document({keys[key]: _text(key, value) for key, value in document.items()}, indicators)
 
 
@@ -59,4 +55,4 @@ def _text(key: str, value: object) -> str:
             return str(value)
         case [*parts] if parts and all(isinstance(part, str) for part in parts):
             return ",".join(str(part) for part in parts)
-    raise TomlError(f"{key!r} is neither text, a number, true or false, nor a list of texts")
+    raise ValueError(f"{key!r} is neither text, a number, true or false, nor a list of texts")

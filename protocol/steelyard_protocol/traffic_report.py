@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from steelyard_protocol import typed_json
 from steelyard_protocol.typed_json import Boot, Count, Interval, Name, TypedReader, check_names
 from steelyard_protocol.wire import InvalidMessage, Refused
 
@@ -123,6 +124,9 @@ class _Columns(_Report, tag_field="v", tag=VERSION, kw_only=True):
     loads: dict[Name, PeerLoad] = {}
 
 
+# In the order in which they are written.
+_MEMBERS = ("upstream", "lb", "boot", "seq", "interval_s", "sent_at_ms", "rung", "order")
+
 _REQUIRED = ("completed", "failed", "in_flight", "latency_ms")
 _FIGURES = (*_REQUIRED, "latency_p50_ms")
 
@@ -137,17 +141,7 @@ def decode(value: bytes) -> TrafficReport | Refused:
         check_names(columns["ids"])
     except InvalidMessage as bad:
         return bad.refused
-    return TrafficReport(
-        upstream=message.upstream,
-        lb=message.lb,
-        boot=message.boot,
-        seq=message.seq,
-        interval_s=message.interval_s,
-        rung=message.rung or None,
-        order=message.order or None,
-        sent_at_ms=None if message.sent_at_ms is UNSET else message.sent_at_ms,
-        **columns,
-    )
+    return TrafficReport(**typed_json.members(message, _MEMBERS), **columns)
 
 
 def encode(report: TrafficReport, read_version: int | None) -> bytes:
@@ -156,17 +150,8 @@ def encode(report: TrafficReport, read_version: int | None) -> bytes:
     `loads` and `cost` are not written: only nginx sees what servers say, and is told costs.
     """
     version = min(read_version or 1, VERSION)
-    document: dict[str, Any] = {
-        "v": version,
-        "upstream": report.upstream,
-        "lb": report.lb,
-        "boot": report.boot,
-        "seq": report.seq,
-        "interval_s": report.interval_s,
-        **({} if report.sent_at_ms is None else {"sent_at_ms": report.sent_at_ms}),
-        **({} if report.rung is None else {"rung": report.rung}),
-        **({} if report.order is None else {"order": report.order}),
-    }
+    members = {name: getattr(report, name) for name in _MEMBERS}
+    document = {"v": version, **{name: value for name, value in members.items() if value is not None}}
     columns = {name: getattr(report, name) for name in _FIGURES}
     if all(each is None for each in report.latency_p50_ms):
         del columns["latency_p50_ms"]

@@ -6,11 +6,11 @@ agent reads no message and has no msgspec: it takes 7 MB.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Generic, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, Struct
 
 from steelyard_protocol import wire
 from steelyard_protocol.wire import InvalidMessage, Reason
@@ -56,6 +56,12 @@ class TypedReader(Generic[T]):
             raise InvalidMessage(_reason(str(error)), str(error)[:200]) from None
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise InvalidMessage("not_json", str(error)[:200]) from None
+
+
+def members(message: Struct, names: Iterable[str]) -> dict[str, Any]:
+    """Return those of the named members that a message has."""
+    values = {name: getattr(message, name) for name in names}
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def check_names(names: Sequence[str]) -> None:

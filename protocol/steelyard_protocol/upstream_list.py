@@ -4,14 +4,14 @@ Pure. The producer is here, the consumer is openresty/steelyard/lib/steelyard/co
 ends are tested on docs/contract/upstreams.json.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from steelyard_protocol import wire
+from steelyard_protocol import typed_json, wire
 from steelyard_protocol.typed_json import Count, Name, TypedReader
 from steelyard_protocol.wire import InvalidMessage, Refused
 
@@ -37,6 +37,7 @@ class _List(Struct):
     names: Annotated[tuple[Name, ...], Meta(max_length=MAX_NAMES)]
 
 
+_MEMBERS = [field.name for field in fields(UpstreamList)]
 _READER = TypedReader(_List)
 
 
@@ -53,9 +54,4 @@ def decode(value: bytes) -> UpstreamList | Refused:
             raise InvalidMessage("range", '"names" are not in order, or one is there twice')
     except InvalidMessage as bad:
         return bad.refused
-    return UpstreamList(
-        term=message.term,
-        generation=message.generation,
-        issued_at_ms=message.issued_at_ms,
-        names=message.names,
-    )
+    return UpstreamList(**typed_json.members(message, _MEMBERS))

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
-from steelyard_protocol import peer_address, wire
+from steelyard_protocol import peer_address, typed_json, wire
 from steelyard_protocol.typed_json import Count, Name, TypedReader
 from steelyard_protocol.wire import InvalidMessage, Refused
 
@@ -199,8 +199,7 @@ def decode(value: bytes) -> WeightTable | Refused:
 def of_message(message: Members, peers: tuple[TablePeer, ...]) -> WeightTable:
     """Return the table of what was read; raise `InvalidMessage` where it does not go together."""
     check_rows(peers)
-    members = {name: getattr(message, name) for name in _MEMBERS}
-    given = {name: value for name, value in members.items() if value is not UNSET}
+    given = typed_json.members(message, _MEMBERS)
     if "check" in given:
         given["check"] = _whole(to_builtins(given["check"]))
     return WeightTable(**given, peers=peers)

@@ -41,10 +41,6 @@ OTHERS = ("name", "preset", "port", "labels", "limit", "across", "rate", "every"
 COMMAND_EVERY_S = 5.0
 
 
-class DeclarationError(Exception):
-    """An entry is wrong; the message is one line that names it and the remedy."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where a text comes from: a URL, a file's path, or a command's words; read every `every_s`."""
@@ -77,11 +73,11 @@ class Indicator:
 
 
 def parse(entries: object, *, interval_s: float) -> tuple[Indicator, ...]:
-    """Return the indicators of a file's `[[indicator]]` tables, in their order; raise `DeclarationError`."""
+    """Return the indicators of a file's `[[indicator]]` tables, in their order; raise ValueError."""
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise DeclarationError("'indicator' is a list of tables: write [[indicator]] above each")
+        raise ValueError("'indicator' is a list of tables: write [[indicator]] above each")
     if len(entries) > MAX_FURTHER:
-        raise DeclarationError(f"there are {len(entries)} [[indicator]] tables: give at most {MAX_FURTHER}")
+        raise ValueError(f"there are {len(entries)} [[indicator]] tables: give at most {MAX_FURTHER}")
     indicators: list[Indicator] = []
     for number, entry in enumerate(entries, 1):
         try:
@@ -91,7 +87,7 @@ def parse(entries: object, *, interval_s: float) -> tuple[Indicator, ...]:
         except ValueError as error:
             name = entry.get("name")
             named = f" ({one_line(name)})" if isinstance(name, str) else ""
-            raise DeclarationError(f"[[indicator]] {number}{named}: {error}") from None
+            raise ValueError(f"[[indicator]] {number}{named}: {error}") from None
         indicators.append(one)
     return tuple(indicators)
 

@@ -66,22 +66,13 @@ def finder(target: Target, root: Path, clock: Callable[[], float]) -> Find:
     """Return what finds the process of a target; a unit is not found here but by its control group."""
     match target:
         case Target(pid=int(pid)):
-            return by_pid(pid)
+            named = TargetProcess(pid=pid, named=f"process {pid}", source="the given pid")
+            return lambda: named
         case Target(pid_file=Path() as path):
-            return by_file(path)
+            return lambda: _in_file(path)
         case Target(port=int(port)):
             return PortFinder(port, root, clock)
     return lambda: Absent("no process was named")
-
-
-def by_pid(pid: int) -> Find:
-    """Find a process by its number."""
-    return lambda: TargetProcess(pid=pid, named=f"process {pid}", source="the given pid")
-
-
-def by_file(path: Path) -> Find:
-    """Find a process by a file that holds its number, read each time."""
-    return lambda: _in_file(path)
 
 
 def _in_file(path: Path) -> TargetProcess | Absent:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from steelyard_agent.indicators import declared
-from steelyard_agent.indicators.declared import DeclarationError, Indicator, Source
+from steelyard_agent.indicators.declared import Indicator, Source
 from steelyard_agent.indicators.presets import PRESETS
 
 ONE = """
@@ -101,9 +101,7 @@ def test_every_preset_declares_an_indicator(name: str) -> None:
 
 
 def test_a_preset_whose_program_does_not_tell_its_limit_asks_for_it() -> None:
-    with pytest.raises(
-        DeclarationError, match=r"the preset php-fpm needs limit, a number: the pool's pm\.max"
-    ):
+    with pytest.raises(ValueError, match=r"the preset php-fpm needs limit, a number: the pool's pm\.max"):
         parse('[[indicator]]\nname = "a"\npreset = "php-fpm"')
 
 
@@ -171,8 +169,7 @@ def without(key: str) -> str:
     ],
 )  # fmt: skip
 def test_a_mistake_names_the_entry_and_the_remedy(text: str, said: str) -> None:
-    with pytest.raises(DeclarationError) as raised:
+    with pytest.raises(ValueError, match=re.escape(said)) as raised:
         parse(text)
-    assert said in str(raised.value)
     assert "\n" not in str(raised.value)
     assert "secret" not in str(raised.value)
