@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks import agent_run, cgroups, networks, stress, truth_cases, truth_table
 from benchmarks.truth_table import Row
+from steelyard_loadtest.reporting import markdown
 
 Case = Callable[[], Row]
 
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(table)
     if options.page is not None:
         page = options.page.read_text(encoding="utf-8")
-        options.page.write_text(truth_table.put_into(page, table), encoding="utf-8")
+        options.page.write_text(markdown.filled(page, "measured", table), encoding="utf-8")
     return 0 if rows and all(row.true for row in rows) else 1
 
 

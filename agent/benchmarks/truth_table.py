@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-
 ALLOWED_POINTS = 5.0
 """How far the agent may be off; the law's knees and thresholds are 10 points and more apart."""
 
@@ -52,14 +50,6 @@ def render(rows: Sequence[Row], *, machine: str) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def put_into(page: str, table: str) -> str:
-    """Return a page with the table between its two marks; ValueError when they are not there once each."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1:
-        raise ValueError(f"the page does not have {BEGIN} and {END} once each")
-    head, _, rest = page.partition(BEGIN)
-    return f"{head}{BEGIN}\n\n{table}\n{END}{rest.partition(END)[2]}"
 
 
 def _percent(share: float | None) -> str:

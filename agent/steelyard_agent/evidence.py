@@ -68,6 +68,4 @@ def share(
 
 def unmeasured(indicator: str, why: str, sources: Sequence[str | None] = ()) -> Evidence:
     """Return the evidence of a figure that could not be measured."""
-    return Evidence(
-        indicator=indicator, value=None, sources=tuple(source for source in sources if source), note=why
-    )
+    return share(indicator, None, None, "", sources=sources, note=why)

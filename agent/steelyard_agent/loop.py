@@ -58,34 +58,25 @@ def run(
     At RELOAD go on with what `reload` returns: another agent, which begins its
     own schedule, or the same one, which does not miss a tick.
     """
-    while True:
-        successor = _until_replaced(agent, clock=clock, wall_clock=wall_clock, wait=wait, reload=reload)
-        if successor is None:
-            agent.leave()
-            return
-        agent = successor
 
+    def begun() -> Pace:
+        instant_s = clock_phase.spread_s(agent.name, agent.interval_s)
+        agent.tick()
+        pace = Pace(clock(), interval_s=agent.interval_s, instant_s=instant_s)
+        pace.next(clock(), wall_clock())
+        return pace
 
-def _until_replaced(
-    agent: T,
-    *,
-    clock: Callable[[], float],
-    wall_clock: Callable[[], float],
-    wait: Callable[[float], Wake],
-    reload: Callable[[T], T],
-) -> T | None:
-    instant_s = clock_phase.spread_s(agent.name, agent.interval_s)
-    agent.tick()
-    pace = Pace(clock(), interval_s=agent.interval_s, instant_s=instant_s)
-    pace.next(clock(), wall_clock())
+    pace = begun()
     while True:
         match wait(max(0.0, pace.due_s - clock())):
             case Wake.STOP:
-                return None
+                agent.leave()
+                return
             case Wake.RELOAD:
                 successor = reload(agent)
                 if successor is not agent:
-                    return successor
+                    agent = successor
+                    pace = begun()
             case Wake.DUE:
                 agent.tick()
                 pace.next(clock(), wall_clock())

@@ -62,11 +62,6 @@ def servers(text: str) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(addresses))
 
 
-def host_and_port(text: str, remedy: str) -> Address:
-    """Return HOST and PORT, both given; the ValueError is `remedy`."""
-    return address(text, None, None, remedy)
-
-
 def shown(address: Address) -> str:
     """Return an address as an operator writes it."""
     host, port = address
@@ -74,7 +69,7 @@ def shown(address: Address) -> str:
 
 
 def address(text: str, default_host: str | None, default_port: int | None, remedy: str) -> Address:
-    """Return HOST and PORT, each given or its default; the ValueError is `remedy`."""
+    """Return HOST and PORT, each given or its default where it has one; the ValueError is `remedy`."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         port = rest.removeprefix(":") if bracket and rest[:1] in {"", ":"} else "?"

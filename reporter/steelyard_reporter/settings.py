@@ -101,9 +101,8 @@ def _sockets(text: str) -> tuple[Address | Path, ...]:
 def _socket(text: str) -> Address | Path:
     if text.startswith("/"):
         return Path(text)
-    return setting_values.host_and_port(
-        text, "give a path from the root, such as /run/haproxy/admin.sock, or HOST:PORT"
-    )
+    remedy = "give a path from the root, such as /run/haproxy/admin.sock, or HOST:PORT"
+    return setting_values.address(text, None, None, remedy)
 
 
 def _upstreams(text: str) -> Mapping[str, str]:

@@ -211,8 +211,8 @@ def _cpu_level(
         path=group.folder,
         used_s=None,
         quota_cores=quota,
-        used_file="" if counted is None else cgroup_files.cpu_file(counted),
-        limit_file="" if limited is None else cgroup_files.quota_file(limited),
+        used_file="" if counted is None else cgroup_files.file_of(counted, "cpu"),
+        limit_file="" if limited is None else cgroup_files.file_of(limited, "cpu limit"),
     )
     return level, counted
 
@@ -238,6 +238,6 @@ def _memory_level(group: Cgroup, limit: float | None) -> MemoryLevel:
         path=group.folder,
         used_bytes=None,
         limit_bytes=limit,
-        used_file=cgroup_files.memory_file(group),
+        used_file=cgroup_files.file_of(group, "memory"),
         limit_file=cgroup_files.memory_limit_file(group),
     )

@@ -16,6 +16,15 @@ from steelyard_agent.scopes.cgroup import Throttling, tightest
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "blkio")
 
+# What is read of a group, and its file in v1 and in v2.
+FILES: Mapping[str, tuple[str, str]] = {
+    "cpu": ("cpuacct.usage", "cpu.stat"),
+    "cpu limit": ("cpu.cfs_quota_us", "cpu.max"),
+    "cpuset": ("cpuset.effective_cpus", "cpuset.cpus.effective"),
+    "memory": ("memory.usage_in_bytes", "memory.current"),
+    "operations": ("blkio.throttle.io_serviced", "io.stat"),
+}
+
 # v1's only sign of a limit that lies above what a container can see; it is a line of memory.stat.
 INHERITED = "hierarchical_memory_limit"
 
@@ -71,7 +80,7 @@ def container_of(root: Path, group: Cgroup) -> Cgroup:
 
 def used_s(root: Path, group: Cgroup) -> float:
     """Return the CPU seconds that the group and those in it have used."""
-    text = read(below(root, cpu_file(group)))
+    text = read(below(root, file_of(group, "cpu")))
     return proc_text.flat_value(text, "usage_usec") / 1e6 if group.mount.version == 2 else int(text) / 1e9
 
 
@@ -80,7 +89,7 @@ def used_bytes(root: Path, group: Cgroup) -> int | None:
     folder, v2 = below(root, group.folder), group.mount.version == 2
     if v2 and group.path == "/" and read_or_none(f"{folder}/memory.current") is None:
         return None
-    usage = int(read(below(root, memory_file(group))))
+    usage = int(read(below(root, file_of(group, "memory"))))
     cache = proc_text.flat_value(
         read(f"{folder}/memory.stat"), "inactive_file" if v2 else "total_inactive_file"
     )
@@ -96,7 +105,7 @@ def io_stalled_s(root: Path, group: Cgroup) -> float | None:
 
 def io_ops(root: Path, group: Cgroup, whole_disks: Collection[str]) -> Mapping[str, int] | None:
     """Return the group's reads and writes by device, of whole disks only."""
-    text = read(below(root, _file(group, "blkio.throttle.io_serviced", "io.stat")))
+    text = read(below(root, file_of(group, "operations")))
     parse = cgroup_text.parse_io_stat if group.mount.version == 2 else cgroup_text.parse_io_serviced
     counts = parse(text)
     if group.mount.version == 1 and not counts:
@@ -167,9 +176,8 @@ def inherited_memory_limit_bytes(root: Path, group: Cgroup) -> int | None:
 
 def cpuset_cores(root: Path, group: Cgroup) -> int | None:
     """Return how many CPUs the group may run on."""
-    name = "cpuset.cpus.effective" if group.mount.version == 2 else "cpuset.effective_cpus"
     for level in group.upwards:  # v2: where the controller is not handed down, the group above has it
-        text = read_or_none(f"{below(root, level.folder)}/{name}")
+        text = read_or_none(below(root, file_of(level, "cpuset")))
         if text is not None:
             return proc_text.parse_cpu_list(text)
     return None
@@ -182,24 +190,15 @@ def limited_folders(root: Path, group: Cgroup) -> Iterator[str]:
             yield level.folder
 
 
-def cpu_file(group: Cgroup) -> str:
-    """Return where the CPU time is counted."""
-    return _file(group, "cpuacct.usage", "cpu.stat")
-
-
-def quota_file(group: Cgroup) -> str:
-    """Return where the CPU quota is."""
-    return _file(group, "cpu.cfs_quota_us", "cpu.max")
-
-
-def memory_file(group: Cgroup) -> str:
-    """Return where memory is counted."""
-    return _file(group, "memory.usage_in_bytes", "memory.current")
+def file_of(group: Cgroup, what: str) -> str:
+    """Return where one of `FILES` is."""
+    return f"{group.folder}/{FILES[what][group.mount.version - 1]}"
 
 
 def memory_limit_file(group: Cgroup) -> str:
-    """Return where the memory limit is."""
-    return _file(group, f"memory.limit_in_bytes or {INHERITED} of memory.stat", "memory.max or memory.high")
+    """Return where the memory limit is, for a person."""
+    v1 = f"memory.limit_in_bytes or {INHERITED} of memory.stat"
+    return f"{group.folder}/{v1 if group.mount.version == 1 else 'memory.max or memory.high'}"
 
 
 def sources(groups: Mapping[str, Cgroup]) -> Mapping[str, str]:
@@ -212,14 +211,10 @@ def sources(groups: Mapping[str, Cgroup]) -> Mapping[str, str]:
         "psi": "/proc/pressure",
     }
     if "cpuset" in groups:
-        files["cpuset"] = _file(groups["cpuset"], "cpuset.effective_cpus", "cpuset.cpus.effective")
+        files["cpuset"] = file_of(groups["cpuset"], "cpuset")
     if "cpu" in groups:
         files["throttled"] = f"{groups['cpu'].folder}/cpu.stat"
     if "blkio" in groups:
-        files["ops"] = _file(groups["blkio"], "blkio.throttle.io_serviced", "io.stat")
+        files["ops"] = file_of(groups["blkio"], "operations")
         files["stalled"] = f"{groups['blkio'].folder}/io.pressure"
     return files
-
-
-def _file(group: Cgroup, v1: str, v2: str) -> str:
-    return f"{group.folder}/{v2 if group.mount.version == 2 else v1}"

@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
+from steelyard_agent.log_text import one_line
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -76,14 +78,10 @@ class ColumnReader:
                 self._failing.add(name)
                 log.warning(
                     "%s%s cannot be read (%s): its column is null until it can",
-                    self._whose, name, _one_line(error),
+                    self._whose, name, one_line(f"{type(error).__name__}: {error}").removesuffix(":"),
                 )  # fmt: skip
             return None
         if name in self._failing:
             self._failing.discard(name)
             log.info("%s%s can be read again", self._whose, name)
         return value
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")

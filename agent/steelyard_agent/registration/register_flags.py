@@ -52,7 +52,7 @@ def service_address(text: str) -> Address:
     remedy = (
         "give auto:PORT, or HOST:PORT as nginx reaches this server, such as 10.0.0.11:80 or [fd00::11]:80"
     )
-    host, port = setting_values.host_and_port(text, remedy)
+    host, port = setting_values.address(text, None, None, remedy)
     try:
         ip = ipaddress.ip_address(host)
     except ValueError:
@@ -78,7 +78,7 @@ def _url(text: str) -> Url:
     scheme, host, port, path = match.groups() if match else ("", "", None, None)
     secure = scheme == "https"
     remedy = "give http://HOST:PORT or https://HOST:PORT of each controller, with commas between"
-    host, number = setting_values.host_and_port(f"{host}:{port or (443 if secure else 80)}", remedy)
+    host, number = setting_values.address(f"{host}:{port or ''}", None, 443 if secure else 80, remedy)
     if not (HOST.fullmatch(host) or _is_v6(host)):
         raise ValueError(remedy)
     return Url("https" if secure else "http", host, number, (path or "").rstrip("/"))

@@ -26,7 +26,7 @@ UPTIME_SLACK_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """One server's traffic in a window; `latency_ms` None: nothing was completed."""
+    """A server's traffic in a window, at one process or all; `latency_ms` None: nothing was completed."""
 
     completed: int
     failed: int
@@ -65,7 +65,7 @@ class Windows:
         if broken is not None or not before:
             totals = {}
         self._totals = {}
-        parts_of: defaultdict[str, dict[str, list[_Part]]] = defaultdict(dict)
+        parts_of: defaultdict[str, dict[str, list[Figures | None]]] = defaultdict(dict)
         for process in processes:
             for backend, servers in process.servers.items():
                 for row in (servers or {}).values():
@@ -80,22 +80,11 @@ class Windows:
             interval_s=length_s,
             figures={
                 backend: {
-                    name: _sum(parts) for name, parts in servers.items() if not any(p.fell for p in parts)
+                    name: figures for name, parts in servers.items() if (figures := _sum(parts)) is not None
                 }
                 for backend, servers in parts_of.items()
             },
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """What one process did for a server in the window; `fell`: its counters began anew meanwhile."""
-
-    completed: int
-    failed: int
-    in_flight: int
-    latency_ms: float
-    fell: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +96,8 @@ class _Totals:
     looks: tuple[latency.Look, ...]
 
     @classmethod
-    def after(cls, before: "_Totals | None", row: ServerRow) -> "tuple[_Totals, _Part]":
+    def after(cls, before: "_Totals | None", row: ServerRow) -> "tuple[_Totals, Figures | None]":
+        """Return the totals now, and what was done since; None where its counters began anew meanwhile."""
         look = row.timed, row.latency_ms
         fell = before is not None and (row.timed < before.looks[-1][0] or row.failed < before.failed)
         if before is None or fell:
@@ -116,22 +106,25 @@ class _Totals:
         totals = cls(
             completed=max(before.completed, row.completed), failed=row.failed, looks=latency.kept(looks)
         )
-        return totals, _Part(
+        return totals, None if fell else Figures(
             completed=totals.completed - before.completed,
             failed=row.failed - before.failed,
             in_flight=row.in_flight,
             latency_ms=latency.mean_ms(looks),
-            fell=fell,
         )
 
 
-def _sum(parts: Sequence[_Part]) -> Figures:
-    completed = sum(part.completed for part in parts)
+def _sum(parts: Sequence[Figures | None]) -> Figures | None:
+    seen = [part for part in parts if part is not None]
+    if len(seen) < len(parts):
+        return None
+    completed = sum(part.completed for part in seen)
+    spent_ms = sum(part.completed * (part.latency_ms or 0.0) for part in seen)
     return Figures(
         completed=completed,
-        failed=sum(part.failed for part in parts),
-        in_flight=sum(part.in_flight for part in parts),
-        latency_ms=sum(part.completed * part.latency_ms for part in parts) / completed if completed else None,
+        failed=sum(part.failed for part in seen),
+        in_flight=sum(part.in_flight for part in seen),
+        latency_ms=spent_ms / completed if completed else None,
     )
 
 
