@@ -9,7 +9,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from steelyard_agent.untrusted_input import ControllerClient, Url
+from steelyard_agent.registration.controller_client import ControllerClient
+from steelyard_agent.registration.register_flags import Url
 from steelyard_resilience.fuzz import footprint, hostile_bytes, hostile_peers
 from steelyard_resilience.fuzz.edits import an_input
 from steelyard_resilience.fuzz.footprint import MEGABYTE, MOST_GROWTH, MOST_KEPT

@@ -7,7 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from random import Random
 
-from steelyard_agent.untrusted_input import Answer, ControllerClient, Url, register_request
+from steelyard_agent.http_exchange import Answer
+from steelyard_agent.registration import register_request
+from steelyard_agent.registration.controller_client import ControllerClient
+from steelyard_agent.registration.register_flags import Url
 from steelyard_loadtest.machine.errors import ProgramError
 
 from steelyard_resilience.fuzz import hostile_bytes

@@ -5,8 +5,9 @@ import io
 from collections.abc import Callable
 from typing import TypeVar
 
-from steelyard_agent.untrusted_input import register_flags, scope_values
-from steelyard_agent.untrusted_input import settings as agent
+from steelyard_agent import scope_values
+from steelyard_agent import settings as agent
+from steelyard_agent.registration import register_flags
 from steelyard_controller import settings as controller
 from steelyard_protocol import peer_address, setting_values, signature, wire
 from steelyard_protocol.program_settings import SettingsError

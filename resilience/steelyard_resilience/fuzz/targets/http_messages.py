@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from types import SimpleNamespace
 
-from steelyard_agent.untrusted_input import Status, http_response, log_text, register_request
+from steelyard_agent import log_text
+from steelyard_agent.outputs import http_response
+from steelyard_agent.outputs.metrics import Status
+from steelyard_agent.registration import register_request
 from steelyard_controller.api import auth, request_body, tokens
 from steelyard_controller.api.auth import RequestParts
 from steelyard_controller.api.problems import ProblemError

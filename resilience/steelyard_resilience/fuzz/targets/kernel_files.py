@@ -13,7 +13,10 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import psutil
-from steelyard_agent.untrusted_input import Absent, CgroupReader, HostReader, cgroup_text, proc_text
+from steelyard_agent import cgroup_text, proc_text
+from steelyard_agent.readers.cgroup import CgroupReader
+from steelyard_agent.readers.host import HostReader
+from steelyard_agent.scopes.reading import Absent
 from steelyard_loadtest.machine.errors import SetupError
 
 from steelyard_resilience import CHECKOUT
