@@ -12,7 +12,7 @@ import psutil
 from steelyard_agent.readers.files import ColumnReader
 from steelyard_agent.readers.linux_devices import LinuxDevices
 from steelyard_agent.readers.other_devices import OtherDevices
-from steelyard_agent.scopes.hardware import DiskCounters, MemoryGauge, NicCounters, NicKind
+from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters, NicKind
 
 # Disks and NICs are plugged in and renegotiate their speed rarely, and asking costs
 # as much as all the counters together: list them again once a minute.
@@ -76,12 +76,9 @@ class Hardware:
             )
         return counters
 
-    def disk_counters(self) -> dict[str, DiskCounters]:
-        """Return every block device, where their busy time is counted."""
+    def disk_busy_s(self) -> dict[str, float]:
+        """Return how long each whole disk was busy, where that is counted."""
         if "io" in self.devices.lacking:
             return {}
         counted = psutil.disk_io_counters(perdisk=True, nowrap=False)
-        return {
-            name: DiskCounters(whole=name in self.disks, busy_s=disk.busy_time / 1000)
-            for name, disk in counted.items()
-        }
+        return {name: disk.busy_time / 1000 for name, disk in counted.items() if name in self.disks}

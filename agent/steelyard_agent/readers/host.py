@@ -44,7 +44,7 @@ class HostReader:
             cpu_busy_s=read("cpu", hardware.busy_s),
             memory=read("memory", hardware.memory),
             nics=read("net", hardware.nics),
-            disks=read("io", hardware.disk_counters),
+            disk_busy_s=read("io", hardware.disk_busy_s),
             up_s=uptime.machine_s(self._root),
             stalled_s=(read("pressure", devices.stalled_s) or {}) if self._extras else {},
             sources=devices.sources,

@@ -28,14 +28,6 @@ class NicCounters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiskCounters:
-    """One block device. `whole` is false for partitions and for what is stacked on others (dm, md, loop)."""
-
-    whole: bool
-    busy_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryGauge:
     """The machine's memory; `available_bytes` counts what the kernel can reclaim at once."""
 
@@ -49,7 +41,6 @@ class MemoryGauge:
 
 
 Nics = Mapping[str, NicCounters]
-Disks = Mapping[str, DiskCounters]
 
 
 def busiest_nic(
@@ -104,14 +95,17 @@ def counted_nics(nics: Nics) -> Nics:
 
 
 def busiest_disk(
-    before: Disks | None, after: Disks | None, interval_s: float, sources: Mapping[str, str]
+    before_s: Mapping[str, float] | None,
+    after_s: Mapping[str, float] | None,
+    interval_s: float,
+    sources: Mapping[str, str],
 ) -> Evidence:
-    """Return the busiest whole disk's share of busy time as evidence."""
+    """Return the busiest whole disk's share of busy time as evidence, of how long each was busy."""
     files = (sources.get("io"),)
-    earlier, now = _whole(before or {}), _whole(after or {})
+    earlier, now = before_s or {}, after_s or {}
     busiest = unmeasured("io", "no whole disk in both readings", files)
     for name in sorted(earlier.keys() & now.keys()):
-        busy = rate(earlier[name].busy_s, now[name].busy_s, interval_s)
+        busy = rate(earlier[name], now[name], interval_s)
         if busy is None:
             return unmeasured("io", f"{name}: a counter went backwards", files)
         if busiest.value is None or busy > busiest.value:
@@ -119,10 +113,6 @@ def busiest_disk(
                 "io", busy, 1.0, "busy s/s", sources=files, note=f"{name}, the busiest whole disk"
             )
     return busiest
-
-
-def _whole(disks: Disks) -> Disks:
-    return {name: disk for name, disk in disks.items() if disk.whole}
 
 
 def pressure(

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from steelyard_agent.evidence import MAX_CPU_UTILIZATION, rate, share, unmeasured
 from steelyard_agent.sample import Indicators, Sample, first_known, from_evidence
 from steelyard_agent.scopes import hardware
-from steelyard_agent.scopes.hardware import DiskCounters, MemoryGauge, NicCounters
+from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReading:
     """A whole machine. `at_s` is monotonic; `cpu_busy_s` sums over the cores.
 
+    `disk_busy_s` is by whole disk: partitions, and what is stacked on disks (dm, md, loop), repeat its time.
     `stalled_s` is pressure (PSI), seconds in which some task waited, by resource: read only to be
     shown. `up_s` is the time since its boot. `sources` are the files that each column came from, `lacking`
     why the platform has none.
@@ -29,7 +30,7 @@ class HostReading:
     cpu_busy_s: float | None
     memory: MemoryGauge | None
     nics: Mapping[str, NicCounters] | None
-    disks: Mapping[str, DiskCounters] | None
+    disk_busy_s: Mapping[str, float] | None
     up_s: float | None = None
     stalled_s: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +59,7 @@ def sample(before: HostReading, after: HostReading, interval_s: float, limits: I
                 sources=(sources.get("cpu"), "--cpu-limit" if limits.cpu else sources.get("cores")),
             ),
             hardware.busiest_nic(before.nics, after.nics, interval_s, limits.net, sources),
-            hardware.busiest_disk(before.disks, after.disks, interval_s, sources)
+            hardware.busiest_disk(before.disk_busy_s, after.disk_busy_s, interval_s, sources)
             if "io" not in after.lacking
             else unmeasured("io", after.lacking["io"]),
             share(

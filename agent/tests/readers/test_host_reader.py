@@ -54,16 +54,8 @@ def test_cpu_counts_neither_idle_nor_iowait_nor_guest_time(plant: Plant) -> None
 
 
 def test_whole_disks_are_neither_partitions_nor_stacked_on_others(plant: Plant) -> None:
-    disks = HostReader(root=plant("machine", "disks"))().disks
-    assert disks is not None
-    assert {name: disk.busy_s for name, disk in disks.items() if disk.whole} == {
-        "nvme0n1": 2.5,
-        "sda": 1.5,
-        "cciss/c0d0": 0.7,
-    }
-    assert {name for name, disk in disks.items() if not disk.whole} == {
-        "sda1", "nvme0n1p1", "loop0", "ram0", "md0", "dm-0",
-    }  # fmt: skip
+    disks = HostReader(root=plant("machine", "disks"))().disk_busy_s
+    assert disks == {"nvme0n1": 2.5, "sda": 1.5, "cciss/c0d0": 0.7}
 
 
 def test_a_speed_that_the_nic_does_not_know_is_none(plant: Plant) -> None:
@@ -82,7 +74,7 @@ def test_a_speed_that_the_nic_does_not_know_is_none(plant: Plant) -> None:
     ("file", "column"),
     [
         ("proc/stat", "cpu_busy_s"), ("proc/meminfo", "memory"), ("proc/net/dev", "nics"),
-        ("proc/diskstats", "disks"), ("sys/devices/system/cpu/online", "cores"),
+        ("proc/diskstats", "disk_busy_s"), ("sys/devices/system/cpu/online", "cores"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("text", ["", "garbage\ngarbage\ngarbage: x\n"])
@@ -91,7 +83,7 @@ def test_an_empty_or_garbled_file_costs_its_column_only(
 ) -> None:
     root = plant("machine")
     (root / file).write_text(text)
-    columns = {"cpu_busy_s", "memory", "nics", "disks", "cores"}
+    columns = {"cpu_busy_s", "memory", "nics", "disk_busy_s", "cores"}
     reading = HostReader(root=root)()
     assert not getattr(reading, column)
     assert all(getattr(reading, other) for other in columns - {column})
@@ -103,15 +95,14 @@ def test_without_a_file_there_is_no_reading_of_its_column(plant: Plant) -> None:
         (root / file).unlink()
     reading = HostReader(root=root)()
     assert (reading.cpu_busy_s, reading.memory, reading.nics, reading.cores) == (None, None, None, None)
-    assert reading.disks
+    assert reading.disk_busy_s
 
 
 def test_a_machine_without_sys_has_no_disks_and_no_speeds(plant: Plant) -> None:
     root = plant("machine")
     shutil.rmtree(root / "sys")
     reading = HostReader(root=root)()
-    assert reading.disks is not None
-    assert not any(disk.whole for disk in reading.disks.values())
+    assert reading.disk_busy_s == {}
     assert reading.nics is not None
     assert reading.nics["eth0"].bytes_per_s is None
 
@@ -125,9 +116,9 @@ def test_a_disk_that_is_plugged_in_counts_after_the_next_look(plant: Plant, agai
     (root / "sys/block/sda1/device").mkdir(parents=True)
     whole = []
     for now_s[0] in (1.0, again_s):
-        disks = reader().disks
+        disks = reader().disk_busy_s
         assert disks is not None
-        whole.append(disks["sda1"].whole)
+        whole.append("sda1" in disks)
     assert whole == [False, True]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from steelyard_agent import evidence
 from steelyard_agent.sample import NOTHING, Indicators, Sample
-from steelyard_agent.scopes.hardware import DiskCounters, MemoryGauge, NicCounters, NicKind
+from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters, NicKind
 from steelyard_agent.scopes.host import HostReading
 from steelyard_agent.scopes.reading import sample_between
 from steelyard_protocol import sample_record
@@ -17,17 +17,13 @@ def nic(rx: int, tx: int = 0, speed: float | None = GIGABIT, kind: NicKind = "ha
     return NicCounters(kind=kind, rx_bytes=rx, tx_bytes=tx, bytes_per_s=speed)
 
 
-def disk(busy_s: float, whole: bool = True) -> DiskCounters:
-    return DiskCounters(whole=whole, busy_s=busy_s)
-
-
 BEFORE = HostReading(
     at_s=100.0,
     cores=4,
     cpu_busy_s=1000.0,
     memory=MemoryGauge(total_bytes=8000, available_bytes=6000),
     nics={"eth0": nic(10**9, 10**9)},
-    disks={"sda": disk(50.0)},
+    disk_busy_s={"sda": 50.0},
 )
 AFTER = HostReading(
     at_s=102.0,
@@ -35,7 +31,7 @@ AFTER = HostReading(
     cpu_busy_s=1002.0,
     memory=MemoryGauge(total_bytes=8000, available_bytes=5000),
     nics={"eth0": nic(10**9 + 25_000_000, 10**9 + 50_000_000)},
-    disks={"sda": disk(50.5)},
+    disk_busy_s={"sda": 50.5},
 )
 
 
@@ -51,8 +47,8 @@ def net(
     return taken(replace(BEFORE, nics=before), replace(AFTER, nics=after), limits).utilization.net
 
 
-def io(before: dict[str, DiskCounters], after: dict[str, DiskCounters]) -> float | None:
-    return taken(replace(BEFORE, disks=before), replace(AFTER, disks=after)).utilization.io
+def io(before: dict[str, float], after: dict[str, float]) -> float | None:
+    return taken(replace(BEFORE, disk_busy_s=before), replace(AFTER, disk_busy_s=after)).utilization.io
 
 
 def test_each_indicator_is_averaged_over_the_interval() -> None:
@@ -76,7 +72,7 @@ def test_no_interval_no_sample(later_s: float) -> None:
 
 
 def test_a_column_that_could_not_be_read_is_none_and_stops_no_other() -> None:
-    blind = HostReading(at_s=102.0, cores=None, cpu_busy_s=None, memory=None, nics=None, disks=None)
+    blind = HostReading(at_s=102.0, cores=None, cpu_busy_s=None, memory=None, nics=None, disk_busy_s=None)
     assert taken(after=blind).utilization == NOTHING
     assert taken(before=replace(BEFORE, cpu_busy_s=None)).utilization == Indicators(
         net=0.2, io=0.25, mem=0.375
@@ -86,7 +82,7 @@ def test_a_column_that_could_not_be_read_is_none_and_stops_no_other() -> None:
 def test_a_counter_that_went_backwards_is_none_for_that_interval() -> None:
     assert taken(after=replace(AFTER, cpu_busy_s=999.0)).utilization.cpu is None
     assert net({"eth0": nic(500)}, {"eth0": nic(499, 10)}) is None
-    assert io({"sda": disk(50.0)}, {"sda": disk(49.0)}) is None
+    assert io({"sda": 50.0}, {"sda": 49.0}) is None
 
 
 def test_cpu_may_exceed_1_up_to_what_the_wire_accepts() -> None:
@@ -96,7 +92,7 @@ def test_cpu_may_exceed_1_up_to_what_the_wire_accepts() -> None:
 
 def test_everything_but_cpu_is_clipped_to_1() -> None:
     assert net({"eth0": nic(0)}, {"eth0": nic(10**12)}) == 1.0
-    assert io({"sda": disk(0.0)}, {"sda": disk(2.1)}) == 1.0
+    assert io({"sda": 0.0}, {"sda": 2.1}) == 1.0
     assert taken(limits=Indicators(mem=10.0)).utilization.mem == 1.0
 
 
@@ -139,17 +135,15 @@ def test_a_busy_nic_of_unknown_speed_is_not_hidden_by_an_idle_one() -> None:
 
 
 def test_io_is_the_busiest_whole_disk() -> None:
-    before = {"sda": disk(0.0), "nvme0n1": disk(0.0), "nvme0n1p1": disk(0.0, whole=False)}
-    after = {"sda": disk(0.2), "nvme0n1": disk(1.0), "nvme0n1p1": disk(1.9, whole=False)}
-    assert io(before, after) == 0.5
+    assert io({"sda": 0.0, "nvme0n1": 0.0}, {"sda": 0.2, "nvme0n1": 1.0}) == 0.5
 
 
 def test_a_machine_without_a_whole_disk_has_no_io() -> None:
-    assert io({"dm-0": disk(0.0, whole=False)}, {"dm-0": disk(1.0, whole=False)}) is None
+    assert io({}, {}) is None
 
 
 def test_a_device_that_appears_or_disappears_counts_once_it_is_in_both_readings() -> None:
-    assert io({"sda": disk(0.0), "sdb": disk(9.0)}, {"sda": disk(0.5), "sdc": disk(7.0)}) == 0.25
+    assert io({"sda": 0.0, "sdb": 9.0}, {"sda": 0.5, "sdc": 7.0}) == 0.25
     assert net({"eth0": nic(0), "eth1": nic(9)}, {"eth0": nic(25_000_000), "eth2": nic(10**9)}) == 0.1
 
 

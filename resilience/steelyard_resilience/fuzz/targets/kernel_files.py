@@ -111,7 +111,7 @@ def _machines(seeds: Sequence[bytes]) -> Callable[[bytes], str]:
                 machine, own = host(), group()
         finally:
             psutil.PROCFS_PATH = before
-        known = [machine.cores, machine.cpu_busy_s, machine.memory, machine.nics, machine.disks]
+        known = [machine.cores, machine.cpu_busy_s, machine.memory, machine.nics, machine.disk_busy_s]
         return "a column is null" if None in known or isinstance(own, Absent) else ACCEPTED
 
     return judge
