@@ -116,3 +116,25 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
+
+{{- /* A component's ServiceAccount: (list $ "controller"). Its pods say whether they are given its token. */ -}}
+{{- define "steelyard.serviceAccount" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata: {{- include "steelyard.metadata" (list (index . 0) (index . 1) (printf "%s-%s" (include "steelyard.fullname" (index . 0)) (index . 1))) | nindent 2 }}
+automountServiceAccountToken: false
+{{- end -}}
+
+{{- /* Who may reach a component: (list $ "redis" $ingress), and "Egress" where it may reach nobody itself. */ -}}
+{{- define "steelyard.networkPolicy" -}}
+{{- $root := index . 0 -}}
+{{- $component := index . 1 -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {{- include "steelyard.metadata" (list $root $component (printf "%s-%s" (include "steelyard.fullname" $root) $component)) | nindent 2 }}
+spec:
+  podSelector:
+    matchLabels: {{- include "steelyard.selector" (list $root $component) | nindent 6 }}
+  policyTypes: {{- concat (list "Ingress") (slice . 3) | toYaml | nindent 4 }}
+  ingress: {{- toYaml (index . 2) | nindent 4 }}
+{{- end -}}
