@@ -10,19 +10,20 @@ import sys
 import time
 from pathlib import Path
 
-from steelyard_protocol import memcached_writer, sample_record, secret_file
+from steelyard_protocol import sample_record, secret_file
 from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
 from steelyard_protocol.signals import SignalWaiter
 
 from steelyard_agent import evidence_table, running_agent, settings, wiring
-from steelyard_agent.agent import Agent, Sampler
+from steelyard_agent.agent import Sampler
 from steelyard_agent.evidence import Evidence
 from steelyard_agent.loop import Wake, run
 from steelyard_agent.pods import node_wiring
 from steelyard_agent.pods.pod_list import LABEL
 from steelyard_agent.pods.pods_flags import PodsSettings
+from steelyard_agent.record_stream import RecordStream
 from steelyard_agent.registration import controller_client, register_flags
 from steelyard_agent.running_agent import RunningAgent
 from steelyard_agent.settings import Settings
@@ -88,30 +89,26 @@ def _print_one(loaded: LoadedSettings) -> int:
     reader = wiring.reader(chosen, extras=chosen.explain)
     indicators = wiring.indicator_reader(chosen)
     sampler = Sampler(reader.read, chosen.limits, indicators.evidence)
-    agent = Agent(
-        sampler,
-        MemcachedWriter([]),
+    indicators.read_all()
+    sampler.step()
+    if sampler.absent is not None or signals.within(chosen.interval_s) is not None:
+        return 1
+    indicators.read_all()
+    taken = sampler.step()
+    if taken is None:
+        return 1
+    if chosen.explain:
+        print(evidence_table.render([reader.detection, *taken.evidence, *_register_evidence(loaded)]))
+        return 0
+    stream = RecordStream(
         upstream=chosen.upstream,
         peer=chosen.peer,
         scope=reader.scope,
         boot=secrets.token_hex(8),
-        interval_s=chosen.interval_s,
-        stale_s=memcached_writer.ttl_s(chosen.interval_s),
         wall_clock=time.time,
-        clock=time.monotonic,
     )
-    indicators.read_all()
-    agent.tick()
-    if sampler.absent is not None or signals.within(chosen.interval_s) is not None:
-        return 1
-    indicators.read_all()
-    sent = agent.tick()
-    if sent is None:
-        return 1
-    if chosen.explain:
-        print(evidence_table.render([reader.detection, *agent.last.evidence, *_register_evidence(loaded)]))
-    else:
-        print(json.dumps(json.loads(sample_record.encode(sent)), indent=2))
+    sent, _ = stream.next(taken)
+    print(json.dumps(json.loads(sample_record.encode(sent)), indent=2))
     return 0
 
 
