@@ -20,7 +20,7 @@ from steelyard_agent.moment import Moment
 from steelyard_agent.readers import cgroup_files, uptime
 from steelyard_agent.readers.files import ColumnReader
 from steelyard_agent.readers.hardware import Hardware, devices_below
-from steelyard_agent.scopes.cgroup import CgroupReading, CpuLevel, MemoryLevel, tightest
+from steelyard_agent.scopes.cgroup import CgroupReading, Level, tightest
 from steelyard_agent.scopes.hardware import NicCounters
 from steelyard_agent.scopes.reading import Absent
 
@@ -38,8 +38,8 @@ class _Levels:
     Each has its limit and stands beside the group in which its use is counted, None where it is in none.
     """
 
-    cpu: tuple[tuple[CpuLevel, Cgroup | None], ...]
-    memory: tuple[tuple[MemoryLevel, Cgroup], ...]
+    cpu: tuple[tuple[Level, Cgroup | None], ...]
+    memory: tuple[tuple[Level, Cgroup], ...]
     cpuset_cores: int | None
     quota: tuple[Cgroup, float | None] | None = None
     """The group with the tightest quota, and that quota; where none has one, the group itself."""
@@ -130,10 +130,12 @@ class CgroupReader:
             at_s=at_s,
             identity=identity,
             name=name,
-            cpu=tuple(self._cpu(*level) for level in self._levels.cpu),
+            cpu=tuple(self._used(*level, "cpu", cgroup_files.used_s) for level in self._levels.cpu),
             cpuset_cores=self._levels.cpuset_cores,
             machine_cores=read("the number of cores", lambda: once("cores", hardware.devices.cores)),
-            memory=tuple(self._memory(*level) for level in self._levels.memory),
+            memory=tuple(
+                self._used(*level, "memory", cgroup_files.used_bytes) for level in self._levels.memory
+            ),
             machine_memory=read("memory size", lambda: once("memory", hardware.memory)),
             nics=read("net", self._nics) if self._count_net else None,
             io_stalled_s=self._of(
@@ -154,18 +156,16 @@ class CgroupReader:
         group = self._groups.get(controller)
         return None if group is None else self._columns.read(name, lambda: reader(group))
 
-    def _cpu(self, level: CpuLevel, counted: Cgroup | None) -> CpuLevel:
+    def _used(
+        self, level: Level, counted: Cgroup | None, what: str, used: Callable[[Path, Cgroup], float | None]
+    ) -> Level:
         if counted is None:
             return level
-        used_s = self._once(f"cpu of {level.path}", lambda: cgroup_files.used_s(self._root, counted))
-        return replace(level, used_s=used_s)
-
-    def _memory(self, level: MemoryLevel, group: Cgroup) -> MemoryLevel:
-        used_bytes = self._once(f"memory of {level.path}", lambda: cgroup_files.used_bytes(self._root, group))
-        return replace(level, used_bytes=used_bytes)
-
-    def _once(self, name: str, reader: Callable[[], T]) -> T | None:
-        return self._columns.read(name, lambda: self._moment.read(name, reader))
+        name = f"{what} of {level.path}"
+        return replace(
+            level,
+            used=self._columns.read(name, lambda: self._moment.read(name, lambda: used(self._root, counted))),
+        )
 
 
 def _own_container(root: Path) -> Mapping[str, Cgroup]:
@@ -190,7 +190,7 @@ def _levels(root: Path, groups: Mapping[str, Cgroup]) -> _Levels:
 
 def _cpu_levels(
     counted: Cgroup | None, quotas: Mapping[Cgroup, float | None]
-) -> list[tuple[CpuLevel, Cgroup | None]]:
+) -> list[tuple[Level, Cgroup | None]]:
     levels, own = [], None
     if counted is not None:
         own = next((group for group in quotas if group.path == counted.path), None)
@@ -206,18 +206,18 @@ def _cpu_levels(
 
 def _cpu_level(
     group: Cgroup, counted: Cgroup | None, limited: Cgroup | None, quota: float | None
-) -> tuple[CpuLevel, Cgroup | None]:
-    level = CpuLevel(
+) -> tuple[Level, Cgroup | None]:
+    level = Level(
         path=group.folder,
-        used_s=None,
-        quota_cores=quota,
+        used=None,
+        limit=quota,
         used_file="" if counted is None else cgroup_files.file_of(counted, "cpu"),
         limit_file="" if limited is None else cgroup_files.file_of(limited, "cpu limit"),
     )
     return level, counted
 
 
-def _memory_levels(root: Path, groups: Mapping[str, Cgroup]) -> list[tuple[MemoryLevel, Cgroup]]:
+def _memory_levels(root: Path, groups: Mapping[str, Cgroup]) -> list[tuple[Level, Cgroup]]:
     own = groups.get("memory")
     if own is None:
         return []
@@ -227,17 +227,16 @@ def _memory_levels(root: Path, groups: Mapping[str, Cgroup]) -> list[tuple[Memor
     if inherited is not None and (seen is None or inherited < seen):
         limits[own] = inherited  # it is set above what is seen here, where use cannot be read
     return [
-        (_memory_level(group, limit), group)
+        (
+            Level(
+                path=group.folder,
+                used=None,
+                limit=limit,
+                used_file=cgroup_files.file_of(group, "memory"),
+                limit_file=cgroup_files.memory_limit_file(group),
+            ),
+            group,
+        )
         for group, limit in limits.items()
         if group == own or limit is not None
     ]
-
-
-def _memory_level(group: Cgroup, limit: float | None) -> MemoryLevel:
-    return MemoryLevel(
-        path=group.folder,
-        used_bytes=None,
-        limit_bytes=limit,
-        used_file=cgroup_files.file_of(group, "memory"),
-        limit_file=cgroup_files.memory_limit_file(group),
-    )

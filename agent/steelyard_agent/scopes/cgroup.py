@@ -19,23 +19,15 @@ from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CpuLevel:
-    """A group that CPU time is counted for. `quota_cores` is None where none is set on it."""
+class Level:
+    """A group that something is counted for: CPU time, in seconds against cores, or memory, in bytes.
+
+    `used` memory is without the inactive file cache; `limit` is None where none is set on this group.
+    """
 
     path: str
-    used_s: float | None
-    quota_cores: float | None
-    used_file: str = ""
-    limit_file: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryLevel:
-    """A group that memory is counted for; `used_bytes` is without the inactive file cache."""
-
-    path: str
-    used_bytes: float | None
-    limit_bytes: float | None
+    used: float | None
+    limit: float | None
     used_file: str = ""
     limit_file: str = ""
 
@@ -64,10 +56,10 @@ class CgroupReading:
     at_s: float
     identity: tuple[object, ...]
     name: str
-    cpu: tuple[CpuLevel, ...]
+    cpu: tuple[Level, ...]
     cpuset_cores: int | None
     machine_cores: int | None
-    memory: tuple[MemoryLevel, ...]
+    memory: tuple[Level, ...]
     machine_memory: MemoryGauge | None
     nics: Mapping[str, NicCounters] | None
     io_stalled_s: float | None
@@ -111,34 +103,34 @@ def sample(
 
 def _cores(now: CgroupReading) -> float | None:
     """Return the cores that the group may use, by the tightest limit."""
-    return tightest([*(level.quota_cores for level in now.cpu), _widest_cores(now)])
+    return tightest([*(level.limit for level in now.cpu), _widest_cores(now)])
 
 
 def _memory_bytes(now: CgroupReading) -> float | None:
     """Return the memory that the group may use, by the tightest limit."""
-    return tightest([*(level.limit_bytes for level in now.memory), _machine_bytes(now)])
+    return tightest([*(level.limit for level in now.memory), _machine_bytes(now)])
 
 
 def _cpu(before: CgroupReading, after: CgroupReading, interval_s: float, given: float | None) -> Evidence:
     """Return CPU as evidence; `given` cores take the place of all limits, and the group's own use counts."""
-    used_before = {level.path: level.used_s for level in before.cpu}
+    used_before = {level.path: level.used for level in before.cpu}
     levels = after.cpu[:1] if given else after.cpu
     return _nearest("cpu", (_cpu_level(level, used_before, after, interval_s, given) for level in levels))
 
 
 def _cpu_level(
-    level: CpuLevel,
+    level: Level,
     used_before: dict[str, float | None],
     now: CgroupReading,
     interval_s: float,
     given: float | None,
 ) -> Evidence:
-    used = rate(used_before.get(level.path), level.used_s, interval_s)
+    used = rate(used_before.get(level.path), level.used, interval_s)
     ceiling = _widest_cores(now)
-    limit = given or tightest([level.quota_cores, ceiling])
+    limit = given or tightest([level.limit, ceiling])
     if given:
         what, source = "the given limit", "--cpu-limit"
-    elif limit is not None and limit == level.quota_cores:
+    elif limit is not None and limit == level.limit:
         what, source = "its quota", level.limit_file
     elif now.cpuset_cores is not None and limit == now.cpuset_cores != now.machine_cores:
         what, source = "the CPUs of its cpuset", now.sources.get("cpuset", "")
@@ -156,16 +148,16 @@ def _memory(now: CgroupReading, given: float | None) -> Evidence:
     return _nearest("mem", (_memory_level(level, now, given) for level in levels))
 
 
-def _memory_level(level: MemoryLevel, now: CgroupReading, given: float | None) -> Evidence:
-    used, files = level.used_bytes, (level.used_file, f"{level.path}/memory.stat")
-    if used is None and now.machine_memory is not None and level.limit_bytes is None:
+def _memory_level(level: Level, now: CgroupReading, given: float | None) -> Evidence:
+    used, files = level.used, (level.used_file, f"{level.path}/memory.stat")
+    if used is None and now.machine_memory is not None and level.limit is None:
         # v2's topmost group counts nothing itself: it is the machine.
         used = now.machine_memory.used_bytes
         files = (now.sources.get("machine mem", ""), "")
-    limit = given or tightest([level.limit_bytes, _machine_bytes(now)])
+    limit = given or tightest([level.limit, _machine_bytes(now)])
     if given:
         what, source = "the given limit", "--mem-limit"
-    elif limit is not None and limit == level.limit_bytes:
+    elif limit is not None and limit == level.limit:
         what, source = "its limit", level.limit_file
     else:
         what, source = "no limit: the machine's memory", now.sources.get("machine mem", "")

@@ -306,18 +306,18 @@ def test_a_first_quota_is_seen_at_the_next_sample(plant: Plant) -> None:
     root = plant("machine", "v2-container")
     (root / GROUP / "cpu.max").write_text("max 100000\n")
     reader = Watched(root)
-    assert reader.at(100.0).cpu[0].quota_cores is None
+    assert reader.at(100.0).cpu[0].limit is None
     (root / GROUP / "cpu.max").write_text("50000 100000\n")
-    assert reader.at(101.0).cpu[0].quota_cores == 0.5
+    assert reader.at(101.0).cpu[0].limit == 0.5
 
 
 def test_the_tightest_quota_is_read_with_each_sample_also_where_it_is_set_above(plant: Plant) -> None:
     root = plant("machine", "v2-nested")
     pod = root / GROUP / "kubepods.slice/pod1.slice"
     reader = Watched(root)
-    assert [level.quota_cores for level in reader.at(100.0).cpu] == [3.0, 1.0]
+    assert [level.limit for level in reader.at(100.0).cpu] == [3.0, 1.0]
     (pod / "cpu.max").write_text("50000 100000\n")
-    assert [level.quota_cores for level in reader.at(101.0).cpu] == [3.0, 0.5]
+    assert [level.limit for level in reader.at(101.0).cpu] == [3.0, 0.5]
 
 
 def test_a_limit_that_did_not_hold_the_group_is_looked_for_now_and_then(plant: Plant) -> None:
@@ -326,8 +326,8 @@ def test_a_limit_that_did_not_hold_the_group_is_looked_for_now_and_then(plant: P
     reader = Watched(root)
     reader.at(100.0)
     (app / "cpu.max").write_text("50000 100000\n")
-    assert reader.at(101.0).cpu[0].quota_cores == 3.0
-    assert reader.at(100.0 + LIMITS_AGE_S).cpu[0].quota_cores == 0.5
+    assert reader.at(101.0).cpu[0].limit == 3.0
+    assert reader.at(100.0 + LIMITS_AGE_S).cpu[0].limit == 0.5
 
 
 def test_where_v1_counts_time_in_another_group_than_it_limits_cpu_is_null(plant: Plant) -> None:

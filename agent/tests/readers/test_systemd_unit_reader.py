@@ -26,8 +26,8 @@ def test_a_unit_is_its_control_group(plant: Plant, unit: str) -> None:
     reading = read(plant("machine", "v2-host"), unit)
     assert isinstance(reading, CgroupReading)
     assert reading.name == "/sys/fs/cgroup/system.slice/nginx.service"
-    assert (reading.cpu[0].used_s, reading.cpu[0].quota_cores) == (7.0, 0.5)
-    assert reading.memory[0].used_bytes == 400_000_000
+    assert (reading.cpu[0].used, reading.cpu[0].limit) == (7.0, 0.5)
+    assert reading.memory[0].used == 400_000_000
 
 
 def test_the_machines_traffic_is_not_counted_for_a_unit(plant: Plant) -> None:
