@@ -185,14 +185,10 @@ def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> 
 
 def _pool(settings: Settings) -> MemcachedWriter:
     put_s = memcached_writer.put_s(settings.interval_s, len(settings.memcached))
+    ttl_s = memcached_writer.ttl_s(settings.interval_s)
     return MemcachedWriter(
         [
-            MemcachedServer(
-                MemcachedClient(address, timeout_s=put_s),
-                ttl_s=memcached_writer.ttl_s(settings.interval_s),
-                clock=time.monotonic,
-                random=random.random,
-            )
+            MemcachedServer(MemcachedClient(address, timeout_s=put_s), ttl_s=ttl_s)
             for address in settings.memcached
         ]
     )

@@ -10,6 +10,8 @@ one is worth more than the one that was lost.
 """
 
 import logging
+import random
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
@@ -48,7 +50,12 @@ class MemcachedServer:
     """
 
     def __init__(
-        self, client: MemcachedClient, *, ttl_s: int, clock: Callable[[], float], random: Callable[[], float]
+        self,
+        client: MemcachedClient,
+        *,
+        ttl_s: int,
+        clock: Callable[[], float] = time.monotonic,
+        random: Callable[[], float] = random.random,
     ) -> None:
         self.name = client.name
         self._client = client

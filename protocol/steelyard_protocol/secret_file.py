@@ -6,6 +6,7 @@ settings of each program see to it that it is not both.
 
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,17 +49,6 @@ def key(path: Path | None, of_environment: bytes | None) -> bytes | None:
 def warnings(files: Iterable[tuple[Path | None, str]]) -> Iterator[str]:
     """Yield what is wrong with who may read each file that is named; with it stands what it holds."""
     for path, what in files:
-        unsafe = None if path is None else warning(path, what)
-        if unsafe is not None:
-            yield unsafe
-
-
-def warning(path: Path, what: str) -> str | None:
-    """Return what is wrong with who may read the file; None when nothing is."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return None
-    if not mode & stat.S_IROTH:
-        return None
-    return f"every user of this machine can read the {what} in {path}: chmod o-r {path}"
+        with suppress(OSError):
+            if path is not None and path.stat().st_mode & stat.S_IROTH:
+                yield f"every user of this machine can read the {what} in {path}: chmod o-r {path}"

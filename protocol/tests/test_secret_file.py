@@ -49,7 +49,7 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
 def test_a_file_that_everybody_can_read_is_warned_of(tmp_path: Path, mode: int, warned: bool) -> None:
     path = _file(tmp_path, b"k" * 32, mode)
     remedy = f"every user of this machine can read the key in {path}: chmod o-r {path}"
-    assert secret_file.warning(path, "key") == (remedy if warned else None)
+    assert list(secret_file.warnings([(path, "key")])) == ([remedy] if warned else [])
 
 
 def test_a_key_comes_from_the_file_that_is_named_or_else_from_the_environment(tmp_path: Path) -> None:
@@ -67,4 +67,4 @@ def test_each_file_that_is_named_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_file_that_has_gone_is_not_warned_of(tmp_path: Path) -> None:
-    assert secret_file.warning(tmp_path / "nowhere", "key") is None
+    assert list(secret_file.warnings([(tmp_path / "nowhere", "key")])) == []

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import random
 import secrets
 import signal
 import socket
@@ -45,15 +44,8 @@ def main() -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=level)
     put_s = memcached_writer.put_s(chosen.interval_s, len(chosen.memcached))
     clients = [MemcachedClient(address, timeout_s=put_s) for address in chosen.memcached]
-    pool = MemcachedWriter(
-        []
-        if chosen.once
-        else [
-            MemcachedServer(client, ttl_s=TTL_S, clock=time.monotonic, random=random.random)
-            for client in clients
-        ],
-        what="traffic reports",
-    )
+    servers = [] if chosen.once else [MemcachedServer(client, ttl_s=TTL_S) for client in clients]
+    pool = MemcachedWriter(servers, what="traffic reports")
     reporter = Reporter(
         chosen,
         pool=pool,

@@ -194,9 +194,9 @@ def test_a_file_holds_a_token_on_each_line(tmp_path: Path) -> None:
     path.write_text(f"{ADMIN}\n\n  the-next-admin-token\r\n")
     path.chmod(0o600)
     assert secret_file.read(path, "token", tokens_of) == (ADMIN, "the-next-admin-token")
-    assert secret_file.warning(path, "token") is None
+    assert not list(secret_file.warnings([(path, "token")]))
     path.chmod(0o644)
-    assert "chmod o-r" in (secret_file.warning(path, "token") or "")
+    assert "chmod o-r" in "".join(secret_file.warnings([(path, "token")]))
 
 
 @pytest.mark.parametrize(
