@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard_protocol import program_settings, setting_values, signature, wire
-from steelyard_protocol.program_settings import Given, SettingsError, Text
+from steelyard_protocol.program_settings import Given, SettingsError
 from steelyard_protocol.setting_values import Address
 
 from steelyard_agent import flags, scope_values, toml_file
@@ -58,12 +58,6 @@ class Settings:
     key_file: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: Path
-    document: Document
-
-
 def load(
     arguments: Sequence[str],
     environment: Mapping[str, str],
@@ -76,7 +70,7 @@ def load(
     file = _file(line, environment, read)
     # A process that is named on the command line replaces the one in the file.
     given = program_settings.collect(
-        flags.FLAGS, line, environment, {} if file is None else _texts(file)
+        flags.FLAGS, line, environment, {} if file is None else file.texts
     ).strongest_of(flags.TARGETS)
     interval_s = given.value("interval", 1.0, setting_values.number("seconds", 0.1, 60.0))
     automatic: Scope = "auto"
@@ -172,7 +166,7 @@ def _register_settings(given: Given, environment: Mapping[str, str]) -> Register
 
 def _file(
     line: Mapping[str, str | None], environment: Mapping[str, str], read: Callable[[Path], bytes]
-) -> _File | None:
+) -> Document | None:
     named = line["config"] or environment.get(flags.FLAGS.variable("config"))
     if not named:
         return None
@@ -183,21 +177,14 @@ def _file(
         why = error.strerror if isinstance(error, OSError) else error
         raise SettingsError(f"--config: {path} cannot be read: {why}") from None
     try:
-        return _File(path, toml_file.parse(text, flags.names()))
+        return toml_file.parse(path, text, flags.names())
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from None
 
 
-def _texts(file: _File) -> dict[str, Text]:
-    return {
-        flag: Text(text, f"{flag.replace('-', '_')} in {file.path}", program_settings.FILE)
-        for flag, text in file.document.texts.items()
-    }
-
-
-def _indicators(file: _File, interval_s: float) -> tuple[Indicator, ...]:
+def _indicators(file: Document, interval_s: float) -> tuple[Indicator, ...]:
     try:
-        return declared.parse(file.document.indicators, interval_s=interval_s)
+        return declared.parse(file.indicators, interval_s=interval_s)
     except ValueError as error:
         raise SettingsError(f"{file.path}: {error}") from None
 

@@ -11,19 +11,24 @@ Only the tables [[indicator]] have no flag: `indicators.declared` reads those.
 import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard_protocol import program_settings
+from steelyard_protocol.program_settings import Text
 
 INDICATOR = "indicator"
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file: the text of each setting by the name of its flag, and the indicators as they stand there."""
+    """A file: what it gives by the name of each flag, and the indicators as they stand there."""
 
-    texts: dict[str, str]
+    path: Path
+    texts: dict[str, Text]
     indicators: object
 
 
-def parse(text: bytes, known: Collection[str]) -> Document:
+def parse(path: Path, text: bytes, known: Collection[str]) -> Document:
     """Return what a file says; raise ValueError that names the key."""
     try:
         document = tomllib.loads(text.decode("utf-8"))
@@ -33,10 +38,12 @@ def parse(text: bytes, known: Collection[str]) -> Document:
         raise ValueError(f"it is not TOML: {error}") from None
     keys = {flag.replace("-", "_"): flag for flag in known}
     indicators = document.pop(INDICATOR, [])
-    for key in document:
+    texts = {}
+    for key, value in document.items():
         if key not in keys:
             raise ValueError(f"{key!r} is no setting{_hint(key, keys)}")
-    return Document({keys[key]: _text(key, value) for key, value in document.items()}, indicators)
+        texts[keys[key]] = Text(_text(key, value), f"{key} in {path}", program_settings.FILE)
+    return Document(path, texts, indicators)
 
 
 def _hint(key: str, keys: Collection[str]) -> str:

@@ -57,7 +57,7 @@ def read(indicator: Indicator, name: str, text: str) -> Series:
         case "words":
             series = Series({(): _after(text, name)})
         case "number":
-            series = Series({(): _alone(text)})
+            series = Series({(): _float(text.strip(), "the text")})
     for number in series.numbers.values():
         if not isfinite(number):
             raise SourceError(f"{name or 'the number'} is {number}")
@@ -160,10 +160,6 @@ def _after(text: str, words: str) -> float:
     if not separator or match is None:
         raise SourceError(f"there is no number after {words!r}: it begins with {_start(text)}")
     return float(match[1])
-
-
-def _alone(text: str) -> float:
-    return _float(text.strip(), "the text")
 
 
 def _float(text: str, what: str) -> float:

@@ -30,55 +30,38 @@ MAPS = ("utilization", "named_metrics")
 _Field = descriptor_pb2.FieldDescriptorProto
 
 
-def _load_report() -> descriptor_pb2.FileDescriptorProto:
+def _descriptors() -> descriptor_pb2.FileDescriptorProto:
     file = descriptor_pb2.FileDescriptorProto(
-        name="xds/data/orca/v3/orca_load_report.proto", package="xds.data.orca.v3", syntax="proto3"
+        name="orca.proto", package="orca", syntax="proto3", dependency=[duration_pb2.DESCRIPTOR.name]
     )
-    message = file.message_type.add(name="OrcaLoadReport")
+    report = file.message_type.add(name="OrcaLoadReport")
     for name, number in NUMBERS.items():
-        field = message.field.add(name=name, number=number, label=_Field.LABEL_OPTIONAL)
+        field = report.field.add(name=name, number=number, label=_Field.LABEL_OPTIONAL)
         field.type = _Field.TYPE_DOUBLE
         if name in MAPS:
-            entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
+            entry = report.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
             entry.options.map_entry = True
             entry.field.add(name="key", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
             entry.field.add(name="value", number=2, type=_Field.TYPE_DOUBLE, label=_Field.LABEL_OPTIONAL)
             field.label, field.type = _Field.LABEL_REPEATED, _Field.TYPE_MESSAGE
-            field.type_name = f".xds.data.orca.v3.OrcaLoadReport.{entry.name}"
-    return file
-
-
-def _service() -> descriptor_pb2.FileDescriptorProto:
-    file = descriptor_pb2.FileDescriptorProto(
-        name="xds/service/orca/v3/orca.proto",
-        package="xds.service.orca.v3",
-        syntax="proto3",
-        dependency=[duration_pb2.DESCRIPTOR.name],
-    )
-    message = file.message_type.add(name="OrcaLoadReportRequest")
-    message.field.add(
-        name="report_interval",
-        number=1,
-        label=_Field.LABEL_OPTIONAL,
-        type=_Field.TYPE_MESSAGE,
-        type_name=".google.protobuf.Duration",
-    )
+            field.type_name = f".orca.OrcaLoadReport.{entry.name}"
+    request = file.message_type.add(name="OrcaLoadReportRequest")
+    interval = request.field.add(name="report_interval", number=1, label=_Field.LABEL_OPTIONAL)
+    interval.type, interval.type_name = _Field.TYPE_MESSAGE, ".google.protobuf.Duration"
     return file
 
 
 _pool = descriptor_pool.DescriptorPool()
 _pool.AddSerializedFile(duration_pb2.DESCRIPTOR.serialized_pb)
-_pool.Add(_load_report())
-_pool.Add(_service())
+_pool.Add(_descriptors())
 
-
-def _message(name: str) -> type[Message]:
-    message: type[Message] = message_factory.GetMessageClass(_pool.FindMessageTypeByName(name))
-    return message
-
-
-OrcaLoadReport = _message("xds.data.orca.v3.OrcaLoadReport")
-OrcaLoadReportRequest = _message("xds.service.orca.v3.OrcaLoadReportRequest")
+# A message's own name is not on the wire.
+OrcaLoadReport: type[Message] = message_factory.GetMessageClass(
+    _pool.FindMessageTypeByName("orca.OrcaLoadReport")
+)
+OrcaLoadReportRequest: type[Message] = message_factory.GetMessageClass(
+    _pool.FindMessageTypeByName("orca.OrcaLoadReportRequest")
+)
 
 
 def load_report(report: LoadReport, utilization: LoadReport) -> Message:
