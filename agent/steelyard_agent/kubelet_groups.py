@@ -39,9 +39,4 @@ def pod_uid(folder: str) -> str | None:
 
 def pods_in(parent: str, folders: Iterable[str]) -> dict[str, str]:
     """Return the paths of the pods' groups among the folders of a group, by uid."""
-    paths = {}
-    for folder in folders:
-        uid = pod_uid(folder)
-        if uid:
-            paths[uid] = f"{parent}/{folder}"
-    return paths
+    return {uid: f"{parent}/{folder}" for folder in folders if (uid := pod_uid(folder))}

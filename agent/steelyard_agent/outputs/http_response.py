@@ -7,6 +7,7 @@ Every answer ends its connection.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from steelyard_agent.outputs import metrics, node_metrics, orca_report
 from steelyard_agent.outputs.metrics import Status
@@ -16,11 +17,6 @@ LONGEST_REQUEST = 8192
 """Bytes; a scraper's has some hundred."""
 
 PLAIN = "text/plain; charset=utf-8"
-
-REASONS = {
-    200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
-    431: "Request Header Fields Too Large", 503: "Service Unavailable",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,7 @@ def _answered(request: bytes, page: Callable[[str], _Page | None], pages: str) -
 def _response(page: _Page, *, body: bool = True) -> bytes:
     content = page.text.encode()
     lines = [
-        f"HTTP/1.1 {page.code} {REASONS[page.code]}",
+        f"HTTP/1.1 {page.code} {HTTPStatus(page.code).phrase}",
         f"Content-Type: {page.content_type}",
         f"Content-Length: {len(content)}",
         "Cache-Control: no-store",
