@@ -9,7 +9,7 @@ in a variable or a file and never a flag: every user of the machine can read a c
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -93,21 +93,12 @@ class Text:
     strength: int
 
 
-class Given:
+class Given(dict[str, Text]):
     """The settings that were given, by flag."""
-
-    def __init__(self, texts: Mapping[str, Text]) -> None:
-        self._texts = texts
-
-    def __contains__(self, flag: str) -> bool:
-        return flag in self._texts
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
 
     def value(self, flag: str, default: T, parse: Callable[[str], U]) -> T | U:
         """Return what `parse` makes of a setting's text, or the default where it was not given."""
-        given = self._texts.get(flag)
+        given = self.get(flag)
         if given is None:
             return default
         try:
@@ -117,9 +108,9 @@ class Given:
 
     def strongest_of(self, alternatives: Iterable[str]) -> "Given":
         """Return the settings without those alternatives that a stronger place than theirs replaces."""
-        strengths = {flag: self._texts[flag].strength for flag in alternatives if flag in self._texts}
+        strengths = {flag: self[flag].strength for flag in alternatives if flag in self}
         weaker = {flag for flag, strength in strengths.items() if strength < max(strengths.values())}
-        return Given({flag: given for flag, given in self._texts.items() if flag not in weaker})
+        return Given({flag: given for flag, given in self.items() if flag not in weaker})
 
 
 def collect(
