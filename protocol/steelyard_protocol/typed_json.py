@@ -31,6 +31,7 @@ _REASONS: Sequence[tuple[str, Reason]] = (
     (" - at `$.v`", "version"),
     *((f" - at `$.{named}`", "name") for named in ("upstream", "peer", "lb", "law", "picker", "digest")),
     *((f" - at `$.{names}[", "name") for names in ("names", "reporters", "chunks")),
+    ("].id`", "name"),
     (", got `", "type"),
     ("`array` of length 2", "type"),
     (" - at `$.check", "range"),

@@ -39,7 +39,6 @@ MAX_SERVER_NAME = 253
 # What a hash picker hashes; nginx has a variable for each.
 HASH_KEY = re.compile(r"address|uri|(header|cookie|argument):[A-Za-z0-9_-]{1,64}")
 
-
 Weight = Annotated[int, Meta(ge=1, le=MAX_WEIGHT)]
 
 

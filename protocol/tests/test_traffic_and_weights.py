@@ -45,6 +45,13 @@ def test_refuses_the_examples_and_says_why(name: str, case: dict[str, Any]) -> N
     assert decoded.reason == case["reason"], decoded
 
 
+def test_a_server_whose_id_is_a_number_has_no_name() -> None:
+    text = weight_table.to_json(_table()).replace(b'"id":"a"', b'"id":7')
+    decoded = weight_table.decode(text)
+    assert isinstance(decoded, Refused)
+    assert decoded.reason == "name"
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
