@@ -33,10 +33,8 @@ local function decoder(text, breathe)
     if not manifest then
         wire.refuse(refused.reason, refused.detail)
     end
-    local names = wire.field(manifest, "chunks")
-    if type(names) ~= "table" or names[1] == nil and next(names) ~= nil then
-        wire.refuse("type", '"chunks" is not an array')
-    elseif #names == 0 or #names > MAX_CHUNKS then
+    local names = wire.array(manifest, "chunks", text)
+    if #names == 0 or #names > MAX_CHUNKS then
         wire.refuse("range", #names .. " chunks, 1.." .. MAX_CHUNKS .. " are read")
     end
     for i = 1, #names do

@@ -25,10 +25,7 @@ local function decoder(text, breathe)
     local document = wire.load_object(text, function()
         return json.decode_in_slices(text, "weights", breathe)
     end)
-    local weights = wire.field(document, "weights")
-    if type(weights) ~= "table" or next(weights) ~= nil and weights[1] == nil or find(text, '"weights"%s*:%s*{') then
-        wire.refuse("type", '"weights" is not an array')
-    end
+    local weights = wire.array(document, "weights", text)
     for i = 1, #weights do
         wire.integer(weights, i, 1, wire.MAX_INTEGER) -- the table's decoder has the tighter bound
         if i % ROWS == 0 then

@@ -12,11 +12,7 @@ local _M = {}
 
 
 local function names_of(document, text)
-    local names = wire.field(document, "names")
-    -- lua-cjson turns {} and [] into the same table; the text tells.
-    if type(names) ~= "table" or (#names == 0 and (next(names) ~= nil or string.find(text, '"names"%s*:%s*{'))) then
-        wire.refuse("type", '"names" is not an array')
-    end
+    local names = wire.array(document, "names", text)
     if #names > MAX_NAMES then
         wire.refuse("range", '"names" has ' .. #names .. " names, at most " .. MAX_NAMES .. " are read")
     end

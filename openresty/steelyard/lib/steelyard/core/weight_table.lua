@@ -103,11 +103,7 @@ end
 
 
 local function peers_of(document, text, previous, breathe)
-    local rows = wire.field(document, "peers")
-    -- lua-cjson turns {} and [] into the same table; the text tells.
-    if type(rows) ~= "table" or (#rows == 0 and (next(rows) ~= nil or string.find(text, '"peers"%s*:%s*{'))) then
-        wire.refuse("type", '"peers" is not an array')
-    end
+    local rows = wire.array(document, "peers", text)
     local written = rows_of(rows, previous.written or {}, breathe)
     if written == previous.written then
         return previous.peers, written
@@ -135,15 +131,13 @@ end
 
 
 --- Whether each load balancer's reports are read, by name; nil: the controller is of before it told.
-local function reporters_of(document)
+local function reporters_of(document, text)
     if document.reporters == nil then
         return nil
-    elseif type(document.reporters) ~= "table" or document.reporters[1] == nil and next(document.reporters) ~= nil then
-        wire.refuse("type", '"reporters" is not an array')
     end
-    local names = {}
-    for i = 1, #document.reporters do
-        names[wire.name(document.reporters, i)] = true
+    local reporters, names = wire.array(document, "reporters", text), {}
+    for i = 1, #reporters do
+        names[wire.name(reporters, i)] = true
     end
     return names
 end
@@ -170,7 +164,7 @@ local function decoder(text, previous, breathe)
         check = check_settings.of_table(document), hash_key = key, hash_variable = variable,
         -- The latest version of a traffic report that its controller reads; nil: it does not tell.
         report_version = report_version_of(document),
-        reporters = reporters_of(document),
+        reporters = reporters_of(document, text),
         -- Of all that its head has not; nil: it has no head.
         digest = document.digest ~= nil and wire.name(document, "digest") or nil,
         -- For the decoding of the next one:

@@ -126,6 +126,17 @@ function _M.field(document, key)
 end
 
 
+--- A field that must be an array. lua-cjson turns {} and [] into the same table; the text tells.
+function _M.array(document, key, text)
+    local value = _M.field(document, key)
+    if type(value) ~= "table" or value[1] == nil and (next(value) ~= nil
+                                                      or string.find(text, '"' .. key .. '"%s*:%s*{')) then
+        _M.refuse("type", '"' .. key .. '" is not an array')
+    end
+    return value
+end
+
+
 --- A field that must be a name.
 function _M.name(document, key)
     local value = _M.field(document, key)

@@ -95,7 +95,7 @@ end
 
 
 --- Serve what the list has, if it is another one than before.
--- @param begin function(name, settings) -> an upstream
+-- @param begin function(worker, name, settings) -> an upstream
 function _M.follow(worker, begin, breathe)
     local options, store = worker.options, worker.store
     if not options.any_upstream then
@@ -116,7 +116,8 @@ function _M.follow(worker, begin, breathe)
         if not before[name] then
             added = added + 1
         end
-        upstreams[name], settings[name] = before[name] or begin(name, options.any_upstream), options.any_upstream
+        upstreams[name] = before[name] or begin(worker, name, options.any_upstream)
+        settings[name] = options.any_upstream
         breathe()
     end
     for name in pairs(options.declared) do

@@ -180,14 +180,6 @@ function _M.begin(worker, name, settings)
 end
 
 
---- Serve the upstreams that the controller's list has, with the option `any_upstream`.
-function _M.follow_list(worker, breathe)
-    listed_upstreams.follow(worker, function(name, settings)
-        return _M.begin(worker, name, settings)
-    end, breathe)
-end
-
-
 --- Bring all upstreams up to date. Yields when `sliced`, so it may not be done when the
 -- next tick comes, which then does nothing.
 function _M.all(worker, sliced)
@@ -200,7 +192,7 @@ function _M.all(worker, sliced)
     if not ok then
         ngx.log(ngx.ERR, "steelyard: ", err)
     end
-    ok, err = pcall(_M.follow_list, worker, breathe)
+    ok, err = pcall(listed_upstreams.follow, worker, _M.begin, breathe)
     if not ok then
         ngx.log(ngx.ERR, "steelyard: list of upstreams: ", err)
     end

@@ -14,6 +14,7 @@ local fetch = require "steelyard.io.fetch"
 local health_checker = require "steelyard.io.health_checker"
 local job_lock = require "steelyard.io.job_lock"
 local list_fetch = require "steelyard.io.list_fetch"
+local listed_upstreams = require "steelyard.phase.listed_upstreams"
 local no_pause = require("resty.vnswrr").no_pause
 local open_requests = require "steelyard.core.open_requests"
 local options_of = require "steelyard.core.options"
@@ -323,7 +324,7 @@ local function start(options)
     end
     if options.any_upstream then
         list_fetch.restore(options, _M.store)
-        upstream_sync.follow_list(_M, no_pause) -- before the saved tables, which are of what is served
+        listed_upstreams.follow(_M, upstream_sync.begin, no_pause) -- before the saved tables: of what is served
     end
     saved_tables.restore(options, _M.store)
     -- Once here, so that a worker that is born late (a reload, a crash) never
