@@ -10,7 +10,6 @@ end
 
 local balance = require "steelyard.phase.balance"
 local limit = require "steelyard.phase.limit"
-local ready_page = require "steelyard.phase.ready_page"
 local response = require "steelyard.phase.response"
 local status_pages = require "steelyard.phase.status_pages"
 local worker = require "steelyard.phase.worker"
@@ -28,7 +27,7 @@ return {
     sticky = response.sticky, -- header_filter_by_lua
     log = response.log, -- log_by_lua
     failure = response.failure, -- content_by_lua, where an error_page leads
-    ready = ready_page.ready, -- content_by_lua
+    ready = status_pages.ready, -- content_by_lua
     status = status_pages.status, -- content_by_lua
     metrics = status_pages.metrics, -- content_by_lua
 }

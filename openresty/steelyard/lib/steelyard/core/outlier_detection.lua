@@ -122,8 +122,7 @@ local function eject(candidate, settings, now)
     row.out_s = math.min(settings.base_s * row.times, settings.max_s)
     row.until_s = now + row.out_s
     local decision = {
-        action = "eject", id = figure.id, address = figure.address, out_s = row.out_s, times = row.times,
-        reason = words(row.window),
+        action = "eject", id = figure.id, address = figure.address, out_s = row.out_s, reason = words(row.window),
     }
     row.window, row.probation = nil, nil
     return decision
@@ -136,7 +135,7 @@ end
 --   still there: { id, address, completed, failed } since the last turn
 -- @param pool    peers (how many may be picked), and completed, failed of all of them
 -- @param settings error_rate, requests, base_s, max_s, share
--- @return memory, and decisions: { action = "eject" | "return", id, address, out_s, times, reason }
+-- @return memory, and decisions: { action = "eject" | "return", id, address, out_s, reason }
 function _M.judge(memory, figures, pool, settings, now)
     local after, decisions, candidates, out = {}, {}, {}, 0
     for i = 1, #figures do

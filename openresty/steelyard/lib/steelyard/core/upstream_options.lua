@@ -167,11 +167,13 @@ end
 
 --- The upstream's own time-outs, each nil where nginx.conf's holds; nil where all do.
 local function timeouts(where, given)
-    local values = {}
-    for _, kind in ipairs({ "connect", "send", "read" }) do
-        values[kind .. "_s"] = optional(where, given, kind .. "_timeout_s", SECONDS, 0.001, 86400,
-                                        "what nginx.conf says")
+    local function timeout(name)
+        return optional(where, given, name, SECONDS, 0.001, 86400, "what nginx.conf says")
     end
+    local values = {
+        connect_s = timeout("connect_timeout_s"), send_s = timeout("send_timeout_s"),
+        read_s = timeout("read_timeout_s"),
+    }
     return next(values) and values or nil
 end
 

@@ -125,11 +125,6 @@ local function hash_key_of(document)
 end
 
 
-local function report_version_of(document)
-    return document.report_version ~= nil and wire.integer(document, "report_version", 1, wire.MAX_INTEGER) or nil
-end
-
-
 --- Whether each load balancer's reports are read, by name; nil: the controller is of before it told.
 local function reporters_of(document, text)
     if document.reporters == nil then
@@ -163,7 +158,8 @@ local function decoder(text, previous, breathe)
         -- Where the table has none, nginx.conf's stand.
         check = check_settings.of_table(document), hash_key = key, hash_variable = variable,
         -- The latest version of a traffic report that its controller reads; nil: it does not tell.
-        report_version = report_version_of(document),
+        report_version = document.report_version ~= nil
+                         and wire.integer(document, "report_version", 1, wire.MAX_INTEGER) or nil,
         reporters = reporters_of(document, text),
         -- Of all that its head has not; nil: it has no head.
         digest = document.digest ~= nil and wire.name(document, "digest") or nil,

@@ -25,15 +25,6 @@ local LEAST_S = 0.002
 local _M = {}
 
 
---- Read the request's body, if one is announced.
-local function read_body()
-    local var = ngx.var
-    if var.content_length or var.http_transfer_encoding then
-        ngx.req.read_body()
-    end
-end
-
-
 local Queue = {}
 Queue.__index = Queue
 
@@ -145,8 +136,9 @@ function _M.limit(name)
     if worker.broken or not live then
         return -- balance() says so
     end
-    if live.settings.queue then
-        read_body() -- while it comes in, others may fill the servers
+    local var = ngx.var
+    if live.settings.queue and (var.content_length or var.http_transfer_encoding) then
+        ngx.req.read_body() -- while it comes in, others may fill the servers
     end
     return wait_or_refuse(live)
 end

@@ -1,6 +1,7 @@
---- The two pages about this load balancer: /steelyard/status, JSON for people, and /steelyard/metrics, for Prometheus.
+--- The pages about this load balancer: /steelyard/status, JSON for people, /steelyard/metrics, for Prometheus, and
+-- whether requests may be sent to it.
 --
--- Both show one plain table: what is served, and why. Upstreams' `peers` are rows in
+-- The first two show one plain table: what is served, and why. Upstreams' `peers` are rows in
 -- id order. They are gathered in slices: a table that is taken meanwhile shows in
 -- the next document, counters may be some milliseconds apart. Who may read a page is
 -- checked here, and long answers are sent in pieces, so that requests are served
@@ -282,6 +283,38 @@ local function page(content_type, write)
             breathe()
         end, breathe)
     end
+end
+
+
+--- What this worker waits for, in words; nil: it is ready.
+--
+-- What it has once it keeps: no part of the control plane that is away takes a load
+-- balancer out of service that has servers to send requests to.
+local function waits_for()
+    if worker.broken then
+        return worker.broken
+    end
+    if worker.options.any_upstream and not worker.listed_version then
+        return "the controller's list of upstreams has not come yet"
+    end
+    for name in pairs(worker.options.declared) do
+        if worker.upstreams[name].rung == "none" then
+            return "upstream " .. name .. " has no weight table yet, and no list of servers"
+        end
+    end
+end
+
+
+--- Content handler: 200 once this worker can serve, 503 and why before. For those who start load balancers and take
+-- them in (Kubernetes, a virtual address), so anybody may ask.
+function _M.ready()
+    local why = waits_for()
+    ngx.header["Cache-Control"] = "no-store"
+    if why then
+        return refuse(503, why)
+    end
+    ngx.header["Content-Type"] = "application/json"
+    ngx.say('{"status":"ok"}')
 end
 
 
