@@ -1,6 +1,7 @@
 -- Those of a weight table: contract_spec, weight_table_spec.
 
 local check_settings = require "steelyard.core.check_settings"
+local json = require "steelyard.core.json"
 
 local function settings(given)
     return check_settings.of_options("check", given)
@@ -57,6 +58,7 @@ end)
 describe("a check with a mistake", function()
     for _, case in ipairs({
         { "path", {} },
+        { "path", { path = json.null } }, -- ngx.null, too
         { "path", { path = "/", grpc_service = "" } },
         { "statuses", { grpc_service = "", statuses = { 200 } } },
         { "grpc_service", { grpc_service = true } },

@@ -149,12 +149,13 @@ end
 
 
 --- Take the settings that are texts and flags.
+-- @param null   what a text may be as if it were left out, or nil
 -- @param refuse as above
-local function texts_and_flags(values, given, refuse)
+local function texts_and_flags(values, given, null, refuse)
     for _, text in ipairs(TEXTS) do
         local key, is_right, problem, remedy = unpack(text)
         local value = given[key]
-        if value ~= nil and value ~= wire.null then
+        if value ~= nil and value ~= null then
             if type(value) ~= "string" then
                 refuse("type", key, "is not a string", remedy)
             elseif not is_right(value) then
@@ -208,7 +209,7 @@ function _M.of_options(name, given, host)
         bad(name .. "." .. key, problem, remedy)
     end
     local values = validate.numbers(given, NUMBERS, name .. ".")
-    texts_and_flags(values, given, refuse)
+    texts_and_flags(values, given, nil, refuse)
     values.host = values.host or host
     return complete(values, given_statuses(name .. ".statuses", given.statuses), refuse)
 end
@@ -245,7 +246,7 @@ function _M.of_table(document)
         wire.refuse(reason, '"' .. key .. '" of the check ' .. problem)
     end
     local values = {}
-    texts_and_flags(values, row, refuse)
+    texts_and_flags(values, row, wire.null, refuse)
     for _, number in ipairs(NUMBERS) do
         local key, what, low, high = unpack(number)
         values[key] = (what == validate.WHOLE and wire.integer or wire.number)(row, key, low, high)
