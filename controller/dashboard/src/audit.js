@@ -16,6 +16,8 @@ export class AuditLog {
   constructor(told) {
     $("audit").addEventListener("toggle", () => this.#load([], (work) => authorized(work, told)));
     $("audit-more").addEventListener("click", () => this.#load(this.#entries));
+    // Until now nobody would have noticed that it was opened.
+    set($("audit"), "hidden", false);
   }
 
   /** Show that of an upstream, null: of all. */
@@ -41,7 +43,9 @@ export class AuditLog {
     if (before.length > 0) query.set("before", before.at(-1).id);
     try {
       const answer = await asking(() => request("GET", `/v1/audit?${query}`));
-      if (upstream !== this.#upstream || answer === null) return;
+      if (answer === null) return;
+      // Another one was chosen while a token was asked for.
+      if (upstream !== this.#upstream) return this.#load([]);
       this.#entries = [...before, ...answer.entries];
       set($("audit-more"), "hidden", answer.entries.length < AT_A_TIME);
       fill($("audit-list"), ...(this.#entries.length > 0 ? this.#entries.map(line) : [h("li", {}, "Nothing was changed.")]));
