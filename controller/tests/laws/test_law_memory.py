@@ -111,6 +111,13 @@ JSON = st.recursive(
 )
 
 
+def test_a_saved_cost_of_nothing_is_no_cost() -> None:
+    damaged = document("steelyard")
+    damaged["columns"]["cost"] = [None, None, 0]
+    _, decision = steps(laws.create("steelyard"), [snapshot()], laws.decode_memory("steelyard", damaged))
+    assert decision.weights.min() > 0
+
+
 @settings(max_examples=200)
 @given(st.sampled_from(laws.NAMES), st.data())
 def test_decoding_is_total(name: str, data: st.DataObject) -> None:
