@@ -4,6 +4,7 @@ import base64
 import contextlib
 import hashlib
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -250,3 +251,14 @@ def test_the_file_is_valid_from_the_moment_it_changes_and_kept_while_it_is_broke
     assert file.access().grant_of(DEPLOY) is None
     assert faults["tokens"] is None
     assert not any(secret in line for line in caplog.messages for secret in (ANNA, DEPLOY))
+
+
+def test_the_file_that_the_page_shows_is_one() -> None:
+    page = (Path(__file__).parents[3] / "docs/configuration.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```\n(# who .*?)```", page, re.DOTALL)
+    # A digest is cut short there.
+    whole = re.sub("sha256:([0-9a-f]+)…", lambda cut: f"sha256:{cut[1]:0<64}", shown)
+    named = named_tokens(whole.encode())
+    assert [each.grant.name for each in named.tokens if each.is_proxy] == ["oauth2-proxy"]
+    assert [*named.people] == ["bob@example.org"]
+    assert named.tokens[0].grant.upstreams == ("web", "shop-*")
