@@ -14,6 +14,7 @@ from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, wr
 
 from steelyard_simulator.model import Case, RunResult
 from steelyard_simulator.studies import (
+    autoscale_study,
     evidence_clusters,
     evidence_page,
     ns3_study,
@@ -62,7 +63,7 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     """Add the subcommand `simulate`, with a subcommand a study."""
     parser = subparsers.add_parser(
         "simulate",
-        help="the shipped laws and pickers on simulated servers: the ns-3 study, scale, stability, evidence",
+        help="the shipped laws and pickers on simulated servers: ns-3, scale, stability, evidence, autoscale",
     )
     studies = parser.add_subparsers(required=True, metavar="STUDY")
     for study in STUDIES:
@@ -203,6 +204,16 @@ STUDIES = (
         seeds=4,
         quick=("one seed: a minute or two", 1),
         flags={"--only": _only(lambda: evidence_clusters.clusters(), "CLUSTER")},
+    ),
+    Study(
+        name="autoscale",
+        help="a day's load on servers that are started and stopped by headroom, and by mean CPU",
+        description="Simulates days on unequal servers that an autoscaler starts and stops.",
+        trials=lambda _: autoscale_study.TRIALS,
+        figures_of=autoscale_study.figures_of,
+        page=autoscale_study.page,
+        seeds=2,
+        quick=("one seed: minutes", 1),
     ),
 )
 """One more study is one more of these."""

@@ -11,6 +11,7 @@ from steelyard_controller import laws
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
 
+from steelyard_simulator.autoscaler import Pool
 from steelyard_simulator.balancer import Balancer
 from steelyard_simulator.engine import Engine
 from steelyard_simulator.model import Case, Floats, Server
@@ -50,6 +51,7 @@ class ControlLoop:
         self._law = laws.create(case.balancing.law, case.balancing.parameters)
         self._memory = self._law.start()
         self._inbox = SimulatedInbox(case)
+        self._pool = None if case.scaled_by is None else Pool(engine, case.scaled_by, len(servers))
         # (when it is in Memcached, weights), in order.
         self._tables: deque[tuple[float, list[int]]] = deque()
         self.t_s: list[float] = []
@@ -89,8 +91,14 @@ class ControlLoop:
         self._engine.at(now_s + self._tick_s, self._fetch, (balancer, newest))
 
     def _tick(self, now_s: float, _nothing: object) -> None:
-        self._memory, decision = self._law.step(self._memory, self._inbox.snapshot(now_s))
-        published: list[int] = decision.published.tolist()
+        snapshot, pool = self._inbox.snapshot(now_s), self._pool
+        if pool is not None:
+            snapshot = snapshot.first(pool.there, pool.names)
+        self._memory, decision = self._law.step(self._memory, snapshot)
+        if pool is not None:
+            pool.note(decision, snapshot, self._inbox.cpu)
+        weights = np.pad(decision.published, (0, len(self._servers) - len(decision.ids)))
+        published: list[int] = weights.tolist()
         # The same table again would be news to nobody.
         if not self._tables or published != self._tables[-1][1]:
             self._tables.append((now_s + self._delays.publish_s, published))
@@ -98,7 +106,7 @@ class ControlLoop:
         while len(self._tables) > 1 and self._tables[1][0] <= now_s:
             self._tables.popleft()
         self.t_s.append(now_s)
-        self.shares.append(decision.published / decision.published.sum())
+        self.shares.append(weights / weights.sum())
         self.utilization.append(self._inbox.cpu.copy())
         self._engine.at(now_s + self._tick_s, self._tick)
 

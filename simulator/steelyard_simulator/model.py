@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 Shape = Literal["constant", "exponential", "lognormal"]
+ScaledBy = Literal["headroom", "cpu"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +179,7 @@ class Case:
     balancers    n, each with its own picker, counters and phase within the tick
     exchange_s   the product's pickers tell each other so often what they have in flight; 0: never
     lost_exchanges   the part (0..1) of that which does not happen
+    scaled_by    with a law: what servers are started and stopped by, in their order (`autoscaler`)
     """
 
     servers: tuple[Server, ...]
@@ -191,12 +193,15 @@ class Case:
     warmup_s: float = 0.0
     tick_s: float = 1.0
     delays: Delays = field(default_factory=Delays)
+    scaled_by: ScaledBy | None = None
 
     def __post_init__(self) -> None:
         if not self.servers or self.balancers < 1:
             raise ValueError("a case needs a server and a load balancer; give at least one of each")
         if self.tick_s <= 0 or self.duration_s <= self.warmup_s:
             raise ValueError("a case needs tick_s > 0 and duration_s > warmup_s")
+        if self.scaled_by is not None and (self.balancing.law is None or len(self.servers) < 3):
+            raise ValueError("servers that are started and stopped need a law, and be three; give both")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

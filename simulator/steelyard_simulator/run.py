@@ -12,7 +12,7 @@ import numpy as np
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
 
-from steelyard_simulator import pickers
+from steelyard_simulator import autoscaler, pickers
 from steelyard_simulator.balancer import Balancer, Request
 from steelyard_simulator.control_loop import ControlLoop, bootstrap_weights
 from steelyard_simulator.engine import Engine, Rate, sampler, stream
@@ -62,6 +62,8 @@ class _Running:
         )
         self._cost = self._servers[0].draws_first if priced else None
         weights = bootstrap_weights(case.servers)
+        if case.scaled_by is not None:
+            weights[autoscaler.LEAST :] = [0] * (k - autoscaler.LEAST)
         self._balancers = [Balancer(index, make(index), k) for index in range(case.balancers)]
         for balancer in self._balancers:
             balancer.take(weights)

@@ -9,7 +9,7 @@ peers in some tens of milliseconds. Missing figures are NaN, never a guess:
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,11 @@ class Snapshot:
         for name in _COLUMNS:
             if getattr(self, name).shape != (k,):
                 raise ValueError(f"{name} has shape {getattr(self, name).shape}, not ({k},)")
+
+    def first(self, count: int, ids: Sequence[str]) -> "Snapshot":
+        """Return the snapshot of the first `count` peers alone, with the first of these names."""
+        columns: Any = {name: getattr(self, name)[:count] for name in ("utilization", "capacity", *_COLUMNS)}
+        return replace(self, ids=tuple(ids[:count]), **columns)
 
 
 _COLUMNS = (

@@ -292,3 +292,10 @@ def test_no_samples_and_no_traffic_is_the_baseline(law: laws.Law) -> None:
 @pytest.mark.parametrize(("peers", "total"), [(2, 1000), (10_000, 200_000), (93_000, MAX_WEIGHT)])
 def test_no_peer_of_the_largest_table_can_have_a_weight_that_nginx_refuses(peers: int, total: int) -> None:
     assert law_total(0, peers) == total
+
+
+def test_the_first_peers_of_a_snapshot_are_a_snapshot_under_their_new_names() -> None:
+    some = snapshot(cpu=(0.1, 0.2, 0.3)).first(2, ["x", "y", "z"])
+    assert some.ids == ("x", "y")
+    assert some.utilization[:, 0].tolist() == [0.1, 0.2]
+    assert some.knees.shape == (4,)
