@@ -68,7 +68,7 @@ def recall_evidence(inputs: Inputs, busyness: Busyness) -> Evidence:
         sums=previous["sums"],
         recent=previous["recent"],
         requests=previous["requests"],
-        cost=previous["cost"],
+        cost=np.where(previous["cost"] > 0, previous["cost"], np.nan),  # a damaged memory may have any
         windows=previous["windows"],
         jumps=previous["J"],
         restarts=previous["restarts"],

@@ -103,7 +103,7 @@ def prior_worth(cost: Floats, parameters: SteelyardParameters) -> Floats:
 
     Of a request that takes ten seconds of a server one tells more than ten of 4 ms.
     """
-    return np.fmin(parameters.n0, quotient(parameters.p0, cost, np.inf))
+    return np.fmin(parameters.n0, parameters.p0 / cost)
 
 
 def capacity(e: Floats, w: Floats, requests: Floats, baseline: Floats, worth: Floats) -> Floats:
