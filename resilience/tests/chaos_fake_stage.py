@@ -73,6 +73,7 @@ class FakeStage:
         self._are_hidden = False
         self._states = {"server-1": "up", "server-2": "up", "server-3": "up"}
         self._generation = 100
+        self._term = 1
         self._false: bytes | None = None
         self._refused = 0
 
@@ -118,7 +119,8 @@ class FakeStage:
     def status(self, timeout_s: float = 1.0) -> dict[str, Any]:
         assert timeout_s > 0
         peers = forgery.HUGE if self._false is not None else len(self._states)
-        upstream = {"refused": {}, "fail_open": False, "peers": [{}] * peers}
+        # The leader is always one term ahead of what it sees.
+        upstream = {"refused": {}, "fail_open": False, "peers": [{}] * peers, "term": self._term}
         return {"upstreams": {"web": upstream}, "saved_error": None}
 
     def api(self, method: str, path: str, document: Any = None, _controller: str | None = None) -> Any:
@@ -150,6 +152,7 @@ class FakeStage:
         self.done.append(verb.decode())
         if verb == b"set" and rest.startswith(wire.weights_key("web").encode()):
             self._false = rest
+            self._term += 1
         return b"OK\r\n" if verb == b"flush_all" else b"STORED\r\n"
 
     def _text(self, key: str) -> bytes:

@@ -148,6 +148,38 @@ def _not_served(stage: Stage) -> str | None:
     return "nginx did not take the table of 10,000 peers"
 
 
+@action
+def outrun_leader(*, stage: Stage) -> Lasting:
+    """Let nginx alone have a table of a higher term, as of another leader, until the leader sees it, too."""
+    before = get(stage, TABLE)
+    # Just after a tick: nginx fetches twice before the next one.
+    wait_until(lambda: "no tick" if get(stage, TABLE) == before else None, within_s=PATIENCE_S)
+    table = json.loads(_text(get(stage, TABLE)))
+    table["term"] += 1
+    value = signature.sign(stage.key, json.dumps(table).encode())
+    for key in (HEAD, TABLE):
+        cluster_state.put(stage, key, value)
+    wait_until(lambda: _before(stage, table["term"]), within_s=PATIENCE_S)
+    for key in (HEAD, TABLE):
+        stage.memcached_command(f"delete {key}")
+
+    def check() -> str | None:
+        told = cluster_state.overview(stage)["degraded"]
+        return None if any("hold a table of term" in line for line in told) else f"the leader says {told}"
+
+    yield check
+
+    def lasts() -> str | None:
+        cluster_state.put(stage, TABLE, value)
+        return _before(stage, table["term"] + 1)
+
+    wait_until(lasts, within_s=2 * PATIENCE_S)
+
+
+def _before(stage: Stage, term: int) -> str | None:
+    return None if nginx_status(stage)["term"] >= term else f"nginx has no table of term {term}"
+
+
 VALUES: Mapping[str, Callable[[Stage, bytes], bytes]] = {
     "garbage": lambda _stage, _value: forgery.garbage(500),
     "zeros": lambda _stage, _value: bytes(forgery.MEGABYTE),
