@@ -25,10 +25,12 @@ class Faults:
 
     def note(self, part: str, fault: str | None) -> None:
         """Set a part's fault, or with None that it works."""
+        if fault is None and part not in self._faults:
+            return  # mostly: of thousands of upstreams at every tick
         about = {**self._of, "part": part}
         if fault is None:
-            if self._faults.pop(part, None) is not None:
-                log.info("%s%s works again", self._prefix, part, extra={"event": "mended", **about})
+            del self._faults[part]
+            log.info("%s%s works again", self._prefix, part, extra={"event": "mended", **about})
         else:
             if part not in self._faults:
                 log.warning(

@@ -6,7 +6,7 @@ examples are docs/contract/sample.json.
 
 import json
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from steelyard_protocol import wire
 
@@ -36,10 +36,10 @@ FURTHER_VERSION = 2
 MAX_BYTES = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleRecord:
+class SampleRecord(NamedTuple):
     """One sample on the wire: utilizations of an interval, and of what.
 
+    A tuple, because a controller makes ten thousand in a tick.
     `utilization` and `capacity` have one entry per indicator, in the order of
     `INDICATORS`; None is "could not be measured". Utilizations are within
     0..1, except CPU, which may exceed 1. `further` has the server's other

@@ -26,7 +26,7 @@ RECORD = SampleRecord(
 STATUS = Status(
     at_s=100.0, stale_s=3.0, record=RECORD, delivered=41, dropped=1, reachable={"a:1": True, "[::1]:2": False}
 )
-NOTHING = replace(RECORD, utilization=(None, None, None, None))
+NOTHING = RECORD._replace(utilization=(None, None, None, None))
 
 
 def orca(record: SampleRecord) -> str | None:
@@ -43,7 +43,7 @@ def test_an_orca_value_names_what_was_measured_and_leaves_out_what_was_not() -> 
 
 def test_an_orca_value_has_the_applications_own_indicators_as_named_metrics() -> None:
     further = (("workers", 0.875), ("queue", None), ("kv_cache", 3.5))
-    value = orca(replace(NOTHING, further=further))
+    value = orca(NOTHING._replace(further=further))
     assert value == "TEXT named_metrics.workers=0.875,named_metrics.kv_cache=3.5"
 
 
@@ -53,7 +53,7 @@ def test_an_orca_value_of_nothing_is_none_because_an_empty_one_is_refused() -> N
 
 @given(st.lists(st.none() | st.floats(0, 1), min_size=3, max_size=3), st.none() | st.floats(0, 64))
 def test_an_orca_value_is_what_envoys_parser_takes(shares: list[float | None], cpu: float | None) -> None:
-    value = orca(replace(RECORD, utilization=(cpu, *shares)))
+    value = orca(RECORD._replace(utilization=(cpu, *shares)))
     if value is None:
         assert [cpu, *shares] == [None] * 4
         return

@@ -85,7 +85,7 @@ def test_reports_go_on_and_are_the_newest(server: OrcaGrpcServer) -> None:
     server.show(STATUS)
     with stream(server) as reports:
         assert next(reports).cpu_utilization == 0.42
-        server.show(replace(STATUS, record=replace(RECORD, utilization=(0.9, None, None, None))))
+        server.show(replace(STATUS, record=RECORD._replace(utilization=(0.9, None, None, None))))
         assert any(report.cpu_utilization == 0.9 for report in reports)
 
 

@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,7 @@ def test_what_is_measured_comes_before_what_the_application_says() -> None:
     said = {"cpu_utilization": 0.9, "rps_fractional": 118.5, "named_metrics.io": 0.5}
     joined = orca_report.joined(RECORD, said)
     assert joined == {**orca_report.measured(RECORD), "rps_fractional": 118.5, "named_metrics.io": 0.5}
-    without_cpu = replace(RECORD, utilization=(None, None, None, None), further=())
+    without_cpu = RECORD._replace(utilization=(None, None, None, None), further=())
     assert orca_report.joined(without_cpu, said) == said
 
 

@@ -6,6 +6,7 @@ keeps it (in a process, in Redis, in a test).
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 from steelyard_controller.laws.decision import Decision
@@ -72,7 +73,7 @@ class BoundLaw:
     @property
     def parameters(self) -> Mapping[str, float]:
         """The parameters by name."""
-        return {each.name: getattr(self.bound, each.name) for each in fields(self.bound)}
+        return _by_name(self.bound)
 
     def start(self) -> Memory:
         """Return the empty memory."""
@@ -103,6 +104,11 @@ class BoundLaw:
         Laws give their shapes as those of one upstream; all have the m upstreams as their first axis.
         """
         raise NotImplementedError
+
+
+@lru_cache(maxsize=256)
+def _by_name(bound: Any) -> Mapping[str, float]:  # noqa: ANN401
+    return {each.name: getattr(bound, each.name) for each in fields(bound)}
 
 
 def refuse_crossed_thresholds(low_load: float, high_load: float) -> None:

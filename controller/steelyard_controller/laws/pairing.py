@@ -71,10 +71,16 @@ def paired(
 
 def _taken(ring: Floats, tick: Ints) -> Floats:
     """Return what the ring has under each peer's tick."""
-    figures: Floats = np.take_along_axis(ring, (tick % RING)[..., None], axis=-1)[..., 0]
+    figures: Floats = ring[_places(ring, tick)]
     return figures
 
 
 def _put(ring: Floats, tick: Ints, figures: Floats) -> None:
     """File a figure of each peer under its tick; where these are m x 1, they are the same for all."""
-    np.put_along_axis(ring, (tick % RING)[..., None], figures[..., None], axis=-1)
+    ring[_places(ring, tick)] = figures
+
+
+def _places(ring: Floats, tick: Ints) -> tuple[Ints, Ints, Ints]:
+    # Of a few servers numpy's own take_along_axis takes five times as long.
+    upstreams, peers, _ = ring.shape
+    return np.arange(upstreams)[:, None], np.arange(peers), tick % RING

@@ -46,13 +46,13 @@ def median(values: Floats, among: Bools) -> Floats:
 
 def median_of_others(values: Floats, among: Bools) -> Floats:
     """Return for each peer the median of those `among` the others, NaN where there are none; m x k."""
-    others = summed(among) - among
+    others, rows = summed(among) - among, np.arange(len(values))[:, None]
     order = np.argsort(np.where(among, values, np.inf), axis=-1, kind="stable")
-    ordered, place = np.take_along_axis(values, order, axis=-1), np.argsort(order, axis=-1, kind="stable")
+    ordered, place = values[rows, order], np.argsort(order, axis=-1, kind="stable")
     # Where a peer is one of them, what stands after it moves up.
     place = np.where(among, place, values.shape[-1])
     middle = [
-        np.take_along_axis(ordered, np.minimum(at + (at >= place), values.shape[-1] - 1), axis=-1)
+        ordered[rows, np.minimum(at + (at >= place), values.shape[-1] - 1)]
         for at in (np.maximum(others - 1, 0) // 2, others // 2)
     ]
     return np.where(others > 0, (middle[0] + middle[1]) / 2.0, np.nan)

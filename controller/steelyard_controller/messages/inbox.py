@@ -8,10 +8,10 @@ reckoned from both clocks (`sender_offset`), to pair samples with reports.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from steelyard_protocol import derived_keys, replay_guard, sample_reader, traffic_report
 from steelyard_protocol.sample_record import SampleRecord
@@ -29,12 +29,12 @@ NO_KEYS = Keyring()
 SILENT_INTERVALS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Received(Generic[Message]):
+class Received(NamedTuple, Generic[Message]):
     """A sender's newest message and when it was first seen here, in seconds of the receiver's clock.
 
-    `clock_ms` is the latest time of the sender's own clock, `ended` are its earlier runs. `estimated_end_s`
-    is when its window ended, by the receiver's clock, and `offset` what is known of the sender's.
+    A tuple, because ten thousand are made in a tick. `clock_ms` is the latest time of the sender's own clock,
+    `ended` are its earlier runs. `estimated_end_s` is when its window ended, by the receiver's clock, and
+    `offset` what is known of the sender's.
     """
 
     message: Message
@@ -69,6 +69,23 @@ class MessageKind(Generic[Message]):
     decode: Callable[[bytes], Message | Refused]
     sender: Callable[[Message], str]
     at_ms: Callable[[Message], int | None]
+
+
+SAMPLES: MessageKind[SampleRecord] = MessageKind(
+    "sample",
+    derived_keys.agent,
+    sample_reader.decode,
+    lambda sample: sample.peer,
+    lambda sample: sample.taken_at_ms,
+)
+
+REPORTS: MessageKind[TrafficReport] = MessageKind(
+    "traffic report",
+    lambda _, lb: derived_keys.lb(lb),
+    traffic_report.decode,
+    lambda report: report.lb,
+    lambda report: report.sent_at_ms,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,25 +161,13 @@ def receive(
     1970, to reckon when windows ended.
     """
     new_samples, sample_refusals = _received(
-        MessageKind(
-            "sample",
-            derived_keys.agent,
-            sample_reader.decode,
-            lambda sample: sample.peer,
-            lambda sample: sample.taken_at_ms,
-        ),
+        SAMPLES,
         inbox.samples,
         samples,
         ReadContext(upstream, keys, now_s, unix_ms, inbox.remembered.samples, last_read_s, synchronized_s),
     )
     new_reports, report_refusals = _received(
-        MessageKind(
-            "traffic report",
-            lambda _, lb: derived_keys.lb(lb),
-            traffic_report.decode,
-            lambda report: report.lb,
-            lambda report: report.sent_at_ms,
-        ),
+        REPORTS,
         inbox.reports,
         reports,
         ReadContext(upstream, keys, now_s, unix_ms, inbox.remembered.reports, last_read_s, synchronized_s),
@@ -252,7 +257,9 @@ def _unheard(
     }
 
 
-def _counted(counts: Mapping[str, int], reasons: Iterable[Reason]) -> Mapping[str, int]:
+def _counted(counts: Mapping[str, int], reasons: Sequence[Reason]) -> Mapping[str, int]:
+    if not reasons:
+        return counts
     counter = Counter(counts)
     counter.update(reasons)
     return dict(counter)

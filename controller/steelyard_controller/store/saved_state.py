@@ -1,6 +1,5 @@
 """The saved state of an upstream, which a restart or the next leader goes on from, as JSON. Pure."""
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +42,7 @@ def encode(saved: SavedState) -> bytes:
         document["told_ms"] = saved.sender_clocks_ms
     if saved.resolved:
         document["resolved"] = saved.resolved
-    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    return msgspec.json.encode(document)
 
 
 def decode(value: bytes) -> SavedState | None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from steelyard_controller.laws.snapshot import INDICATORS, Floats
@@ -36,7 +37,7 @@ def encode(outcome: Outcome) -> bytes:
     }
     if decision.indicators != INDICATORS:
         document["indicators"] = decision.indicators
-    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    return msgspec.json.encode(document)
 
 
 def thinned(moments: Sequence[bytes], *, step_s: float, peers: Sequence[str] | None = None) -> list[bytes]:

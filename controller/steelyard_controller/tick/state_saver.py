@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from steelyard_controller.faults import Faults
 from steelyard_controller.store.interface import LeaseLost, Rejected, Store, Unavailable
@@ -19,8 +20,13 @@ from steelyard_controller.tick.outcome import Outcome
 
 log = logging.getLogger("steelyard.controller")
 
+T = TypeVar("T")
+
 # How long a tick waits for a slow store, all upstreams together.
 SAVE_S = 0.25
+
+# Of so many servers, work takes less than to hand it to a thread and to be told of its end.
+FEW_PEERS = 100
 
 # At the end of the process there is no next turn; but a shutdown must not take long either.
 LAST_SAVE_S = 2.0
@@ -99,12 +105,12 @@ class StateSaver:
         faults, waited_s = self._faults_of(cycle.name), 0.0
         try:
             if overdue or tick_schedule.is_turn(self._ticks, position, tick_schedule.memory_period(total)):
-                saved = await asyncio.to_thread(cycle.saved, term=lease.term)
+                saved = await _beside(cycle.size, lambda: cycle.saved(term=lease.term))
                 began_s = time.monotonic()
                 await self._store.save(lease, cycle.name, saved)
                 waited_s += time.monotonic() - began_s
             if overdue or tick_schedule.is_turn(self._ticks, position, apart):
-                text = await asyncio.to_thread(history_moment.encode, outcome)
+                text = await _beside(cycle.size, lambda: history_moment.encode(outcome))
                 began_s = time.monotonic()
                 await self._store.remember(lease, cycle.name, text, keep=max(1, self._moments // apart))
                 waited_s += time.monotonic() - began_s
@@ -113,3 +119,8 @@ class StateSaver:
         else:
             faults.note("keeping", None)
         return waited_s
+
+
+async def _beside(peers: int, work: Callable[[], T]) -> T:
+    """Do some work on so many servers, in a thread where it would keep others waiting."""
+    return work() if peers <= FEW_PEERS else await asyncio.to_thread(work)

@@ -156,7 +156,8 @@ class TickLoop:
         for cycle, outcome, used_s in done_now:
             cycle.used.add(used_s + kept_s.get(cycle.name, 0.0))
             if not self._is_gone(cycle):
-                cycle.outcome = replace(outcome, degraded=self._degraded(cycle.name))
+                degraded = self._degraded(cycle.name)
+                cycle.outcome = replace(outcome, degraded=degraded) if degraded else outcome
                 done(cycle)
                 progressed()
 
@@ -261,7 +262,8 @@ class TickLoop:
 
     def faults_of(self, upstream: str) -> Faults:
         """Return the faults of one upstream."""
-        return self._of_upstream.setdefault(upstream, Faults(upstream))
+        faults = self._of_upstream.get(upstream)
+        return self._of_upstream.setdefault(upstream, Faults(upstream)) if faults is None else faults
 
     def _is_gone(self, cycle: Cycle) -> bool:
         """Tell whether the upstream was deleted during this tick."""
