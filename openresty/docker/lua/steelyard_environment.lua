@@ -7,16 +7,13 @@
 local _M = {}
 
 
+--- What a variable lists; nil when there is none.
 local function list(name)
-    local text = os.getenv(name)
-    if not text or text == "" then
-        return nil
-    end
     local parts = {}
-    for part in string.gmatch(text, "[^%s,]+") do
+    for part in string.gmatch(os.getenv(name) or "", "[^%s,]+") do
         parts[#parts + 1] = part
     end
-    return parts
+    return parts[1] and parts
 end
 
 
