@@ -4,7 +4,8 @@ The one place that says what is worse than what. A server stands where its worst
 among those whose requests fail by their failures, else by how far the weight is from its baseline, in tenths,
 so that equals keep their places from tick to tick. Of upstreams those come first that wait for a tick, then
 those of which a part does not work, those with silent load balancers, then by the worst trouble of their
-servers and how many have it, those under high load, and the well by their furthest weight.
+servers and how many have it, those under high load, and the well by their furthest weight; where a fault of
+Redis is everybody's, what comes next decides.
 """
 
 import re
@@ -44,9 +45,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How an upstream is: less is worse; what is wrong in words."""
+    """How an upstream is: by each thing that is wrong, the worst first, less is worse; and in words."""
 
-    rank: tuple[float, float]
+    rank: tuple[tuple[float, float], ...]
     troubles: tuple[str, ...] = ()
 
 
@@ -103,7 +104,7 @@ def rows(outcome: Outcome, view: View) -> tuple[list[int], int]:
 def standing(outcome: Outcome | None) -> Standing:
     """Return how an upstream is after its last tick; None: it has had none."""
     if outcome is None:
-        return Standing((0, 0), ("waits for its first tick",))
+        return Standing(((0, 0),), ("waits for its first tick",))
     servers, decision = len(outcome.table.peers), outcome.decision
     count = {what: int(having.sum()) for what, having in troubles(outcome).items()}
     said = [f"{number} of {servers} servers: {what}" for what, number in count.items() if number]
@@ -116,7 +117,7 @@ def standing(outcome: Outcome | None) -> Standing:
     furthest = float(_moves(outcome).max(initial=0.0))
     ranks.append((3.0 + len(count) + (not decision.alert), -furthest))
     high = ["high load"] if decision.alert else []
-    return Standing(min(ranks), (*outcome.degraded, *said, *high))
+    return Standing(tuple(sorted(ranks)), (*outcome.degraded, *said, *high))
 
 
 class Standings(dict[str, tuple[Outcome | None, Standing]]):

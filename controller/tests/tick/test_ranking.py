@@ -178,6 +178,14 @@ def test_the_worst_upstreams_come_first() -> None:
     assert named(cycles)[:2] == ["broken", "failing"]
 
 
+def test_where_all_have_the_same_fault_what_else_is_wrong_decides() -> None:
+    cycles = fleet()
+    del cycles["new"]
+    for cycle in cycles.values():
+        cycle.outcome = replace(outcome_of(cycle), degraded=("saving: the store is slow",))
+    assert named(cycles, order="worst")[:4] == ["failing", "silent-3", "silent-1", "moved"]
+
+
 def test_an_upstream_is_found_by_a_servers_address_and_the_server_is_named() -> None:
     (found,), matching = upstreams(fleet(), View(search="10.9.9.9"), Standings())
     assert (found.cycle.name, found.found, matching) == ("broken", ("s1",), 1)
