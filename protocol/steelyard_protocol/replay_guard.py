@@ -17,8 +17,9 @@ forger writes what he likes, and a clock that is wrong would cost samples.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
+from steelyard_protocol.sample_record import SampleRecord
+from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.wire import Refused
 
 # A sample and a report are read within seconds; a minute more is what clocks without NTP drift in a month.
@@ -40,28 +41,21 @@ Run = tuple[str, int]
 """A run that was replaced, and the number of the last message that was believed of it."""
 
 
-class Numbered(Protocol):
-    """What every message says of its place in its sender's life."""
-
-    @property
-    def boot(self) -> str: ...
-    @property
-    def seq(self) -> int: ...
-    @property
-    def interval_s(self) -> float: ...
+Message = SampleRecord | TrafficReport
+"""Whatever says its place in its sender's life: a run, a number in it, an interval."""
 
 
-def is_silent(last: Numbered, silence_s: float) -> bool:
+def is_silent(last: Message, silence_s: float) -> bool:
     """Tell whether a sender that sent `last` so long ago has stopped."""
     return silence_s > max(SILENT_S, SILENT_INTERVALS * last.interval_s)
 
 
-def is_known(last: Numbered, message: Numbered) -> bool:
+def is_known(last: Message, message: Message) -> bool:
     """Tell whether a message of the run that is believed was read before, or overtaken on its way."""
     return 0 <= last.seq - message.seq <= OVERTAKEN
 
 
-def within_run(last: Numbered, message: Numbered) -> Refused | None:
+def within_run(last: Message, message: Message) -> Refused | None:
     """Return why a message of the run that is believed is a replay; None: it is not."""
     if message.seq >= last.seq:
         return None
@@ -71,7 +65,7 @@ def within_run(last: Numbered, message: Numbered) -> Refused | None:
 
 
 def of_an_ended_run(
-    message: Numbered, *, ended: Sequence[Run], believed: Numbered, silent: bool
+    message: Message, *, ended: Sequence[Run], believed: Message, silent: bool
 ) -> Refused | None:
     """Return why a message of a run that was replaced by the one that is `believed` is a replay."""
     last_seq = next((seq for boot, seq in ended if boot == message.boot), None)
@@ -106,7 +100,7 @@ def of_long_ago(at_ms: int | None, *, heard_ms: int | None, now_ms: int, silent:
     )
 
 
-def replaced(ended: Sequence[Run], old: Numbered, new: Numbered) -> tuple[Run, ...]:
+def replaced(ended: Sequence[Run], old: Message, new: Message) -> tuple[Run, ...]:
     """Return the ended runs when the run of `new` takes the place of that of `old`."""
     kept = [run for run in ended if run[0] not in (old.boot, new.boot)]
     return (*kept, (old.boot, old.seq))[-RUNS_KEPT:]

@@ -28,7 +28,6 @@ from steelyard_agent.scopes.container_detection import Signs
 from steelyard_agent.scopes.reading import Absent, Reading
 
 Scope = Literal["host", "cgroup", "process"]
-SCOPES: tuple[Scope, ...] = ("host", "cgroup", "process")
 LINUX_SCOPES = ("cgroup", "process")
 
 # Earlier ones tell two processes of one number apart by the wall clock, which somebody may set.
