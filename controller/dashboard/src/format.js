@@ -22,7 +22,7 @@ function short(value) {
 export function percent(part) {
   if (!known(part)) return UNKNOWN;
   const value = part * 100;
-  if (value > 0 && value < 0.1) return "<0.1 %";
+  if (value > 0 && value < 0.1) return value < 0.001 ? "<0.001 %" : `${Number(value.toPrecision(2))} %`;
   return `${value >= 9.95 || value === 0 ? value.toFixed(0) : value.toFixed(1)} %`;
 }
 

@@ -17,7 +17,7 @@ test("zeros before the point stay", () => {
 });
 
 test("a small share is not shown as nothing", () => {
-  assert.deepEqual([0, 0.0004, 0.004, 0.0994, 0.0996, 0.31, 1].map(percent), ["0 %", "<0.1 %", "0.4 %", "9.9 %", "10 %", "31 %", "100 %"]);
+  assert.deepEqual([0, 0.000004, 0.0000987, 0.0004, 0.004, 0.0994, 0.0996, 0.31, 1].map(percent), ["0 %", "<0.001 %", "0.0099 %", "0.04 %", "0.4 %", "9.9 %", "10 %", "31 %", "100 %"]);
 });
 
 test("a latency is in the unit that suits", () => {
