@@ -465,6 +465,10 @@ def test_without_an_upstream_it_says_how_to_get_one_and_shows_what_is_declared_t
     expect(page.locator("#one-title")).to_have_text("shop")
 
 
+# On a machine that is too busy for 10,000 servers nobody leads for a moment; the page asks again by itself.
+BUSY = "status of 503"
+
+
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[Site]:  # noqa: ARG001
     """A site of an upstream of 10,000 servers, and 300 of one; nobody sends samples."""
@@ -476,13 +480,13 @@ def many(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[Site
     # Five times a second they are more work than two busy cores do for a controller and a browser.
     with (
         memcached_in(folder) as memcached,
-        running(folder, memcached, {"web": {"peers": big}, **small}, feed=False, tick_s=1.0) as site,
+        running(folder, memcached, {"web": {"peers": big}, **small}, feed=False, tick_s=2.0) as site,
     ):
         yield site
 
 
 def test_ten_thousand_servers_are_found_by_name_and_shown_in_parts(many: Site, look: Look) -> None:
-    page = look(many, "/#/web?order=name")
+    page = look(many, "/#/web?order=name", forgive=BUSY)
     expect(page.locator("#servers-matching")).to_have_text("10k")
     expect(page.locator("tbody[data-peer]")).to_have_count(50)
     expect(page.locator("#legend")).to_contain_text("all others")
@@ -500,7 +504,7 @@ def test_ten_thousand_servers_are_found_by_name_and_shown_in_parts(many: Site, l
 
 
 def test_a_link_has_the_page_the_order_and_a_server_of_another_page(many: Site, look: Look) -> None:
-    page = look(many, "/#/web/s77?order=-name&page=3")
+    page = look(many, "/#/web/s77?order=-name&page=3", forgive=BUSY)
     expect(page.locator("#panel .sentence")).to_contain_text("because")
     expect(page.locator("#panel").get_by_role("button", name="Drain")).to_be_visible()
     page.keyboard.press("Escape")
@@ -509,7 +513,7 @@ def test_a_link_has_the_page_the_order_and_a_server_of_another_page(many: Site, 
 
 
 def test_an_upstream_is_found_by_a_servers_address_and_back_leads_back(many: Site, look: Look) -> None:
-    page = look(many)
+    page = look(many, forgive=BUSY)
     expect(page.locator("#all .card")).to_have_count(24)
     expect(page.locator("#upstreams")).to_have_text("All 301 upstreams")
     page.get_by_label("Search the upstreams").press_sequentially("10.200.1.7:")
@@ -527,7 +531,7 @@ def test_an_upstream_is_found_by_a_servers_address_and_back_leads_back(many: Sit
 
 
 def test_a_page_of_rows_is_all_that_is_sent_of_ten_thousand_servers(many: Site, look: Look) -> None:
-    page = look(many, before=lambda page: page.add_init_script(COUNT_BYTES))
+    page = look(many, forgive=BUSY, before=lambda page: page.add_init_script(COUNT_BYTES))
     page.goto(f"{many.url}/#/web")
     expect(page.locator("tbody[data-peer]")).to_have_count(50)
     wait_for(lambda: page.evaluate("window.pieces.length") >= 3, "three ticks")
