@@ -26,17 +26,22 @@ class Slow(MemoryStore):
         super().__init__()
         self.away = away
         self.saves: list[str] = []
+        self.under_way = self.most_under_way = 0
 
     async def save(self, _: Lease, upstream: str, __: SavedState) -> None:
         if upstream in self.away:
             raise Unavailable("timed out")
         self.saves.append(upstream)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
         await asyncio.sleep(0.002)
+        self.under_way -= 1
 
 
-def ticks(store: Slow, count: int, monkeypatch: pytest.MonkeyPatch) -> Faults:
+def ticks(store: Slow, count: int, monkeypatch: pytest.MonkeyPatch, at_once: int = 1) -> Faults:
     """Save the outcomes of five upstreams at each of `count` ticks."""
     monkeypatch.setattr(state_saver, "SAVE_S", 0.001)
+    monkeypatch.setattr(state_saver, "AT_ONCE", at_once)
     faults = Faults()
     saver = StateSaver(store, moments=60, faults=faults, faults_of=Faults)
     cycles = [Cycle(name, WEB, tick_s=1.0) for name in "abcde"]
@@ -71,3 +76,12 @@ def test_one_that_the_store_does_not_take_keeps_nobody_from_its_turn(monkeypatch
 def test_a_store_that_is_away_is_the_elections_fault_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Faults, "now", {"state": "away"})
     assert ticks(Slow(away="abcde"), 2, monkeypatch).lines() == ()
+
+
+def test_several_are_saved_side_by_side_and_one_that_fails_stops_none_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Slow(away="b")
+    faults = ticks(store, 1, monkeypatch, at_once=5)
+    assert (store.saves, store.most_under_way) == ([*"acde"], 4)
+    assert faults.now["saving"] == "timed out"
