@@ -47,7 +47,9 @@ class Visit:
 
 def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
     """Return the folder with a free port for each daemon and server."""
-    more = max(BY_NAME[name].balancers for name in scenario.algorithms) - 1 if scenario.algorithms else 0
+    # The data plane's algorithms are its own, each of one balancer.
+    known = [BY_NAME[name] for name in scenario.algorithms if name in BY_NAME]
+    more = max((algorithm.balancers for algorithm in known), default=1) - 1
     ports = network.free_ports(DAEMON_PORTS + len(scenario.servers) + more)
     memcached, redis, balancer, api, agent_check, *servers = ports
     return Place(
