@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -105,7 +104,7 @@ def compare(table: Target, *, seconds: float, seed: int) -> Iterator[Tally]:
                 raise ViolationError(f"Python: {error}") from error
             what = agreement.difference(data, lua)
             if what is not None:
-                why = agreement.known(data, lua, partial(judge, "weight-table"))
+                why = agreement.known(data, lua)
                 require(why, what)
                 harmless[str(why)] += 1
             elif python != lua["outcome"]:
