@@ -158,7 +158,8 @@ def test_an_operators_day(memcached: Daemon, tmp_path: Path, steelyard: Callable
         assert "limit" in run("status", "--limit", "0").err
         assert [row["name"] for row in run("upstreams", "--json").document["upstreams"]] == ["web"]
         assert run("upstreams").out.splitlines()[1].split() == [
-            "web", "static", "vnswrr2", "3", "1", "-", "ok;", "2", "of", "3", "servers:", "no", "sample", "yet",
+            "web", "static", "vnswrr2", "3", "1", "-",
+            "ok;", "2", "of", "3", "servers:", "no", "sample", "yet",
         ]  # fmt: skip
         table = run("weights", "web", "--json").document
         assert [peer["weight"] for peer in table["peers"]] == [250, 250, 500]
