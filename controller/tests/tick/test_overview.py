@@ -78,16 +78,18 @@ def learnt(upstream: Upstream, *, ticks: int = 30, quiet: str = "", leaving: str
     return cycle.outcome
 
 
+DRAINED = WEB.upstream.model_copy(
+    update={"peers": [WEB.upstream.peers[0], WEB.upstream.peers[1].model_copy(update={"state": "drain"})]}
+)
+
+
 def test_headroom_is_what_servers_that_get_requests_are_measured_and_stay_could_carry() -> None:
     room = headroom_of(learnt(WEB.upstream))
     # At half load 200 of the 400 that are all; at 1 - H 280.
     assert room.carries_per_s == pytest.approx(200)
     assert room.servers == 2
     assert room.could_carry_per_s == pytest.approx(280, rel=0.02)
-    drained = WEB.upstream.model_copy(
-        update={"peers": [WEB.upstream.peers[0], WEB.upstream.peers[1].model_copy(update={"state": "drain"})]}
-    )
-    for one in (learnt(drained), learnt(WEB.upstream, quiet="b"), learnt(WEB.upstream, leaving="b")):
+    for one in (learnt(DRAINED), learnt(WEB.upstream, quiet="b"), learnt(WEB.upstream, leaving="b")):
         assert headroom_of(one).servers == 1
         assert headroom_of(one).could_carry_per_s == pytest.approx(140, rel=0.02)
 
@@ -100,6 +102,7 @@ def test_headroom_is_what_servers_that_get_requests_are_measured_and_stay_could_
             WEB.upstream.model_copy(update={"parameters": {"H": 0.7, "L": 0.8}}),
             "headroom 0 %: carries 200 of the 120 requests/s that 2 servers could carry, lacks 80",
         ),
+        (DRAINED, "headroom 0 %: carries 200 of the 140 requests/s that 1 server could carry, lacks 60"),
         (WEB.upstream.model_copy(update={"law": "static"}), "headroom unknown: the law static learns no"),
     ],
 )

@@ -135,10 +135,11 @@ def _headroom(room: Headroom | None, look: Look) -> list[str]:
         return [look.line(f"headroom unknown: {room.unknown}", "dim")]
     lacks = room.left_per_s < 0
     left = f"lacks {figure(-room.left_per_s)}" if lacks else f"{figure(room.left_per_s)} left"
+    servers = "1 server" if room.servers == 1 else f"{room.servers} servers"
     could = f"carries {figure(room.carries_per_s)} of the {figure(room.could_carry_per_s)} requests/s that"
     return [
         look.line(
-            f"headroom {percent(room.ratio)} %: {could} {room.servers} servers could carry, {left}",
+            f"headroom {percent(room.ratio)} %: {could} {servers} could carry, {left}",
             "bad" if lacks else "warn" if room.ratio < NEARLY_NONE else "plain",
         )
     ]
