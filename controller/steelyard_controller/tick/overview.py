@@ -34,25 +34,18 @@ def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | N
 
     `rows` are the places in the table of the servers that are told of; None: all.
     """
-    decision = outcome.decision
-    pins = {peer.id: peer.pin for peer in declaration.upstream.peers}
+    decision, share, used = outcome.decision, shares(outcome.table), all_used(outcome)
     rows = range(len(outcome.table.peers)) if rows is None else rows
-    document = to_document(replace(outcome.table, peers=tuple(outcome.table.peers[row] for row in rows)))
-    share, tell, used = shares(outcome.table), teller(decision), all_used(outcome)
-    pods, troubles = declaration.pods, ranking.troubles(outcome)
-    for row, peer in zip(rows, document["peers"], strict=True):
-        peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]), why=tell(row))
-        peer["troubles"] = [said for said, having in troubles.items() if having[row]]
-        if peer["id"] in pods:
-            peer["pod"] = pods[peer["id"]]
-    return document | {
+    pinned = sum(peer.pin or 0.0 for peer in declaration.upstream.peers)
+    return to_document(replace(outcome.table, peers=())) | {
+        "peers": _peers(outcome, declaration, rows, share),
         "revision": declaration.revision,
         "alert": decision.alert,
         "thresholds": _thresholds(outcome),
         "headroom": asdict(headroom_of(outcome)),
         "entropy_weights": dict(zip(decision.indicators, decision.entropy_weights.tolist(), strict=True)),
         "indicators": indicators(outcome, used),
-        "totals": _totals(outcome, share, used) | {"pinned": sum(pin or 0.0 for pin in pins.values())},
+        "totals": _totals(outcome, share, used) | {"pinned": pinned},
         "shadow_laws": list(outcome.shadows),
         "load_balancers": {lb: _load_balancer(outcome, lb) for lb in outcome.load_balancers},
         "refused": {
@@ -69,17 +62,24 @@ def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | N
 
 def peer_overview(outcome: Outcome, declaration: Declaration, peer: str) -> dict[str, Any] | None:
     """Return one server's row of the overview; None where the table does not have it."""
-    table = outcome.table
-    row = next((row for row, each in enumerate(table.peers) if each.id == peer), None)
-    if row is None:
-        return None
-    pin = next((each.pin for each in declaration.upstream.peers if each.id == peer), None)
-    document: dict[str, Any] = to_document(replace(table, peers=(table.peers[row],)))["peers"][0]
-    why = teller(outcome.decision)(row)
-    pods = declaration.pods
-    pod = {"pod": pods[peer]} if peer in pods else {}
-    troubles = {"troubles": [said for said, having in ranking.troubles(outcome).items() if having[row]]}
-    return document | _peer(outcome, row, share=shares(table)[row], pin=pin, why=why) | troubles | pod
+    row = next((row for row, each in enumerate(outcome.table.peers) if each.id == peer), None)
+    return None if row is None else _peers(outcome, declaration, [row], shares(outcome.table))[0]
+
+
+def _peers(
+    outcome: Outcome, declaration: Declaration, rows: Sequence[int], share: Sequence[float]
+) -> list[dict[str, Any]]:
+    """Return the table's rows at these places, with what it does not say of their servers."""
+    table = replace(outcome.table, peers=tuple(outcome.table.peers[row] for row in rows))
+    pins = {peer.id: peer.pin for peer in declaration.upstream.peers}
+    tell, troubles, pods = teller(outcome.decision), ranking.troubles(outcome), declaration.pods
+    documents: list[dict[str, Any]] = to_document(table)["peers"]
+    for row, peer in zip(rows, documents, strict=True):
+        peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]), why=tell(row))
+        peer["troubles"] = [said for said, having in troubles.items() if having[row]]
+        if peer["id"] in pods:
+            peer["pod"] = pods[peer["id"]]
+    return documents
 
 
 def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None, why: str) -> dict[str, Any]:
