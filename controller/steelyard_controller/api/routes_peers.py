@@ -13,6 +13,7 @@ from steelyard_controller.api import (
     pages,
     request_body,
     upstream_lookup,
+    upstream_models,
 )
 from steelyard_controller.api.etags import tag
 from steelyard_controller.api.pages import After, Limit
@@ -82,7 +83,9 @@ def routes(service: Service) -> APIRouter:
         except Unknown as error:
             raise ProblemError(404, f"{upstream}: {error}") from None
         live = None if outcome is None else peer_overview(outcome, declared, peer)
-        return models.LivePeer(**its.model_dump(), live=None if live is None else models.PeerRow(**live))
+        return models.LivePeer(
+            **its.model_dump(), live=None if live is None else upstream_models.PeerRow(**live)
+        )
 
     @router.put(
         path,
@@ -198,7 +201,7 @@ def routes(service: Service) -> APIRouter:
     @router.get(
         path + "/explain",
         operation_id="explainPeer",
-        response_model=models.Explanation,
+        response_model=upstream_models.Explanation,
         responses=responses(401, 404, 422, 503),
     )
     async def explain_peer(upstream: UpstreamName, peer: PeerName) -> Response:

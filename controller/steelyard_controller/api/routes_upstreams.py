@@ -10,10 +10,10 @@ from steelyard_controller.api import (
     declaration_changes,
     etags,
     middleware,
-    models,
     pages,
     request_body,
     upstream_lookup,
+    upstream_models,
 )
 from steelyard_controller.api.etags import tag
 from steelyard_controller.api.pages import After, Limit
@@ -53,7 +53,7 @@ def routes(service: Service) -> APIRouter:
     @router.get(
         "/v1/upstreams",
         operation_id="listUpstreams",
-        response_model=models.Upstreams,
+        response_model=upstream_models.Upstreams,
         responses=responses(401, 422, 503),
     )
     async def list_upstreams(
@@ -91,7 +91,7 @@ def routes(service: Service) -> APIRouter:
     @router.get(
         "/v1/upstreams/{upstream}",
         operation_id="getUpstream",
-        response_model=models.Overview,
+        response_model=upstream_models.Overview,
         responses=responses(401, 404, 422, 503),
     )
     async def get_upstream(

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Header, Query, Response
 from steelyard_protocol import signature
 from steelyard_protocol.weight_table import to_json
 
-from steelyard_controller.api import etags, models, request_body, upstream_lookup
+from steelyard_controller.api import etags, request_body, upstream_lookup, upstream_models
 from steelyard_controller.api.etags import tag
 from steelyard_controller.api.problems import later, responses
 from steelyard_controller.api.upstream_lookup import UpstreamName
@@ -23,7 +23,7 @@ def routes(service: Service, *, keys: Keyring) -> APIRouter:
     @router.get(
         "/v1/upstreams/{upstream}/weights",
         operation_id="getWeights",
-        response_model=models.Table,
+        response_model=upstream_models.Table,
         responses={**responses(401, 404, 422, 503), 304: {"description": "The table has not changed"}},
     )
     async def get_weights(
@@ -46,7 +46,7 @@ def routes(service: Service, *, keys: Keyring) -> APIRouter:
     @router.get(
         "/v1/upstreams/{upstream}/history",
         operation_id="getHistory",
-        response_model=models.History,
+        response_model=upstream_models.History,
         responses=responses(401, 404, 422, 503),
     )
     async def get_history(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
-from steelyard_controller.api import middleware, models
+from steelyard_controller.api import middleware, models, upstream_models
 from steelyard_controller.api.app import create
 from steelyard_controller.api.tokens import access
 from steelyard_controller.declarations.upstream import Upstream
@@ -54,14 +54,14 @@ def test_the_list_says_of_each_upstream_whether_it_works(api: TestClient) -> Non
 @pytest.mark.parametrize(
     ("path", "model"),
     [
-        ("/v1/upstreams", models.Upstreams),
-        (UPSTREAM, models.Overview),
+        ("/v1/upstreams", upstream_models.Upstreams),
+        (UPSTREAM, upstream_models.Overview),
         (f"{UPSTREAM}/declaration", Upstream),
-        (f"{UPSTREAM}/weights", models.Table),
-        (f"{UPSTREAM}/history", models.History),
+        (f"{UPSTREAM}/weights", upstream_models.Table),
+        (f"{UPSTREAM}/history", upstream_models.History),
         (f"{UPSTREAM}/peers", models.Peers),
         (PEER, models.LivePeer),
-        (f"{PEER}/explain", models.Explanation),
+        (f"{PEER}/explain", upstream_models.Explanation),
         ("/v1/service", models.ServiceDocument),
         ("/v1/laws", models.Laws),
         ("/healthz", models.Health),

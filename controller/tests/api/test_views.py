@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from steelyard_controller.api import models
+from steelyard_controller.api import upstream_models
 
 from .serving import serving
 
@@ -33,7 +33,7 @@ def ids(document: Any) -> list[str]:
 
 def test_upstreams_are_found_by_the_address_of_a_server(api: TestClient) -> None:
     answer = api.get("/v1/upstreams", params={"search": "10.7.7"})
-    models.Upstreams.model_validate(answer.json())
+    upstream_models.Upstreams.model_validate(answer.json())
     (shop,) = answer.json()["upstreams"]
     assert (shop["name"], shop["found"]) == ("shop", ["till"])
     assert (answer.json()["matching"], answer.json()["total"]) == (1, 3)
@@ -49,7 +49,7 @@ def test_upstreams_come_in_pages_the_worst_first(api: TestClient) -> None:
 
 def test_servers_come_in_pages_with_the_totals_of_all(api: TestClient) -> None:
     answer = api.get("/v1/upstreams/big", params={"order": "name", "offset": 50, "limit": 50})
-    models.Overview.model_validate(answer.json())
+    upstream_models.Overview.model_validate(answer.json())
     assert ids(answer.json()) == [f"s{n}" for n in range(51, SERVERS + 1)]
     assert (answer.json()["matching"], answer.json()["totals"]["servers"]) == (SERVERS, SERVERS)
 
@@ -73,5 +73,5 @@ def test_the_past_of_some_servers_has_their_columns_and_all_together(api: TestCl
     moments = api.get("/v1/upstreams/big/history", params={"peer": ["s2", "s7"]}).json()["moments"]
     assert {tuple(each["ids"]) for each in moments} == {("s2", "s7")}
     assert moments[0]["all"]["share"] == pytest.approx(1)
-    models.History.model_validate({"upstream": "big", "moments": moments})
+    upstream_models.History.model_validate({"upstream": "big", "moments": moments})
     assert api.get("/v1/upstreams/big/history", params={"peer": ["s1"] * 51}).status_code == 422
