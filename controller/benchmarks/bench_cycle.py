@@ -25,7 +25,7 @@ from pathlib import Path
 
 import idle_nginx
 from pymemcache.client.base import Client
-from steelyard_controller.__main__ import COLLECT_AFTER
+from steelyard_controller import garbage
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.faults import Faults
@@ -62,7 +62,7 @@ def main() -> int:
         "--delay-ms", type=float, default=0.0, help="round trip to Memcached; the elapsed time shows it"
     )
     options = parser.parse_args()
-    gc.set_threshold(*COLLECT_AFTER)
+    gc.set_threshold(*garbage.AFTER)
     print(
         f"{'upstreams':>9} {'servers':>8} {'balancers':>9} {'CPU ms a tick':>14} {'us a server':>12}"
         f" {'elapsed ms':>11}"
