@@ -48,6 +48,8 @@ DEAD_AFTER = 3
 # The most moments in one answer about the history; a plot has fewer pixels.
 MOST_MOMENTS = 2000
 
+_Change = Callable[[Declaration | None], Declaration | None]
+
 PUT_BACK = "put back as it was: the store did not answer a change, and may have had it meanwhile"
 
 
@@ -189,13 +191,15 @@ class Service:
         *,
         revision: int | None = None,
         by: Author = audit.CONTROLLER,
+        dry_run: bool = False,
     ) -> Declaration | None:
         """Change the declaration of an upstream, and return it as stored; None: the upstream is deleted.
 
         `edit` gets the declared upstream, None where there is none, and returns the changed one, None to
         delete it. When this raises nothing has changed: whatever `edit` raises, `Conflict` where the
         declaration is not of `revision`, `NotLeading`, `NotStored`, ValueError for what cannot be published.
-        `by` is who it is kept of, in the log and in the audit log.
+        `by` is who it is kept of, in the log and in the audit log. A `dry_run` returns and raises the same,
+        and changes nothing.
         """
 
         def changed(before: Declaration | None) -> Declaration | None:
@@ -214,7 +218,7 @@ class Service:
                 upstream = discovered.with_pods_kept(upstream, before.upstream, before.pods)
             return before if upstream == before.upstream else before.changed(upstream)
 
-        return await self._change(name, changed, by=by)
+        return await asyncio.shield(self._change(name, changed, by, dry_run))
 
     async def declare_pods(self, name: str, service: str, pods: Sequence[Pod]) -> str | None:
         """Declare the pods of a Service (namespace/name) as servers of an upstream, new or known.
@@ -225,8 +229,9 @@ class Service:
         def changed(before: Declaration | None) -> Declaration | None:
             return declarations.with_pods(before, service=service, pods=pods) or before
 
+        of_service = Author(name=f"Service {service}", kind="kubernetes")
         try:
-            await self._change(name, changed, by=Author(name=f"Service {service}", kind="kubernetes"))
+            await asyncio.shield(self._change(name, changed, of_service, False))
         except NotLeading:
             return None
         except (NotStored, ValueError) as error:
@@ -254,15 +259,8 @@ class Service:
                 "annotation steelyard/upstream away, and delete the upstream then"
             )
 
-    async def _change(
-        self, name: str, changed: Callable[[Declaration | None], Declaration | None], *, by: Author
-    ) -> Declaration | None:
-        # Shielded: a client that disconnects must not leave the store and this process's memory at odds.
-        return await asyncio.shield(self._changed(name, changed, by))
-
-    async def _changed(
-        self, name: str, changed: Callable[[Declaration | None], Declaration | None], by: Author
-    ) -> Declaration | None:
+    async def _change(self, name: str, changed: _Change, by: Author, dry_run: bool) -> Declaration | None:
+        # To be shielded: a client that leaves must not leave the store and this process's memory at odds.
         async with self._leader_loop.changing:
             lease = self._leader_loop.led
             if lease is None:
@@ -274,6 +272,8 @@ class Service:
                 return before
             if after is not None:
                 refuse_unpublishable(name, after.upstream)
+            if dry_run:
+                return after
             said = declarations.all_differences(before, after)
             entry = audit.entry(by, name, before, after, at_ms=_now_ms(), what=said)
             await self._keep(lease, name, after, entry)

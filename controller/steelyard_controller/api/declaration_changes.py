@@ -15,19 +15,6 @@ from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.service import Conflict, NotLeading, NotStored, Service
 
 
-class Edit:
-    """An edit that remembers whether the upstream existed."""
-
-    def __init__(self, edit: Callable[[Upstream | None], Upstream]) -> None:
-        self._edit = edit
-        self.found_none = False
-
-    def __call__(self, before: Upstream | None) -> Upstream:
-        """Return the upstream after the edit."""
-        self.found_none = before is None
-        return self._edit(before)
-
-
 async def change(
     service: Service,
     upstream: str,
@@ -36,9 +23,10 @@ async def change(
     by: Author,
     if_match: str | None = None,
     if_none_match: str | None = None,
+    dry_run: bool = False,
 ) -> Declaration:
     """Change an upstream and return its new declaration; raise the problem that says why it cannot."""
-    declared = await _asked(service, upstream, edit, by, if_match, if_none_match)
+    declared = await _asked(service, upstream, edit, by, if_match, if_none_match, dry_run)
     if declared is None:
         raise RuntimeError("an edit that returns an upstream does not delete it")
     return declared
@@ -81,12 +69,13 @@ async def _asked(
     by: Author,
     if_match: str | None,
     if_none_match: str | None,
+    dry_run: bool = False,
 ) -> Declaration | None:
     cycle = service.views.get(upstream)
     before = None if cycle is None else cycle.declaration
     revision = expected_revision(if_match, if_none_match, before, upstream=upstream)
     try:
-        return await service.change(upstream, edit, revision=revision, by=by)
+        return await service.change(upstream, edit, revision=revision, by=by, dry_run=dry_run)
     except NotLeading:
         raise later(
             "this controller does not lead any more, and nothing has changed: send it again"

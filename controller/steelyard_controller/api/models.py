@@ -120,6 +120,14 @@ class Readiness(BaseModel):
     )
 
 
+class DryRun(BaseModel):
+    """What a change would have changed."""
+
+    upstream: str = Field(examples=["web"])
+    revision: int = Field(examples=[5], description="the declaration's afterwards")
+    what: str = Field(examples=["server-1: state drain -> up; server-4 removed"])
+
+
 class AuditChange(BaseModel):
     """One field that a change set; what is null was not there."""
 

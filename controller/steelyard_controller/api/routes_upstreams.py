@@ -10,6 +10,7 @@ from steelyard_controller.api import (
     declaration_changes,
     etags,
     middleware,
+    models,
     pages,
     request_body,
     upstream_lookup,
@@ -20,6 +21,7 @@ from steelyard_controller.api.pages import After, Limit
 from steelyard_controller.api.problems import responses
 from steelyard_controller.api.upstream_lookup import UpstreamName
 from steelyard_controller.api.views import Shown
+from steelyard_controller.declarations.declaration import Declaration, differences
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.service import Service
 from steelyard_controller.tick import ranking
@@ -145,18 +147,24 @@ def routes(service: Service) -> APIRouter:
         request: Request, upstream: UpstreamName, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
     ) -> Response:
         """Declare an upstream as the document says; what it leaves out has its default."""
-        document = request_body.read(await request.body(), request.headers.get("content-type"))
-        wanted = request_body.validated(Upstream, document)
-        edit = declaration_changes.Edit(lambda _: wanted)
-        declared = await declaration_changes.change(
-            service,
-            upstream,
-            edit,
-            by=middleware.author(request.scope),
-            if_match=if_match,
-            if_none_match=if_none_match,
-        )
-        return declaration_changes.answer(declared.upstream, declared, created=edit.found_none)
+        before, after = await _put(service, request, upstream, if_match, if_none_match)
+        return declaration_changes.answer(after.upstream, after, created=before is None)
+
+    # A path of its own: a controller of an earlier version would not know a parameter, and make the change.
+    @router.put(
+        "/v1/upstreams/{upstream}/dry-run",
+        operation_id="tryUpstream",
+        response_model=models.DryRun,
+        responses=responses(400, 401, 403, 408, 412, 413, 415, 422, 503),
+        openapi_extra=declaration_changes.openapi_body(Upstream, EXAMPLE),
+    )
+    async def try_upstream(
+        request: Request, upstream: UpstreamName, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
+    ) -> models.DryRun:
+        """Say what the same PUT of the upstream would change, and change nothing."""
+        before, after = await _put(service, request, upstream, if_match, if_none_match, dry_run=True)
+        what = differences(before, after.upstream)
+        return models.DryRun(upstream=upstream, revision=after.revision, what=what)
 
     @router.delete(
         "/v1/upstreams/{upstream}",
@@ -174,6 +182,37 @@ def routes(service: Service) -> APIRouter:
         return Response(status_code=204)
 
     return router
+
+
+async def _put(
+    service: Service,
+    request: Request,
+    upstream: str,
+    if_match: str | None,
+    if_none_match: str | None,
+    *,
+    dry_run: bool = False,
+) -> tuple[Upstream | None, Declaration]:
+    """Return the upstream before, None where there was none, and its declaration after."""
+    document = request_body.read(await request.body(), request.headers.get("content-type"))
+    wanted = request_body.validated(Upstream, document)
+    before: Upstream | None = None
+
+    def edit(found: Upstream | None) -> Upstream:
+        nonlocal before
+        before = found
+        return wanted
+
+    after = await declaration_changes.change(
+        service,
+        upstream,
+        edit,
+        by=middleware.author(request.scope),
+        if_match=if_match,
+        if_none_match=if_none_match,
+        dry_run=dry_run,
+    )
+    return before, after
 
 
 def _summary(listed: ranking.Listed) -> dict[str, object]:

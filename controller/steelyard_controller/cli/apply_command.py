@@ -1,7 +1,8 @@
 """`steelyard apply`: declare the upstreams of a YAML file.
 
 Everything that the file does not name stays as it is: a drain, a pin, a server
-that its agent registered. With --prune servers that it does not name are removed.
+that its agent registered. With --prune servers that it does not name are removed,
+and with --replace all is as the file has it. A dry run asks the controller.
 """
 
 import argparse
@@ -15,10 +16,13 @@ from pydantic import ValidationError
 
 from steelyard_controller.cli import connection_flags, error_answers
 from steelyard_controller.cli.api_client import path
+from steelyard_controller.cli.api_documents import Change
 from steelyard_controller.cli.command_session import Session, opened
 from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
 
 if TYPE_CHECKING:
+    from httpx import Response
+
     from steelyard_controller.declarations.upstream import Upstream
 
 
@@ -32,7 +36,13 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     )
     parser.add_argument("file", metavar="FILE", type=Path)
     parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
-    parser.add_argument("--prune", action="store_true", help="remove the servers that the file does not name")
+    more = parser.add_mutually_exclusive_group()
+    more.add_argument("--prune", action="store_true", help="remove the servers that the file does not name")
+    more.add_argument(
+        "--replace",
+        action="store_true",
+        help="have all as the file has it: what it does not say gets its default, drains and pins are lifted",
+    )
     connection_flags.add(parser)
     parser.set_defaults(run=_run)
 
@@ -46,11 +56,13 @@ def _run(given: argparse.Namespace) -> int:
         for name, section in sections.items():
             before, tag = declared(session, name)
             try:
-                after = _merged(before, section, prune=given.prune)
+                after = section if given.replace else _merged(before, section, prune=given.prune)
             except ValidationError as error:
                 raise Failure(Exit.USAGE, f"{given.file}: {name}: {declaration.mistakes(error)}") from None
             said = "nothing to do" if before == after else declaration.differences(before, after)
-            if before != after and not given.dry_run:
+            if before != after and given.dry_run:
+                said = _tried(session, name, after, tag)
+            elif before != after:
                 _declare(session, name, after, tag)
             applied.append({"upstream": name, "what": said, "applied": before != after and not given.dry_run})
             if not session.out.as_json:
@@ -113,12 +125,26 @@ def _merged(before: "Upstream | None", section: "Upstream", *, prune: bool) -> "
     return before if merged is None else merged.upstream
 
 
-def _declare(session: Session, name: str, after: "Upstream", tag: str | None) -> None:
+def _tried(session: Session, name: str, after: "Upstream", tag: str | None) -> str:
+    """Return what the controller says that it would change."""
+    where = path("upstreams", name, "dry-run")
+    answer = _put(session, where, after, tag)
+    try:
+        return Change.model_validate_json(answer.content).what
+    except ValidationError as error:
+        raise error_answers.unreadable_document(session.controllers.url, where, error) from None
+
+
+def _put(session: Session, where: str, after: "Upstream", tag: str | None) -> "Response":
     document: dict[str, Any] = json.loads(after.model_dump_json())
     # Refused where somebody else has changed the declaration since it was read.
     headers = {"If-None-Match": "*"} if tag is None else {"If-Match": tag}
+    return session.controllers.send("PUT", where, document=document, headers=headers)
+
+
+def _declare(session: Session, name: str, after: "Upstream", tag: str | None) -> None:
     try:
-        session.controllers.send("PUT", path("upstreams", name), document=document, headers=headers)
+        _put(session, path("upstreams", name), after, tag)
     except Failure as failure:
         # A controller that did it may not have been heard; the next one then refuses it, for what it did.
         if failure.status != Exit.NOT_DONE or declared(session, name)[0] != after:

@@ -149,6 +149,35 @@ def test_put_creates_then_changes_then_changes_nothing(own: TestClient) -> None:
     assert own.get(path).json()["upstream"] == "shop"
 
 
+def test_a_dry_run_says_what_a_put_would_undo_and_changes_nothing(own: TestClient) -> None:
+    saved = own.get(f"{UPSTREAM}/declaration").json()
+    assert own.patch(PEER, json={"state": "drain"}).status_code == 200
+    assert own.put(f"{UPSTREAM}/peers/server-9", json={"address": "10.0.0.19:80"}).status_code == 201
+    now = own.get(f"{UPSTREAM}/declaration")
+    answer = own.put(f"{UPSTREAM}/dry-run", json=saved, headers={"If-Match": now.headers["etag"]})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"upstream": "web", "revision": 4, "what": "server-9 removed; server-1: state drain -> up"},
+    )
+    after = own.get(f"{UPSTREAM}/declaration")
+    assert (after.json(), after.headers["etag"]) == (now.json(), now.headers["etag"])
+    assert own.put(UPSTREAM, json=saved).headers["etag"] == '"4"'
+    assert own.put(f"{UPSTREAM}/dry-run", json=saved).json()["what"] == "nothing changed"
+
+
+def test_a_dry_run_of_a_new_upstream_declares_none(own: TestClient) -> None:
+    answer = own.put("/v1/upstreams/shop/dry-run", json=WEB)
+    assert (answer.status_code, answer.json()["what"]) == (200, "declared")
+    assert own.get("/v1/upstreams/shop").status_code == 404
+
+
+def test_a_dry_run_is_refused_as_the_change_would_be(own: TestClient) -> None:
+    path = f"{UPSTREAM}/dry-run"
+    assert own.put(path, json=WEB, headers={"If-Match": '"7"'}).status_code == 412
+    assert own.put(path, json={**WEB, "law": "none"}).status_code == 422
+    assert own.put(path, json=WEB, headers={"Authorization": ""}).status_code == 401
+
+
 def test_a_declaration_that_is_read_can_be_put_back(own: TestClient) -> None:
     document = own.get(f"{UPSTREAM}/declaration").json()
     answer = own.put(UPSTREAM, json=document)

@@ -299,6 +299,13 @@ def test_what_was_saved_is_brought_back_and_nothing_of_later_is_undone(
         assert {peer["id"]: (peer["state"], peer["pin"]) for peer in peers} == {
             "a": ("drain", None), "b": ("up", None), "c": ("up", 40.0), "d": ("up", None)
         }  # fmt: skip
+        # To have all as it was then undoes what was done since, and says so first.
+        before = LOCAL.get(f"{url}/declaration").content
+        undone = "d removed; a: state drain -> up"
+        assert run("apply", str(file), "--replace", "--dry-run").out == f"web: would be: {undone}\n"
+        assert LOCAL.get(f"{url}/declaration").content == before
+        assert run("apply", str(file), "--replace").out == f"web: {undone}\n"
+        assert run("apply", str(file), "--replace").out == "web: nothing to do\n"
         nowhere = run("save", "nowhere")
         assert (nowhere.status, "nowhere" in nowhere.err) == (5, True)
 
