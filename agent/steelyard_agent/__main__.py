@@ -98,7 +98,8 @@ def _print_one(loaded: LoadedSettings) -> int:
     if taken is None:
         return 1
     if chosen.explain:
-        print(evidence_table.render([reader.detection, *taken.evidence, *_register_evidence(loaded)]))
+        further = (*indicators.rates(), *_register_evidence(loaded))
+        print(evidence_table.render([reader.detection, *taken.evidence, *further]))
         return 0
     stream = RecordStream(
         upstream=chosen.upstream,

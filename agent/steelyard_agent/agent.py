@@ -158,6 +158,6 @@ class Agent:
         sent, value = self._stream.next(taken, leaving=leaving)
         if self._pool.put_many({self._stream.at: value}):
             self._delivered += 1
-        else:
+        elif self._pool.reachable:  # it has a server
             self._dropped += 1
         return sent

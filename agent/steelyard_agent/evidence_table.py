@@ -47,7 +47,9 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 def _value(one: Evidence) -> str:
     if one.indicator in {"scope", "register"}:
         return ""
-    return "null" if one.value is None else f"{one.value:.1%}"
+    if one.value is None:
+        return "null"
+    return f"{one.value:.4g}" if one.denominator is None else f"{one.value:.1%}"
 
 
 def _quantity(quantity: Quantity | None) -> str:

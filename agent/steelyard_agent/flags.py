@@ -13,8 +13,8 @@ ABOUT = (
 SETTINGS = (
     ("upstream", "NAME", "the upstream this server belongs to (default: web)"),
     ("peer", "NAME", "this server's name in the upstream (default: the host name)"),
-    ("memcached", "HOST:PORT,...", "where samples go: to one of these, and to the next one while that "
-     "is away (default: 127.0.0.1:11211)"),
+    ("memcached", "HOST:PORT,...|none", "where samples go: to one of these, and to the next one while that "
+     "is away; none: they are only shown (default: 127.0.0.1:11211)"),
     ("interval", "SECONDS", "time between two samples, 0.1..60 (default: 1)"),
     ("scope", "auto|host|cgroup|process|pods", "the machine, this container, one process and its "
      "children, or every labelled pod of a Kubernetes node (default: auto, which is cgroup in a container "

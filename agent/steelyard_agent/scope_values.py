@@ -32,6 +32,11 @@ def unit(text: str) -> str:
     return text if "." in text else f"{text}.service"
 
 
+def memcached(text: str) -> tuple[Address, ...]:
+    """Return where samples go: nowhere for an agent that only shows them."""
+    return () if text == "none" else setting_values.servers(text)
+
+
 def orca(text: str) -> tuple[Path | None, Address | None]:
     """Return the file and the address where the sample is shown: whatever has a slash is a file."""
     remedy = "give a file (/run/steelyard/orca), an address (:9811, on loopback), or both with a comma"

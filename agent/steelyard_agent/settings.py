@@ -15,6 +15,7 @@ from steelyard_protocol.setting_values import Address
 from steelyard_agent import flags, scope_values, toml_file
 from steelyard_agent.indicators import declared
 from steelyard_agent.indicators.declared import Indicator
+from steelyard_agent.outputs import orca_report
 from steelyard_agent.pods import pods_flags
 from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.registration import register_flags
@@ -23,12 +24,15 @@ from steelyard_agent.sample import Indicators
 from steelyard_agent.scope_values import Scope
 from steelyard_agent.toml_file import Document
 
+INDICATOR = "indicator"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The agent's settings. `limits` are the capacities that were given instead of measured.
 
-    `indicators` are the application's own, which only the file can declare.
+    `indicators` and `rates` are the application's own, which only the file can declare. Without `memcached`
+    samples are not sent.
     The shared key is `key`, or in `key_file`, or there is none. At most one of
     `pid`, `pid_file`, `listen_port` and `unit` is set, and in the process scope exactly one.
     `pods` is set in the pods scope and there alone; upstream and peer then mean nothing.
@@ -41,6 +45,7 @@ class Settings:
     scope: Scope
     limits: Indicators
     indicators: tuple[Indicator, ...] = ()
+    rates: tuple[Indicator, ...] = ()
     pid: int | None = None
     pid_file: Path | None = None
     listen_port: int | None = None
@@ -79,14 +84,16 @@ def load(
     nowhere: tuple[Path | None, Address | None] = (None, None)
     key_file = given.value("key-file", None, Path)
     orca_file, orca_address = given.value("orca", nowhere, scope_values.orca)
+    indicators, rates = ((), ()) if file is None else _of_application(file, interval_s)
     settings = Settings(
         upstream=given.value("upstream", "web", setting_values.name),
         peer=given.value("peer", hostname, setting_values.name),
-        memcached=given.value("memcached", setting_values.LOCAL_MEMCACHED, setting_values.servers),
+        memcached=given.value("memcached", setting_values.LOCAL_MEMCACHED, scope_values.memcached),
         interval_s=interval_s,
         scope=chosen,
         limits=_limits(given),
-        indicators=() if file is None else _indicators(file, interval_s),
+        indicators=indicators,
+        rates=rates,
         pid=given.value("pid", None, scope_values.pid),
         pid_file=given.value("pid-file", None, Path),
         listen_port=given.value("listen-port", None, setting_values.port),
@@ -177,14 +184,16 @@ def _file(
         why = error.strerror if isinstance(error, OSError) else error
         raise SettingsError(f"--config: {path} cannot be read: {why}") from None
     try:
-        return toml_file.parse(path, text, flags.names())
+        return toml_file.parse(path, text, flags.names(), (INDICATOR, *orca_report.RATES))
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from None
 
 
-def _indicators(file: Document, interval_s: float) -> tuple[Indicator, ...]:
+def _of_application(file: Document, interval_s: float) -> tuple[tuple[Indicator, ...], tuple[Indicator, ...]]:
+    rates = {name: table for name, table in file.tables.items() if name != INDICATOR}
     try:
-        return declared.parse(file.indicators, interval_s=interval_s)
+        indicators = declared.parse(file.tables.get(INDICATOR, []), interval_s=interval_s)
+        return indicators, declared.parse_rates(rates, interval_s=interval_s)
     except ValueError as error:
         raise SettingsError(f"{file.path}: {error}") from None
 
@@ -199,10 +208,17 @@ def _token(environment: Mapping[str, str], file: Path | None) -> str | None:
 
 def _checked(settings: Settings, named: Sequence[str]) -> Settings:
     ways = "--pid N, --pid-file FILE, --listen-port PORT or --unit NAME"
-    if settings.pods is not None and settings.indicators:
+    rate = f"[{settings.rates[0].name}]" if settings.rates else ""
+    own = "[[indicator]]" if settings.indicators else rate
+    if settings.pods is not None and own:
         raise SettingsError(
-            "[[indicator]] is an application's own, not for --scope pods: have an agent beside it (a sidecar)"
+            f"{own} is an application's own, not for --scope pods: have an agent beside it (a sidecar)"
         )
+    shown = settings.orca_file or settings.orca_address or settings.orca_grpc
+    if not shown and rate:
+        raise SettingsError(f"{rate} is for load reports (ORCA): add --orca-grpc or --orca")
+    if not shown and not settings.memcached:
+        raise SettingsError("--memcached none sends no sample anywhere: add --orca-grpc or --orca")
     if settings.pods is None and not wire.is_name(settings.peer):
         raise SettingsError(
             f"--peer: the host name {settings.peer!r} cannot be a peer's name: give --peer NAME"

@@ -23,6 +23,7 @@ from steelyard_agent.outputs import http_response, listeners
 from steelyard_agent.outputs.http_server import HttpServer
 from steelyard_agent.outputs.orca_application import ApplicationLoadReport
 from steelyard_agent.outputs.orca_file import OrcaFile
+from steelyard_agent.outputs.orca_report import LoadReport
 from steelyard_agent.pods import node_wiring
 from steelyard_agent.pods.node_agent import NodeAgent
 from steelyard_agent.pods.pod_list import LABEL
@@ -87,8 +88,8 @@ def reader(settings: Settings, *, extras: bool = False) -> ScopeReader:
 
 
 def indicator_reader(settings: Settings) -> IndicatorReader:
-    """Return the reader of the application's own indicators, which has not begun yet."""
-    return IndicatorReader(settings.indicators, fetch, time.monotonic)
+    """Return the reader of the application's own indicators and rates, which has not begun yet."""
+    return IndicatorReader((*settings.indicators, *settings.rates), fetch, time.monotonic)
 
 
 def build(loaded: LoadedSettings, *, boot: str, old: Parts | None = None) -> Parts:
@@ -137,7 +138,7 @@ def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
         key=loaded.key,
         show=[output.show for output in (http_server, orca_grpc_server, orca_file) if output is not None],
         registered=lambda: None if register_loop is None else register_loop.registered,
-        application=dict if application is None else application.read,
+        application=lambda: _said(application, indicators),
     )
     _announce(loaded, f"{settings.upstream}/{settings.peer} (scope {scope_reader.scope})")
     return Parts(
@@ -150,6 +151,12 @@ def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
         orca_file=orca_file,
         register_loop=register_loop,
     )
+
+
+def _said(application: ApplicationLoadReport | None, indicators: IndicatorReader) -> LoadReport:
+    """Return what the application says of itself, and its rates, which are measured and so stronger."""
+    said = {} if application is None else application.read()
+    return {**said, **{one.indicator: one.value for one in indicators.rates() if one.value is not None}}
 
 
 def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> Parts:
@@ -184,6 +191,8 @@ def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> 
 
 
 def _pool(settings: Settings) -> MemcachedWriter:
+    if not settings.memcached:
+        return MemcachedWriter([])
     put_s = memcached_writer.put_s(settings.interval_s, len(settings.memcached))
     ttl_s = memcached_writer.ttl_s(settings.interval_s)
     return MemcachedWriter(
@@ -215,12 +224,10 @@ def _register_loop(loaded: LoadedSettings) -> RegisterLoop | None:
 
 def _announce(loaded: LoadedSettings, what: str) -> None:
     settings = loaded.settings
-    log.info(
-        "sampling %s every %g s, to Memcached at %s, %s",
-        what, settings.interval_s,
-        ", ".join(setting_values.shown(address) for address in settings.memcached),
-        "unsigned" if loaded.key is None else "signed",
-    )  # fmt: skip
+    servers = ", ".join(setting_values.shown(address) for address in settings.memcached)
+    signed = "unsigned" if loaded.key is None else "signed"
+    where = f"to Memcached at {servers}, {signed}" if servers else "sent nowhere"
+    log.info("sampling %s every %g s, %s", what, settings.interval_s, where)
     token_file = None if settings.register is None else settings.register.token_file
     for unsafe in secret_file.warnings([(settings.key_file, "key"), (token_file, "token")]):
         log.warning("%s", unsafe)

@@ -193,6 +193,37 @@ def test_a_server_that_is_named_twice_is_one_server() -> None:
     assert load("--memcached", "a:1,b:2,a:1").memcached == (("a", 1), ("b", 2))
 
 
+def test_samples_may_be_shown_alone() -> None:
+    chosen = load("--memcached", "none", "--orca-grpc", ":9812")
+    assert (chosen.memcached, chosen.orca_grpc) == ((), ("127.0.0.1", 9812))
+
+
+RATE = '[rps_fractional]\nfile = "/run/app/requests"'
+
+
+def test_rates_stand_in_the_file_beside_indicators() -> None:
+    text = f'orca_grpc = ":9812"\n{RATE}\n[[indicator]]\nname = "queue"\nfile = "/run/app/queue"\nlimit = 5'
+    chosen = load_file(text)
+    assert [one.name for one in chosen.indicators] == ["queue"]
+    assert [one.name for one in chosen.rates] == ["rps_fractional"]
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "said"),
+    [
+        (RATE, "", "[rps_fractional] is for load reports (ORCA): add --orca-grpc or --orca"),
+        ('peer = "a"', "--memcached none", "--memcached none sends no sample anywhere: add --orca-grpc or"),
+        (f"{RATE}\nlimit = 1", "--orca :1", "a.toml: [rps_fractional]: 'limit' is no key of it"),
+        ("eps = 3", "--orca :1", "a.toml: [eps]: it is a table"),
+        ("[rps]", "", "a.toml: 'rps' is no setting; the settings are"),
+    ],
+)
+def test_a_rate_that_nobody_sees_is_refused(text: str, flags: str, said: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load_file(text, *flags.split())
+    assert str(raised.value).startswith(said)
+
+
 def test_the_key_comes_from_the_environment_as_it_is_or_as_a_file() -> None:
     assert load().key is None
     assert load(STEELYARD_AGENT_KEY="k" * 32).key == b"k" * 32

@@ -11,8 +11,8 @@ import jsonschema
 from kubernetes_validate import latest_version, utils
 from referencing import Registry, Resource
 
-# Kinds of Prometheus's operator and of KEDA, whose schemas are none of Kubernetes'.
-FOREIGN = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ScaledObject"}
+# Kinds of Prometheus's operator, of KEDA and of Envoy Gateway, whose schemas are none of Kubernetes'.
+FOREIGN = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ScaledObject", "BackendTrafficPolicy"}
 
 # The oldest that Chart.yaml takes, and the newest that is known here.
 OLDEST, NEWEST = "1.25", latest_version()

@@ -1,4 +1,4 @@
-"""What an `[[indicator]]` of the agent's TOML file declares, parsed. Pure.
+"""What an `[[indicator]]` of the agent's TOML file declares, and a rate such as `[rps_fractional]`. Pure.
 
     [[indicator]]
     name = "workers"
@@ -7,11 +7,16 @@
     labels = { pool = "web" }
     limit = "app_workers"
 
-A preset is nothing but the defaults of an entry's keys (`presets`): the entry's own are stronger.
+    [rps_fractional]
+    prometheus = "http://127.0.0.1:8000/metrics"
+    metric = "http_requests_total"
+
+A preset is nothing but the defaults of an entry's keys (`presets`): the entry's own are stronger. A rate
+has no limit, and is called as the field of ORCA's load reports that it is shown in.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Literal
 from urllib.parse import urlsplit
@@ -37,6 +42,9 @@ SELECTORS: Mapping[str, TextFormat] = {
 
 OTHERS = ("name", "preset", "port", "labels", "limit", "across", "rate", "every")
 
+OF_RATES = ("labels", "across", "rate", "every")
+"""Of OTHERS those that a rate has, too."""
+
 # What starts a program costs more than a sample does.
 COMMAND_EVERY_S = 5.0
 
@@ -59,14 +67,15 @@ class Indicator:
 
     A `limit` that is a text names another number of the same source, in the same format. `labels`
     choose among the series (or rows) of that name; `across` is what is made of several. `rate` says
-    whether it is a counter, whose growth per second counts; None: as the metric's own type says.
+    whether it is a counter, whose growth per second counts; None: as the metric's own type says. Without
+    a limit it is a rate, which is not sent but shown.
     """
 
     name: str
     source: Source
     text_format: TextFormat
     amount: str
-    limit: float | str
+    limit: float | str | None
     labels: tuple[tuple[str, str], ...] = ()
     across: Across = "sum"
     rate: bool | None = None
@@ -92,11 +101,30 @@ def parse(entries: object, *, interval_s: float) -> tuple[Indicator, ...]:
     return tuple(indicators)
 
 
-def _indicator(given: Mapping[str, object], interval_s: float) -> Indicator:
-    known = (*OTHERS, *SOURCES, *SELECTORS)
-    unknown = next((key for key in given if key not in known), None)
+def parse_rates(tables: Mapping[str, object], *, interval_s: float) -> tuple[Indicator, ...]:
+    """Return the rates that a file's tables declare under their fields' names; raise ValueError."""
+    rates: list[Indicator] = []
+    for name, entry in tables.items():
+        try:
+            if not isinstance(entry, dict):
+                raise ValueError(f"it is a table: write [{name}], and its keys below")
+            _know(entry, OF_RATES)
+            # Who means a rate has a counter; not every page says of its counters that they are some.
+            rates.append(_reading(name, {"rate": True, **entry}, interval_s))
+        except ValueError as error:
+            raise ValueError(f"[{name}]: {error}") from None
+    return tuple(rates)
+
+
+def _know(entry: Mapping[str, object], others: tuple[str, ...]) -> None:
+    known = (*others, *SOURCES, *SELECTORS)
+    unknown = next((key for key in entry if key not in known), None)
     if unknown is not None:
         raise ValueError(f"{unknown!r} is no key of it; those are {', '.join(sorted(known))}")
+
+
+def _indicator(given: Mapping[str, object], interval_s: float) -> Indicator:
+    _know(given, OTHERS)
     entry = _with_preset(given)
     name = entry.get("name")
     if not (isinstance(name, str) and INDICATOR_NAME.fullmatch(name)):
@@ -104,9 +132,14 @@ def _indicator(given: Mapping[str, object], interval_s: float) -> Indicator:
             "give it a name of 1 to 32 small letters, digits and underscores, a letter first, "
             f"that is none of {', '.join(INDICATORS)}"
         )
+    share = _reading(name, entry, interval_s)
+    return replace(share, limit=_limit(entry, share.text_format))
+
+
+def _reading(name: str, entry: Mapping[str, object], interval_s: float) -> Indicator:
     place = _only(entry, SOURCES, "a source")
     if place is None:
-        raise ValueError(f"give it a source: {', '.join(SOURCES)}, or a preset")
+        raise ValueError(f"give it a source: {', '.join(SOURCES)}")
     selector = _only(entry, tuple(SELECTORS), "what to read")
     text_format = "number" if selector is None else SELECTORS[selector]
     needed = {"prometheus": "metric", "json": "pointer"}.get(place)
@@ -123,7 +156,7 @@ def _indicator(given: Mapping[str, object], interval_s: float) -> Indicator:
         source=_source(place, entry, interval_s),
         text_format=text_format,
         amount=amount,
-        limit=_limit(entry, text_format),
+        limit=None,
         labels=_labels(labels),
         across=_across(entry.get("across", "sum")),
         rate=_rate(entry.get("rate")),

@@ -43,7 +43,7 @@ class _Newest:
 
 
 class IndicatorReader:
-    """The application's own indicators; `clock` is monotonic."""
+    """The application's own indicators and rates; `clock` is monotonic."""
 
     def __init__(self, indicators: Sequence[Indicator], fetch: Fetch, clock: Callable[[], float]) -> None:
         self._indicators = tuple(indicators)
@@ -73,7 +73,11 @@ class IndicatorReader:
 
     def evidence(self) -> tuple[Evidence, ...]:
         """Return what is known of each indicator now, in their order; never waits."""
-        return tuple(self._now(one) for one in self._indicators)
+        return tuple(self._now(one) for one in self._indicators if one.limit is not None)
+
+    def rates(self) -> tuple[Evidence, ...]:
+        """Return what is known of each rate now; never waits."""
+        return tuple(self._now(one) for one in self._indicators if one.limit is None)
 
     def close(self) -> None:
         """Stop reading; a command that runs is killed, for no other source it is waited."""
@@ -123,15 +127,15 @@ class IndicatorReader:
             failed = f"nothing was read of it for {age_s:.3g} s"
             evidence = measure.failed(indicator, failed)
         if (failed is not None) != (indicator.name in self._failing):
+            what = f"the {'rate' if indicator.limit is None else 'indicator'} {indicator.name}"
             if failed is not None:
                 self._failing.add(indicator.name)
                 log.warning(
-                    "the indicator %s cannot be read: %s: %s; it is null until it can",
-                    indicator.name, indicator.source, failed,
-                )  # fmt: skip
+                    "%s cannot be read: %s: %s; it is null until it can", what, indicator.source, failed
+                )
             else:
                 self._failing.discard(indicator.name)
-                log.info("the indicator %s can be read again", indicator.name)
+                log.info("%s can be read again", what)
         return evidence
 
 

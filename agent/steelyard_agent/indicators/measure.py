@@ -6,8 +6,9 @@ Pure. With the numbers x_s(t) of the series s at the monotonic time t, and those
              across_s (x_s(t) - x_s(t')) / (t - t')               of a counter
     value  = amount / limit, within 0..MAX_FURTHER_UTILIZATION
 
-where the limit is a number, or the same of another name. A series counts from the second reading
-that it is in, and a counter that went backwards leaves no figure, once, as it does in the scopes.
+where the limit is a number, or the same of another name; the value of what has none, a rate, is its
+amount. A series counts from the second reading that it is in, and a counter that went backwards leaves no
+figure, once, as it does in the scopes.
 """
 
 from dataclasses import dataclass
@@ -16,10 +17,15 @@ from math import isfinite
 from steelyard_protocol.sample_record import MAX_FURTHER_UTILIZATION
 
 from steelyard_agent import evidence
-from steelyard_agent.evidence import Evidence
+from steelyard_agent.evidence import Evidence, Quantity
 from steelyard_agent.indicators import text_formats
 from steelyard_agent.indicators.declared import Indicator
 from steelyard_agent.indicators.text_formats import Series, SourceError
+
+TWO_READINGS = "a rate needs two readings of one counter"
+
+# What those who read load reports take at the most.
+MAX_RATE = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +48,11 @@ def reading(indicator: Indicator, text: str, at_s: float) -> Reading:
 
 
 def measured(indicator: Indicator, before: Reading | None, now: Reading) -> Evidence:
-    """Return the indicator's share of its limit; raise `SourceError` where the limit is none."""
+    """Return the indicator's share of its limit, or a rate; raise `SourceError` where the limit is none."""
     is_rate = _is_rate(indicator, now.amount)
     amount = _amount(indicator, before, now, before.amount if before else None, now.amount)
+    if indicator.limit is None:
+        return _rate(indicator, amount)
     limit: float | None
     if isinstance(indicator.limit, str):
         assert now.limit is not None  # noqa: S101
@@ -60,7 +68,19 @@ def measured(indicator: Indicator, before: Reading | None, now: Reading) -> Evid
         "/s" if is_rate else "",
         high=MAX_FURTHER_UTILIZATION,
         sources=sources(indicator),
-        note="" if amount is not None and limit is not None else "a rate needs two readings of one counter",
+        note="" if amount is not None and limit is not None else TWO_READINGS,
+    )
+
+
+def _rate(indicator: Indicator, amount: float | None) -> Evidence:
+    if amount is not None and not 0 <= amount <= MAX_RATE:
+        raise SourceError(f"it is {amount:g}/s, which is no rate")
+    return Evidence(
+        indicator=indicator.name,
+        value=amount,
+        numerator=None if amount is None else Quantity(amount, "/s"),
+        sources=sources(indicator),
+        note="" if amount is not None else TWO_READINGS,
     )
 
 
@@ -77,7 +97,7 @@ def sources(indicator: Indicator) -> tuple[str, ...]:
     return (
         str(indicator.source),
         *([read] if read else []),
-        f"limit: {limit}" if isinstance(limit, str) else f"limit = {limit:g}",
+        *([] if limit is None else [f"limit: {limit}" if isinstance(limit, str) else f"limit = {limit:g}"]),
     )
 
 

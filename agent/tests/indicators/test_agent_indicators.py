@@ -91,21 +91,49 @@ def test_indicators_are_sent_lost_alone_found_again_and_reloaded(memcached: Daem
             assert agent.wait() == 0
 
 
+def page(port: int, path: str, holding: str) -> Callable[[], str | None]:
+    def look() -> str | None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=PATIENCE_S) as answer:
+                text = str(answer.read().decode())
+        except urllib.error.URLError:  # not listening yet, or no sample yet
+            return None
+        return text if holding in text else None
+
+    return look
+
+
 def test_prometheus_finds_them_at_the_agent(memcached: Daemon, tmp_path: Path) -> None:
     config, queue, port = tmp_path / "a.toml", tmp_path / "queue", free_port()
     queue.write_text("5\n")
     config.write_text(of_file("queue", queue, 10))
-
-    def page() -> str | None:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
-                text = str(answer.read().decode())
-        except urllib.error.URLError:  # not listening yet
-            return None
-        return text if 'steelyard_agent_utilization{indicator="queue"} 0.5\n' in text else None
-
     with running(memcached, config, tmp_path / "log", "--orca", f":{port}"):
-        assert 'steelyard_agent_utilization{indicator="cpu"}' in wait_until(page)
+        text = wait_until(page(port, "metrics", 'steelyard_agent_utilization{indicator="queue"} 0.5\n'))
+        assert 'steelyard_agent_utilization{indicator="cpu"}' in text
+
+
+def test_a_rate_is_shown_in_the_load_report_and_sent_nowhere(memcached: Daemon, tmp_path: Path) -> None:
+    config, said, rate, port = tmp_path / "a.toml", tmp_path / "said", tmp_path / "rate", free_port()
+    said.write_text("TEXT rps_fractional=5,application_utilization=0.7\n")
+    rate.write_text("118.5\n")
+    config.write_text(f'orca_app = "{said}"\n[rps_fractional]\nfile = "{rate}"\nrate = false\n')
+    flags = ("--memcached", "none", "--orca", f":{port}")
+    with running(memcached, config, tmp_path / "log", *flags) as agent:
+        report = wait_until(page(port, "orca", "rps_fractional=118.5"))
+        assert "application_utilization=0.7" in report
+        assert "rps_fractional=5" not in report
+        # No Memcached, and none that is missed.
+        assert 'samples_total{result="dropped"} 0\n' in wait_until(page(port, "metrics", "samples_total"))
+        rate.unlink()
+        lost = wait_until(page(port, "orca", "rps_fractional=5"))
+        assert "118.5" not in lost
+        agent.terminate()
+        assert agent.wait() == 0
+    assert "every 0.5 s, sent nowhere" in (tmp_path / "log").read_text()
+    rate.write_text("118.5\n")
+    config.write_text(config.read_text().replace("[rps", 'memcached = "none"\norca = ":1"\n[rps'))
+    (line,) = [line for line in printed(config, "--explain").splitlines() if line.startswith("rps_")]
+    assert line.split() == ["rps_fractional", "118.5", "118.5", "/s", "-", str(rate)]
 
 
 def printed(config: Path, flag: str) -> str:

@@ -114,6 +114,8 @@ def test_the_page_has_every_preset_and_its_examples_are_right() -> None:
     for row in rows:
         parse('[[indicator]]\nname = "a"\n' + "\n".join(re.findall("`(.*?)`", row)))
     assert len(rows) == 4
+    (example,) = re.findall(r"(?s)```toml\n(\[rps_fractional\].*?)```", page)
+    assert len(declared.parse_rates(tomllib.loads(example), interval_s=1.0)) == 2
 
 
 BARE = '[[indicator]]\nname = "a"\nlimit = 1\n'
@@ -173,3 +175,52 @@ def test_a_mistake_names_the_entry_and_the_remedy(text: str, said: str) -> None:
         parse(text)
     assert "\n" not in str(raised.value)
     assert "secret" not in str(raised.value)
+
+
+RATES = """
+[rps_fractional]
+prometheus = "http://127.0.0.1:8000/metrics"
+metric = "http_requests_total"
+
+[eps]
+json = "http://127.0.0.1:8000/stats"
+pointer = "/errors_per_s"
+rate = false
+every = 5
+"""
+
+
+def test_a_rate_is_a_counters_growth_unless_it_is_said_and_has_no_limit() -> None:
+    rps, eps = declared.parse_rates(tomllib.loads(RATES), interval_s=0.5)
+    assert (rps.name, rps.amount, rps.limit, rps.rate, rps.source.every_s) == (
+        "rps_fractional",
+        "http_requests_total",
+        None,
+        True,
+        0.5,
+    )
+    assert (eps.name, eps.text_format, eps.limit, eps.rate, eps.source.every_s) == (
+        "eps",
+        "json",
+        None,
+        False,
+        5.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (RATES + "limit = 100", "[eps]: 'limit' is no key of it; those are across, after, column, command, "),
+        (RATES + 'preset = "haproxy"', "[eps]: 'preset' is no key of it"),
+        (RATES + 'name = "eps"', "[eps]: 'name' is no key of it"),
+        ('[eps]\nmetric = "errors_total"', "[eps]: give it a source: prometheus, json, text, file, command"),
+        (
+            "rps_fractional = 100",
+            "[rps_fractional]: it is a table: write [rps_fractional], and its keys below",
+        ),
+    ],
+)
+def test_a_mistake_in_a_rate_names_its_table(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        declared.parse_rates(tomllib.loads(text), interval_s=1.0)

@@ -10,7 +10,9 @@ from steelyard_agent.indicators.text_formats import Labels, Series, SourceError
 A, B = (("pool", "a"),), (("pool", "b"),)
 
 
-def indicator(limit: float | str = 10.0, *, across: Across = "sum", rate: bool | None = None) -> Indicator:
+def indicator(
+    limit: float | str | None = 10.0, *, across: Across = "sum", rate: bool | None = None
+) -> Indicator:
     return Indicator(
         name="workers",
         source=Source(kind="http", target="http://127.0.0.1:8000/metrics", every_s=1.0),
@@ -109,3 +111,17 @@ def test_a_limit_may_be_a_counter_too() -> None:
     assert measure.measured(of, None, before).value is None
     assert measure.measured(of, before, now).value == 0.75
     assert measure.measured(of, now, Reading(3.0, now.amount, now.limit)).value is None
+
+
+def test_a_rate_is_an_amount_per_second_whatever_its_size() -> None:
+    rate = indicator(None, rate=True)
+    assert measure.measured(rate, None, counter({A: 5.0}, 0.0)).value is None
+    evidence = measure.measured(rate, counter({A: 5.0, B: 1.0}, 0.0), counter({A: 205.0, B: 41.0}, 2.0))
+    assert (evidence.value, evidence.numerator, evidence.denominator) == (120.0, Quantity(120.0, "/s"), None)
+    assert evidence.sources == ("http://127.0.0.1:8000/metrics", 'busy{pool="web"}')
+
+
+@pytest.mark.parametrize("amount", [-1.0, 1e16])
+def test_a_number_that_is_no_rate_is_an_error(amount: float) -> None:
+    with pytest.raises(SourceError, match="which is no rate"):
+        measure.measured(indicator(None, rate=False), None, gauge({A: amount}))

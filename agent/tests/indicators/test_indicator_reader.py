@@ -39,7 +39,7 @@ class Texts:
         return text
 
 
-def metric(name: str, source: Source = ONE, limit: float | str = 10.0) -> Indicator:
+def metric(name: str, source: Source = ONE, limit: float | str | None = 10.0) -> Indicator:
     return Indicator(name=name, source=source, text_format="prometheus", amount=name, limit=limit)
 
 
@@ -162,3 +162,18 @@ def test_a_source_that_hangs_holds_up_nothing() -> None:
     wait_until(lambda: values(reader) == [None, 0.3])
     reader.close()
     hangs.set()
+
+
+def test_a_rate_is_read_with_its_source_and_is_no_indicator(caplog: pytest.LogCaptureFixture) -> None:
+    texts = Texts(one="a 1\nrps 120\n")
+    reader = IndicatorReader([metric("a"), metric("rps", limit=None)], texts, Clock())
+    reader.read_all()
+    assert values(reader) == [0.1]
+    assert [(each.indicator, each.value) for each in reader.rates()] == [("rps", 120.0)]
+    assert texts.asked == ["/one"]
+    texts.texts["one"] = "a 1\n"
+    reader.read_all()
+    assert values(reader) == [0.1]
+    assert [each.value for each in reader.rates()] == [None]
+    (line,) = said(caplog)
+    assert line.startswith("the rate rps cannot be read: /one: there is no metric rps")

@@ -136,9 +136,34 @@ def envoy_config(ports: tuple[int, int, int], admin: int, *, oob: int | None) ->
     return config
 
 
+# Knows nothing of ORCA, and counts its requests for Prometheus.
+COUNTING = """
+import sys
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+WSGIRequestHandler.log_message = lambda *_: None
+requests = 0
+def application(environ, start_response):
+    global requests
+    if environ["PATH_INFO"] == "/metrics":
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"# TYPE requests counter\\nrequests_total{status=\\"200\\"} %d\\n" % requests]
+    requests += 1
+    start_response("200 OK", [("X-Server", environ["SERVER_NAME"])])
+    return [b"hello\\n"]
+make_server(sys.argv[1], int(sys.argv[2]), application).serve_forever()
+"""
+
+
+def rates(host: str, port: int) -> str:
+    """Return the file of an agent that counts the requests of such a server."""
+    counter = f'prometheus = "http://{host}:{port}/metrics"\nmetric = "requests_total"\n'
+    return f"[rps_fractional]\n{counter}"
+
+
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("out_of_band", [False, True])
-def test_envoy_prefers_the_server_that_says_it_is_less_loaded(out_of_band: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["in the answers", "a stream, the rate said", "a stream, the rate counted"])
+def test_envoy_prefers_the_server_that_says_it_is_less_loaded(way: str, tmp_path: Path) -> None:
+    out_of_band, counted = way != "in the answers", way.endswith("counted")
     envoy = shutil.which("envoy") or shutil.which(Path(sys.executable).with_name("envoy"))
     if envoy is None:
         pytest.fail("Envoy is not installed: run `make setup-tests`")
@@ -150,13 +175,17 @@ def test_envoy_prefers_the_server_that_says_it_is_less_loaded(out_of_band: bool,
             folder.mkdir()
             file, rate = folder / "orca", folder / "rate"
             flags = ["--orca", str(file)]
-            if out_of_band:
+            server = [sys.executable, str(EXAMPLES / "wsgi.py"), str(file), str(ports[n]), host]
+            if counted:
+                rate.write_text(rates(host, ports[n]))
+                flags = ["--orca-grpc", f"{host}:{stream}", "--config", str(rate), "--memcached", "none"]
+                server = [sys.executable, "-c", COUNTING, host, str(ports[n])]
+            elif out_of_band:
                 flags = ["--orca-grpc", f"{host}:{stream}", "--orca-app", str(rate)]
                 say = 'echo TEXT rps_fractional=100 > "$0.new"; mv "$0.new" "$0"'
                 keep = ["sh", "-c", f"while :; do {say}; sleep 1; done", str(rate)]
                 stack.enter_context(running(keep, folder / "rate.log"))
             stack.enter_context(agent(pid, cores, folder / "agent.log", *flags))
-            server = [sys.executable, str(EXAMPLES / "wsgi.py"), str(file), str(ports[n]), host]
             stack.enter_context(running(server, folder / "server.log"))
             wait_until(partial(get, ports[n], host=host), "the server answers")
         config = tmp_path / "envoy.json"
