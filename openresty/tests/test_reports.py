@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from testing.waiting import wait_until
+
 if TYPE_CHECKING:
     from openresty.tests.nginx_process import Edge
     from openresty.tests.rig import Rig
@@ -37,6 +39,10 @@ class Reports:
         self.read()
         return sum(report["peers"].get(peer, {}).get(figure, 0) for report in self.by_seq.values())
 
+    def lost(self) -> bool:
+        """Return whether a number is missing between the first report seen and the newest."""
+        return max(self.by_seq) - min(self.by_seq) + 1 > len(self.by_seq)
+
 
 # Long enough that a test that looks again and again misses none, on a busy machine too.
 RARELY = "report_interval_s = 2,"
@@ -52,26 +58,42 @@ def serving(rig: "Rig", workers: int, options: str = "") -> "Edge":
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_reports_add_up_to_what_was_asked(rig: "Rig", workers: int) -> None:
-    edge, reports = serving(rig, workers, RARELY), Reports(rig)
-    rig.wait_until(lambda: reports.read()["peers"], "a report with peers")
-    for _ in range(40):
-        edge.get()
-        reports.read()
-    for _ in range(6):
-        edge.get("/?status=500")
-        edge.get("/?status=404")
-        reports.read()
+    edge = serving(rig, workers, RARELY)
 
-    def sums(figure: str) -> int:
-        return reports.total("a", figure) + reports.total("b", figure)
+    def sums(report: Any) -> tuple[int, int]:
+        peers = report["peers"].values()
+        return sum(peer["completed"] for peer in peers), sum(peer["failed"] for peer in peers)
 
-    rig.wait_until(lambda: (sums("completed"), sums("failed")) == (46, 6), "46 completed and 6 failed")
-    seqs = sorted(reports.by_seq)
-    assert seqs == list(range(seqs[0], seqs[-1] + 1))
+    def none_lost() -> Reports | None:
+        reports = Reports(rig)
+
+        def quiet() -> bool:
+            report = reports.read()
+            reports.by_seq = {report["seq"]: report}
+            return bool(report["peers"]) and sums(report) == (0, 0)
+
+        def told() -> tuple[int, int]:
+            reports.read()
+            completed, failed = zip(*map(sums, reports.by_seq.values()), strict=True)
+            return sum(completed), sum(failed)
+
+        wait_until(quiet, "a report of nothing")
+        for _ in range(40):
+            edge.get()
+            reports.read()
+        for _ in range(6):
+            edge.get("/?status=500")
+            edge.get("/?status=404")
+            reports.read()
+        wait_until(lambda: told() == (46, 6) or reports.lost(), lambda: f"46 completed, 6 failed: {told()}")
+        return None if reports.lost() else reports
+
+    # One that Memcached did not take in time is lost, as on a busy machine; its requests are asked again.
+    reports = wait_until(none_lost, "reports of which none was lost")
     report = reports.read()
     assert (report["v"], report["upstream"], report["lb"]) == (1, "web", "edge-1")
     assert 1 <= report["interval_s"] <= 20
-    assert len({r["boot"] for r in reports.by_seq.values() if r["seq"]}) == 1
+    assert len({r["boot"] for r in reports.by_seq.values()}) == 1
 
 
 def test_a_server_in_two_upstreams_is_reported_in_both_with_the_work_of_both(rig: "Rig") -> None:
