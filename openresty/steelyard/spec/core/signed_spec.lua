@@ -146,7 +146,15 @@ describe("a key in docs/contract/derived-keys.json", function()
     it("is read of a load balancer's, which opens tables and signs its own reports", function()
         local keys = signature.keys(examples.load_balancer.key)
         assert.same({ tables = { examples.keys.tables }, saved = examples.keys.tables,
-                      reports = examples.keys["lb edge-1"] }, keys)
+                      reports = examples.keys["lb edge-1"], failures = keys.failures }, keys)
+    end)
+
+    it("is one for all load balancers in what they tell each other, and opens no table", function()
+        local own, shared = signature.keys(examples.load_balancer.key), signature.keys(examples.shared)
+        assert.equal(64, #own.failures)
+        assert.equal(own.failures, shared.failures)
+        assert.equal("signature", select(2, signature.open_with_any(shared.tables,
+                                                                    signature.sign(own.failures, "{}"))).reason)
     end)
 
     it("opens tables beside the shared one, and the one that fits is tried first", function()

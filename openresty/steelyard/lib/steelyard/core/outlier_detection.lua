@@ -15,11 +15,15 @@
 -- without being bad, one of these times is forgiven. A peer that is back is on
 -- probation: PROBATION tries are enough, until a window of it was judged good.
 --
+-- Where other load balancers tell theirs (core/failure_report), a window that is too thin, and in which most tries
+-- failed, is judged by the sum of all. Each of the others counts for half of the tries that are needed, at the most:
+-- one that lies, or has lost its own way to a server, takes it from nobody at whom it does not fail as well.
+--
 -- Pure. `memory` is a plain table, id -> row, that survives as JSON: whoever has
 -- the next turn reads it. It holds no row for a peer without trouble.
 --   row: address, times, out_s of the last ejection; until_s while it is out;
 --        good_from_s since when it is good; probation;
---        window { completed, failed, others_completed, others_failed, turns }
+--        window { completed, failed, others_completed, others_failed, turns }, while it is out that which showed it
 
 local CLEARLY, Z = 0.2, 4
 
@@ -27,6 +31,11 @@ local CLEARLY, Z = 0.2, 4
 local MAX_TURNS = 10
 
 local PROBATION = 2
+
+-- A peer on probation has hardly been tried: what it did is forgiven so many times as slowly.
+local UNTRIED = 10
+
+local COUNTS = { "completed", "failed", "others_completed", "others_failed" }
 
 local _M = {}
 
@@ -51,9 +60,10 @@ end
 
 
 local function words(window)
-    return string.format("%d of %d tries failed, and %d of %d at the others", window.failed,
+    return string.format("%d of %d tries failed, and %d of %d at the others%s", window.failed,
                          window.completed + window.failed, window.others_failed,
-                         window.others_completed + window.others_failed)
+                         window.others_completed + window.others_failed,
+                         window.balancers and ", of " .. window.balancers .. " load balancers" or "")
 end
 
 
@@ -71,31 +81,50 @@ local function widen(window, figure, pool)
 end
 
 
---- Judge the window of a peer that is not out: true when it is bad.
-local function judge_window(row, figure, pool, settings, now)
-    local window = widen(row.window, figure, pool)
-    local share, tries = share_of(window.completed, window.failed)
-    row.window = window
-    if tries >= (row.probation and PROBATION or settings.requests) then
-        if share < settings.error_rate then
-            row.window, row.probation = nil, nil
-            return false
+--- The sum of a window and what others tell of theirs.
+-- @param most tries that one of them may count for
+local function with_others(window, told, most)
+    local sum = { balancers = 1 }
+    for _, count in ipairs(COUNTS) do
+        sum[count] = window[count]
+    end
+    for i = 1, #told do
+        local theirs = told[i]
+        local part = math.min(1, most / (theirs.completed + theirs.failed))
+        for _, count in ipairs(COUNTS) do
+            sum[count] = sum[count] + part * theirs[count]
         end
+        sum.balancers = sum.balancers + 1
+    end
+    return sum
+end
+
+
+--- Judge the window of a peer that is not out: return what shows that it is bad, or nil.
+local function judge_window(row, figure, pool, settings, now)
+    local window, told = widen(row.window, figure, pool), figure.told
+    local share, tries = share_of(window.completed, window.failed)
+    local needed = row.probation and PROBATION or settings.requests
+    row.window = window
+    if tries >= needed and share < settings.error_rate then
+        row.window, row.probation = nil, nil
+        return nil
+    elseif tries > 0 and share >= settings.error_rate then
         row.good_from_s = now
-        if stands_out(window) then
-            return true
+        local shown = tries < needed and told and with_others(window, told, math.floor(needed / 2)) or window
+        if shown.completed + shown.failed >= needed and stands_out(shown) then
+            return shown
         end
     end
     if window.failed == 0 and not row.probation then
         row.window = nil
     end
-    return false
 end
 
 
 local function forgive(row, now)
     row.good_from_s = math.min(row.good_from_s or now, now) -- the clock may be set back
-    if row.times > 0 and now - row.good_from_s >= row.out_s then
+    if row.times > 0 and now - row.good_from_s >= row.out_s * (row.probation and UNTRIED or 1) then
         row.times, row.good_from_s = row.times - 1, now
     end
     if row.times == 0 then
@@ -105,8 +134,8 @@ end
 
 
 local function worse(a, b)
-    local a_share, a_tries = share_of(a.row.window.completed, a.row.window.failed)
-    local b_share, b_tries = share_of(b.row.window.completed, b.row.window.failed)
+    local a_share, a_tries = share_of(a.shown.completed, a.shown.failed)
+    local b_share, b_tries = share_of(b.shown.completed, b.shown.failed)
     if a_share ~= b_share then
         return a_share > b_share
     elseif a_tries ~= b_tries then
@@ -122,9 +151,9 @@ local function eject(candidate, settings, now)
     row.out_s = math.min(settings.base_s * row.times, settings.max_s)
     row.until_s = now + row.out_s
     local decision = {
-        action = "eject", id = figure.id, address = figure.address, out_s = row.out_s, reason = words(row.window),
+        action = "eject", id = figure.id, address = figure.address, out_s = row.out_s, reason = words(candidate.shown),
     }
-    row.window, row.probation = nil, nil
+    row.probation = nil
     return decision
 end
 
@@ -132,7 +161,8 @@ end
 --- One turn.
 -- @param memory  what the last turn returned; {} at first
 -- @param figures of the peers that failed or are in memory, as far as they are
---   still there: { id, address, completed, failed } since the last turn
+--   still there: { id, address, completed, failed } since the last turn; `told` lists what other load balancers
+--   tell of the peer, windows in which a try failed; nil where none does
 -- @param pool    peers (how many may be picked), and completed, failed of all of them
 -- @param settings error_rate, requests, base_s, max_s, share
 -- @return memory, and decisions: { action = "eject" | "return", id, address, out_s, reason }
@@ -148,11 +178,12 @@ function _M.judge(memory, figures, pool, settings, now)
             out = out + 1
         else
             if row.until_s then
-                row.until_s, row.probation, row.good_from_s = nil, true, now
+                row.until_s, row.probation, row.good_from_s, row.window = nil, true, now, nil
                 decisions[#decisions + 1] = { action = "return", id = figure.id, address = figure.address }
             end
-            if judge_window(row, figure, pool, settings, now) then
-                candidates[#candidates + 1] = { row = row, figure = figure }
+            local shown = judge_window(row, figure, pool, settings, now)
+            if shown then
+                candidates[#candidates + 1] = { row = row, figure = figure, shown = shown }
             else
                 forgive(row, now)
             end

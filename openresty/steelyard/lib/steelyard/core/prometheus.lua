@@ -124,6 +124,8 @@ local OF_ALL = {
     { "exchange_interval_seconds", "gauge", "Time between two exchanges.", of_exchange("interval_s") },
     { "exchange_cpu_ratio", "gauge", "What the exchanges take of a core.", of_exchange("cpu_share") },
     { "exchange_errors_total", "counter", "Exchanges that failed.", of_exchange("errors") },
+    { "exchange_failures_refused_total", "counter", "What was refused as other load balancers' word of failures.",
+      of_exchange("failures_refused") },
     { "cells", "gauge", "Cells of the memory that the workers share: a server's address has one.", plain("cells") },
     { "cells_in_use", "gauge", "Cells that belong to an address.", plain("cells_in_use") },
 }

@@ -26,6 +26,7 @@ local _M = {
     null = json.null,
     UPSTREAMS_KEY = "steelyard:" .. VERSION .. ":upstreams", -- the list of all upstreams
     ANNOUNCED_KEY = "steelyard:" .. VERSION .. ":load-balancers", -- those that nobody declared
+    FAILURES_KEY = "steelyard:" .. VERSION .. ":failures:", -- and the name of the load balancer that tells of them
 }
 
 local refusal = {}

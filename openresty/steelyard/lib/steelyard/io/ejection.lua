@@ -2,6 +2,7 @@
 --
 --   eject/<upstream>      the memory of core/outlier_detection, as JSON; absent while all is well
 --   ejecting/<upstream>   the totals at the last run (io/shared_counters)
+--   told/<upstream>       what other load balancers tell of servers that fail (io/failure_exchange)
 --
 -- The next run may be another worker's, so all of it stands in the shared dict.
 
@@ -33,7 +34,7 @@ end
 
 
 --- The figures that outlier_detection.judge takes, and the sum of all.
-local function figures_of(peers, totals, before, memory, breathe)
+local function figures_of(peers, totals, before, memory, told, breathe)
     local figures, pool = {}, { peers = #peers, completed = 0, failed = 0 }
     for i = 1, #peers do
         local completed, failed = totals[2 * i - 2], totals[2 * i - 1]
@@ -41,9 +42,10 @@ local function figures_of(peers, totals, before, memory, breathe)
             completed, failed = completed - before[2 * i - 2], failed - before[2 * i - 1]
         end
         pool.completed, pool.failed = pool.completed + completed, pool.failed + failed
+        local address = peers[i].address
         if failed > 0 or memory[peers[i].id] then
             figures[#figures + 1] = {
-                id = peers[i].id, address = peers[i].address, completed = completed, failed = failed,
+                id = peers[i].id, address = address, completed = completed, failed = failed, told = told[address],
             }
         end
         if i % ROWS == 0 then
@@ -79,7 +81,8 @@ function _M.run(health, worker, name, now)
     local memory = json.decode(dict:get(key) or "") or {}
     -- At the first look all that was ever counted is news: pickers that avoid who fails would leave too few
     -- requests for a second one.
-    local figures, pool = figures_of(peers, totals, before or NOTHING_YET, memory, breathe)
+    local told = json.decode(dict:get("told/" .. name) or "") or {}
+    local figures, pool = figures_of(peers, totals, before or NOTHING_YET, memory, told, breathe)
     if #figures == 0 and next(memory) == nil then
         return -- all is well
     end

@@ -102,7 +102,8 @@ end
 
 
 --- What the option `key` is good for: { tables = those that open a weight table, saved =
--- that of tables on the disk, reports = that which signs traffic reports }.
+-- that of tables on the disk, reports = that which signs traffic reports, failures = that which
+-- signs what load balancers tell each other of failures: all of them have it }.
 -- The shared key opens tables that are signed with it, and those signed with the key of
 -- tables, as controllers with --derived-keys do.
 function _M.keys(key)
@@ -111,9 +112,13 @@ function _M.keys(key)
     end
     local of_tables, of_reports = signed.load_balancer_keys(key)
     if of_tables then
-        return { tables = { of_tables }, saved = of_tables, reports = of_reports }
+        return {
+            tables = { of_tables }, saved = of_tables, reports = of_reports,
+            failures = _M.derive(of_tables, "failures"),
+        }
     end
-    return { tables = { key, _M.derive(key, "tables") }, saved = key, reports = key }
+    local derived = _M.derive(key, "tables")
+    return { tables = { key, derived }, saved = key, reports = key, failures = _M.derive(derived, "failures") }
 end
 
 

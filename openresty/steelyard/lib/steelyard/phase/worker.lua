@@ -10,6 +10,7 @@ local clock = require "steelyard.io.clock"
 local clock_phase = require "steelyard.core.clock_phase"
 local ejection = require "steelyard.io.ejection"
 local exchange_loop = require "steelyard.io.exchange_loop"
+local failure_exchange = require "steelyard.io.failure_exchange"
 local fetch = require "steelyard.io.fetch"
 local health_checker = require "steelyard.io.health_checker"
 local job_lock = require "steelyard.io.job_lock"
@@ -148,6 +149,11 @@ local function jobs()
     job_lock.run(dict, "report", report_s, clock_phase.REPORT_S + clock_phase.spread_s(options.lb, report_s), function()
         traffic_reporter.run(_M, ngx.now(), clock.breather())
     end)
+    if _M.others then
+        job_lock.run(dict, "failures", failure_exchange.INTERVAL_S, nil, function()
+            failure_exchange.run(_M, clock.breather())
+        end)
+    end
 end
 
 
