@@ -14,7 +14,7 @@ def test_the_list_is_what_lua_says_of_itself() -> None:
     folders = (ROOT / "openresty/steelyard/lib", ROOT / "openresty/lua-resty-vnswrr/lib")
     lua.globals().package.path = ";".join(f"{folder}/?.lua" for folder in folders)
     of_lua = [
-        picker_list.ListedPicker(each.name, each.by_in_flight, each.library)
+        picker_list.ListedPicker(each.name, each.by_in_flight, each.by_key, each.library)
         for each in lua.require("steelyard.core.pickers").all().values()
     ]
     assert len(of_lua) >= 8

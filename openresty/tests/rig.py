@@ -96,7 +96,9 @@ class Rig:
         """Start an nginx; `options` go to init_worker, `servers` follow the first server's locations."""
         listed = ", ".join(f'"{address}"' for address in bootstrap or [])
         if "upstreams" not in options:
-            options += f"upstreams = {{ web = {{ bootstrap = {{{listed}}} }} }},"
+            # Most tests send no key, and so every picker goes by the weights: all clients have one address.
+            web = f'bootstrap = {{{listed}}}, hash_key = "header:X-Key"'
+            options += f"upstreams = {{ web = {{ {web} }} }},"
         return self.edge_of(one_upstream(self.memcached.port, options, servers), workers=workers, main=main)
 
     def edge_of(self, http: str, *, workers: int = 1, main: str = "", folder: str = "nginx") -> Edge:

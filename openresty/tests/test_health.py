@@ -285,7 +285,7 @@ def test_a_server_that_fails_at_once_wins_nothing_by_it(rig: "Rig", picker: str)
     for one in backends(rig, "abc", picker=picker):
         if one.name == "b":
             one.statuses["/"] = 500
-    edge = edge_with(rig, EJECT % 60)
+    edge = edge_with(rig, EJECT % 60 + ', hash_key = "header:X-Key"')  # which no request has
     edge.wait_for(1)
     assert count(edge, 300).get("b", 0) <= 100  # its weight's share
     rig.wait_until(lambda: edge.get() and edge.peer("b")["health"] == "ejected", "it is ejected")

@@ -88,9 +88,15 @@ location /limited {
 
 
 def edge_before(
-    rig: Rig, servers: list[Gate], options: str, *, picker: str = "vnswrr2", workers: int = 1
+    rig: Rig,
+    servers: list[Gate],
+    options: str,
+    *,
+    picker: str = "vnswrr2",
+    workers: int = 1,
+    equal: bool = False,
 ) -> Edge:
-    peers = [(f"s{n}", server.address, n + 1, "up") for n, server in enumerate(servers)]
+    peers = [(f"s{n}", server.address, 1 if equal else n + 1, "up") for n, server in enumerate(servers)]
     rig.publish(peers, generation=1, picker=picker)
     edge = rig.edge(options=f"upstreams = {{ web = {{ {options} }} }},", servers=LOCATIONS, workers=workers)
     edge.wait_for(1)
@@ -98,10 +104,16 @@ def edge_before(
 
 
 def hold(
-    rig: Rig, clients: ThreadPoolExecutor, edge: Edge, servers: list[Gate], count: int, path: str = "/plain"
+    rig: Rig,
+    clients: ThreadPoolExecutor,
+    edge: Edge,
+    servers: list[Gate],
+    count: int,
+    path: str = "/plain",
+    headers: dict[str, str] | None = None,
 ) -> list[Future[Answer]]:
     """Send so many requests that stay at the servers."""
-    held = [clients.submit(edge.get, path) for _ in range(count)]
+    held = [clients.submit(edge.get, path, headers) for _ in range(count)]
     rig.wait_until(lambda: sum(server.inside for server in servers) == count, f"{count} requests are held")
     return held
 

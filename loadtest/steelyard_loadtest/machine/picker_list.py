@@ -21,10 +21,11 @@ _LINE = re.compile(r'^    (\w+) = (?:require "steelyard\.core\.pickers\.)?(\w+)(
 
 
 class ListedPicker(NamedTuple):
-    """Its name, whether it goes by what is in flight at each server, and what must be installed for it."""
+    """Its name; whether it goes by what is in flight, or by a key; and what must be installed for it."""
 
     name: str
     by_in_flight: bool
+    by_key: bool
     library: str | None
 
 
@@ -36,7 +37,8 @@ def listed() -> tuple[ListedPicker, ...]:
         for name, file in _LINE.findall((CORE / "pickers.lua").read_text(encoding="utf-8")):
             text = (CORE / "pickers" / f"{file}.lua").read_text(encoding="utf-8")
             library = re.search(r'\blibrary = "(.+?)"', text)
-            pickers.append(ListedPicker(name, "by_in_flight = true" in text, library and library[1]))
+            says = ("by_in_flight = true" in text, "by_key = true" in text)
+            pickers.append(ListedPicker(name, *says, library and library[1]))
     except OSError as error:
         raise SetupError(f"this needs a checkout of Steelyard: {error}") from None
     return tuple(pickers)

@@ -13,8 +13,8 @@ from steelyard_loadtest.machine.errors import SetupError
 
 BRIDGE = Path(__file__).with_name("balancers.lua")
 
-NAMES = picker_list.own()
-"""Those that need no library beside them."""
+NAMES = tuple(each.name for each in picker_list.listed() if not (each.library or each.by_key))
+"""Those that need no library beside them, nor a key: the model's requests have none."""
 
 # LuaJIT seeds with a double; 2^53 is the last whole number it can tell from the next.
 SEEDS = 2**53

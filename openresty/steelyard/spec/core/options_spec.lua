@@ -119,6 +119,18 @@ describe("the options", function()
         assert.equal("http_x_user", variable("header:X-User"))
         assert.equal("cookie_session", variable("cookie:session"))
         assert.equal("arg_user", variable("argument:user"))
+        assert.equal("request_body", variable("body"))
+        assert.equal(math.max, variable(math.max))
+    end)
+
+    it("bound what a server may have of what is in flight only where told so", function()
+        local function factor(given)
+            local web = { hash_balance_factor = given, hash_key = math.max }
+            return options.check(with({ upstreams = { web = web } })).upstreams.web.hash_balance_factor
+        end
+        assert.is_nil(factor(nil))
+        assert.equal(1, factor(1))
+        assert.equal(2.5, factor(2.5))
     end)
 
     it("take controllers by URL", function()
@@ -173,6 +185,8 @@ describe("a bad option", function()
         { "state_dir", with({ state_dir = "state" }) },
         { "upstreams.web.picker", with({ upstreams = { web = { picker = 1 } } }) },
         { "upstreams.web.hash_key", with({ upstreams = { web = { hash_key = "cookie" } } }) },
+        { "upstreams.web.hash_balance_factor", with({ upstreams = { web = { hash_balance_factor = 0.9 } } }) },
+        { "upstreams.web.hash_balance_factor", with({ upstreams = { web = { hash_balance_factor = "2" } } }) },
         { "upstreams.web.shards", with({ upstreams = { web = { shards = 0 } } }) },
         { "upstreams.web.retries", with({ upstreams = { web = { retries = 1.5 } } }) },
         { "upstreams.web.retry_budget", with({ upstreams = { web = { retry_budget = 0.2 } } }) },

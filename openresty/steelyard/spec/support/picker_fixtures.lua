@@ -18,6 +18,16 @@ function _M.own(by_in_flight)
 end
 
 
+--- What a picker of that name says of itself.
+function _M.listed(name)
+    for _, each in ipairs(pickers.all()) do
+        if each.name == name then
+            return each
+        end
+    end
+end
+
+
 --- Peer stats of rows: cell -> { in_flight =, latency =, peak =, failing = }; what is not there is 0.
 -- The latency is that of every level.
 function _M.stats(rows)

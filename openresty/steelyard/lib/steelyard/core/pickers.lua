@@ -5,14 +5,15 @@
 --   update(peers, breathe)  take the eligible peers, in id order, each with id, weight and
 --                           cell; picks that come while it breathes still see the old ones
 --   pick(key)               the next peer, or nil when there is none; of one that hashes, its place on the ring too
---   following(place)        of one that hashes: the next peer on the ring, and its place
+--   following(place)        of one that hashes: the next peer on the ring, and its place; nil when it knows none
 --   grow(n)                 do up to n steps of work ahead of picks; returns what is left
---   wants_key               true when pick uses a key (chash)
+--   wants_key               true when pick uses a key (chash, bounded_hash)
 --
 -- A picker's module has `new`, and says of itself what the lists of others would have to know (specs, tests,
 -- simulator and lab read them from here, the lab as text: steelyard_loadtest's machine/picker_list.py):
 --
 --   by_in_flight  true: it goes by what is in flight at each peer
+--   by_key        true: it hashes a key, and picks as the default does where there is none
 --   library       what must be installed for it
 --
 -- Pure, like the pickers themselves.
@@ -27,6 +28,7 @@ local PICKERS = {
     least_conn = require "steelyard.core.pickers.least_conn",
     peak_ewma = require "steelyard.core.pickers.peak_ewma",
     hcl = require "steelyard.core.pickers.hcl",
+    bounded_hash = require "steelyard.core.pickers.bounded_hash",
     roundrobin = resty_balancer.roundrobin,
     swrr = resty_balancer.swrr,
     chash = resty_balancer.chash,
@@ -35,12 +37,13 @@ local PICKERS = {
 local _M = {}
 
 
---- All of them, each with its name, new, by_in_flight and library; by name.
+--- All of them, each with its name, new and what it says of itself; by name.
 function _M.all()
     local all = {}
     for name, picker in pairs(PICKERS) do
         all[#all + 1] = {
-            name = name, new = picker.new, by_in_flight = picker.by_in_flight or false, library = picker.library,
+            name = name, new = picker.new, by_in_flight = picker.by_in_flight or false,
+            by_key = picker.by_key or false, library = picker.library,
         }
     end
     table.sort(all, function(a, b) return a.name < b.name end)

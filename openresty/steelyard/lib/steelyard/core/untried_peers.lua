@@ -80,11 +80,12 @@ end
 local function next_on_ring(upstream, tries, from, key)
     local picker = upstream.picker
     local peer, place = picker:pick(key)
-    for _ = 1, place and MORE_POINTS or 0 do
+    local looks = 0
+    while place and looks < MORE_POINTS do
         if may_have(upstream, peer, tries, from) then
             return peer
         end
-        peer, place = picker:following(place)
+        looks, peer, place = looks + 1, picker:following(place)
     end
 end
 

@@ -102,8 +102,11 @@ end
 --                 how many there are
 function _M.new(name, settings, context)
     local budget = settings.retry_budget
-    if settings.cost then
-        context = setmetatable({ stats = context.stats:by_cost() }, { __index = context })
+    if settings.cost or settings.hash_balance_factor then
+        context = setmetatable({
+            stats = settings.cost and context.stats:by_cost() or nil,
+            hash_balance_factor = settings.hash_balance_factor,
+        }, { __index = context })
     end
     return setmetatable({
         name = name, settings = settings, context = context,
@@ -113,7 +116,7 @@ function _M.new(name, settings, context)
         slow_start = slow_start.new(settings.slow_start_s or 0), starting = nil, -- who has a part of its weight
         half_open = NOBODY, next_half_open = 1, -- peers that one request at a time may find out about
         more_tries = 0,      -- how many tries beyond the first a request may have
-        hash_variable = nil, -- nginx's variable that the picker hashes, if it does
+        hash_variable = nil, -- nginx's variable, or a function: what the picker hashes, if it does
         sticky = settings.sticky and sticky.new(settings.sticky, context.digest), -- nil: no sessions
         waiting = nil,       -- the requests that wait for a server (phase/limit)
         by_address = {}, by_address_at = -1, -- eligible peers, as of that many changes: see with_room_at

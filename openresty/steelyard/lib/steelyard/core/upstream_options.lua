@@ -8,9 +8,10 @@ local retry_budget = require "steelyard.core.retry_budget"
 local sticky = require "steelyard.core.sticky"
 local validate = require "steelyard.core.validate"
 
-local KNOWN = "bootstrap, picker, hash_key, shards, retries, retry_budget, idempotent_methods, max_conns, queue, "
-              .. "max_fails, fail_timeout_s, slow_start_s, panic_threshold, eject, check, load_metrics_format, "
-              .. "sticky, grpc, host, cost, cost_at_end, connect_timeout_s, send_timeout_s, read_timeout_s"
+local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, shards, retries, retry_budget, idempotent_methods, "
+              .. "max_conns, queue, max_fails, fail_timeout_s, slow_start_s, panic_threshold, eject, check, "
+              .. "load_metrics_format, sticky, grpc, host, cost, cost_at_end, connect_timeout_s, send_timeout_s, "
+              .. "read_timeout_s"
 
 local bad, NUMBER, SECONDS, WHOLE = validate.bad, validate.NUMBER, validate.SECONDS, validate.WHOLE
 
@@ -81,10 +82,12 @@ local function bootstrap(name, servers)
 end
 
 
+--- What a hash picker hashes: one of nginx's variables, by its name, or a function. Only nginx.conf can name the
+-- latter, and the body: load balancers that know neither would refuse a table that does.
 local function hash_variable(name, key)
-    local variable = hash_key.variable(key)
+    local variable = type(key) == "function" and key or key == "body" and "request_body" or hash_key.variable(key)
     if not variable then
-        bad(name, "is " .. tostring(key), hash_key.REMEDY)
+        bad(name, "is " .. tostring(key), hash_key.REMEDY .. "; or body, or a function")
     end
     return variable
 end
@@ -189,7 +192,9 @@ function _M.check(where, given)
     local max_conns = optional(where, given, "max_conns", WHOLE, 1, 1000000, "no limit")
     settings.bootstrap = bootstrap(where .. "bootstrap", given.bootstrap or {})
     settings.picker = given.picker
-    settings.hash_key, settings.hash_variable = key, hash_variable(where .. "hash_key", key)
+    settings.hash_variable = hash_variable(where .. "hash_key", key)
+    settings.hash_key = type(key) == "function" and "function" or key
+    settings.hash_balance_factor = optional(where, given, "hash_balance_factor", NUMBER, 1, 1000, 1.25)
     settings.shards = optional(where, given, "shards", WHOLE, 1, 1000, 32)
     settings.retry_budget = retry_budget.of_options(where .. "retry_budget", given.retry_budget)
     settings.idempotent_methods = retries.methods_of_options(where .. "idempotent_methods", given.idempotent_methods)

@@ -224,7 +224,7 @@ function _M.balance(name)
         if status then
             return end_as(status, entry, counted, why)
         end
-        peer = live:another(entry, entry.from, live.hash_variable and ngx.var[live.hash_variable])
+        peer = live:another(entry, entry.from, request.hash_key(live))
     end
     if not peer then
         return give_up(entry, counted, live:why_none(entry, entry.from))

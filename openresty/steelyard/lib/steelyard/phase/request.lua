@@ -12,6 +12,9 @@ local ngx = ngx
 local start_time = ngx.req.start_time
 local uintptr = ffi.typeof("uintptr_t")
 
+-- An error of a function in nginx.conf.
+local LOG_EVERY_S = 10
+
 -- Entries of subrequests by their keys. Each is in a context, which nginx drops with the whole request; an internal
 -- redirect takes it away only from the subrequest.
 local of_subrequests = setmetatable({}, { __mode = "v" })
@@ -173,10 +176,25 @@ function _M.failed_as(entry)
 end
 
 
+--- What an upstream's picker hashes of the request; nil where it hashes nothing, or there is no such thing.
+function _M.hash_key(live)
+    local how = live.hash_variable
+    if type(how) ~= "function" then
+        return how and ngx.var[how]
+    end
+    local ok, key = pcall(how)
+    if not ok and worker.dict:add("hash_key_logged/" .. live.name, true, LOG_EVERY_S) then
+        ngx.log(ngx.ERR, "steelyard: upstream ", live.name, ": the function in hash_key fails, and its requests are ",
+                "spread as those without a key: ", key)
+    end
+    return ok and key and tostring(key) or nil
+end
+
+
 --- Choose the peer of a request: that of its session where there are sessions and it has room, else one that is
 -- half-open if its time has come, else the picker's.
 function _M.choose(live)
-    local sticky, key = live.sticky, live.hash_variable
+    local sticky = live.sticky
     local peer = sticky and sticky:peer(ngx.var[sticky.variable])
     if peer and live:has_room(peer) then
         return peer
@@ -185,7 +203,7 @@ function _M.choose(live)
     if peer and worker.health:may_probe(live.name, peer, live.settings.fail_timeout_s) then
         return peer
     end
-    return live:first(key and ngx.var[key])
+    return live:first(_M.hash_key(live))
 end
 
 

@@ -122,7 +122,7 @@ local function upstream_of(live, breathe)
         -- What the table asks for. `picker` differs where the configuration names
         -- another one, and where it cannot be had: then `picker_error` says why.
         picker_asked = or_null(served.picker), picker_error = or_null(live.picker_error),
-        -- The check and the hash key in force, and who said so. `chash` alone uses the key.
+        -- The check and the hash key in force, and who said so. Pickers that hash use the key.
         check = check_of(live.check), check_from = live.check and source_of(served.check) or null,
         hash_key = served.hash_key or live.settings.hash_key, hash_key_from = source_of(served.hash_key),
         sticky = live.sticky and live.sticky.cookie or null, -- the cookie's name

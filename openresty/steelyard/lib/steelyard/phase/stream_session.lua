@@ -19,8 +19,8 @@ local start_time = ngx.req.start_time
 -- NGX_BUSY, for which ngx_stream_lua has no name: nginx closes the connection, and says 502 in $status.
 local NO_LIVE_UPSTREAMS = -3
 
-local KNOWN_OF_UPSTREAM = "bootstrap, picker, hash_key, retries, max_fails, fail_timeout_s, slow_start_s, "
-                          .. "panic_threshold, eject, check, connect_timeout_s"
+local KNOWN_OF_UPSTREAM = "bootstrap, picker, hash_key, hash_balance_factor, retries, max_fails, fail_timeout_s, "
+                          .. "slow_start_s, panic_threshold, eject, check, connect_timeout_s"
 
 -- What was in flight when the tries came, where nobody wants to know.
 local NOT_LOOKED = {}

@@ -65,8 +65,8 @@ for _, name in ipairs(fixtures.own()) do
             assert.equal("a a b a", fixtures.ids(picker, 4))
         end)
 
-        it("has no key", function()
-            assert.is_nil(picker_of(name).wants_key)
+        it("wants a key if it says that it goes by one", function()
+            assert.equal(fixtures.listed(name).by_key or nil, picker_of(name).wants_key)
         end)
 
         it("serves the old peers as long as an update breathes", function()

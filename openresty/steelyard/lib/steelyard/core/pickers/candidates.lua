@@ -121,7 +121,7 @@ end
 
 
 --- Begin a pick with what the others' figures are worth.
-local function weigh_others(self, first)
+function _M:weigh_others(first)
     local more
     if self.others.live then
         learn_latency(self, first)
@@ -136,7 +136,7 @@ end
 function _M:first()
     local first = self.turns:pick()
     if first and self.others then
-        weigh_others(self, first)
+        self:weigh_others(first)
     end
     return first
 end
