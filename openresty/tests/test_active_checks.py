@@ -14,6 +14,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from openresty.tests.test_health import Behaviour, repeats, says, server_that
 from testing.certificates import Authority
+from testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from openresty.tests.nginx_process import Edge
@@ -294,3 +295,26 @@ def test_a_check_of_grpc_finds_what_serves_no_health(rig: "Rig") -> None:
             wait_failed(rig, edge, "timeout", "s2")
     finally:
         bare.stop(None).wait()
+
+
+def test_a_check_may_only_connect(rig: "Rig") -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE_S)
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        edge = edge_that_checks(rig, [address, rig.dead_address()], "tcp = true")
+        wait_failed(rig, edge, "connection refused", "s1")
+        connection, _ = silent.accept()
+        with connection:
+            assert connection.recv(100) == b""  # nothing is asked, and it hangs up
+        assert edge.peer("s0")["health"] == "ok"
+        assert edge.upstream()["check"]["tcp"] is True
+    wait_failed(rig, edge, "connection refused")
+
+
+def test_a_check_that_only_connects_may_do_so_over_tls(rig: "Rig", certificates: Certificates) -> None:
+    plain = says(f"{OK}\r\n")
+    with server_that(plain, certificates.server("good")) as over_tls, server_that(plain) as not_tls:
+        check = f'tcp = true, tls = true, tls_server_name = "{NAME}"'
+        edge = edge_that_checks(rig, [over_tls, not_tls], check, ca=certificates.ca)
+        wait_failed(rig, edge, "TLS: handshake failed", "s1")
+        assert edge.peer("s0")["health"] == "ok"

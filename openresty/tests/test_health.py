@@ -294,6 +294,28 @@ def test_a_server_that_fails_at_once_wins_nothing_by_it(rig: "Rig", picker: str)
     assert "tries failed, and 0 of" in edge.peer("b")["health_reason"]
 
 
+def test_further_statuses_count_as_failures_where_the_upstream_says_so(rig: "Rig") -> None:
+    made = backends(rig, "abc")
+    made[1].statuses["/"] = 429
+    edge = edge_with(rig, EJECT % 60 + ", failure_statuses = { 429, 404 }")
+    edge.wait_for(1)
+    assert {edge.get().status for _ in range(3)} == {200, 429}  # the client gets what the server says
+    rig.wait_until(lambda: edge.get() and edge.peer("b")["health"] == "ejected", "it is ejected")
+    assert (edge.peer("b")["completed"], edge.peer("a")["failed"]) == (0, 0)
+
+
+def test_they_count_in_a_retry_too(rig: "Rig") -> None:
+    made = backends(rig, "ab")
+    made[1].statuses["/"] = 429
+    location = "location = /again { proxy_next_upstream error http_429; proxy_pass http://web/; } }"
+    options = "upstreams = { web = { eject = false, failure_statuses = { 429 } } },"
+    edge = rig.edge(options=options, servers=location)
+    edge.wait_for(1)
+    assert {edge.get("/again").status for _ in range(10)} == {200}
+    rig.wait_until(lambda: edge.peer("a")["completed"] == 10, "all are counted")
+    assert (edge.peer("b")["failed"], edge.peer("b")["completed"]) == (5, 0)
+
+
 def test_an_ejection_ends_in_every_worker(rig: "Rig") -> None:
     made = backends(rig, "abc")
     made[1].statuses["/"] = 500

@@ -52,6 +52,15 @@ describe("a check in nginx.conf", function()
             seen[about] = true
         end
     end)
+
+    it("may only connect, over TLS too", function()
+        local made = settings({ tcp = true })
+        assert.equal("a connection", made.words)
+        assert.same({ CONNECTED = true }, made.statuses)
+        local over_tls = settings({ tcp = true, tls = true, tls_verify = false })
+        assert.equal("a connection over TLS, unverified", over_tls.words)
+        assert.are_not.equal(made.about, settings({ path = "/" }).about)
+    end)
 end)
 
 
@@ -61,6 +70,11 @@ describe("a check with a mistake", function()
         { "path", { path = json.null } }, -- ngx.null, too
         { "path", { path = "/", grpc_service = "" } },
         { "statuses", { grpc_service = "", statuses = { 200 } } },
+        { "tcp", { tcp = false } },
+        { "tcp", { tcp = true, path = "/" } },
+        { "tcp", { tcp = true, grpc_service = "" } },
+        { "tcp", { tcp = true, statuses = { 200 } } },
+        { "tls_server_name", { tcp = true, tls = true } },
         { "grpc_service", { grpc_service = true } },
         { "grpc_service", { grpc_service = "a b" } },
         { "tls", { path = "/", tls = "yes" } },

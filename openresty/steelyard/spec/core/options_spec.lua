@@ -185,6 +185,8 @@ describe("a bad option", function()
         { "state_dir", with({ state_dir = "state" }) },
         { "upstreams.web.picker", with({ upstreams = { web = { picker = 1 } } }) },
         { "upstreams.web.hash_key", with({ upstreams = { web = { hash_key = "cookie" } } }) },
+        { "upstreams.web.failure_statuses", with({ upstreams = { web = { failure_statuses = {} } } }) },
+        { "upstreams.web.failure_statuses", with({ upstreams = { web = { failure_statuses = { "4xx" } } } }) },
         { "upstreams.web.hash_balance_factor", with({ upstreams = { web = { hash_balance_factor = 0.9 } } }) },
         { "upstreams.web.hash_balance_factor", with({ upstreams = { web = { hash_balance_factor = "2" } } }) },
         { "upstreams.web.shards", with({ upstreams = { web = { shards = 0 } } }) },

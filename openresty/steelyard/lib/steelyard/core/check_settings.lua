@@ -14,7 +14,8 @@
 local validate = require "steelyard.core.validate"
 local wire = require "steelyard.core.wire"
 
-local KNOWN = "path, statuses, interval_s, timeout_s, rise, fall, host, tls, tls_server_name, tls_verify, grpc_service"
+local KNOWN = "path, statuses, interval_s, timeout_s, rise, fall, host, tls, tls_server_name, tls_verify, "
+              .. "grpc_service, tcp"
 
 local MAX_PATH, MAX_HOST, MAX_SERVICE = 1001, 253, 127
 
@@ -32,7 +33,7 @@ local FLAGS = { tls = false, tls_verify = true } -- and their defaults
 
 local bad = validate.bad
 
-local _M = {}
+local _M = { CONNECTED = "CONNECTED" } -- what a check that only connects has for an answer
 
 
 -- They go into a request as they are: nothing in them may end its line.
@@ -98,7 +99,9 @@ end
 --- Refuse what does not go together in settings that are right one by one.
 -- @param refuse function(reason, setting, problem, remedy), which raises
 local function refuse_conflicts(values, statuses, refuse)
-    if values.grpc_service and (values.path or statuses) then
+    if values.tcp and (values.path or values.grpc_service or statuses) then
+        refuse("range", "tcp", "does not go with path, grpc_service and statuses: it only connects", "leave one out")
+    elseif values.grpc_service and (values.path or statuses) then
         refuse("range", values.path and "path" or "statuses", "does not go with grpc_service", "leave one of them out")
     elseif values.grpc_service and values.tls then
         refuse("range", "tls", "does not go with grpc_service", "gRPC over TLS needs ALPN, which ngx_lua cannot offer: "
@@ -119,7 +122,7 @@ local function words_of_request(values)
     end
     local over = values.tls and " over TLS" .. (values.server_name and " as " .. values.server_name or "")
                  .. (values.tls_verify and "" or ", unverified") or ""
-    return "GET " .. values.path .. over
+    return (values.tcp and "a connection" or "GET " .. values.path) .. over
 end
 
 
@@ -136,7 +139,9 @@ local function complete(values, list, refuse)
         statuses[list[i]] = true
     end
     values.statuses, values.statuses_words = statuses, words_of(statuses)
-    if values.grpc_service then
+    if values.tcp then
+        values.statuses, values.statuses_words = { [_M.CONNECTED] = true }, _M.CONNECTED
+    elseif values.grpc_service then
         values.statuses, values.statuses_words = { SERVING = true }, "SERVING"
     end
     values.server_name = values.tls and server_name_of(values) or nil
@@ -176,7 +181,8 @@ local function texts_and_flags(values, given, null, refuse)
 end
 
 
-local function given_statuses(name, given)
+--- Check a list of HTTP statuses, or nil; raises with option and remedy.
+function _M.statuses(name, given)
     local remedy = "write it as statuses = {200, 204}"
     if given ~= nil and (type(given) ~= "table" or #given == 0) then
         bad(name, "must be a list", remedy)
@@ -202,16 +208,18 @@ function _M.of_options(name, given, host)
         bad(name, "must be a table", HOW_PATH)
     end
     validate.only_known(given, KNOWN, name .. ".")
-    if given.path == nil and given.grpc_service == nil then
-        bad(name .. ".path", "is missing", HOW_PATH .. ', or as check = { grpc_service = "" }')
+    if given.tcp ~= nil and given.tcp ~= true then
+        bad(name .. ".tcp", "is not true", "write it as check = { tcp = true }, or leave it out")
+    elseif given.path == nil and given.grpc_service == nil and not given.tcp then
+        bad(name .. ".path", "is missing", HOW_PATH .. ', or as check = { grpc_service = "" }, or { tcp = true }')
     end
     local function refuse(_, key, problem, remedy)
         bad(name .. "." .. key, problem, remedy)
     end
     local values = validate.numbers(given, NUMBERS, name .. ".")
     texts_and_flags(values, given, nil, refuse)
-    values.host = values.host or host
-    return complete(values, given_statuses(name .. ".statuses", given.statuses), refuse)
+    values.host, values.tcp = values.host or host, given.tcp -- a table cannot say it: older nginx would refuse it
+    return complete(values, _M.statuses(name .. ".statuses", given.statuses), refuse)
 end
 
 

@@ -8,10 +8,10 @@ local retry_budget = require "steelyard.core.retry_budget"
 local sticky = require "steelyard.core.sticky"
 local validate = require "steelyard.core.validate"
 
-local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, shards, retries, retry_budget, idempotent_methods, "
-              .. "max_conns, queue, max_fails, fail_timeout_s, slow_start_s, panic_threshold, eject, check, "
-              .. "load_metrics_format, sticky, grpc, host, cost, cost_at_end, connect_timeout_s, send_timeout_s, "
-              .. "read_timeout_s"
+local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, shards, retries, retry_budget, "
+              .. "idempotent_methods, max_conns, queue, failure_statuses, max_fails, fail_timeout_s, slow_start_s, "
+              .. "panic_threshold, eject, check, load_metrics_format, sticky, grpc, host, cost, cost_at_end, "
+              .. "connect_timeout_s, send_timeout_s, read_timeout_s"
 
 local bad, NUMBER, SECONDS, WHOLE = validate.bad, validate.NUMBER, validate.SECONDS, validate.WHOLE
 
@@ -152,6 +152,16 @@ local function cost(name, given)
 end
 
 
+--- The set of further statuses that count as failures, or nil.
+local function failure_statuses(name, given)
+    local set = {}
+    for _, status in ipairs(check_settings.statuses(name, given) or {}) do
+        set[status] = true
+    end
+    return next(set) and set
+end
+
+
 --- The name of the servers, or nil.
 local function host(name, given)
     if given ~= nil and not check_settings.is_server_name(given) then
@@ -204,6 +214,7 @@ function _M.check(where, given)
     settings.check = check_settings.of_options(where .. "check", given.check, given.host)
     settings.load_metrics_format = load_metrics_format(where .. "load_metrics_format", given.load_metrics_format)
     settings.grpc = grpc(where, given)
+    settings.failure_statuses = failure_statuses(where .. "failure_statuses", given.failure_statuses)
     settings.cost = cost(where .. "cost", given.cost)
     settings.cost_at_end = cost(where .. "cost_at_end", given.cost_at_end)
     settings.sticky = sticky.of_options(where .. "sticky", given.sticky)

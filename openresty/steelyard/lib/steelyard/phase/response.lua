@@ -112,6 +112,14 @@ function _M.failure()
 end
 
 
+--- Whether a status below 500 counts as a failure, by the upstream's option.
+local function is_failure(entry, status)
+    local live = worker.upstreams[entry.upstream]
+    local statuses = live and live.settings.failure_statuses
+    return statuses and statuses[status]
+end
+
+
 local function speaks_grpc(entry)
     local live = worker.upstreams[entry.upstream]
     return live and live.settings.grpc
@@ -163,7 +171,8 @@ local function count(requests, entry)
     if status and status < 500 then
         -- One try, one number: nothing else is in nginx's lists.
         worker.answered(entry.upstream, entry[1])
-        local verdict = is_cut(var, status) and "failed" or grpc_verdict(var, entry) or "completed"
+        local failed = is_failure(entry, status) or is_cut(var, status)
+        local verdict = failed and "failed" or grpc_verdict(var, entry) or "completed"
         local latency_ms = latency_of(status, var.upstream_header_time)
         requests:tried(entry[1], verdict, latency_ms, now(), in_flight[1],
                        verdict == "completed" and cost_of(entry) or nil)
@@ -179,6 +188,9 @@ local function count(requests, entry)
     end
     for i = 1, entry.n do
         local outcome = outcomes[i]
+        if is_failure(entry, outcome.status) then
+            outcome.verdict = "failed"
+        end
         requests:tried(entry[i], outcome.verdict, outcome.latency_ms, now(), in_flight[i],
                        outcome.verdict == "completed" and cost_of(entry) or nil)
         if outcome.answered then

@@ -85,6 +85,7 @@ end
 local function check_of(check)
     return check and {
         path = or_null(check.path), grpc_service = or_null(check.grpc_service), host = or_null(check.host),
+        tcp = check.tcp, -- absent where it asks for more
         tls = check.tls, tls_server_name = or_null(check.server_name), tls_verify = check.tls_verify,
         statuses = check.statuses_words,
         interval_s = check.interval_s, timeout_s = check.timeout_s, rise = check.rise, fall = check.fall,
