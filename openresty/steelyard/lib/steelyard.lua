@@ -11,6 +11,7 @@ end
 local balance = require "steelyard.phase.balance"
 local limit = require "steelyard.phase.limit"
 local response = require "steelyard.phase.response"
+local servers = require "steelyard.phase.servers"
 local status_pages = require "steelyard.phase.status_pages"
 local worker = require "steelyard.phase.worker"
 
@@ -27,6 +28,8 @@ return {
     sticky = response.sticky, -- header_filter_by_lua
     log = response.log, -- log_by_lua
     failure = response.failure, -- content_by_lua, where an error_page leads
+    servers = servers.servers, -- where a request may wait
+    mark = servers.mark, -- any phase of a worker
     ready = status_pages.ready, -- content_by_lua
     status = status_pages.status, -- content_by_lua
     metrics = status_pages.metrics, -- content_by_lua

@@ -184,6 +184,8 @@ describe("a bad option", function()
         { "controller_token", with({ controller_token = ("s3cret"):rep(200) }) },
         { "state_dir", with({ state_dir = "state" }) },
         { "upstreams.web.picker", with({ upstreams = { web = { picker = 1 } } }) },
+        { "upstreams.web.picker", with({ upstreams = { web = { picker = { name = "mine" } } } }) },
+        { "upstreams.web.picker", with({ upstreams = { web = { picker = { name = "a b", new = print } } } }) },
         { "upstreams.web.hash_key", with({ upstreams = { web = { hash_key = "cookie" } } }) },
         { "upstreams.web.failure_statuses", with({ upstreams = { web = { failure_statuses = {} } } }) },
         { "upstreams.web.failure_statuses", with({ upstreams = { web = { failure_statuses = { "4xx" } } } }) },

@@ -22,6 +22,16 @@ describe("the picker of a name", function()
         assert.is_nil(err)
     end)
 
+    it("may be a module of nginx.conf's own, and is vnswrr2 where that cannot be made", function()
+        local module = { name = "mine", new = function(context) return { made_with = context } end }
+        local picker, used, err = pickers.make(module, CONTEXT)
+        assert.same({ CONTEXT, "mine" }, { picker.made_with, used, err })
+        module.new = function() error("no table", 0) end
+        picker, used, err = pickers.make(module, CONTEXT)
+        assert.truthy(picker.pick)
+        assert.same({ "vnswrr2", "picker mine: no table" }, { used, err })
+    end)
+
     it("is vnswrr2 where it is not known, and it says which there are", function()
         local picker, used, err = pickers.make("fastest", CONTEXT)
         picker:update(fixtures.peers("a", 1))

@@ -137,6 +137,8 @@ describe("the metrics", function()
             '{upstream="web",peer="a",health="ok"} 0', '{upstream="web",peer="a",health="fails"} 1',
             '{upstream="web",peer="a",health="ejected"} 0', '{upstream="web",peer="a",health="check"} 0',
         }, samples(web, "peer_health"))
+        web.web.peers[1].health = "marked"
+        assert.equal('{upstream="web",peer="a",health="marked"} 1', samples(web, "peer_health")[5])
     end)
 
     it("give latency in seconds", function()

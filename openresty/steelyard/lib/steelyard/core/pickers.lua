@@ -60,19 +60,20 @@ local function names()
 end
 
 
---- Make the picker of that name (nil: the default).
+--- Make the picker of that name (nil: the default), or of a module of nginx.conf's own, which has `name` and `new`.
 -- @return the picker, the name that it has, and why it is not the one asked for
-function _M.make(name, context)
-    name = name or FALLBACK
-    local picker, err
-    if PICKERS[name] then
-        picker, err = PICKERS[name].new(context)
-    else
-        err = "there is no picker " .. tostring(name) .. "; there are: " .. names()
+function _M.make(asked, context)
+    local module = type(asked) == "table" and asked or PICKERS[asked or FALLBACK]
+    if not module then
+        local err = "there is no picker " .. tostring(asked) .. "; there are: " .. names()
+        return PICKERS[FALLBACK].new(context), FALLBACK, err
     end
-    if picker then
+    local name = module.name or asked or FALLBACK
+    local ok, picker, err = pcall(module.new, context)
+    if ok and picker then
         return picker, name
     end
+    err = ok and err or "picker " .. name .. ": " .. tostring(picker)
     return PICKERS[FALLBACK].new(context), FALLBACK, err
 end
 

@@ -51,7 +51,8 @@ end
 
 
 --- A series for each of some words: 1 for the one that the field holds.
-local function one_of(words, name)
+-- @param seldom a further one, which has a series only where the field holds it; or nil
+local function one_of(words, name, seldom)
     local series = {}
     for i = 1, #words do
         local word = words[i]
@@ -60,6 +61,9 @@ local function one_of(words, name)
             value = function(subject) return subject[name] == word end,
         }
     end
+    series[#series + 1] = seldom and {
+        labels = label(name, seldom), value = function(subject) return subject[name] == seldom or nil end,
+    }
     return series
 end
 
@@ -173,7 +177,7 @@ local OF_PEER = {
     { "peer_baseline_weight", "gauge", "Baseline weight in the weight table.", plain("baseline") },
     { "peer_share_ratio", "gauge", "The peer's part of the weights that requests are spread over.", plain("share") },
     { "peer_eligible", "gauge", "1 when the peer may get requests.", plain("eligible") },
-    { "peer_health", "gauge", "1 for ok, or for what took the peer out.", one_of(HEALTH, "health") },
+    { "peer_health", "gauge", "1 for ok, or for what took the peer out.", one_of(HEALTH, "health", "marked") },
     { "peer_in_flight", "gauge", "Requests at the peer now.", plain("in_flight") },
     { "peer_cost_in_flight", "gauge", "What they weigh by their costs, in usual requests.", plain("cost_in_flight") },
     { "peer_others_in_flight", "gauge", "Requests of other load balancers there, as far as it is known.",

@@ -7,6 +7,7 @@ local retries = require "steelyard.core.retries"
 local retry_budget = require "steelyard.core.retry_budget"
 local sticky = require "steelyard.core.sticky"
 local validate = require "steelyard.core.validate"
+local wire = require "steelyard.core.wire"
 
 local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, shards, retries, retry_budget, "
               .. "idempotent_methods, max_conns, queue, failure_statuses, max_fails, fail_timeout_s, slow_start_s, "
@@ -79,6 +80,17 @@ local function bootstrap(name, servers)
     end
     table.sort(peers, function(a, b) return a.id < b.id end)
     return peers
+end
+
+
+--- The picker's name, or a module of nginx.conf's own (core/pickers); or nil: the weight table's.
+local function picker(name, given)
+    local is_module = type(given) == "table" and wire.is_name(given.name) and type(given.new) == "function"
+    if given ~= nil and not is_module and (type(given) ~= "string" or given == "") then
+        bad(name, "must be a name", 'write it as picker = "vnswrr2", or leave it to the weight table; one of your own '
+            .. "is a table with name and new")
+    end
+    return given
 end
 
 
@@ -195,13 +207,10 @@ end
 -- @param where what stands before their names in an error
 function _M.check(where, given)
     validate.only_known(given, KNOWN, where)
-    if given.picker ~= nil and (type(given.picker) ~= "string" or given.picker == "") then
-        bad(where .. "picker", "must be a name", 'write it as picker = "vnswrr2", or leave it to the weight table')
-    end
     local settings, key = validate.numbers(given, NUMBERS, where), given.hash_key or "address"
     local max_conns = optional(where, given, "max_conns", WHOLE, 1, 1000000, "no limit")
     settings.bootstrap = bootstrap(where .. "bootstrap", given.bootstrap or {})
-    settings.picker = given.picker
+    settings.picker = picker(where .. "picker", given.picker)
     settings.hash_variable = hash_variable(where .. "hash_key", key)
     settings.hash_key = type(key) == "function" and "function" or key
     settings.hash_balance_factor = optional(where, given, "hash_balance_factor", NUMBER, 1, 1000, 1.25)

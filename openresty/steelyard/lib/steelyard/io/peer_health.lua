@@ -6,8 +6,8 @@
 --   health/<upstream>            raised at each change; workers compare it
 --   health/<upstream>/<n>        the id that change n was about, for JOURNAL_S
 --
--- Kinds: `fails` (max_fails), `ejected` (core/outlier_detection), and `check/<about>` of
--- active checks, whose marks count only while a check that asks the same is in force.
+-- Kinds: `marked` (by Lua in nginx.conf), `fails` (max_fails), `ejected` (core/outlier_detection), and
+-- `check/<about>` of active checks, whose marks count only while a check that asks the same is in force.
 -- Marks are by id and note the address, so a peer that moves begins anew, and
 -- one that changes its place in the table keeps its mark. Each has a TTL, so
 -- nothing is left of a peer that leaves, nor of checks that are no longer run; but
@@ -25,7 +25,7 @@
 local clock = require "steelyard.io.clock"
 
 -- In the order in which status names a peer's trouble; a check's comes first.
-local KINDS = { "ejected", "fails" }
+local KINDS = { "marked", "ejected", "fails" }
 
 -- Where nobody asked for so long, there was nobody to find out: the peer is simply back.
 local HALF_OPEN_S = 3600
@@ -38,7 +38,7 @@ local BREATH, BREATH_READING = 100, 30
 
 local NOBODY = {}
 
-local _M = {}
+local _M = { MARKED = KINDS[1] }
 local mt = { __index = _M }
 
 
@@ -161,6 +161,14 @@ local function why_out(dict, upstream, peer, settings)
     end
     dict:delete(key)
     return most == 1 and "a try got no answer" or most .. " tries got no answer"
+end
+
+
+--- Remove all marks but those of checks, which go on finding out for themselves.
+function _M:clear_all(upstream, peer)
+    for i = 1, #KINDS do
+        self:clear(upstream, peer, KINDS[i])
+    end
 end
 
 

@@ -45,7 +45,7 @@ local function row_of(live, peer, weight, total, sick)
         id = peer.id, address = peer.address, state = peer.state,
         weight = peer.weight, baseline = peer.baseline,
         eligible = weight ~= nil, share = (weight or 0) / math.max(1, total),
-        -- ok, or which check took it out: fails, ejected, check.
+        -- ok, or what took it out: fails, ejected, marked, check.
         health = sick.kind, health_reason = or_null(sick.reason),
         out_for_s = sick.until_s and math.max(0, sick.until_s - clock.monotonic()) or null,
         picks = counts.picks, completed = counts.completed, failed = counts.failed,
@@ -60,7 +60,8 @@ local function row_of(live, peer, weight, total, sick)
 end
 
 
-local function rows_of(live, breathe)
+--- The peers of an upstream, a row for each, in id order.
+function _M.rows_of(live, breathe)
     local peers, unhealthy = live.table and live.table.peers or {}, live.unhealthy
     local weights, total = {}, 0
     for i, peer in ipairs(live.eligible) do
@@ -151,7 +152,7 @@ local function upstream_of(live, breathe)
         unlogged = worker.dict:get("unlogged/" .. live.name) or 0,
         -- Servers for which no cell was left: nothing is counted of them.
         without_cell = live.without_cell,
-        peers = rows_of(live, breathe),
+        peers = _M.rows_of(live, breathe),
     }
 end
 
