@@ -2,8 +2,8 @@
 --
 -- A picker is made of a context { random = f(n) -> 1..n, stats =, now = f() -> s } and has
 --
---   update(peers, breathe)  take the eligible peers, in id order, each with id, weight and
---                           cell; picks that come while it breathes still see the old ones
+--   update(peers, breathe, known)  take the eligible peers, in id order, each with id, weight and
+--                           cell; picks that come while it breathes still see the old ones. known: all there are
 --   pick(key)               the next peer, or nil when there is none; of one that hashes, its place on the ring too
 --   following(place)        of one that hashes: the next peer on the ring, and its place; nil when it knows none
 --   grow(n)                 do up to n steps of work ahead of picks; returns what is left

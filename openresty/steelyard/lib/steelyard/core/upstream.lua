@@ -207,7 +207,7 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
     local peers = slow_start.held(ladder.drifted(weight_table.peers, drift, breathe), starting, breathe)
     local eligible, reserve, fail_open = eligible_of(peers, unhealthy, self.settings.panic_threshold or 0)
     local picker, name, err = choose_picker(self, asked)
-    picker:update(eligible, breathe)
+    picker:update(eligible, breathe, peers)
     if self.sticky then
         self.sticky:update(peers, eligible, unhealthy, breathe)
     end

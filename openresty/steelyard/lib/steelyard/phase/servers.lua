@@ -1,4 +1,5 @@
---- What Lua in nginx.conf reads of an upstream's servers, and tells of them; all workers go by what one is told.
+--- What Lua in nginx.conf reads of an upstream's servers, and tells of them; all workers go by what one is
+-- told.
 --
 -- A server that is marked down is out as one that fails its checks is: its weight stays what it was, and when
 -- all are out, all are used. Marks lie in the shared dict: they outlast a reload, and end with nginx.
@@ -14,8 +15,8 @@ local FOREVER_S = 3e8
 local _M = {}
 
 
---- The servers of an upstream in id order, as the status page has them; what is not known is ngx.null. Where a
--- request may wait (access_by_lua, content_by_lua, timers): thousands are gathered in slices.
+--- The servers of an upstream in id order, as the status page has them; what is not known is ngx.null. Where
+-- a request may wait (access_by_lua, content_by_lua, timers): thousands are gathered in slices.
 -- @return nil and the reason where there is no such upstream
 function _M.servers(name)
     local live = worker.upstreams[name]
@@ -35,8 +36,8 @@ local function peer_of(live, server)
 end
 
 
---- Tell how a server is: "down" (out, for so many seconds or until it is "up"), "up" (whatever health has said
--- of it is forgotten), or "failed" (it gave no answer: one of max_fails). In any phase.
+--- Tell how a server is: "down" (out, for so many seconds or until it is "up"), "up" (whatever health has
+-- said of it is forgotten), or "failed" (it gave no answer: one of max_fails). In any phase.
 -- @param server its id, or its address
 -- @return true; nil and the reason
 function _M.mark(name, server, how, seconds)

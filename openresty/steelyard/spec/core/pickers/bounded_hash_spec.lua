@@ -139,6 +139,18 @@ describe("picker bounded_hash", function()
         end
     end)
 
+    it("moves the keys of one that is out and no others, however unequal they are", function()
+        local peers = peers_of({ 5, 20, 80, 5, 20, 80 })
+        local picker = picker_of(peers)
+        local before = map_of(picker)
+        for gone = 1, 6 do
+            picker:update(without(peers, gone), nil, peers)
+            local share, needless = moved(before, map_of(picker), peers[gone].id)
+            assert.equal(0, needless)
+            assert.is_true(share > 0)
+        end
+    end)
+
     it("gives servers keys by their baselines", function()
         local counts = {}
         for _, id in ipairs(map_of((picker_of(peers_of({ 10, 20, 40, 10, 20, 40 }))))) do

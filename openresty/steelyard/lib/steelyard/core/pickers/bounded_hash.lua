@@ -13,8 +13,9 @@
 --
 -- The ring goes by the *baseline* weights, and the bound by the effective ones. Those change each second, and
 -- would move keys for nothing; a bound that shrinks moves some requests, and only while the peer is full.
--- Points are in proportion to the mean of the baselines, since a table says shares and not sizes: a peer of
--- share s that leaves or comes moves s of the keys, and at most |s - 1/n| more by the others' rounding.
+-- Points are in proportion to the mean of the baselines of all that are known, since a table says shares and
+-- not sizes: a peer that is out, or drained, moves its own keys alone; one of share s that leaves the table
+-- moves s of the keys, and at most |s - 1/n| more by the others' points.
 --
 -- A request without a key goes as vnswrr2 picks. O(1), with LOOKS peers to count. Pure.
 
@@ -67,13 +68,14 @@ end
 
 
 --- The ids, how many points each has, and the sum of the weights.
-local function points_of(peers, breathe)
+local function points_of(peers, known, breathe)
     local ids, counts, baselines, weights = {}, {}, 0, 0
-    for i = 1, #peers do
-        baselines, weights = baselines + baseline_of(peers[i]), weights + peers[i].weight
+    for i = 1, #known do
+        baselines = baselines + baseline_of(known[i])
     end
-    local unit = baselines / #peers / POINTS
+    local unit = baselines / #known / POINTS
     for i = 1, #peers do
+        weights = weights + peers[i].weight
         ids[i], counts[i] = peers[i].id, max(1, floor(baseline_of(peers[i]) / unit + 0.5))
         if i % ROWS == 0 then
             breathe()
@@ -85,11 +87,12 @@ end
 
 --- Take the peers; what changes no baseline moves no key. An update that began later, while this one
 -- breathed, wins.
-function _M:update(peers, breathe)
+-- @param known all peers of the table, eligible or not; left out, these are all
+function _M:update(peers, breathe, known)
     breathe = breathe or no_pause
     local update = self.updates + 1
     self.updates = update
-    local ids, counts, weights = points_of(peers, breathe)
+    local ids, counts, weights = points_of(peers, known or peers, breathe)
     local ring = self.ring
     if not (ring and ring:is_of(ids, counts)) then
         ring = #peers > 0 and hash_ring.new(ids, counts, breathe) or nil
