@@ -205,3 +205,21 @@ def test_a_session_finds_its_server_where_connections_are_split(
     first = [client.ask() for client in clients]
     assert [client.ask() for client in clients] == first
     assert len(set(first)) > 1
+
+
+def test_one_line_for_all_locations_is_enough(rig: Rig) -> None:
+    made = [rig.backend(name) for name in "ab"]
+    rig.publish([(one.name, one.address, 1, "up") for one in made], generation=1)
+    once = 'header_filter_by_lua_block { require("steelyard").sticky() }'
+    locations = "location /one { proxy_pass http://web; } location /two { proxy_pass http://web; }"
+    edge = rig.edge(
+        options='upstreams = { web = { sticky = { cookie = "route", max_age_s = 86400 } } },',
+        servers=f"{locations} location /static {{ return 204; }} }} {once}",
+    )
+    edge.wait_for(1)
+    for path in ("/one", "/two"):
+        client = Client(edge)
+        assert len({client.ask(path) for _ in range(6)}) == 1
+        assert client.cookie
+    assert "Set-Cookie" not in edge.get("/static").headers
+    assert "Set-Cookie" not in edge.get("/steelyard/status").headers

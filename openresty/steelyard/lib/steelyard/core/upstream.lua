@@ -15,6 +15,7 @@
 local ladder = require "steelyard.core.ladder"
 local no_pause = require("resty.vnswrr").no_pause
 local peer_cells = require "steelyard.core.peer_cells"
+local pick_notes = require "steelyard.core.pick_notes"
 local pickers = require "steelyard.core.pickers"
 local request_cost = require "steelyard.core.request_cost"
 local retry_budget = require "steelyard.core.retry_budget"
@@ -102,11 +103,13 @@ end
 --                 how many there are
 function _M.new(name, settings, context)
     local budget = settings.retry_budget
-    if settings.cost or settings.hash_balance_factor then
-        context = setmetatable({
-            stats = settings.cost and context.stats:by_cost() or nil,
-            hash_balance_factor = settings.hash_balance_factor,
-        }, { __index = context })
+    local stats, notes = settings.cost and context.stats:by_cost() or context.stats, nil
+    if settings.explain then
+        stats, notes = pick_notes.recorder(stats)
+    end
+    if stats ~= context.stats or settings.hash_balance_factor then
+        context = setmetatable({ stats = stats, hash_balance_factor = settings.hash_balance_factor },
+                               { __index = context })
     end
     return setmetatable({
         name = name, settings = settings, context = context,
@@ -118,6 +121,7 @@ function _M.new(name, settings, context)
         more_tries = 0,      -- how many tries beyond the first a request may have
         hash_variable = nil, -- nginx's variable, or a function: what the picker hashes, if it does
         sticky = settings.sticky and sticky.new(settings.sticky, context.digest), -- nil: no sessions
+        notes = notes,       -- what its picker looked at; nil where nobody wants to know
         waiting = nil,       -- the requests that wait for a server (phase/limit)
         by_address = {}, by_address_at = -1, -- eligible peers, as of that many changes: see with_room_at
         changes = 0,         -- raised with each change of who is picked among, and how
@@ -313,6 +317,20 @@ local function first_with_room(self, key)
         end
     end
     return untried_peers.choose(self, NOBODY_TRIED, 1, key)
+end
+
+
+--- Say in words why a request goes to `peer`: for its session, to find out about the peer, or who chose it and the
+-- peers that were looked at.
+-- @param session the peer of the request's session, or nil
+function _M:why(peer, session, is_retry)
+    local who, looked_at = is_retry and "retry" or self.picker_name, self.notes:take(self.eligible, self.changes)
+    if peer == session then
+        return "session"
+    elseif self:is_half_open(peer) and not self.fail_open then
+        return "half-open"
+    end
+    return looked_at == "" and who or who .. ": " .. looked_at
 end
 
 

@@ -11,7 +11,7 @@ local wire = require "steelyard.core.wire"
 
 local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, shards, retries, retry_budget, "
               .. "idempotent_methods, max_conns, queue, failure_statuses, max_fails, fail_timeout_s, slow_start_s, "
-              .. "panic_threshold, eject, check, load_metrics_format, sticky, grpc, host, cost, cost_at_end, "
+              .. "panic_threshold, eject, explain, check, load_metrics_format, sticky, grpc, host, cost, cost_at_end, "
               .. "connect_timeout_s, send_timeout_s, read_timeout_s"
 
 local bad, NUMBER, SECONDS, WHOLE = validate.bad, validate.NUMBER, validate.SECONDS, validate.WHOLE
@@ -223,6 +223,10 @@ function _M.check(where, given)
     settings.check = check_settings.of_options(where .. "check", given.check, given.host)
     settings.load_metrics_format = load_metrics_format(where .. "load_metrics_format", given.load_metrics_format)
     settings.grpc = grpc(where, given)
+    settings.explain = given.explain
+    if given.explain ~= nil and type(given.explain) ~= "boolean" then
+        bad(where .. "explain", "must be true or false", "write it as explain = true to have $steelyard_why")
+    end
     settings.failure_statuses = failure_statuses(where .. "failure_statuses", given.failure_statuses)
     settings.cost = cost(where .. "cost", given.cost)
     settings.cost_at_end = cost(where .. "cost_at_end", given.cost_at_end)

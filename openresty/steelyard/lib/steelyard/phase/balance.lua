@@ -245,6 +245,11 @@ function _M.balance(name)
     if not ok then
         return give_up(entry, counted, "nginx does not take " .. peer.address .. ": " .. tostring(err))
     end
+    if live.notes then
+        local session = live.sticky and live.sticky:peer(ngx.var[live.sticky.variable])
+        local why = live:why(peer, session, entry.n >= entry.from)
+        entry.explained = (entry.explained and entry.explained .. " | " or "") .. why
+    end
     if live.costs then
         weigh(entry, live)
     elseif entry.priced_for then -- by an upstream that an error_page has led away from

@@ -29,6 +29,9 @@ local NOT_LOOKED = {}
 -- Of $upstream_cache_status: no server was asked, or it was of no use.
 local FROM_CACHE = { HIT = true, STALE = true, UPDATING = true }
 
+-- Of a variable that nginx.conf does not set.
+local LOG_EVERY_S = 10
+
 local _M = {}
 
 
@@ -249,6 +252,20 @@ local function count_subrequest(requests)
 end
 
 
+--- Have $steelyard_server, $steelyard_tries and $steelyard_why say where the request went: for the access log, or a
+-- span. nginx knows them where nginx.conf sets them.
+local function explain(entry)
+    local ok = pcall(function()
+        local var, last = ngx.var, entry[entry.n]
+        var.steelyard_server, var.steelyard_tries, var.steelyard_why = last.id, entry.n, entry.explained
+    end)
+    if not ok and worker.dict:add("explain_logged", true, LOG_EVERY_S) then
+        ngx.log(ngx.ERR, "steelyard: upstream ", entry.upstream, ": explain = true needs three variables: write ",
+                'set $steelyard_server ""; set $steelyard_tries ""; set $steelyard_why ""; in the server block')
+    end
+end
+
+
 --- log_by_lua: count what became of the request, and let go of its server.
 function _M.log()
     local requests, entry = worker.requests, open_entry()
@@ -257,6 +274,9 @@ function _M.log()
     end
     if entry.n > 0 then
         count(requests, entry)
+    end
+    if entry.explained then
+        explain(entry)
     end
     local name, peer = entry.upstream, entry[entry.n]
     requests:close(key_of_request())
