@@ -22,9 +22,12 @@ class Authority:
         self._folder = folder
         self.path = _make(folder, "authority")
 
+    def file(self, name: str) -> Path:
+        """Return a file with a key and its certificate, signed, for this name."""
+        return _make(self._folder, name, "-CA", str(self.path), "-CAkey", str(self.path))
+
     def server(self, name: str, *, signed: bool = True) -> ssl.SSLContext:
         """Return what a server needs to be known by this name; not signed: by its own word alone."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        signed_by = ["-CA", str(self.path), "-CAkey", str(self.path)] if signed else []
-        context.load_cert_chain(_make(self._folder, name, *signed_by))
+        context.load_cert_chain(self.file(name) if signed else _make(self._folder, name))
         return context

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import ipaddress
 import logging
 import os
 import resource
@@ -11,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI
@@ -26,8 +26,11 @@ from steelyard_controller.credentials import Credentials
 from steelyard_controller.discovery.api_server import AccessError, ApiServer
 from steelyard_controller.haproxy.agent_check import AgentCheck
 from steelyard_controller.service import Service
-from steelyard_controller.settings import Settings, SettingsError, load
+from steelyard_controller.settings import Settings, SettingsError, is_loopback, load
 from steelyard_controller.store.saved_state import NewerVersion
+
+if TYPE_CHECKING:
+    from steelyard_controller.xds.xds_server import XdsServer
 
 log = logging.getLogger("steelyard.controller")
 
@@ -44,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         known = credentials.read(settings)
         cluster = ApiServer() if settings.kubernetes else None
         spans = wiring.span_export(settings, os.environ)
+        make_xds = wiring.xds_server(settings, known)
     except (SettingsError, SecretFileError) as error:
         for line in str(error).splitlines():
             print(f"steelyard-controller: {line}", file=sys.stderr)
@@ -53,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     gc.set_threshold(*garbage.AFTER)
     try:
-        return asyncio.run(_serve(settings, known, cluster, spans.provider if spans else None))
+        return asyncio.run(_serve(settings, known, cluster, spans.provider if spans else None, make_xds))
     except KeyboardInterrupt:
         return 0
     finally:
@@ -62,7 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _serve(
-    settings: Settings, known: Credentials, cluster: ApiServer | None, tracer_provider: TracerProvider | None
+    settings: Settings,
+    known: Credentials,
+    cluster: ApiServer | None,
+    tracer_provider: TracerProvider | None,
+    make_xds: "Callable[[Service], XdsServer] | None",
 ) -> int:
     allowed = _raise_descriptor_limit()
     for line in (*credentials.warnings(settings), *_warnings(settings, known, allowed)):
@@ -70,15 +78,39 @@ async def _serve(
     async with wiring.controller(settings, known, cluster, tracer_provider) as service:
         try:
             await service.open()
-            status = await _listen(settings, known, service, tracer_provider)
+            async with contextlib.AsyncExitStack() as stack:
+                if make_xds is not None:
+                    await stack.enter_async_context(_envoys(make_xds(service), settings))
+                status = await _listen(settings, known, service, tracer_provider)
             if service.is_abandoned:
                 # A thread that hangs would keep the interpreter from ending.
                 logging.shutdown()
                 os._exit(1)
             return status
-        except NewerVersion as error:
+        except (NewerVersion, XdsPortTaken) as error:
             log.error("%s", error)
             return 1
+
+
+class XdsPortTaken(Exception):
+    """The port that Envoys are to ask cannot be had."""
+
+
+@contextlib.asynccontextmanager
+async def _envoys(server: "XdsServer", settings: Settings) -> AsyncIterator[None]:
+    where = f"{wiring.in_url(settings.xds_host)}:{settings.xds_port}"
+    try:
+        await server.start(where)
+    except OSError as error:
+        raise XdsPortTaken(f"xDS for Envoy: {error}; choose another --xds-port") from None
+    log.info("xDS for Envoy on %s", where, extra={"event": "listening"})
+    running = asyncio.create_task(server.run(), name="xds")
+    try:
+        yield
+    finally:
+        await server.stop()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def _listen(
@@ -180,15 +212,9 @@ def _warnings(settings: Settings, known: Credentials, descriptors_allowed: int) 
             "nobody may change anything: no --admin-token-file is given, and the controller cannot keep a "
             f"token of its own: {known.not_generated}"
         )
-    if not _is_loopback(settings.api_host) and not known.access.has("read"):
+    if not is_loopback(settings.api_host) and not known.access.has("read"):
         remarks.append("everybody who reaches the API may read it: set --read-token-file to change that")
     return remarks
-
-
-def _is_loopback(host: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def _raise_descriptor_limit() -> int:

@@ -85,6 +85,7 @@ def warnings(settings: Settings) -> Iterator[str]:
             (settings.tokens_file, "tokens"),
             (settings.state_password_file, "password"),
             (settings.sentinel_password_file, "password"),
+            (settings.xds_cert_key_file, "key"),
         ]
     )
 

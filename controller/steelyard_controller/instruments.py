@@ -22,6 +22,8 @@ class Instruments(Collector):
         """How long the lease is certain, seconds; None: it has none."""
         self.event_readers = 0
         self.events_missed = 0
+        self.xds_streams = 0
+        self.xds_refused = 0
         self._process = ProcessCollector(registry=None)
         self._tick = self._histogram("steelyard_tick_seconds", "Wall time of a tick of all upstreams.")
         self._late = self._histogram("steelyard_tick_late_seconds", "How late a tick began.")
@@ -64,6 +66,13 @@ class Instruments(Collector):
         )
         yield CounterMetricFamily(
             "steelyard_events_missed", "Changes that a reader was told it missed.", value=self.events_missed
+        )
+
+        yield GaugeMetricFamily(
+            "steelyard_xds_streams", "Envoys' streams of endpoints.", value=float(self.xds_streams)
+        )
+        yield CounterMetricFamily(
+            "steelyard_xds_refused", "Responses that an Envoy refused (NACK).", value=self.xds_refused
         )
 
     @staticmethod

@@ -96,6 +96,8 @@ class Service:
         self.listeners = Listeners()
         self.instruments = instruments or Instruments(version)
         self.discovery = discovery
+        self.after_tick: list[Callable[[], None]] = []
+        """Called after the tick of an upstream: its outcome is another one."""
         self._loop = loop
         self._overviews = OverviewEvents(self.listeners, lambda: self.views, _overview)
         self._election = election
@@ -111,7 +113,7 @@ class Service:
             lease_s=lease_s,
             addresses=addresses,
             ticked=self.instruments.ticked,
-            on_tick=lambda cycle: self._overviews.note(cycle.name),
+            on_tick=self._after_tick,
             on_step=self._after_election_step,
         )
         self._unconfirmed: set[str] = set()
@@ -330,6 +332,11 @@ class Service:
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
+
+    def _after_tick(self, cycle: Cycle) -> None:
+        self._overviews.note(cycle.name)
+        for call in self.after_tick:
+            call()
 
     async def _after_election_step(self) -> None:
         self._publish_role()

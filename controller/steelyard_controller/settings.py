@@ -4,6 +4,8 @@ Built once in `__main__` and passed down; nothing else reads the environment.
 """
 
 import argparse
+import contextlib
+import ipaddress
 import os
 import re
 import urllib.parse
@@ -73,6 +75,15 @@ class Settings(BaseSettings):
     agent_check_host: str = Field(default="127.0.0.1", description="address HAProxy's agent-check listens on")
     agent_check_port: int | None = Field(
         default=None, ge=1, le=65535, description="port HAProxy's agent-check listens on; unset: it does not"
+    )
+    xds_host: str = Field(default="127.0.0.1", description="address that Envoys ask for endpoints (xDS)")
+    xds_port: int | None = Field(
+        default=None, ge=1, le=65535, description="port that Envoys ask for endpoints; unset: none"
+    )
+    xds_cert_file: Path | None = Field(default=None, description="certificate shown to Envoys (PEM)")
+    xds_cert_key_file: Path | None = Field(default=None, description="its private key (PEM)")
+    xds_client_ca_file: Path | None = Field(
+        default=None, description="authority that Envoys' certificates must be of (PEM)"
     )
     admin_token_file: Path | None = Field(
         default=None, description="file of the tokens that may do everything, one a line"
@@ -203,6 +214,20 @@ class Settings(BaseSettings):
                 raise ValueError(f"{secret} and {secret}_file are both set: leave one out")
         return self
 
+    @model_validator(mode="after")
+    def _trusts_no_stranger(self) -> "Settings":
+        files = (self.xds_cert_file, self.xds_cert_key_file, self.xds_client_ca_file)
+        if any(files) and not all(files):
+            raise ValueError(
+                "xds_cert_file, xds_cert_key_file and xds_client_ca_file go together: give all three"
+            )
+        if self.xds_port is not None and not any(files) and not is_loopback(self.xds_host):
+            raise ValueError(
+                f"xds_host is {self.xds_host}, which others reach: give xds_cert_file, xds_cert_key_file and "
+                "xds_client_ca_file, or listen on 127.0.0.1"
+            )
+        return self
+
     @property
     def namespaces(self) -> tuple[str, ...]:
         """Return the namespaces that are watched; none: where Kubernetes is asked at all, every one."""
@@ -211,6 +236,13 @@ class Settings(BaseSettings):
     def key_of_environment(self) -> bytes | None:
         """Return the shared key that STEELYARD_KEY holds; None where it is not set."""
         return _key(self.key)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches an address."""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def _key(secret: SecretStr | None) -> bytes | None:

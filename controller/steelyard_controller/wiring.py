@@ -1,9 +1,10 @@
 """Builds a controller from its settings: Memcached client, store, election, tick loop, service."""
 
+import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from steelyard_controller.tick.tick_loop import TickLoop
 
 if TYPE_CHECKING:
     from steelyard_controller.span_export import SpanExport
+    from steelyard_controller.xds.xds_server import XdsServer
 
 
 @asynccontextmanager
@@ -107,6 +109,29 @@ def span_export(settings: Settings, environment: Mapping[str, str]) -> "SpanExpo
         ) from None
     except ValueError as error:
         raise SettingsError(f"an OTEL_... variable is not as OpenTelemetry's SDK wants it: {error}") from None
+
+
+def xds_server(settings: Settings, known: Credentials) -> "Callable[[Service], XdsServer] | None":
+    """Return what makes the server that Envoys ask, where its port is set; raise `SettingsError`."""
+    if settings.xds_port is None:
+        return None
+    try:
+        # gRPC's own log has a line for each stranger who knocks.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        # It takes 20 MB: only who has Envoys pays.
+        from steelyard_controller.xds.xds_server import XdsServer, tls
+
+        files = settings.xds_cert_file, settings.xds_cert_key_file, settings.xds_client_ca_file
+        credentials = tls(*filter(None, files)) if any(files) else None
+    except ImportError as error:
+        raise SettingsError(
+            f"--xds-port takes gRPC: pip install 'steelyard-controller[xds]': {error}"
+        ) from None
+    except OSError as error:
+        raise SettingsError(f"xds: {error.filename} cannot be read: {error.strerror}") from None
+    return lambda service: XdsServer(
+        service, memcached=settings.memcached, keys=known.keys, credentials=credentials
+    )
 
 
 def _asks_for_spans(environment: Mapping[str, str]) -> bool:

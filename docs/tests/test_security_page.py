@@ -42,6 +42,7 @@ def test_the_page_makes_claims_about_everything_that_can_be_reached() -> None:
         "Whoever reaches Redis",
         "Whoever reaches the API",
         "Whoever reaches the agent-check or the agent's port",
+        "Whoever reaches the xDS port",
         "Whoever answers an agent's indicator",
         "Other users of a machine, and readers of logs",
         "A part that was taken over",

@@ -35,6 +35,12 @@ class Keyring:
             return self.shared
         return _derived(self.shared, derived_keys.TABLES)
 
+    def of_reports(self, lb: str) -> bytes | None:
+        """Return the key that signs a load balancer's traffic reports; None: they are not signed."""
+        if self.shared is None or self.derived == "off":
+            return self.shared
+        return _derived(self.shared, derived_keys.lb(lb))
+
     def open_value(self, value: bytes, name: str) -> bytes | Refused:
         """Return the text of a value of whoever owns the key `name`, or why it is not to be believed."""
         if self.shared is None or self.derived == "off":

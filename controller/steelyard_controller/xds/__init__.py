@@ -1,0 +1,1 @@
+"""Envoy: endpoints with weights by EDS, traffic reports by LRS."""

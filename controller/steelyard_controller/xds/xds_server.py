@@ -1,0 +1,239 @@
+"""The gRPC server that Envoys ask: EDS, by itself and by ADS, and LRS. I/O around what is pure here.
+
+A stream costs no thread, and what is sent is encoded once for all. One that does not read what it is sent is
+let go after `WRITE_S`, and one whose machine has gone when it answers no ping. Everybody who connects is on
+this machine, or has a certificate of the authority that the controller is told (`tls`).
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+
+from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.service import Service
+from steelyard_controller.xds.followed_tables import FollowedTables
+from steelyard_controller.xds.load_stats import INTERVAL_S, NodeReports, cluster_name, node_name
+from steelyard_controller.xds.report_writer import ReportWriter
+from steelyard_controller.xds.subscriptions import (
+    MOST_NAMES,
+    BadRequest,
+    Delta,
+    StateOfTheWorld,
+    Subscription,
+    parsed,
+)
+from steelyard_controller.xds.xds_messages import LoadStatsRequest, LoadStatsResponse
+
+log = logging.getLogger("steelyard.controller")
+
+# An Envoy has one for LRS and one for each cluster, or by ADS one for all clusters.
+MOST_STREAMS = 4096
+
+# This many different complaints are logged, each once: no client may fill the disk.
+MOST_COMPLAINTS = 100
+
+WRITE_S = 5.0
+
+# When reports are there: before the controller's tick, as nginx's.
+REPORT_S = 0.03
+OFF_PHASE_S = 0.03
+
+OPTIONS = (
+    ("grpc.so_reuseport", 0),  # a port that is taken is an error
+    ("grpc.max_concurrent_streams", MOST_STREAMS),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.server_handshake_timeout_ms", 5_000),
+)
+
+NO_NAME = (
+    "node.id {!r} cannot name a load balancer: give each Envoy a --service-node of its own, of at most 64 "
+    "letters, digits, dots, dashes and underscores"
+)
+
+
+class XdsServer:
+    """The server; `start` it, `run` beside it, `stop` it, within one event loop."""
+
+    def __init__(
+        self, service: Service, *, memcached: str, keys: Keyring, credentials: grpc.ServerCredentials | None
+    ) -> None:
+        self._service = service
+        self._subscriptions: dict[object, Subscription] = {}
+        self._reported: dict[object, set[str]] = {}
+        self._tables = FollowedTables(service, memcached=memcached, keys=keys, wanted=self._wanted)
+        self._writer = ReportWriter(memcached, keys)
+        self._credentials = credentials
+        self._reporting: dict[str, object] = {}
+        self._refusals: dict[object, str] = {}
+        self._doubles: dict[str, str] = {}
+        self._complained: set[str] = set()
+        self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=MOST_STREAMS)
+        for name, methods in {
+            "envoy.service.endpoint.v3.EndpointDiscoveryService": {
+                "StreamEndpoints": self._state_of_the_world,
+                "DeltaEndpoints": self._delta,
+            },
+            "envoy.service.discovery.v3.AggregatedDiscoveryService": {
+                "StreamAggregatedResources": self._state_of_the_world,
+                "DeltaAggregatedResources": self._delta,
+            },
+            "envoy.service.load_stats.v3.LoadReportingService": {"StreamLoadStats": self._load_stats},
+        }.items():
+            handlers = {
+                method: grpc.stream_stream_rpc_method_handler(handler) for method, handler in methods.items()
+            }
+            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
+
+    async def start(self, address: str) -> None:
+        """Listen; raise OSError where that is not possible."""
+        try:
+            if self._credentials is None:
+                self._server.add_insecure_port(address)
+            else:
+                self._server.add_secure_port(address, self._credentials)
+            await self._server.start()
+        except RuntimeError as error:
+            raise OSError(str(error)) from None
+
+    async def run(self) -> None:
+        """Follow the tables and write the reports until cancelled."""
+        await asyncio.gather(self._tables.run(), self._writer.run())
+
+    async def stop(self) -> None:
+        """End every stream and stop listening. Envoy keeps what it has."""
+        await self._server.stop(None)
+        self._writer.close()
+        self._tables.close()
+
+    def _wanted(self) -> set[str]:
+        subscribed = [each.names for each in self._subscriptions.values()]
+        return set().union(*subscribed, *self._reported.values())
+
+    async def _state_of_the_world(self, _: object, context: grpc.aio.ServicerContext) -> None:
+        await self._endpoints(StateOfTheWorld(), context)
+
+    async def _delta(self, _: object, context: grpc.aio.ServicerContext) -> None:
+        await self._endpoints(Delta(), context)
+
+    async def _endpoints(self, subscription: Subscription, context: grpc.aio.ServicerContext) -> None:
+        stream = object()
+        self._subscriptions[stream] = subscription
+        node = "?"
+        reading = asyncio.ensure_future(context.read())
+        try:
+            while True:
+                # Before the answer is made, or news that come in between would be missed.
+                news = asyncio.ensure_future(self._tables.changed.wait())
+                answer = subscription.answer(self._tables.assignments, self._tables.absent)
+                if answer is not None:
+                    await asyncio.wait_for(context.write(answer), WRITE_S)
+                await asyncio.wait({reading, news}, return_when=asyncio.FIRST_COMPLETED)
+                news.cancel()
+                if not reading.done():
+                    continue
+                value = reading.result()
+                if value is grpc.aio.EOF:
+                    return
+                refusals = subscription.refusals
+                node = subscription.take(value).node.id or node
+                self._service.instruments.xds_refused += subscription.refusals - refusals
+                self._note_refusal(stream, node, subscription)
+                self._tables.look()
+                reading = asyncio.ensure_future(context.read())
+        except BadRequest as error:
+            await self._abort(context, node, str(error))
+        except TimeoutError:
+            context.cancel()
+        finally:
+            reading.cancel()
+            self._subscriptions.pop(stream, None)
+            self._refusals.pop(stream, None)
+            self._note()
+
+    async def _load_stats(self, _: object, context: grpc.aio.ServicerContext) -> None:
+        stream = object()
+        node = ""
+        try:
+            reports: NodeReports | None = None
+            while (value := await context.read()) is not grpc.aio.EOF:
+                request = parsed(LoadStatsRequest, value)
+                if reports is None:
+                    name = node_name(request.node.id)
+                    if name is None:
+                        raise BadRequest(NO_NAME.format(request.node.id[:70]))
+                    node = name
+                    reports = NodeReports(node, secrets.token_hex(8))
+                    self._reporting[node] = stream
+                    await self._ask(context, _until_phase_s())
+                    continue
+                self._take_stats(stream, node, reports, request.cluster_stats)
+                late_s = INTERVAL_S - _until_phase_s()
+                if OFF_PHASE_S < late_s < INTERVAL_S - OFF_PHASE_S:
+                    # Asked anew, Envoy counts its interval from then on.
+                    await self._ask(context, _until_phase_s())
+        except BadRequest as error:
+            await self._abort(context, node, str(error))
+        except TimeoutError:
+            context.cancel()
+        finally:
+            self._reported.pop(stream, None)
+            if self._reporting.get(node) is stream:
+                del self._reporting[node]
+                self._doubles.pop(node, None)
+                self._note()
+
+    async def _ask(self, context: grpc.aio.ServicerContext, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        response = LoadStatsResponse(send_all_clusters=True, report_endpoint_granularity=True)
+        response.load_reporting_interval.FromMilliseconds(round(1000 * INTERVAL_S))
+        await asyncio.wait_for(context.write(response.SerializeToString()), WRITE_S)
+
+    def _take_stats(self, stream: object, node: str, reports: NodeReports, stats: Any) -> None:  # noqa: ANN401
+        if self._reporting.get(node) is not stream:
+            self._doubles[node] = f"two Envoys have the node id {node}: only the later one's traffic counts"
+            self._note()
+            return
+        self._reported[stream] = {cluster_name(each) for each in stats[:MOST_NAMES]}
+        for report in reports.reports(stats, self._tables.tables, round(time.time() * 1000)):
+            self._writer.put(report, self._tables.tables[report.upstream])
+
+    def _note_refusal(self, stream: object, node: str, subscription: Subscription) -> None:
+        self._refusals.pop(stream, None)
+        if subscription.refused is not None:
+            self._refusals[stream] = f"{node[:64]} refuses endpoints: {subscription.refused}"
+        self._note()
+
+    def _note(self) -> None:
+        lines = [*self._refusals.values(), *self._doubles.values()]
+        more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+        self._service.note_fault("Envoy", f"{lines[0]}{more}" if lines else None)
+        self._service.instruments.xds_streams = len(self._subscriptions)
+
+    async def _abort(self, context: grpc.aio.ServicerContext, node: str, why: str) -> None:
+        if why not in self._complained and len(self._complained) < MOST_COMPLAINTS:
+            self._complained.add(why)
+            log.warning("Envoy %s: %s", node[:64], why, extra={"event": "xds"})
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
+
+
+def _until_phase_s() -> float:
+    """Return the seconds until reports are to be there, by the wall clock."""
+    return (REPORT_S - time.time()) % INTERVAL_S
+
+
+def tls(certificate: Path, key: Path, client_ca: Path) -> grpc.ServerCredentials:
+    """Return credentials that ask for a client's certificate; files that are replaced are read anew."""
+
+    def read() -> grpc.ServerCertificateConfiguration:
+        pair = (key.read_bytes(), certificate.read_bytes())
+        return grpc.ssl_server_certificate_configuration([pair], root_certificates=client_ca.read_bytes())
+
+    return grpc.dynamic_ssl_server_credentials(read(), read, require_client_authentication=True)

@@ -1,0 +1,154 @@
+"""A real Envoy with the configuration that docs/envoy.md shows, and small servers behind it."""
+
+import asyncio
+import contextlib
+import json
+import re
+import shutil
+import sys
+import urllib.request
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from testing.answering_server import AnsweringServer
+from testing.daemons import Daemon, free_port
+from testing.waiting import PATIENCE_S
+
+DOCS = Path(__file__).parents[3] / "docs" / "envoy.md"
+
+
+def documented(word: str = "ads_config", changes: Iterable[tuple[str, str]] = ()) -> Any:
+    """Return the first example of the documentation that has a word: envoy.yaml; after these changes."""
+    examples = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    text = next(each for each in examples if word in each)
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    documents = list(yaml.safe_load_all(text))
+    return documents if len(documents) > 1 else documents[0]
+
+
+def cluster(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return one cluster of a configuration."""
+    found: dict[str, Any] = next(
+        each for each in document["static_resources"]["clusters"] if each["name"] == name
+    )
+    return found
+
+
+class Web(AnsweringServer):
+    """Says its name; `held` has the requests wait until it is set."""
+
+    def __init__(self, name: str, headers: str = "") -> None:
+        self._name, self._headers = name, headers
+        super().__init__()
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: int) -> bool:  # noqa: ARG002
+        """Answer one request with the name."""
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(self._name)}\r\n{self._headers}\r\n"
+        writer.write(head.encode() + self._name.encode())
+        await writer.drain()
+        return True
+
+
+@contextlib.contextmanager
+def webs(*names: str, headers: str = "") -> Iterator[dict[str, Web]]:
+    """Run a server for each name."""
+    made: dict[str, Web] = {}
+    try:
+        for name in names:
+            made[name] = Web(name, headers)
+        yield made
+    finally:
+        for web in made.values():
+            web.stop()
+
+
+@dataclass
+class Envoy:
+    """The Envoy under test."""
+
+    daemon: Daemon
+    admin: int
+
+    def endpoints(self, of: str = "web") -> dict[int, dict[str, Any]]:
+        """Return what it has of each server, by port."""
+        document = json.loads(self.ask("/clusters?format=json"))
+        hosts: list[dict[str, Any]] = next(
+            (each.get("host_statuses", []) for each in document["cluster_statuses"] if each["name"] == of), []
+        )
+        return {each["address"]["socket_address"]["port_value"]: each for each in hosts}
+
+    def weights(self, of: str = "web") -> dict[int, int]:
+        """Return the weight of each server, by port."""
+        return {port: each["weight"] for port, each in self.endpoints(of).items()}
+
+    def states(self) -> dict[int, str]:
+        """Return what EDS says of each server's health, by port."""
+        return {port: each["health_status"]["eds_health_status"] for port, each in self.endpoints().items()}
+
+    def connections(self) -> dict[int, int]:
+        """Return how many connections it ever made to each server, by port."""
+        return {
+            port: int(next((one.get("value", 0) for one in each["stats"] if one["name"] == "cx_total"), 0))
+            for port, each in self.endpoints().items()
+        }
+
+    def ask(self, path: str) -> str:
+        """Return what its admin port answers."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}", timeout=PATIENCE_S) as answer:
+            return str(answer.read().decode())
+
+    def requests(self, count: int) -> Counter[str]:
+        """Send requests one after the other; return who answered, each of them with 200."""
+        answers: Counter[str] = Counter()
+        for _ in range(count):
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.daemon.port}/", timeout=PATIENCE_S
+            ) as answer:
+                answers[answer.read().decode()] += 1
+        return answers
+
+
+@contextlib.contextmanager
+def envoy(
+    folder: Path, document: dict[str, Any], xds_ports: Iterable[int], node: str = "edge-1"
+) -> Iterator[Envoy]:
+    """Run Envoy with a configuration, which gets free ports and the controllers' own."""
+    program = shutil.which("envoy") or shutil.which(Path(sys.executable).with_name("envoy"))
+    if program is None:
+        pytest.fail("envoy is not installed: run `make setup-tests`")
+    port, admin = free_port(), free_port()
+    document["admin"] = {"address": _at(admin)}
+    document["static_resources"]["listeners"][0]["address"] = _at(port)
+    endpoints = [{"endpoint": {"address": _at(each)}} for each in xds_ports]
+    cluster(document, "steelyard")["load_assignment"]["endpoints"] = [{"lb_endpoints": endpoints}]
+    path = folder / f"{node}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    # With hot restarts it would share memory with every other one here.
+    flags = [
+        "--disable-hot-restart",
+        "--concurrency",
+        "1",
+        "--service-node",
+        node,
+        "--service-cluster",
+        "edge",
+    ]
+    daemon = Daemon([program, "-c", str(path), *flags], port, folder / f"{node}.log")
+    daemon.start()
+    try:
+        yield Envoy(daemon, admin)
+    finally:
+        daemon.kill()
+
+
+def _at(port: int) -> dict[str, Any]:
+    return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
