@@ -1,7 +1,7 @@
 """The controller's Prometheus metrics, made anew from the last outcomes at each scrape."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Protocol
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -53,28 +53,15 @@ LEARNT = (
 )
 
 
-class Source(Protocol):
-    """What the metrics read of the service."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A service as it was at a moment: what its dict of upstreams holds may change while a thread reads."""
 
-    @property
-    def role(self) -> str:
-        """Return leader, standby or waiting."""
-
-    @property
-    def term(self) -> int | None:
-        """Return the term under which it leads."""
-
-    @property
-    def degraded(self) -> tuple[str, ...]:
-        """Return what does not work."""
-
-    @property
-    def views(self) -> Mapping[str, Cycle]:
-        """Return the upstreams."""
-
-    @property
-    def discovery(self) -> Discovery | None:
-        """Return what watches Kubernetes, where that is asked."""
+    views: Mapping[str, Cycle]
+    role: str = "leader"
+    term: int | None = None
+    degraded: tuple[str, ...] = ()
+    discovery: Discovery | None = None
 
 
 def render(

@@ -48,14 +48,17 @@ def _add_states(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
         description="Set a peer's state: up; drain (no new requests); down (taken as dead); "
         "backup (used only while no other server can be).",
     )
-    for parser, run in ((drain, _drain), (undrain, _undrain), (state, _state)):
+    drain.set_defaults(state="drain", only_drained=False)
+    undrain.set_defaults(state="up", only_drained=True)
+    state.set_defaults(only_drained=False)
+    for parser in (drain, undrain, state):
         add_upstream(parser)
         parser.add_argument("peer", metavar="PEER")
         if parser is state:
             parser.add_argument("state", metavar="STATE", choices=STATES, help="|".join(STATES))
         _add_wait(parser)
         connection_flags.add(parser)
-        parser.set_defaults(run=run)
+        parser.set_defaults(run=_set_state)
 
 
 def _add_pins(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -67,14 +70,15 @@ def _add_pins(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]")
     unpin = subparsers.add_parser(
         "unpin", help="let the law decide again", description="Let the law decide on a peer's weight again."
     )
-    for parser, run in ((pin, _pin), (unpin, _unpin)):
+    unpin.set_defaults(percent=None)
+    for parser in (pin, unpin):
         add_upstream(parser)
         parser.add_argument("peer", metavar="PEER")
         if parser is pin:
             parser.add_argument("percent", metavar="PERCENT", help="more than 0, less than 100")
         _add_wait(parser)
         connection_flags.add(parser)
-        parser.set_defaults(run=run)
+        parser.set_defaults(run=_set_pin)
 
 
 def _add_wait(parser: argparse.ArgumentParser) -> None:
@@ -85,41 +89,22 @@ def _add_wait(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _drain(given: argparse.Namespace) -> int:
-    return _set_state(given, "drain")
-
-
-def _state(given: argparse.Namespace) -> int:
-    return _set_state(given, given.state)
-
-
-def _undrain(given: argparse.Namespace) -> int:
-    return _set_state(given, "up", only_drained=True)
-
-
-def _set_state(given: argparse.Namespace, state: str, *, only_drained: bool = False) -> int:
+def _set_state(given: argparse.Namespace) -> int:
     peer = connection_flags.name(given.peer, "a peer")
     with opened(given) as session:
         upstream = upstream_of(session, given)
         before = _declared(session, upstream, peer).document
-        if only_drained and before.state not in {"drain", "up"}:
+        if given.only_drained and before.state not in {"drain", "up"}:
             raise Failure(
                 Exit.NOT_DONE,
                 f"{upstream}/{peer} is not drained but {before.state}: "
                 f"`steelyard state {upstream} {peer} up` gives it requests",
             )
-        return _change(session, upstream, before, {"state": state}, wait=given.wait)
+        return _change(session, upstream, before, {"state": given.state}, wait=given.wait)
 
 
-def _pin(given: argparse.Namespace) -> int:
-    return _set_pin(given, _percent(given.percent))
-
-
-def _unpin(given: argparse.Namespace) -> int:
-    return _set_pin(given, None)
-
-
-def _set_pin(given: argparse.Namespace, pin: float | None) -> int:
+def _set_pin(given: argparse.Namespace) -> int:
+    pin = None if given.percent is None else _percent(given.percent)
     peer = connection_flags.name(given.peer, "a peer")
     with opened(given) as session:
         upstream = upstream_of(session, given)

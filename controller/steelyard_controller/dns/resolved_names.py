@@ -10,28 +10,15 @@ answer, stays with one of them. `resolver` keeps one `Resolution` for each name.
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from steelyard_protocol import peer_address
+
+from steelyard_controller.declarations.upstream import Peer
 
 FAULT_AGAIN_S = 5.0
 """A name that was not found is resolved again sooner than others: its server may just be starting."""
 
 NOT_YET = "is not resolved yet"
-
-
-class Addressed(Protocol):
-    """A peer, as far as its address goes."""
-
-    @property
-    def id(self) -> str:
-        """Return its name in the upstream."""
-        ...
-
-    @property
-    def address(self) -> str:
-        """Return what `peer_address.parse` takes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +68,7 @@ def failed(before: Resolution | None, why: str, *, asked_at_s: float) -> Resolut
     return Resolution(ip=ip, asked_at_s=asked_at_s, fault=f"cannot be resolved ({why}): {then}")
 
 
-def names(peers: Iterable[Addressed]) -> list[str]:
+def names(peers: Iterable[Peer]) -> list[str]:
     """Return the names among the peers' addresses, each once, in the peers' order."""
     endpoints = (peer_address.parsed(peer.address) for peer in peers)
     return list(dict.fromkeys(endpoint.host for endpoint in endpoints if endpoint.is_name))
@@ -94,7 +81,7 @@ def is_due(known: Resolution | None, *, now_s: float, again_s: float) -> bool:
     return now_s - known.asked_at_s >= (again_s if known.fault is None else min(again_s, FAULT_AGAIN_S))
 
 
-def look_up(known: Mapping[str, Resolution], peers: Sequence[Addressed]) -> Addresses:
+def look_up(known: Mapping[str, Resolution], peers: Sequence[Peer]) -> Addresses:
     """Return the peers' addresses, and the faults of those that have none or an old one.
 
     No two peers get the same address through a name, or its server would get two shares of the requests:

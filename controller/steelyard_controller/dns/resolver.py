@@ -15,8 +15,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from steelyard_protocol import peer_address
 
+from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.dns import resolved_names
-from steelyard_controller.dns.resolved_names import Addressed, Resolution
+from steelyard_controller.dns.resolved_names import Resolution
 
 log = logging.getLogger("steelyard.controller")
 
@@ -72,15 +73,15 @@ class Resolver:
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
 
-    def known(self, peers: Sequence[Addressed]) -> dict[str, str | None]:
+    def known(self, peers: Sequence[Peer]) -> dict[str, str | None]:
         """Return the IP:port of an upstream's peers by id, without waiting; None for one without any."""
         return resolved_names.look_up(self._known, peers).by_peer
 
-    def faults(self, peers: Sequence[Addressed]) -> dict[str, str]:
+    def faults(self, peers: Sequence[Peer]) -> dict[str, str]:
         """Return the faults of the addresses of an upstream's peers, by `name NAME` or `peer ID`."""
         return resolved_names.look_up(self._known, peers).faults
 
-    def unanswered(self, peers: Sequence[Addressed]) -> list[Addressed]:
+    def unanswered(self, peers: Sequence[Peer]) -> list[Peer]:
         """Return the peers of names that nobody has an answer about yet, good or bad."""
         unknown = {name for name in resolved_names.names(peers) if name not in self._known}
         return (
@@ -93,7 +94,7 @@ class Resolver:
             if name not in self._known:
                 self._known[name] = Resolution(ip=ip, asked_at_s=-math.inf)
 
-    async def refresh(self, now_s: float, peers: Sequence[Addressed]) -> None:
+    async def refresh(self, now_s: float, peers: Sequence[Peer]) -> None:
         """Resolve the names that are due, all at once; return when all are answered, or after `timeout_s`.
 
         `peers` are those of all upstreams. Later answers are used when they come. Never raises.

@@ -11,10 +11,10 @@ in HAProxy, which then keeps the weights it has.
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Protocol
 
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_answer import Row
+from steelyard_controller.service import Service
 from steelyard_controller.tick.outcome import Outcome
 
 log = logging.getLogger("steelyard.controller")
@@ -32,35 +32,12 @@ MOST_CONNECTIONS = 1000
 MOST_COMPLAINTS = 100
 
 
-class UpstreamView(Protocol):
-    """What the agent-check reads of an upstream."""
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """Return the last tick's result; None before the first one."""
-        ...
-
-
-class Controller(Protocol):
-    """What the agent-check reads of the service."""
-
-    @property
-    def role(self) -> str:
-        """Return `leader`, `standby` or `waiting`."""
-        ...
-
-    @property
-    def views(self) -> Mapping[str, UpstreamView]:
-        """Return the upstreams by name."""
-        ...
-
-
 class AgentCheck:
     """The listener; `start` and `stop` it within one event loop."""
 
     def __init__(
         self,
-        controller: Controller,
+        controller: Service,
         *,
         deadline_s: float = DEADLINE_S,
         most_connections: int = MOST_CONNECTIONS,

@@ -1,10 +1,9 @@
 """Which address a name has, and what that makes of the peers."""
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.dns import resolved_names
 from steelyard_controller.dns.resolved_names import (
     Resolution,
@@ -17,10 +16,8 @@ from steelyard_controller.dns.resolved_names import (
 )
 
 
-@dataclass(frozen=True)
-class Peer:
-    id: str
-    address: str
+def peer(id: str, address: str) -> Peer:
+    return Peer(id=id, address=address)
 
 
 def resolution(ip: str | None, fault: str | None = None) -> Resolution:
@@ -83,12 +80,12 @@ def test_a_name_is_due_when_its_time_is_up_and_sooner_after_a_failure() -> None:
 
 
 def test_the_names_of_peers_are_each_told_once() -> None:
-    peers = [Peer("a", "Web:80"), Peer("b", "10.0.0.1:80"), Peer("c", "web:81"), Peer("d", "api:80")]
+    peers = [peer("a", "Web:80"), peer("b", "10.0.0.1:80"), peer("c", "web:81"), peer("d", "api:80")]
     assert names(peers) == ["web", "api"]
 
 
 def test_peers_have_their_own_address_or_that_of_their_name() -> None:
-    peers = [Peer("a", "10.0.0.1:80"), Peer("b", "web:81"), Peer("c", "six:82"), Peer("d", "[FD00::1]:83")]
+    peers = [peer("a", "10.0.0.1:80"), peer("b", "web:81"), peer("c", "six:82"), peer("d", "[FD00::1]:83")]
     addresses = look_up({"web": resolution("10.0.0.2"), "six": resolution("fd00::2")}, peers)
     assert addresses.by_peer == {
         "a": "10.0.0.1:80", "b": "10.0.0.2:81", "c": "[fd00::2]:82", "d": "[fd00::1]:83",
@@ -97,19 +94,19 @@ def test_peers_have_their_own_address_or_that_of_their_name() -> None:
 
 
 def test_a_peer_whose_name_was_never_resolved_has_none_and_a_fault() -> None:
-    addresses = look_up({"gone": resolution(None, "why")}, [Peer("a", "web:80"), Peer("b", "gone:80")])
+    addresses = look_up({"gone": resolution(None, "why")}, [peer("a", "web:80"), peer("b", "gone:80")])
     assert addresses.by_peer == {"a": None, "b": None}
     assert addresses.faults == {"name web": resolved_names.NOT_YET, "name gone": "why"}
 
 
 def test_a_peer_whose_name_stopped_resolving_has_an_address_and_a_fault() -> None:
-    addresses = look_up({"web": resolution("10.0.0.2", "why")}, [Peer("a", "web:80")])
+    addresses = look_up({"web": resolution("10.0.0.2", "why")}, [peer("a", "web:80")])
     assert addresses.by_peer == {"a": "10.0.0.2:80"}
     assert addresses.faults == {"name web": "why"}
 
 
 def test_the_second_peer_of_one_address_is_left_out_and_named() -> None:
-    peers = [Peer("a", "web:80"), Peer("b", "also:80"), Peer("c", "web:81")]
+    peers = [peer("a", "web:80"), peer("b", "also:80"), peer("c", "web:81")]
     addresses = look_up({"web": resolution("10.0.0.2"), "also": resolution("10.0.0.2")}, peers)
     assert addresses.by_peer == {"a": "10.0.0.2:80", "b": None, "c": "10.0.0.2:81"}
     assert addresses.faults == {
@@ -118,11 +115,11 @@ def test_the_second_peer_of_one_address_is_left_out_and_named() -> None:
 
 
 def test_a_declared_address_is_before_a_names() -> None:
-    peers = [Peer("a", "web:80"), Peer("b", "10.0.0.2:80")]
+    peers = [peer("a", "web:80"), peer("b", "10.0.0.2:80")]
     assert look_up({"web": resolution("10.0.0.2")}, peers).by_peer == {"a": None, "b": "10.0.0.2:80"}
 
 
 def test_two_declared_addresses_are_what_a_person_wants() -> None:
-    addresses = look_up({}, [Peer("a", "10.0.0.2:80"), Peer("b", "10.0.0.2:80")])
+    addresses = look_up({}, [peer("a", "10.0.0.2:80"), peer("b", "10.0.0.2:80")])
     assert addresses.by_peer == {"a": "10.0.0.2:80", "b": "10.0.0.2:80"}
     assert addresses.faults == {}

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
+from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.dns import resolved_names
 from steelyard_controller.dns.resolver import MOST_AT_ONCE, Resolver, ask_system
 
@@ -13,13 +13,11 @@ PATIENT_S = 20.0
 UNKNOWN = OSError(-2, "Name or service not known")
 
 
-@dataclass(frozen=True)
-class Peer:
-    id: str
-    address: str
+def peer(id: str, address: str) -> Peer:
+    return Peer(id=id, address=address)
 
 
-WEB = [Peer("server-1", "web:80")]
+WEB = [peer("server-1", "web:80")]
 
 
 class Names:
@@ -57,7 +55,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_peer_is_left_out_until_its_name_is_resolved() -> None:
     async def session() -> None:
         resolver = Resolver(Names(web=["10.0.0.2"]))
-        peers = [*WEB, Peer("server-2", "10.0.0.3:80")]
+        peers = [*WEB, peer("server-2", "10.0.0.3:80")]
         assert resolver.known(peers) == {"server-1": None, "server-2": "10.0.0.3:80"}
         assert resolver.faults(peers) == {"name web": resolved_names.NOT_YET}
         await resolver.refresh(0.0, peers)
@@ -80,7 +78,7 @@ def test_a_name_is_asked_for_once_for_all_its_peers_and_again_when_its_time_is_u
     async def session() -> None:
         names = Names(web=["10.0.0.2"])
         resolver = Resolver(names, again_s=30.0)
-        peers = [*WEB, Peer("server-2", "web:81")]
+        peers = [*WEB, peer("server-2", "web:81")]
         for now_s in (0.0, 1.0, 29.9):
             await resolver.refresh(now_s, peers)
         assert names.asked == ["web"]
@@ -132,7 +130,7 @@ def test_a_changed_address_is_said(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_late_answer_is_a_fault_until_it_comes_and_is_used_then() -> None:
     async def session() -> None:
         names = Names(api=["10.0.0.9"])
-        peers = [*WEB, Peer("server-2", "api:80")]
+        peers = [*WEB, peer("server-2", "api:80")]
         resolver = Resolver(names, timeout_s=0.01)
         await resolver.refresh(0.0, peers)
         assert resolver.known(peers) == {"server-1": None, "server-2": "10.0.0.9:80"}
@@ -150,7 +148,7 @@ def test_a_late_answer_is_a_fault_until_it_comes_and_is_used_then() -> None:
 
 def test_only_so_many_names_are_asked_for_at_once_and_all_are_in_the_end() -> None:
     async def session() -> None:
-        peers = [Peer(f"server-{number}", f"web-{number}:80") for number in range(3 * MOST_AT_ONCE)]
+        peers = [peer(f"server-{number}", f"web-{number}:80") for number in range(3 * MOST_AT_ONCE)]
         names = Names()
         resolver = Resolver(names, timeout_s=0.01)
         await resolver.refresh(0.0, peers)
@@ -200,7 +198,7 @@ def test_closing_waits_for_no_answer() -> None:
 @pytest.mark.integration
 def test_the_system_knows_itself_and_says_what_it_does_not_know() -> None:
     async def session() -> None:
-        peers = [Peer("server-1", "localhost:80"), Peer("server-2", "no-such-host.invalid:80")]
+        peers = [peer("server-1", "localhost:80"), peer("server-2", "no-such-host.invalid:80")]
         resolver = Resolver(ask_system, timeout_s=PATIENT_S)
         await resolver.refresh(0.0, peers)
         assert resolver.known(peers) == {"server-1": "127.0.0.1:80", "server-2": None}

@@ -44,7 +44,7 @@ def _run(
 ) -> None:
     async def session() -> None:
         controller, port = Controller(), free_port()
-        check = AgentCheck(controller, deadline_s=deadline_s, most_connections=most_connections)
+        check = AgentCheck(controller, deadline_s=deadline_s, most_connections=most_connections)  # type: ignore[arg-type]
 
         async def ask(line: bytes) -> bytes:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -200,7 +200,7 @@ def test_stopping_ends_what_is_open_and_frees_the_port() -> None:
     async def session() -> None:
         port = free_port()
         for _ in range(2):
-            check = AgentCheck(Controller())
+            check = AgentCheck(Controller())  # type: ignore[arg-type]
             await check.start("127.0.0.1", port)
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             while not check.open:

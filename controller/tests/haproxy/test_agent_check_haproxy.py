@@ -68,7 +68,7 @@ class Rig:
             Peer(id=peer, address=f"127.0.0.1:{web.port}", baseline=1) for peer, web in self.webs.items()
         ]
         controller = Controller(cpu=self.cpu, upstream=Upstream(law="paper", peers=peers))
-        check = AgentCheck(controller)
+        check = AgentCheck(controller)  # type: ignore[arg-type]
         await check.start("127.0.0.1", self.port)
         try:
             async with running(controller.run()):

@@ -145,13 +145,9 @@ def test_the_next_leader_goes_on_with_those_in_the_table() -> None:
 
 
 def test_no_alert_waits_for_one_that_nobody_declared() -> None:
-    class Source:
-        role, term, degraded, discovery = "leader", 3, (), None
-
     world = World()
     world.tick("edge-1", "edge-2")
-    Source.views = {"web": world.cycle}  # type: ignore[attr-defined]
-    text = metrics.render(Source(), now_s=1.0).decode()  # type: ignore[arg-type]
+    text = metrics.render(metrics.Source(views={"web": world.cycle}), now_s=1.0).decode()
     assert 'steelyard_lb_reporting{lb="edge-1",upstream="web"}' in text
     assert 'steelyard_lb_reporting{lb="edge-2"' not in text
     assert 'steelyard_report_age_seconds{lb="edge-2",upstream="web"}' in text

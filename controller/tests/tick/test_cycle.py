@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from steelyard_controller.api import metrics
 from steelyard_controller.declarations.declaration import Declaration
@@ -195,21 +195,10 @@ def test_a_successor_goes_on_with_the_indicators_that_are_declared_by_then() -> 
     assert abs(after[0] - before[0]) <= 0.02 * before[0]
 
 
-@dataclass(frozen=True)
-class Exposed:
-    """A service as its metrics see it."""
-
-    views: Mapping[str, Cycle]
-    role: str = "leader"
-    term: int | None = 3
-    degraded: tuple[str, ...] = ()
-    discovery: None = None
-
-
 def test_metrics_have_every_indicator_that_is_reported_and_the_weight_of_those_that_count() -> None:
     one = Cycle("web", declared(cpu=None, workers=None), tick_s=1.0)
     one.outcome = pooled(one, range(1, 4))
-    text = metrics.render(Exposed({"web": one}), now_s=4.0).decode()
+    text = metrics.render(metrics.Source(views={"web": one}), now_s=4.0).decode()
     assert 'steelyard_peer_utilization{indicator="workers",peer="a",upstream="web"} 0.9' in text
     assert 'steelyard_peer_utilization{indicator="queue",peer="a",upstream="web"} 0.1' in text
     assert 'indicator="workers",peer="b"' not in text  # it cannot be read there
@@ -226,14 +215,16 @@ def test_metrics_have_no_more_indicators_than_are_shown_whatever_servers_call_th
         for peer in "ab"
     }
     one.outcome, _ = one.advance(values, now_s=1.0, term=3, issued_at_ms=1, addresses={})
-    text = metrics.render(Exposed({"web": one}), now_s=2.0).decode()
+    text = metrics.render(metrics.Source(views={"web": one}), now_s=2.0).decode()
     named = re.findall(r'steelyard_peer_utilization\{indicator="(own\w+)"', text)
     assert len(named) == len(set(named)) == MOST_UNDECLARED
 
 
 def heard(one: Cycle, *, role: str = "leader", most_servers: int = 2) -> dict[str, float]:
     """Return by name what the metrics say of whom the controller hears."""
-    text = metrics.render(Exposed({"web": one}, role=role), now_s=9.0, most_servers=most_servers).decode()
+    text = metrics.render(
+        metrics.Source(views={"web": one}, role=role), now_s=9.0, most_servers=most_servers
+    ).decode()
     kinds = "lb_reporting{lb|peer_measured{peer|peers_unmeasured{upstream"
     figures = re.findall(rf'steelyard_(?:{kinds})="([\w-]+)".* (\S+)', text)
     return {name: float(value) for name, value in figures}
@@ -253,7 +244,7 @@ def told(one: Cycle, *, now_s: float, term: int = 3, **values: bytes) -> dict[st
 
 def exposed(views: Mapping[str, Cycle], *, degraded: tuple[str, ...] = ()) -> str:
     """Return the metrics ten seconds on."""
-    return metrics.render(Exposed(views, degraded=degraded), now_s=10.0).decode()
+    return metrics.render(metrics.Source(views=views, degraded=degraded), now_s=10.0).decode()
 
 
 NOBODY = {"edge-1": 0, "a": 0, "b": 0, "web": 2}

@@ -126,7 +126,7 @@ def _header(data: bytes) -> str:
 
 def _question() -> Callable[[bytes], str]:
     # A controller that leads, and has no upstream: what it answers depends on the question alone.
-    check = AgentCheck(SimpleNamespace(role="leader", views={}))
+    check = AgentCheck(SimpleNamespace(role="leader", views={}))  # type: ignore[arg-type]
 
     def judge(data: bytes) -> str:
         line = check.answer(data)
