@@ -1,21 +1,24 @@
 """The whole cluster, as `make up` starts it: weights follow the load, and `make down` leaves nothing."""
 
+import contextlib
 import http.client
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from steelyard_loadtest.cluster import parts
 from steelyard_loadtest.cluster.supervise import Supervisor, holder
 
-from testing.daemons import free_port
+from testing.daemons import Daemon, free_port
 from testing.visitors import Visitors
-from testing.waiting import wait_until
+from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -114,6 +117,98 @@ def test_share_falls_while_a_server_burns_and_returns(cluster: Cluster) -> None:
         assert cluster.request(cluster.first_server, "/burn", "DELETE")[0] < 300
         start = cluster.web()["generation"]
         _ticks_until(cluster, start, lambda: load.share("server-1", 400) > 0.8 * calm, at_most=90)
+    assert load.failures == []
+
+
+@contextlib.contextmanager
+def haproxy(cluster: Cluster, folder: Path) -> Iterator[int]:
+    """Run an HAProxy with its reporter as edge-2, which nobody declares; yield its port."""
+    port = free_port()
+    servers = "\n".join(
+        f"    server server-{n} 127.0.0.1:{cluster.first_server + n - 1} weight 100" for n in (1, 2, 3)
+    )
+    (folder / "haproxy.cfg").write_text(f"""global
+    stats socket {folder}/admin.sock mode 600 level admin
+defaults
+    mode http
+    timeout connect 1s
+    timeout client 30s
+    timeout server 30s
+frontend www
+    bind 127.0.0.1:{port}
+    default_backend web
+backend web
+    balance roundrobin
+{servers}
+""")
+    daemon = Daemon(list(parts.haproxy(port, folder / "haproxy.cfg").command), port, folder / "haproxy.log")
+    daemon.start()
+    reports = parts.reporter(
+        folder / "admin.sock", memcached=f"127.0.0.1:{cluster.memcached}", lb="edge-2"
+    ).command
+    with (
+        (folder / "reporter.log").open("ab") as log,
+        ended(daemon.process),
+        ended(subprocess.Popen(reports, stdout=log, stderr=log)),
+    ):
+        yield port
+
+
+@contextlib.contextmanager
+def nginx(cluster: Cluster, folder: Path) -> Iterator[int]:
+    """Run a second nginx as edge-2, which nobody declares; yield its port."""
+    port, text = free_port(), (cluster.run_dir / "nginx.conf").read_text()
+    own = {f":{cluster.lb};": f":{port};", str(cluster.run_dir): str(folder), "edge-1": "edge-2"}
+    for old, new in own.items():
+        assert old in text
+        text = text.replace(old, new)
+    for name in ("logs", "nginx-state", "nginx-temp"):
+        (folder / name).mkdir()
+    (folder / "nginx.conf").write_text(text)
+    daemon = Daemon(list(parts.nginx(port, folder, log=folder / "nginx.log").command), port, folder / "log")
+    daemon.start()
+    with ended(daemon.process):
+        yield port
+
+
+@contextlib.contextmanager
+def ended(process: subprocess.Popen[bytes] | None) -> Iterator[None]:
+    """Tell a process to end, and wait for it."""
+    assert process is not None
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize("beside", [haproxy, nginx])
+def test_a_servers_weight_falls_though_nobody_declared_the_load_balancer_that_reports_it(
+    cluster: Cluster, tmp_path: Path, beside: Callable[[Cluster, Path], AbstractContextManager[int]]
+) -> None:
+    def weight() -> float:
+        weights = {peer["id"]: peer["weight"] for peer in cluster.web()["peers"]}
+        return float(weights["server-1"] / sum(weights.values()))
+
+    with (
+        beside(cluster, tmp_path) as port,
+        Visitors(port, requests_per_s=220, connections=24) as load,
+    ):
+        start = cluster.web()["generation"]
+        # What burnt in the test before has to be believed again.
+        _ticks_until(cluster, start, lambda: _has_learnt_the_sizes(cluster) and weight() > 0.2, at_most=150)
+        calm, share = weight(), load.share("server-1", 500)
+        assert cluster.request(cluster.first_server, "/burn?seconds=60&workers=3", "POST")[0] < 300
+        try:
+            start = cluster.web()["generation"]
+            _ticks_until(cluster, start, lambda: weight() < 0.6 * calm, at_most=40)
+            _ticks_until(cluster, start, lambda: load.share("server-1", 200) < 0.6 * share, at_most=60)
+            balancers = cluster.web()["load_balancers"]
+            assert {name: one["declared"] for name, one in balancers.items()} == {
+                "edge-1": True, "edge-2": False
+            }  # fmt: skip
+        finally:
+            assert cluster.request(cluster.first_server, "/burn", "DELETE")[0] < 300
     assert load.failures == []
 
 
