@@ -40,12 +40,15 @@ class Servers:
 
     failing    the part of requests that fail at once, unserved
     taken      the part of each server that a neighbour uses, whatever is sent there
+    shared     a neighbour gives way to our work, down to half of the server, as control groups of equal
+               weight have it
     others     what net, io and mem are, as parts of cpu
     """
 
     capacity: Floats
     failing: Floats = field(default_factory=lambda: np.empty(0))
     taken: Floats = field(default_factory=lambda: np.empty(0))
+    shared: bool = False
     queue: Floats = field(default_factory=lambda: np.empty(0))
     others: Floats = field(default_factory=OTHER_INDICATORS.copy)
 
@@ -59,9 +62,12 @@ class Servers:
         """Take one tick's requests."""
         failed = arriving * self.failing
         waiting = self.queue + arriving - failed
-        done = np.minimum(waiting, self.capacity * (1.0 - self.taken))
+        taken = self.taken
+        if self.shared:
+            taken = np.minimum(taken, np.maximum(0.5, 1.0 - waiting / self.capacity))
+        done = np.minimum(waiting, self.capacity * (1.0 - taken))
         self.queue = waiting - done
-        busy = done / self.capacity + self.taken
+        busy = done / self.capacity + taken
         in_flight = self.queue + done / self.capacity
         return Window(
             utilization=np.column_stack((busy, *(busy * part for part in self.others))),

@@ -4,6 +4,7 @@ Servers are equal, three, and do 250 requests of 4 ms a second unless said. Each
 what they are of; `make law-cases` prints them, and the tests hold them to the bounds that stand at each.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -165,6 +166,63 @@ def a_quiet_night(law: laws.Law) -> dict[str, float]:
     return {"the slow one's share": quiet, "its queue, s": float(loop.servers.queue[1]) / 100.0}
 
 
+SIZES = (100.0, 200.0, 300.0)
+"""Servers beside neighbours, in requests a second."""
+
+
+def fixed_appetite(law: laws.Law) -> dict[str, float]:
+    """A neighbour takes half of the second of servers of 1 : 2 : 3, whatever is sent there, for 300 s."""
+    loop = _loop(law, 0.3, SIZES)
+    loop.ticks(WARM)
+    loop.servers.taken = np.array([0.0, 0.5, 0.0])
+    loop.ticks(300)
+    return {"its share": loop.share(1)}
+
+
+def fixed_appetites(law: laws.Law) -> dict[str, float]:
+    """The same at loads of .3, .6 and .8, neighbours that take .3, .5 and .7 of one server, or of two."""
+    return _least_of_what_is_due(law, {1: (0.3, 0.5, 0.7), 2: (0.3, 0.5, 0.7)}, shared=False)
+
+
+def shared_appetites(law: laws.Law) -> dict[str, float]:
+    """The same at one server, whose CPU is shared: neighbours give way down to a half."""
+    return _least_of_what_is_due(law, {1: (0.3, 0.5, 0.7)}, shared=True)
+
+
+def _least_of_what_is_due(
+    law: laws.Law, neighbours: Mapping[int, tuple[float, ...]], *, shared: bool
+) -> dict[str, float]:
+    """Return the least part of a share that is due, by what neighbours leave; and the longest queue."""
+    parts, queues_s = [], []
+    for at, takes in neighbours.items():
+        for take, load in itertools.product(takes, (0.3, 0.6, 0.8)):
+            taken = np.where(np.array([at == 2, True, False]), take, 0.0)
+            left = np.array(SIZES) * (1.0 - taken)
+            loop = Loop(
+                law=law, servers=Servers(capacity=np.array(SIZES), shared=shared), demand=load * left.sum()
+            )
+            loop.ticks(WARM)
+            loop.servers.taken = taken
+            for _ in range(15):
+                loop.ticks(10)
+                queues_s.append(float((loop.servers.queue / SIZES).max()))
+            parts.append(float(loop.share(1) * left.sum() / left[1]))
+    return {"the least part of what is due": min(parts), "the longest queue, s": max(queues_s)}
+
+
+def comes_and_goes(law: laws.Law) -> dict[str, float]:
+    """A neighbour takes half of the second of three servers for 20 s, and leaves it for 20 s; eight times."""
+    loop = _loop(law, 0.3, SIZES)
+    loop.ticks(WARM)
+    for _ in range(8):
+        for taken in (0.5, 0.0):
+            loop.servers.taken = np.array([0.0, taken, 0.0])
+            loop.ticks(20)
+    # Of each stretch what comes after its first five seconds.
+    of_one = np.array(loop.shares[WARM:])[:, 1].reshape(8, 2, 20)[..., 5:].mean(axis=(0, 2))
+    return {"its mean share meanwhile": float(of_one[0]), "and between": float(of_one[1])}
+
+
 CASES: Mapping[Callable[[laws.Law], dict[str, float]], Mapping[str, Bound]] = {
     idle_open_restart: {
         "its share": Bound(low=0.32, high=0.35, truth=1 / 3),
@@ -205,5 +263,18 @@ CASES: Mapping[Callable[[laws.Law], dict[str, float]], Mapping[str, Bound]] = {
     a_quiet_night: {
         "the slow one's share": Bound(low=0.18, high=0.22, truth=0.2),
         "its queue, s": Bound(low=0.0, high=0.05, truth=0.0),
+    },
+    fixed_appetite: {"its share": Bound(low=0.16, high=0.24, truth=0.2)},
+    fixed_appetites: {
+        "the least part of what is due": Bound(low=0.8, high=1.3, truth=1.0),
+        "the longest queue, s": Bound(low=0.0, high=0.1, truth=0.0),
+    },
+    shared_appetites: {
+        "the least part of what is due": Bound(low=0.8, high=1.3, truth=1.0),
+        "the longest queue, s": Bound(low=0.0, high=0.1, truth=0.0),
+    },
+    comes_and_goes: {
+        "its mean share meanwhile": Bound(low=0.16, high=0.24, truth=0.2),
+        "and between": Bound(low=0.31, high=0.35, truth=1 / 3),
     },
 }
