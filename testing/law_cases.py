@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from steelyard_controller import laws
+from steelyard_controller.laws.snapshot import Floats
 
 from testing.closed_loop import LongRequests, Loop
-from testing.fluid_model import Servers
+from testing.fluid_model import Servers, Window
 
 WARM = 120
 """Ticks after which slow start is over and the evidence is four times its memory."""
@@ -179,6 +180,26 @@ def fixed_appetite(law: laws.Law) -> dict[str, float]:
     return {"its share": loop.share(1)}
 
 
+def fixed_appetite_by_chance(law: laws.Law) -> dict[str, float]:
+    """The same, and requests come by chance, as a Poisson's do."""
+
+    @dataclass(slots=True, kw_only=True)
+    class Scattered(Servers):
+        def serve(self, arriving: Floats) -> Window:
+            return Servers.serve(self, chance.poisson(arriving).astype(float))
+
+    chance = np.random.default_rng(30)
+    loop = Loop(law=law, servers=Scattered(capacity=np.array(SIZES)), demand=0.3 * sum(SIZES))
+    loop.ticks(WARM)
+    loop.servers.taken = np.array([0.0, 0.5, 0.0])
+    loop.ticks(300)
+    of_one = np.array(loop.shares)[:, 1]
+    return {
+        "its mean share in the first minute": float(of_one[WARM : WARM + 60].mean()),
+        "and in the last": float(of_one[-60:].mean()),
+    }
+
+
 def fixed_appetites(law: laws.Law) -> dict[str, float]:
     """The same at loads of .3, .6 and .8, neighbours that take .3, .5 and .7 of one server, or of two."""
     return _least_of_what_is_due(law, {1: (0.3, 0.5, 0.7), 2: (0.3, 0.5, 0.7)}, shared=False)
@@ -265,6 +286,10 @@ CASES: Mapping[Callable[[laws.Law], dict[str, float]], Mapping[str, Bound]] = {
         "its queue, s": Bound(low=0.0, high=0.05, truth=0.0),
     },
     fixed_appetite: {"its share": Bound(low=0.16, high=0.24, truth=0.2)},
+    fixed_appetite_by_chance: {
+        "its mean share in the first minute": Bound(low=0.16, high=0.24, truth=0.2),
+        "and in the last": Bound(low=0.16, high=0.24, truth=0.2),
+    },
     fixed_appetites: {
         "the least part of what is due": Bound(low=0.8, high=1.3, truth=1.0),
         "the longest queue, s": Bound(low=0.0, high=0.1, truth=0.0),

@@ -7,9 +7,10 @@ total, because what an older version or a person left there must not stop a
 controller.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, isnan
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ class Column:
     """A figure per peer (`width` 0), or `width` of them (a row of a matrix), or one `by_indicator`.
 
     `initial` is what a peer starts with; NaN means "none yet", and only such a column may hold it.
+    One that is `added` may be missing in an earlier memory.
     """
 
     initial: float = 0.0
@@ -31,6 +33,7 @@ class Column:
     low: float = 0.0
     high: float = LARGEST
     by_indicator: bool = False
+    added: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,9 @@ class Memory:
     columns: Mapping[str, Floats]
     scalars: Mapping[str, float]
     indicators: tuple[str, ...] = INDICATORS
+
+
+B = TypeVar("B", Column, Scalar)
 
 
 def empty(schema: Schema) -> Memory:
@@ -211,11 +217,11 @@ def _decode(schema: Schema, document: object) -> Memory:
         raise _Damaged
     if len(set(ids)) != len(ids):
         raise _Damaged
-    columns = _object(fields["columns"], set(schema.columns))
     bounds = schema.scalars_of(indicators)
-    added = {name: scalar.initial for name, scalar in bounds.items() if scalar.added}
-    given = fields["scalars"]
-    scalars = _object({**added, **given} if isinstance(given, dict) else given, set(bounds))
+    scalars = _with_added(fields["scalars"], bounds, lambda scalar: scalar.initial)
+    columns = _with_added(
+        fields["columns"], schema.columns, lambda column: _encoded(_initial(column, len(ids), indicators))
+    )
     return Memory(
         law=schema.law,
         version=schema.version,
@@ -241,6 +247,11 @@ def _object(value: object, names: set[str]) -> dict[str, object]:
     if not isinstance(value, dict) or set(value) != names:
         raise _Damaged
     return value
+
+
+def _with_added(given: object, bounds: Mapping[str, B], first: Callable[[B], object]) -> dict[str, object]:
+    added = {name: first(each) for name, each in bounds.items() if each.added}
+    return _object({**added, **given} if isinstance(given, dict) else given, set(bounds))
 
 
 def _column(column: Column, values: object, matrix: Floats) -> Floats:

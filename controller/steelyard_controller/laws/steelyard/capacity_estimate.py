@@ -8,13 +8,19 @@ import numpy as np
 from steelyard_controller.laws.small_arrays import clip, known_or_zero
 from steelyard_controller.laws.snapshot import Floats
 from steelyard_controller.laws.steelyard.change_detection import Change
-from steelyard_controller.laws.steelyard.evidence import FULL_SECONDS, REQUESTS, SECONDS, Evidence
+from steelyard_controller.laws.steelyard.contrast import known_of, moments_of, told
+from steelyard_controller.laws.steelyard.evidence import (
+    FULL_SECONDS,
+    REQUESTS,
+    SECONDS,
+    YOUNG_WINDOWS,
+    Evidence,
+)
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
 from steelyard_controller.laws.steelyard.request_cost import (
     IDLE_LOAD,
-    YOUNG_WINDOWS,
     capacity,
     learnt_cost,
     prior_worth,
@@ -46,6 +52,7 @@ def estimate_capacity(
 
     A, B, D, F   fade with max(tau, 5 d), plus requests, load seconds, seconds, seconds full of the window
                  after a change: those of the windows since
+    C, G         the same, plus n^2/s and n b/s
     A'           fades with 4 h, plus n x^2/(x^2 + r0^2), changed or not; x: the load that n made
     J            fades with 10 s, plus 1 for a change
     """
@@ -55,16 +62,22 @@ def estimate_capacity(
     sums = before.sums * np.where(own.seen, fade, 1.0)[..., None]
     sums[..., :FULL_SECONDS] += own.window
     sums[..., FULL_SECONDS] += np.where(own.full & own.seen, tick_s, 0.0)
+    moments = before.moments * np.where(own.seen, fade, 1.0)[..., None] + moments_of(own.window)
     if change.restarted.any():
         restarted = change.restarted
         sums[restarted, :FULL_SECONDS] = change.since[restarted]
+        moments[restarted] = moments_of(change.since)[restarted]
         sums[restarted, FULL_SECONDS] = np.where(own.full, change.since[..., SECONDS], 0.0)[restarted]
     windows = before.windows + (count > 0)
-    known = ~np.isnan(before.cost)
-    cost = learnt_cost(before.cost, own.prior, sums, windows, known & own.seen, tick_s, parameters)
+    evidence = replace(before, sums=sums, moments=moments)
+    known = known_of(inputs, evidence, in_flight)
+    learns = ~np.isnan(before.cost) & own.seen
+    cost = learnt_cost(known, own.prior, sums, windows, learns, tick_s, parameters)
+    known = told(replace(known, cost=cost), sums, learns, tick_s)
+    cost = known.cost
     evidence = replace(
-        before,
-        sums=sums,
+        evidence,
+        others=known.others,
         recent=change.recent,
         requests=before.requests * exp(-tick_s / REMEMBERED_S) + count * _telling(count / tick_s * cost),
         cost=cost,
@@ -73,7 +86,7 @@ def estimate_capacity(
         restarts=before.restarts + change.restarted,
         dispersion=change.dispersion,
     )
-    e, w = split(sums, cost, parameters.l0)
+    e, w = split(sums, known, parameters.l0)
     free = np.where(np.isnan(cost), _free(busyness, in_flight, before.in_flight_at_half), 1.0)
     able = capacity(e, w, evidence.requests, inputs.baseline * free, prior_worth(cost, parameters))
     return Estimate(evidence=evidence, capacity=able, not_ours=w)

@@ -11,9 +11,9 @@ from steelyard_controller.laws.steelyard.evidence import (
     FADED,
     FEWEST_REQUESTS,
     FULL_SECONDS,
+    PHASE_PART,
     REQUESTS,
     SECONDS,
-    Evidence,
 )
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
@@ -34,8 +34,6 @@ FREE = 0.8
 MOSTLY_OTHERS = 0.25
 # The change test of a peer that has become free: what was known of it rested on queues.
 FREE_SIGMA = 1.5
-# The two windows of a pair begin up to this part of their length apart.
-PHASE_PART = 0.5
 # One outlier may raise the dispersion this much a tick, not without bound.
 OUTLIER = 9.0
 SMALLEST_DISPERSION = 0.3
@@ -81,7 +79,7 @@ def detect_change(
     freed = tested & (own.load < FREE) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
     fade = in_flight.evidence_fade(parameters.tau, tick_s)
     z, windows = contradiction(
-        evidence, recent, freed, window.tick, fade, in_flight.known_duration_s, tick_s, parameters
+        own, recent, freed, window.tick, fade, in_flight.known_duration_s, tick_s, parameters
     )
     z = np.where(tested, z, 0.0)
 
@@ -105,7 +103,7 @@ def detect_change(
 
 
 def contradiction(
-    evidence: Evidence,
+    own: OwnLoad,
     recent: Floats,
     freed: Bools,
     tick: Ints,
@@ -131,8 +129,9 @@ def contradiction(
     small waits for the window after them: where traffic ends, sample or report may have the idleness of what
     follows. Only of a peer that was full it is believed at once.
     """
+    evidence = own.evidence
     tested, earlier, apart = _tests(evidence.sums, recent, fade)
-    e, w = split(earlier, evidence.cost, parameters.l0)
+    e, w = split(earlier, own.known, parameters.l0)
     a, b, s = tested[..., REQUESTS], tested[..., BUSY], tested[..., SECONDS]
     expected = a * e + s * w
     in_progress = earlier[..., REQUESTS] / np.maximum(earlier[..., SECONDS], FADED) * duration_s

@@ -14,6 +14,10 @@ REQUESTS, BUSY, SECONDS, FULL_SECONDS = range(4)
 
 # Fewer requests in a window than this say nothing about their dispersion or about queues.
 FEWEST_REQUESTS = 5.0
+# The two windows of a pair begin up to this part of their length apart.
+PHASE_PART = 0.5
+# After so many windows with requests a peer's cost is known, and changes slowly.
+YOUNG_WINDOWS = 10.0
 # Less evidence than this has faded: six idle hours would make it underflow.
 FADED = 1e-9
 # A cost outside of this is a broken reader's; no quotient overflows.
@@ -27,6 +31,8 @@ class Evidence:
     """What is known of m upstreams of k peers. Load is in parts of the peer's tightest resource.
 
     sums       k x 4, A, B, D, F: requests, load seconds, seconds, seconds full; fading, since a restart
+    moments    k x 2, C, G: sums of n^2/s and n b/s;  n, b, s: requests, load seconds, seconds of a window
+    others     k, w_0: load that is known not to be ours
     recent     k x 3 RECENT_WINDOWS: requests, load seconds and seconds of each of the last windows
     requests   k, A': remembered for hours, restarts or not; what the prior is weighed against
     cost       k, load seconds a request takes where nobody else is; NaN before the first
@@ -38,6 +44,8 @@ class Evidence:
     """
 
     sums: Floats
+    moments: Floats
+    others: Floats
     recent: Floats
     requests: Floats
     cost: Floats
@@ -66,6 +74,8 @@ def recall_evidence(inputs: Inputs, busyness: Busyness) -> Evidence:
     ratio = np.where((cpu <= 1.0 - busyness.load) & ~np.isnan(ratio), ratio, 1.0)
     evidence = Evidence(
         sums=previous["sums"],
+        moments=previous["moments"],
+        others=previous["others"],
         recent=previous["recent"],
         requests=previous["requests"],
         cost=np.where(previous["cost"] > 0, previous["cost"], np.nan),  # a damaged memory may have any
@@ -83,8 +93,10 @@ def _rescaled(evidence: Evidence, ratio: Floats) -> Evidence:
     """Return the evidence with every load `ratio` (k) times what it was."""
     if (ratio == 1.0).all():
         return evidence
-    sums, recent = evidence.sums.copy(), evidence.recent.copy()
+    sums, moments, recent = evidence.sums.copy(), evidence.moments.copy(), evidence.recent.copy()
     sums[..., BUSY] *= ratio
+    moments[..., 1] *= ratio
     recent[..., BUSY::3] *= ratio[..., None]
     cost = clip(evidence.cost * ratio, COST_MIN, COST_MAX)
-    return replace(evidence, sums=sums, recent=recent, cost=cost)
+    others = evidence.others * ratio
+    return replace(evidence, sums=sums, moments=moments, others=others, recent=recent, cost=cost)

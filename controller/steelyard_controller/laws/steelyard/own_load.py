@@ -6,6 +6,7 @@ import numpy as np
 
 from steelyard_controller.laws.small_arrays import clip, median, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats
+from steelyard_controller.laws.steelyard.contrast import Known, known_of
 from steelyard_controller.laws.steelyard.evidence import BUSY, FEWEST_REQUESTS, REQUESTS, SECONDS, Evidence
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
@@ -33,7 +34,8 @@ class OwnLoad:
     window     k x 3, requests, load seconds that are ours, seconds; 0 where not seen
     prior      cost_0, what a request should cost
     evidence   from before the window, with cost_0 for peers whose first requests are in it; V_half is new
-    e, w       what that evidence expects: load seconds a request, and load that is not ours
+    known      what that evidence tells of whose load it is
+    e, w       what it expects: load seconds a request, and load that is not ours
     """
 
     load: Floats
@@ -44,6 +46,7 @@ class OwnLoad:
     window: Floats
     prior: Floats
     evidence: Evidence
+    known: Known
     e: Floats
     w: Floats
 
@@ -59,8 +62,8 @@ def attribute_load(
     is full where l >= 0.95. Where a backlog says so the count is exact, and l is ours. Of a full window
     without a request of ours nothing can be said, unless they take longer than that.
     """
-    tick_s = inputs.snapshots.tick_s
-    waiting = _waiting_load(inputs, evidence, window, traffic, in_flight)
+    tick_s, known = inputs.snapshots.tick_s, known_of(inputs, evidence, in_flight)
+    waiting = _waiting_load(inputs, evidence, known, window, traffic, in_flight)
     blocked = window.matched & (waiting > window.load)
     load = np.maximum(window.load, waiting)
     full = window.matched & (load >= FULL)
@@ -74,7 +77,8 @@ def attribute_load(
     first = np.isnan(evidence.cost) & seen & (window.count > 0) & (ours > 0)
     prior = prior_cost(evidence.cost, rate * first, ours * first, inputs.baseline)
     cost, sums = np.where(first, prior, evidence.cost), np.where(first[..., None], 0.0, evidence.sums)
-    e, w = split(sums, cost, inputs.parameters.l0)
+    known = replace(known, cost=cost)
+    e, w = split(sums, known, inputs.parameters.l0)
     telling = seen & ~np.isnan(cost) & ~full & (window.count >= FEWEST_REQUESTS)
     half = _in_flight_at_half(evidence.in_flight_at_half, telling, mean_in_flight, rate * e / (1.0 - w))
     return OwnLoad(
@@ -86,17 +90,18 @@ def attribute_load(
         window=_of_the_seen(seen, window.count, ours * tick_s, tick_s),
         prior=prior,
         evidence=replace(evidence, cost=cost, sums=sums, in_flight_at_half=half),
+        known=known,
         e=e,
         w=w,
     )
 
 
 def _waiting_load(
-    inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic, in_flight: InFlight
+    inputs: Inputs, evidence: Evidence, known: Known, window: Window, traffic: Traffic, in_flight: InFlight
 ) -> Floats:
     """Return clip((D_j - Dm)/max(d_sat, d), 0, 1), k: a backlog means busy, whatever the sample says."""
     parameters = inputs.parameters
-    e, w = split(evidence.sums, evidence.cost, parameters.l0)
+    e, w = split(evidence.sums, known, parameters.l0)
     able = capacity(e, w, evidence.requests, inputs.baseline, prior_worth(evidence.cost, parameters))
     backlog_s, mean_backlog_s = waiting_s(in_flight.waiting, able, inputs.yardsticks)
     saturated_s = np.maximum(parameters.d_sat, in_flight.known_duration_s)

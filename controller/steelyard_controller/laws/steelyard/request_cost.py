@@ -7,6 +7,7 @@ import numpy as np
 
 from steelyard_controller.laws.small_arrays import anybody, clip, median, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats
+from steelyard_controller.laws.steelyard.contrast import Known
 from steelyard_controller.laws.steelyard.evidence import (
     BUSY,
     COST_MAX,
@@ -15,6 +16,7 @@ from steelyard_controller.laws.steelyard.evidence import (
     FULL_SECONDS,
     REQUESTS,
     SECONDS,
+    YOUNG_WINDOWS,
 )
 from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
 
@@ -22,34 +24,42 @@ from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardPa
 IDLE_LOAD = 0.02
 # The cost is the lower edge of what is seen: others' work only ever adds to it. If it rose any sooner, a
 # neighbour of some minutes would end as dearer requests, and the server would be starved after all.
-YOUNG_WINDOWS = 10.0
 COST_DOWN_PER_S, COST_UP_PER_S = 0.1, 1 / 100
 # Nobody is told to be without any room; the law's floor is another.
 MOST_NOT_OURS = 0.98
 
 
-def split(sums: Floats, cost: Floats, l0: float) -> tuple[Floats, Floats]:
+def split(sums: Floats, known: Known, l0: float) -> tuple[Floats, Floats]:
     """Return e, load seconds a request, and w, load that is not ours; k each, e NaN where no cost is known.
 
         x      = cost A/D,  d = B/D - x                the load that the known cost explains, and the rest
-        a      = max(x^2/(x^2 + l0^2), F/D)            the part of the rest that is taken for dearer requests
-        d > 0:   w = (1 - a) d,  e = cost (1 + a d/x)
-        d <= 0:  w = 0,          e = cost (B/D + r0)/(x + r0)        r0: `IDLE_LOAD`
+        w_1    = min(w_0 (1 - F/D), max(d, 0))         what of it is known not to be ours
+        u      = d - w_1                               what nobody expected
+        a      = x^2/(x^2 + l0^2);   a += told (clip((y - cost)/(cost u/x), 0, 1) - a);   at least F/D
+        d > 0:   w = w_1 + (1 - a) u,  e = cost (1 + a u/x)
+        d <= 0:  w = 0,                e = cost (B/D + r0)/(x + r0)        r0: `IDLE_LOAD`
 
-    A load above what the known cost explains is a dearer request or somebody else's work, and one window
-    cannot tell. Where our own load is large a dearer request is the likelier, where it is small the other.
+    A load that nobody expected is a dearer request or somebody else's work; a is the part that is taken for
+    dearer requests. One window cannot tell: where our own load is large a dearer request is the likelier,
+    where it is small the other. Windows with more and with fewer requests can (w_0, told, y: `Known`).
     `sums` may have rows of such tables, and so has then what is returned.
     """
+    price = np.where(np.isnan(known.cost), 1.0, known.cost)
     seconds = np.maximum(sums[..., SECONDS], FADED)
     load = sums[..., BUSY] / seconds
-    x = sums[..., REQUESTS] / seconds * np.where(np.isnan(cost), 1.0, cost)
+    x = sums[..., REQUESTS] / seconds * price
     d = load - x
-    a = np.maximum(x * x / (x * x + l0 * l0), np.minimum(sums[..., FULL_SECONDS] / seconds, 1.0))
-    dearer = 1.0 + a * d / np.maximum(x, FADED)
+    full = np.minimum(sums[..., FULL_SECONDS] / seconds, 1.0)
+    others = np.minimum(known.others * (1.0 - full), np.maximum(d, 0.0))
+    more = (d - others) / np.maximum(x, FADED)
+    a = x * x / (x * x + l0 * l0)
+    seen = clip((known.marginal / price - 1.0) / np.maximum(more, FADED), 0.0, 1.0)
+    a = np.maximum(a + known.contrast * (seen - a), full)
+    dearer = 1.0 + a * more
     cheaper = (load + IDLE_LOAD) / (x + IDLE_LOAD)
     ratio = np.where(sums[..., REQUESTS] > FADED, np.where(d > 0, dearer, cheaper), 1.0)
-    not_ours = clip((1.0 - a) * d, 0.0, MOST_NOT_OURS)
-    return clip(cost * ratio, COST_MIN, COST_MAX), not_ours
+    not_ours = clip(others + (1.0 - a) * (d - others), 0.0, MOST_NOT_OURS)
+    return clip(known.cost * ratio, COST_MIN, COST_MAX), not_ours
 
 
 def prior_cost(cost: Floats, rate: Floats, ours: Floats, baseline: Floats) -> Floats:
@@ -67,7 +77,7 @@ def prior_cost(cost: Floats, rate: Floats, ours: Floats, baseline: Floats) -> Fl
 
 
 def learnt_cost(
-    cost: Floats,
+    known: Known,
     prior: Floats,
     sums: Floats,
     windows: Floats,
@@ -87,8 +97,8 @@ def learnt_cost(
     seconds = np.maximum(sums[..., SECONDS], FADED)
     load, rate = sums[..., BUSY] / seconds, sums[..., REQUESTS] / seconds
     first = (load + IDLE_LOAD) / (rate + IDLE_LOAD / prior)
-    l0 = parameters.l0
-    e, _ = split(sums, cost, l0)
+    cost, l0 = known.cost, parameters.l0
+    e, _ = split(sums, known, l0)
     x = rate * cost
     log_ratio = np.log(e / cost)
     gain = np.where(log_ratio < 0, COST_DOWN_PER_S, COST_UP_PER_S * x * x / (x * x + l0**2)) * tick_s

@@ -55,6 +55,9 @@ class Workings:
             "evidence_busy_s": evidence.sums[..., BUSY],
             "request_cost": evidence.cost,
             "not_ours": self.estimate.not_ours,
+            "known_not_ours": evidence.others,
+            "contrast": self.own.known.contrast,
+            "marginal_cost": self.own.known.marginal,
             "prior_share": worth / (evidence.requests + worth),
             "z": self.change.z,
             "restarted": self.change.restarted.astype(float),
@@ -91,6 +94,8 @@ class Workings:
         evidence = self.estimate.evidence
         return {
             "sums": evidence.sums,
+            "moments": evidence.moments,
+            "others": evidence.others,
             "recent": evidence.recent,
             "requests": evidence.requests,
             "cost": evidence.cost,
