@@ -110,6 +110,6 @@ def test_a_picker_that_falls_back_is_not_measured_under_its_name(
     tmp_path: Path, memcached: Daemon, redis_server: Daemon
 ) -> None:
     place = at(tmp_path, pretending(tmp_path), memcached.port, redis_server.port)
-    balancer = Balancer(BY_NAME["steelyard-static-chash"], SCENARIO, ADDRESSES, place)
-    with pytest.raises(ProgramError, match="picker chash needs lua-resty-balancer"), balancer:
+    balancer = Balancer(BY_NAME["steelyard-static-swrr"], SCENARIO, ADDRESSES, place)
+    with pytest.raises(ProgramError, match="picker swrr needs lua-resty-balancer"), balancer:
         pass

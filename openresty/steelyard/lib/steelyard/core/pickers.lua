@@ -18,6 +18,7 @@
 --
 -- Pure, like the pickers themselves.
 
+local bounded_hash = require "steelyard.core.pickers.bounded_hash"
 local resty_balancer = require "steelyard.core.pickers.resty_balancer"
 
 local FALLBACK = "vnswrr2"
@@ -28,10 +29,10 @@ local PICKERS = {
     least_conn = require "steelyard.core.pickers.least_conn",
     peak_ewma = require "steelyard.core.pickers.peak_ewma",
     hcl = require "steelyard.core.pickers.hcl",
-    bounded_hash = require "steelyard.core.pickers.bounded_hash",
+    bounded_hash = bounded_hash.bounded,
+    chash = bounded_hash.unbounded,
     roundrobin = resty_balancer.roundrobin,
     swrr = resty_balancer.swrr,
-    chash = resty_balancer.chash,
 }
 
 local _M = {}

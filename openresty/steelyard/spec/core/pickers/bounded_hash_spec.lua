@@ -1,6 +1,6 @@
-local bounded_hash = require "steelyard.core.pickers.bounded_hash"
 local others_in_flight = require "steelyard.core.others_in_flight"
 local peer_stats = require "steelyard.core.peer_stats"
+local pickers = require "steelyard.core.pickers"
 local upstream = require "steelyard.core.upstream"
 
 local KEYS = 4000
@@ -41,7 +41,7 @@ end
 
 
 --- A picker over peers, its stats, and a clock that can be set.
-local function picker_of(peers, context)
+local function picker_of(peers, context, name)
     local clock = { now = 1e6 }
     local made = {
         stats = peer_stats.new(peer_stats.local_memory(3000), 1, 3000, 0),
@@ -50,7 +50,7 @@ local function picker_of(peers, context)
     for key, value in pairs(context or {}) do
         made[key] = value
     end
-    local picker = bounded_hash.new(made)
+    local picker = pickers.make(name or "bounded_hash", made)
     picker:update(peers)
     return picker, made.stats, clock
 end
@@ -149,6 +149,16 @@ describe("picker bounded_hash", function()
             assert.equal(0, needless)
             assert.is_true(share > 0)
         end
+    end)
+
+    it("has no bound as chash, and belongs to the same keys", function()
+        local picker, stats = picker_of(equal(4), nil, "chash")
+        assert.same(map_of((picker_of(equal(4)))), map_of(picker))
+        local first = picker:pick("key")
+        for _ = 1, 1000 do
+            stats:raise(first.cell)
+        end
+        assert.equal(first, picker:pick("key"))
     end)
 
     it("gives servers keys by their baselines", function()

@@ -4,7 +4,7 @@ local fixtures = require "openresty.steelyard.spec.support.picker_fixtures"
 local pickers = require "steelyard.core.pickers"
 
 local CONTEXT = { random = math.random, stats = fixtures.stats(), now = function() return 0 end }
-local NAMES = { "roundrobin", "swrr", "chash" }
+local NAMES = { "roundrobin", "swrr" }
 
 local peers = fixtures.peers
 
@@ -131,10 +131,10 @@ describe("lua-resty-balancer", function()
     end
 
     it("that is there but does not load says why", function()
-        stand_in("chash", function() error("can not load librestychash", 0) end)
-        local _, used, err = pickers.make("chash", CONTEXT)
+        stand_in("swrr", function() error("can not load it", 0) end)
+        local _, used, err = pickers.make("swrr", CONTEXT)
         assert.equal("vnswrr2", used)
-        assert.truthy(string.find(err, "; it is there, but: can not load librestychash", 1, true))
+        assert.truthy(string.find(err, "; it is there, but: can not load it", 1, true))
     end)
 
     for _, name in ipairs({ "roundrobin", "swrr" }) do
@@ -147,75 +147,4 @@ describe("lua-resty-balancer", function()
             assert.is_nil(picker.wants_key)
         end)
     end
-end)
-
-
-describe("chash", function()
-    local calls, picker
-
-    before_each(function()
-        calls = recording("chash", first)
-        picker = pickers.make("chash", CONTEXT)
-    end)
-
-    after_each(function()
-        stand_in("chash", nil)
-    end)
-
-    it("wants a key", function()
-        assert.is_true(picker.wants_key)
-    end)
-
-    it("sends requests without a key anywhere", function()
-        local keys = {}
-        recording("chash", function(key)
-            keys[#keys + 1] = key
-            return "a"
-        end)
-        local without = pickers.make("chash", { random = fixtures.scripted(5, 7), stats = CONTEXT.stats })
-        without:update(peers("a", 1))
-        without:pick(nil)
-        without:pick("")
-        without:pick("0")
-        assert.same({ "5", "7", "0" }, keys)
-    end)
-
-    it("gets 8 steps to the mean weight, whatever the weights' total", function()
-        picker:update(peers("a", 300, "b", 300, "c", 300))
-        picker:update(peers("a", 1, "b", 1, "c", 1))
-        picker:update(peers("a", 301, "b", 300, "c", 299))
-        assert.same({ { "new", { a = 8, b = 8, c = 8 } } }, calls)
-    end)
-
-    it("gets every peer, however light", function()
-        picker:update(peers("a", 1000, "b", 1))
-        assert.same({ { "new", { a = 16, b = 1 } } }, calls)
-    end)
-
-    it("gets 2 steps to the mean above 250 peers", function()
-        local list = {}
-        for i = 1, 251 do
-            list[i] = { id = string.format("s%03d", i), weight = i <= 250 and 100 or 151, cell = i }
-        end
-        picker:update(list)
-        assert.equal(2, calls[1][2].s001)
-        assert.equal(3, calls[1][2].s251)
-    end)
-
-    it("is told of a few changes one by one, and of many at once", function()
-        picker:update(peers("a", 1, "b", 1, "c", 1))
-        picker:update(peers("a", 1, "c", 1))
-        picker:update(peers("a", 1, "b", 1, "c", 1, "d", 1, "e", 1, "f", 1))
-        picker:update(peers("a", 1, "w", 1, "x", 1))
-        assert.same({ "new", { a = 8, b = 8, c = 8 } }, calls[1])
-        assert.same({ "set", "b", 0 }, calls[2])
-        local set = {}
-        for i = 3, 6 do
-            assert.equal("set", calls[i][1])
-            set[calls[i][2]] = calls[i][3]
-        end
-        assert.same({ b = 8, d = 8, e = 8, f = 8 }, set)
-        assert.same({ "reinit", { a = 8, w = 8, x = 8 } }, calls[7])
-        assert.equal(7, #calls)
-    end)
 end)

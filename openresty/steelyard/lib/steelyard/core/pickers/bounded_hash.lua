@@ -34,6 +34,8 @@ local POINTS = 64
 -- Envoy's documentation and HAProxy's suggest 1.2 to 2.
 local FACTOR = 1.25
 
+local NO_BOUND = math.huge
+
 -- Points that are looked at for a peer below its bound, before all peers are. At most 1/FACTOR of the
 -- capacity is full.
 local MOST_POINTS = 100
@@ -45,16 +47,16 @@ local LOOKS, PAUSE_S = 16, 0.1
 -- Rows between two calls of breathe.
 local ROWS = 100
 
-local _M = { by_in_flight = true, by_key = true, wants_key = true }
+local _M = { wants_key = true }
 local mt = { __index = _M }
 
 
 --- Make a picker without peers.
--- @param context as others' (core/pickers), and hash_balance_factor; nil: FACTOR
-function _M.new(context)
+-- @param context as others' (core/pickers)
+local function new(context, factor)
     return setmetatable({
         keyless = vnswrr2.new(context), stats = context.stats, now = context.now, others = context.others,
-        factor = context.hash_balance_factor or FACTOR,
+        factor = factor,
         peers = {}, ring = nil, total_weight = 0, updates = 0,
         in_flight = 0, counted = {}, at = 0, picked_at = 0, -- the sum of what was counted of each peer
     }, mt)
@@ -164,7 +166,9 @@ function _M:pick(key)
     if self.others then
         self.keyless.candidates:weigh_others(self.peers[ring.owners[place]])
     end
-    count(self, now)
+    if self.factor < NO_BOUND then
+        count(self, now)
+    end
     local peer, found = next_below(self, place, now)
     peer = peer or any_below(self, place, now)
     if peer then
@@ -187,4 +191,16 @@ function _M:grow(n)
 end
 
 
-return _M
+--- The picker, and the same without a bound: a key has its server as long as that is there.
+local function module(factor_of)
+    return {
+        new = function(context) return new(context, factor_of(context)) end,
+        by_in_flight = true, by_key = true,
+    }
+end
+
+
+return {
+    bounded = module(function(context) return context.hash_balance_factor or FACTOR end),
+    unbounded = module(function() return NO_BOUND end),
+}
