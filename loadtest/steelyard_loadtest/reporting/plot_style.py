@@ -26,7 +26,7 @@ PROGRAMS = {"steelyard": ORANGE, "nginx": BLUE, "haproxy": GREEN, "envoy": PINK}
 INK, REFERENCE, FAINT = "#222222", "#555555", "#777777"
 DASHES = ("-", "--", "-.", ":")
 SHORT_DASH = (0, (2, 2))
-MARKERS = "osD^vPX*<>"
+MARKERS = "osD^vPX*<>h"
 
 Place = Any
 """A place that matplotlib's legends know, as `upper left`; outside of the panels: `outside lower center`."""
