@@ -60,9 +60,10 @@ class WeightTable:
     """What is published; (`term`, `generation`) orders tables, clocks never do.
 
     `check` (the members of the controller's `Check`) and `hash_key` are stronger than nginx.conf's;
-    None leaves those in force. `report_version` is the latest version of a traffic report that the
-    controller reads; None: one of before it had versions. `reporters` are those whose reports it reads;
-    None: one of before they announced themselves. `digest` is `with_digest`'s; None: the table has no head.
+    None leaves those in force. `max_conns` is a peer's limit over all load balancers. `report_version`
+    is the latest version of a traffic report that the controller reads; None: one of before it had
+    versions. `reporters` are those whose reports it reads; None: one of before they announced themselves.
+    `digest` is `with_digest`'s; None: the table has no head.
     """
 
     upstream: str
@@ -74,6 +75,7 @@ class WeightTable:
     peers: tuple[TablePeer, ...]
     check: dict[str, Any] | None = None
     hash_key: str | None = None
+    max_conns: int | None = None
     report_version: int | None = None
     reporters: tuple[str, ...] | None = None
     digest: str | None = None
@@ -134,8 +136,8 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
         (peer.id, peer.address, baseline, peer.state)
         for peer, baseline in zip(table.peers, baselines, strict=True)
     ]
-    balancers = [] if table.reporters is None else [table.reporters]
-    fixed = [table.law, table.picker, table.check, table.hash_key, table.report_version, *balancers, rows]
+    later = [value for value in (table.reporters, table.max_conns) if value is not None]
+    fixed = [table.law, table.picker, table.check, table.hash_key, table.report_version, *later, rows]
     return replace(table, digest=hashlib.blake2b(msgspec.json.encode(fixed), digest_size=16).hexdigest())
 
 
@@ -174,6 +176,7 @@ class Members(Struct, kw_only=True):
     picker: Name
     check: _Check | UnsetType = UNSET
     hash_key: Annotated[str, Meta(pattern=rf"^(?:{HASH_KEY.pattern})\Z")] | UnsetType = UNSET
+    max_conns: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
     report_version: Annotated[int, Meta(ge=1, le=wire.MAX_INTEGER)] | UnsetType = UNSET
     reporters: tuple[Name, ...] | UnsetType = UNSET
     digest: Name | UnsetType = UNSET

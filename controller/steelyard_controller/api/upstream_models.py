@@ -199,6 +199,7 @@ class _Published(BaseModel):
     # The members that are left out, not null, where nginx.conf's stand.
     check: Annotated[Check, Field(default=None)]
     hash_key: Annotated[str, Field(default=None, examples=["cookie:session"])]
+    max_conns: Annotated[int, Field(default=None, examples=[200])]
     report_version: int = Field(
         examples=[2], description="the latest version of traffic reports that is read"
     )

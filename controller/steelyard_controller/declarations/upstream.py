@@ -106,7 +106,7 @@ class Upstream(BaseModel):
 
     `shadows` (law -> parameters) decide on the same snapshots, and are shown without effect.
     `indicators` are all that count; without it cpu, net, io and mem do. Without `check` and `hash_key` those
-    in nginx.conf hold.
+    in nginx.conf hold. `max_conns` is how many requests a server may have of all load balancers.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -121,6 +121,10 @@ class Upstream(BaseModel):
     )
     picker: Name = "vnswrr2"
     hash_key: str | None = Field(default=None, pattern=_HASH_KEY)
+    # As `indicators`: left out where it is not declared.
+    max_conns: int | None = Field(
+        default=None, ge=1, le=1_000_000, exclude_if=lambda declared: declared is None
+    )
     check: Check | None = None
     load_balancers: list[Name] = list(LOAD_BALANCERS)
     peers: list[Peer] = []

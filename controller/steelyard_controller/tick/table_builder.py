@@ -41,6 +41,7 @@ def build_table(
         picker=upstream.picker,
         check=None if upstream.check is None else upstream.check.model_dump(),
         hash_key=upstream.hash_key,
+        max_conns=upstream.max_conns,
         report_version=traffic_report.VERSION,
         reporters=reporters,
         peers=tuple(

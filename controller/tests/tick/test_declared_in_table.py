@@ -33,15 +33,16 @@ SERVER_NAME = st.sampled_from(["shop.example.org", "1.a", "_x", "x" * 253])
     ),
     hash_key=st.none()
     | st.sampled_from(["address", "uri", "header:X-User", "cookie:s", "argument:" + "n" * 64]),
+    max_conns=st.none() | st.integers(1, 1_000_000),
 )
-def test_every_check_and_hash_key_that_may_be_declared_survives_the_wire(
-    check: upstream.Check, hash_key: str | None
+def test_every_check_limit_and_hash_key_that_may_be_declared_survives_the_wire(
+    check: upstream.Check, hash_key: str | None, max_conns: int | None
 ) -> None:
-    declared = upstream.Upstream(check=check, hash_key=hash_key)
+    declared = upstream.Upstream(check=check, hash_key=hash_key, max_conns=max_conns)
     peer = weight_table.TablePeer(id="a", address="10.0.0.1:80", weight=1, baseline=1, state="up")
     table = weight_table.WeightTable(
         upstream="web", term=3, generation=118, issued_at_ms=0, law="static", picker="chash", peers=(peer,),
-        check=check.model_dump(), hash_key=declared.hash_key,
+        check=check.model_dump(), hash_key=declared.hash_key, max_conns=declared.max_conns,
     )  # fmt: skip
     value = weight_table.encode(table)
     assert weight_table.decode(value) == table

@@ -34,6 +34,7 @@ describe("a weight table in docs/contract", function()
                 assert.equal(value[key], taken[key])
             end
             assert.equal(value.hash_key, taken.hash_key)
+            assert.equal(value.max_conns, taken.max_conns)
             assert.equal(value.report_version, taken.report_version)
             assert.equal(value.reporters ~= nil, taken.reporters ~= nil)
             for _, name in ipairs(value.reporters or {}) do

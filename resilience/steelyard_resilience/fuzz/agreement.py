@@ -91,7 +91,7 @@ def _as_lua_shows_it(table: WeightTable) -> dict[str, Any]:
         {
             "upstream": table.upstream, "term": table.term, "generation": table.generation,
             "law": table.law, "issued_at_ms": table.issued_at_ms, "picker": table.picker,
-            "hash_key": table.hash_key, "check": check,
+            "hash_key": table.hash_key, "max_conns": table.max_conns, "check": check,
             "peers": [[peer.id, peer.address, peer.weight, peer.baseline, peer.state] for peer in peers],
         }
     )  # fmt: skip

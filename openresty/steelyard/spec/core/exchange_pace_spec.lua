@@ -47,6 +47,15 @@ describe("the pace of exchanges", function()
         assert.equal("at rest 0.1", next_at(T + 1.1, 0, 0, 50))
     end)
 
+    it("neither rests nor is late where servers have a limit over all load balancers", function()
+        local made, next_at = pace()
+        assert.equal("late 1", next_at(T, 1, 1, 1))
+        made.limited = true
+        assert.equal("on 0.005", next_at(T, 1, 1, 1))
+        assert.equal("steady 0.2", next_at(T + 2, 0, 0, 1))
+        assert.equal("alone 1", next_at(T + 3, 0, 0, 1, 1))
+    end)
+
     it("slows down when requests are in flight for long and none comes", function()
         local _, next_at = pace()
         assert.equal("on 0.005", next_at(T, 7, 7, 50))

@@ -399,6 +399,31 @@ for _, picker in ipairs(fixtures.own()) do
             assert.equal("b", live:first().id)
         end)
 
+        it("counts what others have, as far as that is known, where the table has a limit over all", function()
+            local live = new({ retries = 2 }, math.random)
+            local limit_of_all = table_of({ A, B }, picker)
+            limit_of_all.max_conns = 3
+            live:take(limit_of_all, "fresh", 0)
+            live.context.others = { live = true }
+            for _, cell in ipairs({ A.cell, B.cell }) do
+                live.context.stats:set_others(cell, cell == A.cell and 2 or 0)
+            end
+            local stats = live.context.stats
+            assert.is_true(live:has_room(A))
+            stats:raise(A.cell)
+            assert.same({ false, true }, { live:has_room(A), live:has_room(B) })
+            for _ = 1, 3 do
+                stats:raise(live:first().cell)
+            end
+            assert.is_true(live:full())
+            assert.same({ "all 2 servers have max_conns = 3 requests in flight here, or 3 of all load balancers", 503 },
+                        { live:why_none({ n = 0 }, 1) })
+            live.context.others.live = false -- it was not told for a second
+            assert.same({ true, false }, { live:has_room(A), live:has_room(B) })
+            live.settings.max_conns = 1 -- and nginx.conf's own limit is there as well
+            assert.is_false(live:has_room(A))
+        end)
+
         it("retries at a peer that has room, and at none that was tried", function()
             local live = limited({ A, B, SPARE })
             fill(live, 4)

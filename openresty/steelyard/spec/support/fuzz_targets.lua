@@ -71,7 +71,8 @@ local function said(taken)
     local check = taken.check
     return {
         upstream = taken.upstream, term = taken.term, generation = taken.generation, law = taken.law,
-        issued_at_ms = taken.issued_at_ms, picker = taken.picker, hash_key = taken.hash_key, peers = json.array(peers),
+        issued_at_ms = taken.issued_at_ms, picker = taken.picker, hash_key = taken.hash_key,
+        max_conns = taken.max_conns, peers = json.array(peers),
         check = check and {
             path = check.path, host = check.host, interval_s = check.interval_s, timeout_s = check.timeout_s,
             rise = check.rise, fall = check.fall, statuses = not check.grpc_service and check.statuses_words or nil,

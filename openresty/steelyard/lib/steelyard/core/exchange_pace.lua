@@ -6,6 +6,7 @@
 --   at rest  nothing is in flight and no request has come or gone for LINGER_S: nothing is exchanged
 --   alone    nobody else is in the epoch: only that is asked for, each SLOW_S
 --   late     figures of that age are worth nothing to requests that are as short as these: as alone
+--   limited  where servers have a limit over all load balancers it is neither at rest nor late
 --   steady   requests are in flight, and none has come or gone for LINGER_S: an exchange each STEADY_S
 --   on       else
 --
@@ -32,7 +33,7 @@ local mt = { __index = _M }
 -- @param cpu_share of a core, 0..1
 function _M.new(cpu_share)
     return setmetatable({
-        cpu_share = cpu_share, cost_s = 0, round_trip_s = 0, busy_at = 0, state = "at rest",
+        cpu_share = cpu_share, cost_s = 0, round_trip_s = 0, busy_at = 0, state = "at rest", limited = false,
     }, mt)
 end
 
@@ -63,13 +64,13 @@ end
 
 local function state_of(self, now, balancers, turns, in_flight, latency_ms)
     local quiet = now - self.busy_at > LINGER_S
-    if quiet and in_flight == 0 then
+    if quiet and in_flight == 0 and not self.limited then
         return "at rest", REST_S
     elseif balancers == 1 then
         return "alone", SLOW_S
     end
     local age_s = self:age_s(turns) * (self.state == "late" and TO_SPARE or 1)
-    if latency_ms > 0 and not others_in_flight.worth(age_s, latency_ms) then
+    if latency_ms > 0 and not self.limited and not others_in_flight.worth(age_s, latency_ms) then
         return "late", SLOW_S
     elseif quiet then
         return "steady", math.max(STEADY_S, self:round_s())

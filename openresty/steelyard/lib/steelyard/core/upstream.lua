@@ -7,7 +7,8 @@
 --
 -- With `max_conns` a peer with as much in flight is passed over, whatever the picker; then
 -- backups are used, too. Workers look before they raise what they share: where all of them
--- choose one peer in the same microsecond, it has up to a request a worker more.
+-- choose one peer in the same microsecond, it has up to a request a worker more. A table's own
+-- `max_conns` is over all load balancers that tell what they have in flight, as far as that is known.
 --
 -- Pure: tables, health and randomness come in, peers go out. Who fetches, when,
 -- and what becomes of the peer is not known here.
@@ -116,6 +117,7 @@ function _M.new(name, settings, context)
         rung = "none", drift = 0, unhealthy = NOBODY, fail_open = false,
         table = nil, eligible = {}, reserve = {}, picker = nil, picker_name = nil, picker_error = nil,
         check = settings.check, -- the one in force
+        limited = settings.max_conns ~= nil, max_conns_of_all = nil, -- whether peers may be full; the table's limit
         slow_start = slow_start.new(settings.slow_start_s or 0), starting = nil, -- who has a part of its weight
         half_open = NOBODY, next_half_open = 1, -- peers that one request at a time may find out about
         more_tries = 0,      -- how many tries beyond the first a request may have
@@ -159,6 +161,8 @@ local function put_in_force(self, weight_table)
         self.hash_variable, self.changes = key, self.changes + 1
     end
     self.table, self.check = weight_table, self:check_with(weight_table)
+    self.max_conns_of_all = weight_table.max_conns
+    self.limited = (self.settings.max_conns or weight_table.max_conns) ~= nil
 end
 
 
@@ -227,8 +231,13 @@ end
 
 --- Whether a peer has less in flight than max_conns. Of one without a cell nobody knows.
 function _M:has_room(peer)
-    local max_conns = self.settings.max_conns
-    return not max_conns or peer.cell == peer_cells.NONE or self.context.stats:own(peer.cell) < max_conns
+    if not self.limited or peer.cell == peer_cells.NONE then
+        return true
+    end
+    local stats, others, cell = self.context.stats, self.context.others, peer.cell
+    local own, most, of_all = stats:own(cell), self.settings.max_conns, self.max_conns_of_all
+    return not (most and own >= most)
+           and not (of_all and own + (others and others.live and stats:others(cell) or 0) >= of_all)
 end
 
 
@@ -296,7 +305,7 @@ end
 
 --- Whether all peers are at max_conns; not when there is none. O(peers) when it is so.
 function _M:full()
-    for list = 1, self.settings.max_conns and 2 or 0 do
+    for list = 1, self.limited and 2 or 0 do
         local peers = list == 1 and self.eligible or self.reserve
         for i = 1, #peers do
             if self:has_room(peers[i]) then
@@ -304,7 +313,7 @@ function _M:full()
             end
         end
     end
-    return self.settings.max_conns ~= nil and #self.eligible > 0
+    return self.limited and #self.eligible > 0
 end
 
 
@@ -339,7 +348,7 @@ end
 function _M:first(key)
     local picker = self.picker
     local peer = picker and picker:pick(key)
-    if peer and self.settings.max_conns and not self:has_room(peer) then
+    if peer and self.limited and not self:has_room(peer) then
         return first_with_room(self, key)
     end
     return peer
@@ -374,10 +383,12 @@ function _M:why_none(tries, from)
         return "no server is up: " .. table.concat(states, ", ") .. (#peers > 10 and ", ..." or "")
     end
     -- Not looked at anew: what was full a moment ago another worker may have let go of.
-    local full = self.settings.max_conns and untried_peers.count(self, tries, from) or 0
+    local full = self.limited and untried_peers.count(self, tries, from) or 0
     if full > 0 then
         return "all " .. full .. " servers " .. (tries.n >= from and "that were not tried " or "")
-               .. "have max_conns = " .. self.settings.max_conns .. " requests in flight", 503
+               .. "have max_conns = " .. (self.settings.max_conns or self.max_conns_of_all) .. " requests in flight"
+               .. (self.max_conns_of_all and " here, or " .. self.max_conns_of_all .. " of all load balancers" or ""),
+               503
     end
     return "every server was tried"
 end

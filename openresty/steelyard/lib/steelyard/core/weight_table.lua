@@ -157,6 +157,8 @@ local function decoder(text, previous, breathe)
         peers = peers,
         -- Where the table has none, nginx.conf's stand.
         check = check_settings.of_table(document), hash_key = key, hash_variable = variable,
+        -- How many requests a peer may have in flight, of all load balancers; nil: no limit of the table's.
+        max_conns = document.max_conns ~= nil and wire.integer(document, "max_conns", 1, 1000000) or nil,
         -- The latest version of a traffic report that its controller reads; nil: it does not tell.
         report_version = document.report_version ~= nil
                          and wire.integer(document, "report_version", 1, wire.MAX_INTEGER) or nil,
@@ -196,7 +198,7 @@ end
 --- Tell whether two tables have the same effect, whatever their order and law.
 -- @param b decoded with `a` as the one before, or from the same text
 function _M.same(a, b)
-    return a.peers == b.peers and a.picker == b.picker and a.hash_key == b.hash_key
+    return a.peers == b.peers and a.picker == b.picker and a.hash_key == b.hash_key and a.max_conns == b.max_conns
            and (a.check and a.check.id) == (b.check and b.check.id)
 end
 

@@ -146,7 +146,7 @@ local function upstream_of(live, breathe)
         retries_refused = worker.dict:get("retries_refused/" .. live.name) or 0,
         -- Requests that were answered 503 because every server was at max_conns, and those that waited before
         -- they had a server, or that answer.
-        max_conns = or_null(live.settings.max_conns),
+        max_conns = or_null(live.settings.max_conns), max_conns_of_all = or_null(live.max_conns_of_all),
         full = worker.dict:get("full/" .. live.name) or 0, queued = worker.dict:get("queued/" .. live.name) or 0,
         -- Requests that ended in a location with a log_by_lua of its own: nothing else is known of them.
         unlogged = worker.dict:get("unlogged/" .. live.name) or 0,
