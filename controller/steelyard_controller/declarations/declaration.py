@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel, ValidationError
 
 from steelyard_controller.declarations import discovered
@@ -76,7 +77,7 @@ def encode(declaration: Declaration) -> bytes:
         "upstream": declaration.upstream.model_dump(mode="json"),
     }
     if declaration.discovered is not None:
-        document["discovered"] = discovered.to_document(declaration.discovered)
+        document["discovered"] = msgspec.to_builtins(declaration.discovered)
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -89,18 +90,17 @@ def decode(value: bytes) -> Declaration | str:
         revision, digest, peers = (document.get(name) for name in ("revision", "file_digest", "file_peers"))
         if not isinstance(revision, int) or not isinstance(peers, list):
             return "its revision or its list of peers is damaged"
-        of_cluster = discovered.of_document(document.get("discovered"))
-        if of_cluster is None and document.get("discovered") is not None:
-            return "what Kubernetes declared of it is damaged"
         return Declaration(
             upstream=Upstream.model_validate(document.get("upstream")),
             revision=revision,
             file_digest=digest if isinstance(digest, str) else None,
             file_peers=tuple(str(peer) for peer in peers),
-            discovered=of_cluster,
+            discovered=msgspec.convert(document.get("discovered"), Discovered | None),
         )
     except ValidationError as error:
         return mistakes(error)
+    except msgspec.ValidationError:
+        return "what Kubernetes declared of it is damaged"
     except (ValueError, RecursionError) as error:
         return f"it is not JSON: {error}"
 

@@ -15,14 +15,13 @@ A peer that the configuration file declares is the file's, also where a pod has 
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal
 
 from steelyard_protocol.weight_table import State
 
 from steelyard_controller.declarations.upstream import Peer, Upstream
 
 Condition = Literal["ready", "unready", "terminating"]
-CONDITIONS: tuple[str, ...] = get_args(Condition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,23 +39,6 @@ class Discovered:
 
     service: str
     conditions: Mapping[str, Condition]
-
-
-def to_document(discovered: Discovered) -> dict[str, Any]:
-    """Return it as a JSON object."""
-    return {"service": discovered.service, "conditions": dict(discovered.conditions)}
-
-
-def of_document(document: object) -> Discovered | None:
-    """Return what `to_document` wrote; None for anything else."""
-    if not isinstance(document, dict):
-        return None
-    service, conditions = document.get("service"), document.get("conditions")
-    if not isinstance(service, str) or not isinstance(conditions, dict):
-        return None
-    if not all(condition in CONDITIONS for condition in conditions.values()):
-        return None
-    return Discovered(service=service, conditions=conditions)
 
 
 def in_effect(upstream: Upstream, conditions: Mapping[str, Condition]) -> Upstream:

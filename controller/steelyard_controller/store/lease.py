@@ -21,7 +21,7 @@ class Lease:
     holder: str
     boot: str
     url: str
-    term: int
+    term: Count
     store: str = ""
 
 
@@ -34,12 +34,6 @@ def encode(lease: Lease) -> str:
 def decode(text: str | bytes) -> Lease | None:
     """Read a lease; None when it is damaged."""
     try:
-        document = json.loads(text)
-        if not isinstance(document, dict):
-            return None
-        holder, boot, url = (document.get(name) for name in ("holder", "boot", "url"))
-        if not (isinstance(holder, str) and isinstance(boot, str) and isinstance(url, str)):
-            return None
-        return Lease(holder=holder, boot=boot, url=url, term=msgspec.convert(document.get("term"), Count))
+        return msgspec.json.decode(text, type=Lease)
     except (ValueError, RecursionError):
         return None
