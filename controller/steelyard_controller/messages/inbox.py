@@ -105,14 +105,6 @@ class ReadContext:
     synchronized_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why the value under a key is refused."""
-
-    reason: Reason
-    detail: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderClocks:
     """The latest time of each sender's own clock, in milliseconds since 1970, by the sender's name."""
@@ -134,8 +126,8 @@ class Inbox:
     samples: Mapping[str, Received[SampleRecord]] = field(default_factory=dict)
     reports: Mapping[str, Received[TrafficReport]] = field(default_factory=dict)
     remembered: SenderClocks = field(default_factory=SenderClocks)
-    refusals: Mapping[str, Refusal] = field(default_factory=dict)
-    alarms: Mapping[str, tuple[Refusal, float]] = field(default_factory=dict)
+    refusals: Mapping[str, Refused] = field(default_factory=dict)
+    alarms: Mapping[str, tuple[Refused, float]] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -211,7 +203,7 @@ def refusal_changes(before: Inbox, after: Inbox) -> list[str]:
     return lines
 
 
-def _lasting(alarms: Mapping[str, tuple[Refusal, float]], now_s: float) -> dict[str, tuple[Refusal, float]]:
+def _lasting(alarms: Mapping[str, tuple[Refused, float]], now_s: float) -> dict[str, tuple[Refused, float]]:
     """Return the alarms that outlast a good value: two senders that write in turn are one alarm, not many."""
     return {
         source: (refusal, met_s)
@@ -225,14 +217,14 @@ def _received(
     before: Mapping[str, Received[Message]],
     values: Mapping[str, bytes | None],
     context: ReadContext,
-) -> tuple[dict[str, Received[Message]], dict[str, Refusal]]:
+) -> tuple[dict[str, Received[Message]], dict[str, Refused]]:
     newest: dict[str, Received[Message]] = {}
-    refusals: dict[str, Refusal] = {}
+    refusals: dict[str, Refused] = {}
     for name, value in values.items():
         last = before.get(name)
         received = last if value is None else _read(kind, name, value, last, context)
         if isinstance(received, Refused):
-            refusals[f"{kind.name} of {name}"] = Refusal(received.reason, received.detail)
+            refusals[f"{kind.name} of {name}"] = received
             received = last
         if received is not None:
             newest[name] = received

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from steelyard_protocol import replay_guard
 from steelyard_protocol.traffic_report import TrafficReport
+from steelyard_protocol.wire import Refused
 
-from steelyard_controller.messages.inbox import Inbox, Received, Refusal
+from steelyard_controller.messages.inbox import Inbox, Received
 
 # As long as a report that was recorded could be put back. One that restarts is back before.
 FORGOTTEN_AFTER_S = replay_guard.LENIENCE_MS / 1000
@@ -97,7 +98,7 @@ class UndeclaredBalancers:
         refused = {}
         if reason is not None:
             more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
-            refused = {STRANGER: Refusal(reason, refusals[0] + more)}
+            refused = {STRANGER: Refused(reason, refusals[0] + more)}
         whole = replace(
             received,
             reports=reports,
