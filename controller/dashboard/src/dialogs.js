@@ -2,32 +2,17 @@
 
 import { $, h } from "./dom.js";
 
-/** Ask; `fields` are elements, `read` returns the answer when "yes" is pressed, or a text that says what is wrong. */
+/** Ask; `fields` are elements, which the browser checks itself, `read` returns the answer when "yes" is pressed. */
 function ask({ title, words, yes, fields = [], read = () => true, danger = false }) {
   const dialog = $("ask");
   return new Promise((resolve) => {
     let answer = null;
-    const wrong = h("p", { class: "wrong", attr: { role: "alert" } });
     const form = h(
       "form",
-      {
-        method: "dialog",
-        on: {
-          submit: (event) => {
-            const said = read();
-            if (typeof said === "string" && said.startsWith("!")) {
-              event.preventDefault();
-              wrong.textContent = said.slice(1);
-            } else {
-              answer = said;
-            }
-          },
-        },
-      },
+      { method: "dialog", on: { submit: () => (answer = read()) } },
       h("h2", { id: "ask-title" }, title),
       ...words.map((each) => h("p", {}, each.replaceAll(" %", "\u00a0%"))),
       ...fields,
-      wrong,
       h(
         "div",
         { class: "buttons" },
@@ -49,7 +34,7 @@ export async function confirmed(title, words, yes) {
 
 /** Ask for the percentage of a pin; `left` is what the other pins leave. */
 export function askPin(peer, now, left) {
-  const input = h("input", { id: "pin", type: "number", min: "0.1", max: String(left), step: "any", required: true, value: now.toFixed(1) });
+  const input = h("input", { id: "pin", type: "number", min: "0.1", max: String(left), step: "any", required: true, title: `Give a percentage above 0 and up to ${left}.`, value: now.toFixed(1) });
   return ask({
     title: `Pin ${peer}`,
     words: [
@@ -57,22 +42,19 @@ export function askPin(peer, now, left) {
     ],
     yes: "Pin",
     fields: [h("label", { class: "field" }, "Percent of the upstream's weight", h("span", { class: "unit" }, input, "%"))],
-    read: () => {
-      const value = input.valueAsNumber;
-      return value > 0 && value <= left ? value : `!Give a percentage above 0 and up to ${left}.`;
-    },
+    read: () => input.valueAsNumber,
   });
 }
 
 /** Ask for a token. */
 export function askToken(why) {
-  const input = h("input", { id: "token", type: "password", required: true, autocomplete: "off", spellcheck: false });
+  const input = h("input", { id: "token", type: "password", required: true, pattern: ".*\\S.*", title: "Paste the token.", autocomplete: "off", spellcheck: false });
   return ask({
     title: "A token is needed",
     words: [why, "It is kept in this tab until that is closed, and sent to this controller only."],
     yes: "Use it",
     fields: [h("label", { class: "field" }, "Token", input)],
-    read: () => input.value.trim() || "!Paste the token.",
+    read: () => input.value.trim(),
   });
 }
 

@@ -6,7 +6,7 @@
  * The rows are the servers that the table shows; `all` has of all servers together a figure for each column.
  */
 
-import { indicatorsOf, isOfEveryAgent } from "./words.js";
+import { isOfEveryAgent } from "./words.js";
 
 export const SECONDS = 900;
 export const COLUMNS = ["weight", "share", "score", "cpu", "net", "io", "mem", "completed", "latency_ms"];
@@ -76,7 +76,7 @@ export function momentOf(overview) {
 
 /** Return the indicators of an overview beside the four that every agent measures. */
 export function further(overview) {
-  return Object.keys(indicatorsOf(overview)).filter((name) => !isOfEveryAgent(name));
+  return Object.keys(overview.indicators).filter((name) => !isOfEveryAgent(name));
 }
 
 function moment(document, like) {

@@ -2,7 +2,7 @@
 
 import { $, badge, fill, h } from "./dom.js";
 import { against, count, duration, many, milliseconds, percent } from "./format.js";
-import { headroomOf, indicatorOf, indicatorsOf, modeOf, rungOf } from "./words.js";
+import { headroomOf, indicatorOf, modeOf, rungOf } from "./words.js";
 
 /** Show all of it; `described` is the law's description, undefined while there is none. */
 export function draw(overview, tickS, described) {
@@ -69,7 +69,7 @@ function law(overview, described) {
     level.style.width = `${part * 100}%`;
     return h("div", { class: "line" }, h("span", {}, indicatorOf(name)), h("span", { class: "track", attr: { "aria-hidden": "true" } }, level), h("b", {}, percent(part)));
   });
-  const unused = Object.entries(indicatorsOf(overview)).filter(([, each]) => !each.used).map(([name]) => name);
+  const unused = Object.entries(overview.indicators).filter(([, each]) => !each.used).map(([name]) => name);
   fill(
     $("law"),
     h("p", {}, h("b", {}, overview.law), described ? `: ${described.sentence}.` : ""),

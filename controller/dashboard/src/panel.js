@@ -4,7 +4,7 @@ import { pathOf, request } from "./api.js";
 import { chain } from "./chain.js";
 import { $, badge, fill, h } from "./dom.js";
 import { count, duration, milliseconds, percent } from "./format.js";
-import { indicatorOf, indicatorsOf, remarkOf, stateOf } from "./words.js";
+import { indicatorOf, remarkOf, stateOf } from "./words.js";
 
 // An explanation is asked for as often as a person can read it.
 const EVERY_MS = 2000;
@@ -111,7 +111,7 @@ function step({ label, value, note, limits = [], last = false }) {
 }
 
 function measured(said, peer) {
-  const rows = Object.entries(indicatorsOf(said)).map(([name, indicator]) => {
+  const rows = Object.entries(said.indicators).map(([name, indicator]) => {
     const value = peer.utilization?.[name] ?? null;
     const level = h("i", { class: "fill" });
     level.style.width = `${Math.min(1, value ?? 0) * 100}%`;

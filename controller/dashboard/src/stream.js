@@ -1,11 +1,19 @@
 /** The controller's events, for as long as the page is open: connects again by itself, and says so. */
 
 import { headers, problemOf } from "./api.js";
-import { delayMs } from "./backoff.js";
 import { Parser } from "./sse.js";
 
 // The controller sends something at least every 10 s.
 const SILENCE_MS = 25_000;
+
+const FIRST_MS = 500;
+const LONGEST_MS = 10_000;
+
+/** Return the milliseconds before try `attempt` (from 1); `random` within 0..1 keeps a hundred pages apart. */
+export function delayMs(attempt, random) {
+  const longest = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt - 1, 10));
+  return Math.round(longest * (0.5 + 0.5 * random));
+}
 
 export class Stream {
   #path;

@@ -4,7 +4,7 @@ import { $, h, set, text } from "./dom.js";
 import { against, count, duration, milliseconds, percent } from "./format.js";
 import { link } from "./route.js";
 import { orders, pager, searchBox } from "./pager.js";
-import { busiest, indicatorOf, indicatorsOf, remarkOf, stateOf } from "./words.js";
+import { busiest, indicatorOf, remarkOf, stateOf } from "./words.js";
 
 export const ROWS = 50;
 
@@ -50,7 +50,7 @@ export class Table {
     this.#order = route.order;
     const worst = route.order === "worst" || (route.order === "" && overview.totals.servers > ROWS);
     this.#showSort();
-    const indicators = indicatorsOf(overview);
+    const indicators = overview.indicators;
     const shown = overview.peers;
     const most = Math.max(...shown.map((peer) => peer.weight / peer.baseline), 1);
     const wanted = new Set(shown.map((peer) => peer.id));

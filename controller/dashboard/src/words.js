@@ -14,9 +14,7 @@ export const RUNGS = {
 
 /** Return tone, label and text for a load balancer as the overview has it. */
 export function rungOf(balancer) {
-  if (balancer === null || balancer === undefined) {
-    return { tone: "bad", label: "Silent", text: "Has sent no traffic report." };
-  }
+  if (balancer === null) return { tone: "bad", label: "Silent", text: "Has sent no traffic report." };
   if (balancer.silent) return { tone: "warn", label: "Silent", text: "Has ceased to send traffic reports." };
   return RUNGS[balancer.rung] ?? { tone: "plain", label: "Reports", text: "Does not say which table it follows." };
 }
@@ -58,11 +56,6 @@ export function indicatorOf(name) {
   return isOfEveryAgent(name) ? INDICATORS[name] : name.replaceAll("_", " ");
 }
 
-/** Return the indicators of an overview or an explanation by name: {used, knee, weight, reporting}. */
-export function indicatorsOf(said) {
-  return said.indicators ?? Object.fromEntries(Object.keys(INDICATORS).map((name) => [name, { used: true, knee: null }]));
-}
-
 /** Return the largest utilization of a server among the indicators that count, null where there is none. */
 export function busiest(peer, indicators = {}) {
   const counting = Object.entries(peer.utilization ?? {}).filter(([name, value]) => value !== null && (indicators[name]?.used ?? true));
@@ -88,9 +81,9 @@ export function modeOf(overview) {
 /** The last tenth: what the alert goes by. */
 const LITTLE = 0.1;
 
-/** Say what an upstream has left of what it could carry; an overview of an earlier controller has none. */
+/** Say what an upstream has left of what it could carry. */
 export function headroomOf({ headroom }) {
-  if (!headroom || headroom.left_per_s === null) return { tone: "", label: UNKNOWN, text: `Not known: ${headroom?.unknown ?? "the controller does not say"}.` };
+  if (headroom.left_per_s === null) return { tone: "", label: UNKNOWN, text: `Not known: ${headroom.unknown}.` };
   const { ratio, left_per_s: left, carries_per_s: carries, could_carry_per_s: could, servers } = headroom;
   return {
     tone: left < 0 ? "bad" : ratio < LITTLE ? "warn" : "",

@@ -62,7 +62,7 @@ test("moments that the controller keeps rarely are no gaps", () => {
 test("an overview is a moment", () => {
   const peer = { id: "a", weight: 3, share: 1, score: 0.5, utilization: null, completed_per_tick: 2, latency_ms: null };
   const totals = { share: 1, weight: 3, completed_per_tick: 70, utilization: { cpu: 0.5, queue: 0.25 } };
-  const made = momentOf({ issued_at_ms: 5, alert: true, peers: [peer], totals });
+  const made = momentOf({ issued_at_ms: 5, alert: true, indicators: {}, peers: [peer], totals });
   assert.deepEqual(made.all, { share: 1, weight: 3, completed: 70, cpu: 0.5, "further.queue": 0.25 });
   assert.deepEqual([made.at_ms, made.ids, made.weight, made.cpu, made.completed], [5, ["a"], [3], [null], [2]]);
   const history = new UpstreamHistory();
