@@ -102,11 +102,11 @@ def _running(folder: Path, port: int, name: str, *arguments: str) -> Iterator[Da
         daemon.kill()
 
 
-def memcached_in(folder: Path) -> AbstractContextManager[Daemon]:
+def memcached_in(folder: Path, *arguments: str) -> AbstractContextManager[Daemon]:
     """Run a Memcached whose log is in a folder: for a fixture of another scope than `memcached`."""
     port = free_port()
-    user = ["-u", "nobody"] if os.getuid() == 0 else []
-    return _running(folder, port, "memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", *user)
+    more = (*arguments, "-u", "nobody") if os.getuid() == 0 else arguments
+    return _running(folder, port, "memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", *more)
 
 
 def redis_in(folder: Path) -> AbstractContextManager[Daemon]:

@@ -11,16 +11,11 @@ import argparse
 import asyncio
 import gc
 import json
-import os
-import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import idle_nginx
@@ -40,6 +35,9 @@ from steelyard_controller.tick.tick_loop import TickLoop
 from steelyard_protocol import sample_record, wire
 from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.sample_record import SampleRecord
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from testing.daemons import Daemon, free_port, memcached_in, redis_in
 
 DELAYED = str(Path(__file__).with_name("delayed_port.py"))
 
@@ -69,16 +67,16 @@ def main() -> int:
     )
     for upstreams, peers, balancers in options.sizes:
         with ExitStack() as daemons:
-            memcached_port = daemons.enter_context(_daemon("memcached", "-U", "0", "-m", "256", *_nobody()))
-            pipeline = MemcachedPool(f"127.0.0.1:{_far(daemons, memcached_port, options.delay_ms)}")
+            folder = Path(daemons.enter_context(tempfile.TemporaryDirectory()))
+            memcached = daemons.enter_context(memcached_in(folder, "-m", "256"))
+            pipeline = MemcachedPool(_far(daemons, folder, memcached, options.delay_ms))
             store: Store = MemoryStore()
             if options.redis:
-                redis_port = daemons.enter_context(_daemon("redis-server", "--save", ""))
-                store = RedisStore(f"redis://127.0.0.1:{redis_port}/0")
+                store = RedisStore(f"redis://{daemons.enter_context(redis_in(folder)).address}/0")
             size = (upstreams, peers, balancers)
-            used = asyncio.run(_measure(size, options.ticks, memcached_port, pipeline, store))
+            used = asyncio.run(_measure(size, options.ticks, memcached.port, pipeline, store))
             if options.nginx:
-                print(idle_nginx.measure(upstreams, memcached_port, options.ticks), file=sys.stderr)
+                print(idle_nginx.measure(upstreams, memcached.port, options.ticks), file=sys.stderr)
         cpu_ms, elapsed_ms = (1000 * statistics.median(column) for column in zip(*used, strict=True))
         count = upstreams * peers
         print(
@@ -170,39 +168,16 @@ def _sample(upstream: str, peer: str, tick: int) -> bytes:
     )  # fmt: skip
 
 
-def _far(daemons: ExitStack, port: int, delay_ms: float) -> int:
-    """Return a port by which another one is as far away as the delay says."""
-    return daemons.enter_context(_daemon(DELAYED, str(port), str(delay_ms))) if delay_ms else port
-
-
-@contextmanager
-def _daemon(name: str, *arguments: str) -> Iterator[int]:
-    if shutil.which(name) is None and name != DELAYED:
-        sys.exit(f"bench_cycle: {name} is not installed: run `make setup-tests`")
-    with socket.socket() as probe, tempfile.TemporaryDirectory() as folder:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-        probe.close()
-        begun = {
-            "redis-server": [name, "--port", str(port), "--dir", folder],
-            "memcached": [name, "-l", "127.0.0.1", "-p", str(port)],
-            DELAYED: [sys.executable, name, str(port)],
-        }
-        process = subprocess.Popen([*begun[name], *arguments], stdout=subprocess.DEVNULL)
-        try:
-            for _ in range(100):
-                with socket.socket() as trial:
-                    if trial.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.05)
-            yield port
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _nobody() -> list[str]:
-    return ["-u", "nobody"] if os.getuid() == 0 else []
+def _far(daemons: ExitStack, folder: Path, to: Daemon, delay_ms: float) -> str:
+    """Return an address by which a daemon is as far away as the delay says."""
+    if not delay_ms:
+        return to.address
+    port = free_port()
+    command = [sys.executable, DELAYED, str(port), str(to.port), str(delay_ms)]
+    delayed = Daemon(command, port, folder / "delayed.log")
+    delayed.start()
+    daemons.callback(delayed.kill)
+    return delayed.address
 
 
 if __name__ == "__main__":
