@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testing.kubernetes.kube_api import CLIENTS, SERVERS, KubeApi
+from .kube_api import CLIENTS, SERVERS, KubeApi
 
 
 @pytest.fixture(scope="session")

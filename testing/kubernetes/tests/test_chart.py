@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from testing.kubernetes.kube_api import KubeApi, wait_until
+from .kube_api import KubeApi, wait_until
 
 pytestmark = pytest.mark.kubernetes
 

@@ -26,8 +26,9 @@ from steelyard_controller.discovery.api_server import ACCOUNT
 
 from openresty.tests.rig import Rig
 from testing.daemons import free_port
-from testing.kubernetes.kube_api import KubeApi, wait_until
 from testing.waiting import PATIENCE_S
+
+from .kube_api import KubeApi, wait_until
 
 pytestmark = pytest.mark.kubernetes
 

@@ -9,7 +9,7 @@ from steelyard_agent.pods import pod_list
 from steelyard_agent.pods.api_client import ApiClient, ApiFault
 from steelyard_agent.pods.pod_list import PodList
 
-from testing.kubernetes.kube_api import KubeApi, wait_until
+from .kube_api import KubeApi, wait_until
 
 pytestmark = pytest.mark.kubernetes
 

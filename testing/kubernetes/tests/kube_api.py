@@ -30,7 +30,7 @@ PATIENCE_S = 240.0
 
 wait_until = partial(waiting.wait_until, patience_s=PATIENCE_S)
 
-_RUN = Path(__file__).parents[2] / ".run"
+_RUN = Path(__file__).parents[3] / ".run"
 CLIENTS = _RUN / "kubernetes-clients"  # scripts/kubernetes-clients
 SERVERS = _RUN / "kubernetes-api"  # scripts/kubernetes-api
 
