@@ -3,23 +3,14 @@
 What an upstream is like, and was, is in `upstream_models`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from steelyard_protocol import peer_address
+from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard_controller.api.upstream_models import PeerRow, State
-from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.declarations.upstream import Address, Peer, Upstream
 from steelyard_controller.laws import Parameter
 from steelyard_controller.laws.presentation import Step
-
-
-def _address(value: str) -> str:
-    peer_address.parse(value)
-    return value
-
-
-Address = Annotated[str, AfterValidator(_address)]
 
 
 class Peers(BaseModel):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from steelyard_protocol import peer_address, sample_record, weight_table, wire
 
 from steelyard_controller import laws
@@ -22,13 +22,21 @@ _GRPC_SERVICE = f"^{weight_table.GRPC_SERVICE.pattern}$"
 _HASH_KEY = f"^({weight_table.HASH_KEY.pattern})$"
 
 
+def _with_host_and_port(value: str) -> str:
+    peer_address.parse(value)
+    return value
+
+
+Address = Annotated[str, AfterValidator(_with_host_and_port)]
+
+
 class Peer(BaseModel):
     """One server of an upstream; `pin` is the percentage of the upstream's weight that a person fixed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: Name
-    address: str
+    address: Address
     baseline: float | None = Field(default=None, gt=0, le=1e6)
     state: weight_table.State = "up"
     pin: float | None = Field(default=None, gt=0, lt=100)
@@ -37,12 +45,6 @@ class Peer(BaseModel):
     def has_ip(self) -> bool:
         """Tell whether the address is an IP and a port, not a name that must be resolved."""
         return not peer_address.is_name(self.address)
-
-    @field_validator("address")
-    @classmethod
-    def _has_host_and_port(cls, value: str) -> str:
-        peer_address.parse(value)
-        return value
 
 
 class Check(BaseModel):
