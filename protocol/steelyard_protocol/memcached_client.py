@@ -10,6 +10,7 @@ The connection is kept. Where the server has closed it meanwhile (a restart),
 the call connects again and loses nothing. Every address of a name is tried.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,12 @@ from operator import methodcaller
 from typing import TypeVar
 
 from pymemcache.client.base import Client
-from pymemcache.exceptions import MemcacheError, MemcacheUnexpectedCloseError, MemcacheUnknownError
+from pymemcache.exceptions import (
+    MemcacheError,
+    MemcacheIllegalInputError,
+    MemcacheUnexpectedCloseError,
+    MemcacheUnknownError,
+)
 
 from steelyard_protocol import setting_values
 from steelyard_protocol.deadline import Deadline, DeadlineSockets
@@ -44,6 +50,8 @@ UNREACHABLE = (OSError, MemcacheUnexpectedCloseError)
 # ValueError (of which UnicodeError, for an impossible host name, is one) and LookupError are what
 # pymemcache raises where an answer is not Memcached's.
 FAILURES = (MemcacheError, OSError, ValueError, LookupError)
+
+KEY = re.compile(r"[!-~]{1,250}")
 
 STORED = {b"STORED": True, b"NOT_STORED": False, b"EXISTS": False, b"NOT_FOUND": False}
 """What Memcached answers to `add` and `cas`."""
@@ -216,6 +224,12 @@ class MemcachedClient:
 
 class _Connection(Client):  # type: ignore[misc]
     """pymemcache's connection, and several commands at a time, which it has for one kind of command alone."""
+
+    def check_key(self, key: str, key_prefix: bytes) -> bytes:
+        """Return a key as bytes, at a third of what pymemcache takes: of ten thousand in a tick."""
+        if KEY.fullmatch(key) is None:
+            raise MemcacheIllegalInputError(f"this is no key of Memcached's: {key[:300]!r}")
+        return key_prefix + key.encode()
 
     def lines(self, commands: Sequence[bytes]) -> list[bytes]:
         """Send commands, and return the line that answers each."""

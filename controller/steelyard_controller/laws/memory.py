@@ -7,7 +7,7 @@ total, because what an older version or a person left there must not stop a
 controller.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, isnan
 from typing import TypeVar
@@ -172,23 +172,23 @@ def encode(memory: Memory) -> dict[str, object]:
         **indicators,
         "ids": list(memory.ids),
         "columns": {name: _encoded(values) for name, values in memory.columns.items()},
-        "scalars": {name: _or_none(value) for name, value in memory.scalars.items()},
+        "scalars": dict(zip(memory.scalars, _or_none(memory.scalars.values()), strict=True)),
     }
 
 
 def _encoded(values: Floats) -> list[object]:
     if values.ndim == 1:
-        return [_or_none(value) for value in values.tolist()]
+        return _or_none(values.tolist())
     # A row of nothing is one null: most windows of a matched-up memory are empty.
     nothing = np.atleast_1d(np.isnan(values).all(axis=1))
     return [
-        None if none else [_or_none(value) for value in row]
-        for row, none in zip(values.tolist(), nothing.tolist(), strict=True)
+        None if none else _or_none(row) for row, none in zip(values.tolist(), nothing.tolist(), strict=True)
     ]
 
 
-def _or_none(value: float) -> float | None:
-    return None if isnan(value) else value
+def _or_none(values: Iterable[float]) -> list[object]:
+    # A call of isnan for each of some 700 figures of ten servers takes 60 us a tick.
+    return [None if value != value else value for value in values]
 
 
 def decode(schema: Schema, document: object) -> Memory | None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from steelyard_protocol import derived_keys, replay_guard, sample_reader, traffic_report
@@ -75,21 +76,20 @@ SAMPLES: MessageKind[SampleRecord] = MessageKind(
     "sample",
     derived_keys.agent,
     sample_reader.decode,
-    lambda sample: sample.peer,
-    lambda sample: sample.taken_at_ms,
+    attrgetter("peer"),
+    attrgetter("taken_at_ms"),
 )
 
 REPORTS: MessageKind[TrafficReport] = MessageKind(
     "traffic report",
     lambda _, lb: derived_keys.lb(lb),
     traffic_report.decode,
-    lambda report: report.lb,
-    lambda report: report.sent_at_ms,
+    attrgetter("lb"),
+    attrgetter("sent_at_ms"),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadContext:
+class ReadContext(NamedTuple):
     """What all messages of one kind share in one tick; without `unix_ms` senders' clocks are not checked.
 
     `remembered` has the senders' clocks as the controller that led before saw them. What is new came since
@@ -165,14 +165,16 @@ def receive(
         ReadContext(upstream, keys, now_s, unix_ms, inbox.remembered.reports, last_read_s, synchronized_s),
     )
     refusals = sample_refusals | report_refusals
-    return replace(
-        inbox,
+    remembered = inbox.remembered
+    if remembered.samples or remembered.reports:
+        remembered = SenderClocks(
+            samples=_unheard(remembered.samples, samples, inbox.samples, new_samples),
+            reports=_unheard(remembered.reports, reports, inbox.reports, new_reports),
+        )
+    return Inbox(
         samples=new_samples,
         reports=new_reports,
-        remembered=SenderClocks(
-            samples=_unheard(inbox.remembered.samples, samples, inbox.samples, new_samples),
-            reports=_unheard(inbox.remembered.reports, reports, inbox.reports, new_reports),
-        ),
+        remembered=remembered,
         refusals=refusals,
         alarms=_lasting(inbox.alarms, now_s) | {source: (each, now_s) for source, each in refusals.items()},
         refused=_counted(inbox.refused, [refusal.reason for refusal in refusals.values()]),
@@ -242,8 +244,6 @@ def _unheard(
     after: Mapping[str, Received[Message]],
 ) -> Mapping[str, int]:
     """Return the remembered clocks of the senders that have sent nothing new."""
-    if not remembered:
-        return remembered
     return {
         name: ms for name, ms in remembered.items() if name in values and after.get(name) is before.get(name)
     }

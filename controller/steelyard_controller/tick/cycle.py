@@ -79,6 +79,7 @@ class Cycle:
         self._upstream = declaration.in_effect
         self._laws = self._upstream.made_laws()
         self._named = _named(self._upstream)
+        self._sample_keys = self._keys_of(declaration.upstream)
         self._names_of: Declaration | None = None
         self._has_names = False
         self._inbox = Inbox()
@@ -195,12 +196,14 @@ class Cycle:
 
     def keys(self) -> list[str]:
         """Return the Memcached keys of all samples and reports."""
-        upstream, undeclared = self._declaration.upstream, self._undeclared
+        declaration, undeclared = self._declaration, self._undeclared
+        known = declaration is self._in_effect_of
+        samples = self._sample_keys if known else self._keys_of(declaration.upstream)
         lbs = dict.fromkeys([*self.load_balancers, *undeclared.heard_s, *undeclared.announced])
-        return [
-            *(wire.sample_key(self.name, peer.id) for peer in upstream.peers),
-            *(wire.traffic_key(self.name, lb) for lb in lbs),
-        ]
+        return [*samples.values(), *(wire.traffic_key(self.name, lb) for lb in lbs)]
+
+    def _keys_of(self, upstream: Upstream) -> dict[str, str]:
+        return {peer.id: wire.sample_key(self.name, peer.id) for peer in upstream.peers}
 
     def _reporting(self, upstream: Upstream) -> tuple[str, ...]:
         """Return whose reports are read: first of those that are declared."""
@@ -307,6 +310,7 @@ class Cycle:
             self._laws = declared.made_laws()
             self._memories = {law: memory for law, memory in self._memories.items() if law in self._laws}
             self._named = _named(declared)
+            self._sample_keys = self._keys_of(declared)
         if not self._named:
             return declared
         peers = [
@@ -333,7 +337,7 @@ class Cycle:
                 before,
                 now_s - self._tick_s if unknown else now_s,
                 upstream=self.name,
-                samples={peer.id: values.get(wire.sample_key(self.name, peer.id)) for peer in peers},
+                samples={peer.id: values.get(self._sample_keys[peer.id]) for peer in peers},
                 reports={lb: values.get(wire.traffic_key(self.name, lb)) for lb in lbs},
                 keys=self._keys,
                 unix_ms=signed_at_ms,

@@ -91,13 +91,18 @@ class WindowPairing:
         served = self._served if now_s <= self._overdue_s else ()
         due_now = {}
         for peer, sample in samples.items():
-            waiting = self._waiting.get(peer)
             if sample.arrived_s == now_s and not sample.message.leaving:
-                if waiting is None:
-                    waiting = self._waiting[peer] = deque(maxlen=MOST_WAITING)
-                waiting.append(sample)
+                window = self._window_of(sample, tick_s)
+                if window is not None:
+                    # Nearly every one: it waits for nothing, and makes those that did superfluous.
+                    self._waiting.pop(peer, None)
+                    self._note_paired(peer, int(peer in served))
+                    due_now[peer] = DueSample(sample, self._tick - window.tick)
+                    continue
+                self._waiting.setdefault(peer, deque(maxlen=MOST_WAITING)).append(sample)
                 if peer in served:
                     self._unpaired[peer] = min(2 * UNPAIRED_SAMPLES, self._unpaired.get(peer, 0) + 1)
+            waiting = self._waiting.get(peer)
             if waiting:
                 due = self._first_due(peer, waiting, now_s, tick_s)
                 if due is not None:
@@ -131,7 +136,7 @@ class WindowPairing:
         for position in range(len(waiting) - 1, -1, -1):
             window = self._window_of(waiting[position], tick_s)
             if window is not None:
-                self._unpaired[peer] = max(0, self._unpaired.get(peer, 0) - 2)
+                self._note_paired(peer, 0)
                 return DueSample(_taken(waiting, position), self._tick - window.tick)
         patience_s = PATIENCE * max(tick_s, waiting[0].message.interval_s)
         if now_s - waiting[0].arrived_s < patience_s and self._may_come(waiting[-1], now_s):
@@ -142,6 +147,10 @@ class WindowPairing:
             waiting.clear()
             return None
         return DueSample(_taken(waiting, len(waiting) - 1), unmet)
+
+    def _note_paired(self, peer: str, more: int) -> None:
+        if peer in self._unpaired:
+            self._unpaired[peer] = max(0, min(2 * UNPAIRED_SAMPLES, self._unpaired[peer] + more) - 2)
 
     def _window_of(self, sample: Sample, tick_s: float) -> _Window | None:
         """Return the window that the sample belongs to, of those that are there."""
@@ -163,9 +172,9 @@ class WindowPairing:
         return instant_s > last.end_s and now_s <= self._overdue_s
 
     def _forget(self, peers: Collection[str]) -> None:
-        if self._waiting.keys() - peers:
-            self._waiting = {peer: each for peer, each in self._waiting.items() if peer in peers}
-            self._unpaired = {peer: count for peer, count in self._unpaired.items() if peer in peers}
+        for known in (self._waiting, self._unpaired):
+            for peer in known.keys() - peers:
+                del known[peer]
 
 
 def _taken(waiting: deque[Sample], position: int) -> Sample:

@@ -32,6 +32,8 @@ class Cluster:
     handed: list[int] = field(default_factory=list)
     """The numbers of all samples that were handed over."""
     faults: list[list[str]] = field(default_factory=list)
+    left: list[str] | None = None
+    """Who is in the fault once the server has left."""
 
     def run(self, seconds: float) -> "Cluster":
         """Tick for so long."""
@@ -62,6 +64,8 @@ class Cluster:
                     ended_s = self._end(number, self.sample_phase, self.sample_s)
                     self.pairs.append((ended_s, reports_at[tick - each.age_ticks]))
             self.faults.append(pairing.unpaired)
+        pairing.due({}, (), now_s=100 + seconds, tick_s=self.tick_s)
+        self.left = pairing.unpaired
         return self
 
     def shared(self) -> list[float]:
@@ -157,3 +161,9 @@ def test_where_reports_are_much_longer_than_samples_the_fault_names_the_server_a
     without_requests = Cluster(0.1, 0.0, 0.05, sample_s=0.1, report_s=2.0, requests=0).run(30)
     assert all(faults == [] for faults in without_requests.faults)
     assert UNPAIRED_SAMPLES == 10
+
+
+def test_a_server_that_has_left_is_in_no_fault() -> None:
+    runs = (Cluster(0.1, 0.0, 0.05, sample_s=0.1, report_s=2.0).run(seconds) for seconds in range(2, 30))
+    named = next(run for run in runs if run.faults[-1])
+    assert (named.faults[-1], named.left) == (["a"], [])
