@@ -140,18 +140,24 @@ class _Upstreams(Collector):
         self._now_s = now_s
 
     def collect(self) -> Iterator[Metric]:
+        gauges: list[Metric] = []
+
+        def gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+            gauges.append(made := _gauge(name, text, [*by, *labels]))
+            return made
+
         by = ["upstream"]
-        tick_age = _gauge("steelyard_tick_age_seconds", "Since the last tick, or since it is known.", by)
-        generation = _gauge("steelyard_generation", "Of the weight table.", by)
-        revision = _gauge("steelyard_revision", "Of what is declared.", by)
-        peers = _gauge("steelyard_peers", "Servers by declared state.", [*by, "state"])
-        alert = _gauge("steelyard_alert", "Whether the law is in its high-load mode.", by)
-        entropy = _gauge("steelyard_entropy_weight", "Of an indicator; they sum to 1.", [*by, "indicator"])
-        degraded = _gauge("steelyard_degraded", "Parts of it alone that do not work.", by)
-        lb_age = _gauge("steelyard_report_age_seconds", "Since the last traffic report.", [*by, "lb"])
-        rung = _gauge("steelyard_rung", "1 for the rung a load balancer stands on.", [*by, "lb", "rung"])
-        clamped = _gauge("steelyard_clamped_peers", "Servers at a bound of the law's.", [*by, "bound"])
-        room = [(field, _gauge(metric, text, by)) for field, metric, text in HEADROOM]
+        tick_age = gauge("steelyard_tick_age_seconds", "Since the last tick, or since it is known.")
+        generation = gauge("steelyard_generation", "Of the weight table.")
+        revision = gauge("steelyard_revision", "Of what is declared.")
+        peers = gauge("steelyard_peers", "Servers by declared state.", "state")
+        alert = gauge("steelyard_alert", "Whether the law is in its high-load mode.")
+        entropy = gauge("steelyard_entropy_weight", "Of an indicator; they sum to 1.", "indicator")
+        degraded = gauge("steelyard_degraded", "Parts of it alone that do not work.")
+        lb_age = gauge("steelyard_report_age_seconds", "Since the last traffic report.", "lb")
+        rung = gauge("steelyard_rung", "1 for the rung a load balancer stands on.", "lb", "rung")
+        clamped = gauge("steelyard_clamped_peers", "Servers at a bound of the law's.", "bound")
+        room = [(field, gauge(metric, text)) for field, metric, text in HEADROOM]
         overruns = CounterMetricFamily("steelyard_tick_overruns", "Ticks skipped.", labels=by)
         failures = CounterMetricFamily("steelyard_tick_failures", "Ticks that a fault ended.", labels=by)
         refused = CounterMetricFamily("steelyard_refused", "Values refused.", labels=[*by, "reason"])
@@ -190,23 +196,7 @@ class _Upstreams(Collector):
                 lb_age.add_metric([name, lb], self._now_s - received.arrived_s)
                 if received.message.rung is not None:
                     rung.add_metric([name, lb, received.message.rung], 1)
-        yield from (
-            tick_age,
-            generation,
-            revision,
-            peers,
-            alert,
-            entropy,
-            degraded,
-            lb_age,
-            rung,
-            clamped,
-            *(family for _, family in room),
-            overruns,
-            failures,
-            refused,
-            cpu,
-        )
+        yield from (*gauges, overruns, failures, refused, cpu)
 
 
 class _Heard(Collector):

@@ -17,7 +17,6 @@ from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
-from pydantic import ValidationError
 from steelyard_protocol import secret_file
 
 from steelyard_controller import __version__, generated_token
@@ -171,10 +170,7 @@ class Controllers:
         self._urls = (url, *(each for each in self._urls if each != url))
 
     def _read(self, model: type[D], path: str, answer: httpx.Response) -> Answer[D]:
-        try:
-            return Answer(model.model_validate_json(answer.content), answer.content)
-        except ValidationError as error:
-            raise error_answers.unreadable_document(self.url, path, error) from None
+        return Answer(error_answers.document(model, answer.content, self.url, path), answer.content)
 
 
 def path(*parts: str) -> str:

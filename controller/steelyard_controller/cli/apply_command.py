@@ -107,10 +107,8 @@ def declared(session: Session, name: str) -> "tuple[Upstream | None, str | None]
         if failure.status == Exit.UNKNOWN:
             return None, None
         raise
-    try:
-        return Upstream.model_validate_json(answer.content), answer.headers.get("etag")
-    except ValidationError as error:
-        raise error_answers.unreadable_document(session.controllers.url, where, error) from None
+    read = error_answers.document(Upstream, answer.content, session.controllers.url, where)
+    return read, answer.headers.get("etag")
 
 
 def _merged(before: "Upstream | None", section: "Upstream", *, prune: bool) -> "Upstream":
@@ -129,10 +127,7 @@ def _tried(session: Session, name: str, after: "Upstream", tag: str | None) -> s
     """Return what the controller says that it would change."""
     where = path("upstreams", name, "dry-run")
     answer = _put(session, where, after, tag)
-    try:
-        return Change.model_validate_json(answer.content).what
-    except ValidationError as error:
-        raise error_answers.unreadable_document(session.controllers.url, where, error) from None
+    return error_answers.document(Change, answer.content, session.controllers.url, where).what
 
 
 def _put(session: Session, where: str, after: "Upstream", tag: str | None) -> "Response":

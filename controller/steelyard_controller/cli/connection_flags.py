@@ -4,7 +4,6 @@ import argparse
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 
 from steelyard_protocol import wire
@@ -66,7 +65,12 @@ def connection(options: argparse.Namespace, environment: Mapping[str, str]) -> C
         urls=tuple(dict.fromkeys(_url(part.strip(), source) for part in text.split(","))),
         token_file=token_file,
         token=None if token is None else as_token(token, "STEELYARD_TOKEN"),
-        timeout_s=_seconds(getattr(options, "timeout", None)),
+        timeout_s=number(
+            "--timeout",
+            getattr(options, "timeout", f"{DEFAULT_TIMEOUT_S}"),
+            3600,
+            "give seconds, more than 0 and at most 3600",
+        ),
     )
 
 
@@ -107,13 +111,12 @@ def _url(text: str, source: str) -> str:
     return text.rstrip("/")
 
 
-def _seconds(text: str | None) -> float:
-    if text is None:
-        return DEFAULT_TIMEOUT_S
+def number(flag: str, text: str, most: float, advice: str) -> float:
+    """Return the number above 0 and up to `most` that a flag gives; raise `UsageError` with the advice."""
     try:
-        seconds = float(text)
+        value = float(text)
     except ValueError:
-        seconds = 0.0
-    if not (isfinite(seconds) and 0 < seconds <= 3600):
-        raise UsageError(f"--timeout {text}: give seconds, more than 0 and at most 3600")
-    return seconds
+        value = 0.0
+    if not 0 < value <= most:
+        raise UsageError(f"{flag} {text}: {advice}")
+    return value

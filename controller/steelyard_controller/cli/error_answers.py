@@ -1,9 +1,13 @@
 """Turns a controller's error answer into a command's exit status and one line for a person. Pure."""
 
-from pydantic import ValidationError
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from steelyard_controller.cli.api_documents import Problem
 from steelyard_controller.cli.exit_status import Exit, Failure
+
+D = TypeVar("D", bound=BaseModel)
 
 TOKEN_REMEDY = "give a token with --token-file or STEELYARD_TOKEN"  # noqa: S105
 
@@ -50,11 +54,14 @@ def not_a_controller(url: str, status: int) -> Failure:
     )
 
 
-def unreadable_document(url: str, path: str, error: ValidationError) -> Failure:
-    """Return the failure for a document that this version cannot read."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "document"
-    return Failure(
-        Exit.UNREACHABLE,
-        f"{url}{path} cannot be read ({where}: {first['msg']}): is the controller of another version?",
-    )
+def document(model: type[D], text: bytes | str, url: str, path: str) -> D:
+    """Return a controller's document; raise `Failure` for one that this version cannot read."""
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "document"
+        raise Failure(
+            Exit.UNREACHABLE,
+            f"{url}{path} cannot be read ({where}: {first['msg']}): is the controller of another version?",
+        ) from None

@@ -9,18 +9,15 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 import httpx
 from httpx_sse import EventSource, ServerSentEvent, SSEError
-from pydantic import ValidationError
 
 from steelyard_controller.cli import error_answers
 from steelyard_controller.cli.api_client import Controllers
-from steelyard_controller.cli.api_documents import Change, Document, Overview, Service
+from steelyard_controller.cli.api_documents import Change, Overview, Service
 from steelyard_controller.cli.exit_status import Exit, Failure
-
-D = TypeVar("D", bound=Document)
 
 PATH = "/v1/events"
 
@@ -126,24 +123,17 @@ class Feed:
 
 def _tell(url: str, upstream: str, event: ServerSentEvent, tell: Callable[[Event], None]) -> None:
     if event.event == "tick":
-        tell(Tick(_read(url, Overview, event), event.data.encode()))
+        tell(Tick(error_answers.document(Overview, event.data, url, PATH), event.data.encode()))
     elif event.event == "change":
-        change = _read(url, Change, event)
+        change = error_answers.document(Change, event.data, url, PATH)
         if change.revision is None:
             raise Failure(Exit.UNKNOWN, f"upstream {upstream} has been deleted")
         tell(Note(f"changed: {change.what}"))
     elif event.event == "role":
-        service = _read(url, Service, event)
+        service = error_answers.document(Service, event.data, url, PATH)
         if service.leader is None:
             tell(Note("nobody leads now: the last tables hold"))
         else:
             tell(Note(f"{service.leader.id} leads"))
     elif event.event == "gap":
         tell(Note("changes were made that were not heard of"))
-
-
-def _read(url: str, model: type[D], event: ServerSentEvent) -> D:
-    try:
-        return model.model_validate_json(event.data)
-    except ValidationError as error:
-        raise error_answers.unreadable_document(url, PATH, error) from None

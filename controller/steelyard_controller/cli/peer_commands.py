@@ -4,16 +4,16 @@ Each says what it changed, and with --wait what that does to the shares of the r
 """
 
 import argparse
+import math
 import time
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any
 
 from steelyard_controller.cli import connection_flags
 from steelyard_controller.cli.api_client import Answer, path
 from steelyard_controller.cli.api_documents import Declared, Overview, Service
 from steelyard_controller.cli.command_session import Session, add_upstream, opened, upstream_of
-from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
+from steelyard_controller.cli.exit_status import Exit, Failure
 from steelyard_controller.cli.views import peer_change as view
 
 STATES = ("up", "drain", "down", "backup")
@@ -27,11 +27,6 @@ POLL_S = 0.1
 
 def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands, in the order of --help."""
-    _add_states(subparsers)
-    _add_pins(subparsers)
-
-
-def _add_states(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     drain = subparsers.add_parser(
         "drain",
         help="no new requests for a peer",
@@ -48,20 +43,6 @@ def _add_states(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
         description="Set a peer's state: up; drain (no new requests); down (taken as dead); "
         "backup (used only while no other server can be).",
     )
-    drain.set_defaults(state="drain", only_drained=False)
-    undrain.set_defaults(state="up", only_drained=True)
-    state.set_defaults(only_drained=False)
-    for parser in (drain, undrain, state):
-        add_upstream(parser)
-        parser.add_argument("peer", metavar="PEER")
-        if parser is state:
-            parser.add_argument("state", metavar="STATE", choices=STATES, help="|".join(STATES))
-        _add_wait(parser)
-        connection_flags.add(parser)
-        parser.set_defaults(run=_set_state)
-
-
-def _add_pins(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     pin = subparsers.add_parser(
         "pin",
         help="fix a peer's percentage of the weight",
@@ -70,23 +51,23 @@ def _add_pins(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]")
     unpin = subparsers.add_parser(
         "unpin", help="let the law decide again", description="Let the law decide on a peer's weight again."
     )
-    unpin.set_defaults(percent=None)
-    for parser in (pin, unpin):
+    for parser in (drain, undrain, state, pin, unpin):
         add_upstream(parser)
         parser.add_argument("peer", metavar="PEER")
+        if parser is state:
+            parser.add_argument("state", metavar="STATE", choices=STATES, help="|".join(STATES))
         if parser is pin:
             parser.add_argument("percent", metavar="PERCENT", help="more than 0, less than 100")
-        _add_wait(parser)
+        parser.add_argument(
+            "--wait",
+            action="store_true",
+            help="until a weight table has it, and show the shares before and after",
+        )
         connection_flags.add(parser)
-        parser.set_defaults(run=_set_pin)
-
-
-def _add_wait(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--wait",
-        action="store_true",
-        help="until a weight table has it, and show the shares before and after",
-    )
+        parser.set_defaults(run=_set_pin if parser in (pin, unpin) else _set_state, only_drained=False)
+    drain.set_defaults(state="drain")
+    undrain.set_defaults(state="up", only_drained=True)
+    unpin.set_defaults(percent=None)
 
 
 def _set_state(given: argparse.Namespace) -> int:
@@ -104,22 +85,17 @@ def _set_state(given: argparse.Namespace) -> int:
 
 
 def _set_pin(given: argparse.Namespace) -> int:
-    pin = None if given.percent is None else _percent(given.percent)
+    pin = None
+    if given.percent is not None:
+        advice = "give a number above 0 and below 100, such as 25"
+        pin = connection_flags.number(
+            "PERCENT", given.percent.removesuffix("%"), math.nextafter(100, 0), advice
+        )
     peer = connection_flags.name(given.peer, "a peer")
     with opened(given) as session:
         upstream = upstream_of(session, given)
         before = _declared(session, upstream, peer).document
         return _change(session, upstream, before, {"pin": pin}, wait=given.wait)
-
-
-def _percent(text: str) -> float:
-    try:
-        percent = float(text.removesuffix("%"))
-    except ValueError:
-        percent = -1.0
-    if not (isfinite(percent) and 0 < percent < 100):
-        raise UsageError(f"PERCENT {text}: give a number above 0 and below 100, such as 25")
-    return percent
 
 
 def _declared(session: Session, upstream: str, peer: str) -> Answer[Declared]:

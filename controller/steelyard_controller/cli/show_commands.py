@@ -2,8 +2,8 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any
 
 from steelyard_controller.cli import connection_flags
@@ -19,7 +19,7 @@ from steelyard_controller.cli.api_documents import (
     Upstreams,
 )
 from steelyard_controller.cli.command_session import Session, add_upstream, opened, upstream_of
-from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
+from steelyard_controller.cli.exit_status import Exit, Failure
 from steelyard_controller.cli.views import (
     audit_log,
     peer_table,
@@ -191,7 +191,9 @@ def _add_history(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser
 
 
 def _history(given: argparse.Namespace) -> int:
-    seconds, step_s = _number("--seconds", given.seconds), _number("--step", given.step)
+    advice = "give seconds, more than 0"
+    seconds = connection_flags.number("--seconds", given.seconds, sys.float_info.max, advice)
+    step_s = connection_flags.number("--step", given.step, sys.float_info.max, advice)
     with opened(given) as session:
         upstream = upstream_of(session, given)
         history = session.controllers.get(
@@ -199,16 +201,6 @@ def _history(given: argparse.Namespace) -> int:
         )
         session.out.answer(history.body, share_history.of_history(history.document, session.out.look))
         return Exit.OK
-
-
-def _number(flag: str, text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not (isfinite(seconds) and seconds > 0):
-        raise UsageError(f"{flag} {text}: give seconds, more than 0")
-    return seconds
 
 
 def _add_audit(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
