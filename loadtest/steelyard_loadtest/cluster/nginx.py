@@ -95,11 +95,13 @@ def controller(
     load_balancers: Sequence[str] = ("edge-1",),
     upstream: str = UPSTREAM,
     indicators: Mapping[str, Mapping[str, float]] | None = None,
+    max_conns: int | None = None,
 ) -> str:
     """Return a controller's YAML file, as docs/configuration.md has it; peers: each as the API takes it.
 
-    indicators: all that count; without them the four.
+    indicators: all that count; without them the four. max_conns: of a server, over all load balancers.
     """
     declared: dict[str, object] = {"law": law, "picker": picker, "load_balancers": list(load_balancers)}
     declared |= {"peers": list(peers)} | ({"indicators": indicators} if indicators else {})
+    declared |= {"max_conns": max_conns} if max_conns else {}
     return yaml.safe_dump({"upstreams": {upstream: declared}}, sort_keys=False)

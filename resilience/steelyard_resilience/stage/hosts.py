@@ -10,6 +10,8 @@ PREFIX_LENGTH = 24
 
 UPSTREAM = "web"
 EDGE, MEMCACHED, REDIS = "edge", "memcached", "redis"
+SECOND_LB = "edge-9"
+"""A second nginx's name, while a fault runs one: nobody declared it."""
 CONTROLLERS = ("controller-1", "controller-2")
 
 WEB_PORT = 8080

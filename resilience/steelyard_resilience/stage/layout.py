@@ -23,7 +23,8 @@ CONNECT_TIMEOUT_MS, READ_TIMEOUT_MS = 1000, 3000
 
 MAX_CONNS = 300
 """Requests in flight at a server. Only those that are never let go of become as many: of 200 a second, one of
-three that hangs has 67, for 3 s, and of 500 that are open at a reload a third."""
+three that hangs has 67, for 3 s, and of 500 that are open at a reload a third. Of all load balancers twice
+that: with it they tell each other what they have, however short requests are."""
 
 OWN_LOG = f"""
 server {{
@@ -215,6 +216,7 @@ def nginx_conf(settings: Settings, place: Place, blocks: str) -> str:
             "fetch_interval_s": 0.5,
             "hold_s": 60.0,
             "drift_s": 300.0,
+            "share_in_flight": True,
             "upstreams": {hosts.UPSTREAM: {"bootstrap": servers, "check": check, "max_conns": MAX_CONNS}},
         },
         secrets={"key": place.secret("key"), "controller_token": place.secret("read-token")},
@@ -233,7 +235,7 @@ def controller_yaml(settings: Settings) -> str:
         for name in hosts.servers(settings)
     ]
     balancers = (NGINX_LB, HAPROXY_LB) if settings.haproxy else (NGINX_LB,)
-    return nginx.controller(peers, upstream=hosts.UPSTREAM, load_balancers=balancers)
+    return nginx.controller(peers, upstream=hosts.UPSTREAM, load_balancers=balancers, max_conns=2 * MAX_CONNS)
 
 
 def _faked_clock(place: Place, host: str) -> dict[str, str]:

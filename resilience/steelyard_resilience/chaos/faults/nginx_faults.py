@@ -70,14 +70,14 @@ def reload_under(requests: int, *, stage: Stage) -> Lasting:
     """Reload nginx while so many requests wait for their servers; all must be answered, and counted."""
     before, asked = _uncounted(stage), []
     for _ in range(requests):
-        asked.append(_ask(stage, WEB_PORT, f"/sleep?ms={WAIT_MS}"))
+        asked.append(begin(stage, WEB_PORT, f"/sleep?ms={WAIT_MS}"))
         time.sleep(OPENED_EACH_S)
     wait_until(
         lambda: None if _in_flight(stage) >= requests / 2 else "not half of them are under way",
         within_s=WAIT_MS / 1000,
     )
     stage.daemon("nginx").signal(SIGHUP)
-    lost = _lost(asked)
+    lost = lost_of(asked)
 
     def check() -> str | None:
         if lost:
@@ -95,7 +95,7 @@ def end_unlogged(*, stage: Stage) -> Lasting:
     before = nginx_status(stage)["unlogged"]
 
     def ask() -> None:
-        lost.append(_lost([_ask(stage, OWN_LOG_PORT, "/") for _ in range(UNLOGGED)]))
+        lost.append(lost_of([begin(stage, OWN_LOG_PORT, "/") for _ in range(UNLOGGED)]))
 
     def check() -> str | None:
         if any(lost):
@@ -111,14 +111,14 @@ def end_unlogged(*, stage: Stage) -> Lasting:
     )
 
 
-def _ask(stage: Stage, port: int, path: str) -> socket.socket:
+def begin(stage: Stage, port: int, path: str, host: str = EDGE) -> socket.socket:
     """Send nginx a request on a connection of its own."""
-    asked = socket.create_connection((stage.address(EDGE), port), ANSWERED_S)
+    asked = socket.create_connection((stage.address(host), port), ANSWERED_S)
     asked.sendall(f"GET {path} HTTP/1.1\r\nHost: {UPSTREAM}\r\nConnection: close\r\n\r\n".encode())
     return asked
 
 
-def _lost(asked: list[socket.socket]) -> int:
+def lost_of(asked: list[socket.socket]) -> int:
     """Wait for all the answers; return how many are not as wanted."""
     lost = 0
     for each in asked:
