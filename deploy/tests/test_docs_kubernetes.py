@@ -84,13 +84,13 @@ def test_the_sidecar_has_what_the_agent_reads_and_the_chart_offers() -> None:
 def test_what_the_table_offers_for_an_annotation_is_there() -> None:
     sticky = (ROOT / "openresty/steelyard/lib/steelyard/core/sticky.lua").read_text(encoding="utf-8")
     named = set(re.findall(r"picker: (\w+)", TABLE)) | set(re.findall(r'picker = "(\w+)"', TABLE))
-    assert named == {"vnswrr", "peak_ewma", "bounded_hash"}
+    assert named == {"vnswrr", "peak_ewma", "chash"}
     assert named <= {picker.name for picker in picker_list.listed()}
     keys = re.findall(r"`(?:hash_key: )?(address|uri|header:[\w-]+|cookie:\w+|argument:\w+)`", TABLE)
     keys += re.findall(r"hash_key: (uri|address)", TABLE)
     assert {key.partition(":")[0] for key in keys} >= {"uri", "address", "header", "cookie", "argument"}
     for key in keys:
-        Upstream.model_validate({"picker": "bounded_hash", "hash_key": key})
+        Upstream.model_validate({"picker": "chash", "hash_key": key})
     for option in ("cookie", "path", "domain", "same_site", "secure", "max_age_s"):
         assert f"`{option}`" in TABLE
         assert re.search(rf"\b{option}\b", sticky)
