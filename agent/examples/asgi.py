@@ -1,4 +1,4 @@
-"""An ASGI application whose answers say how loaded its server is (ORCA), by the agent's file.
+"""An ASGI application whose answers say how loaded its server is (ORCA), and what it has in flight.
 
     steelyard-agent --orca /run/steelyard/orca ...
     STEELYARD_ORCA=/run/steelyard/orca uvicorn asgi:application --port 8000
@@ -20,25 +20,34 @@ Application = Callable[[dict[str, Any], Callable[[], Awaitable[Message]], Send],
 
 
 class LoadReport:
-    """Wraps an application: adds the agent's newest value, and the requests per second, to its answers."""
+    """Wraps an application: its answers have the agent's newest value, the rate and what is in flight."""
 
     def __init__(self, application: Application, file: Path) -> None:
         self._application, self._file = application, file
         self._header: tuple[bytes, bytes] | None = None
-        self._since_s, self._requests = time.monotonic(), 0
+        self._since_s, self._requests, self._in_flight = time.monotonic(), 0, 0
 
     async def __call__(
         self, scope: dict[str, Any], receive: Callable[[], Awaitable[Message]], send: Send
     ) -> None:
         """Answer a request."""
-        header = self._counted() if scope["type"] == "http" else None
+        if scope["type"] != "http":
+            return await self._application(scope, receive, send)
+        header = self._counted()
 
         async def send_with_report(message: Message) -> None:
-            if header and message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), header]}
+            if message["type"] == "http.response.start":
+                said = [(b"x-steelyard-in-flight", b"%d" % self._in_flight)]
+                if header:
+                    said.append(header)
+                message = {**message, "headers": [*message.get("headers", ()), *said]}
             await send(message)
 
-        await self._application(scope, receive, send_with_report)
+        self._in_flight += 1
+        try:
+            await self._application(scope, receive, send_with_report)
+        finally:
+            self._in_flight -= 1
 
     def _counted(self) -> tuple[bytes, bytes] | None:
         self._requests += 1

@@ -1,4 +1,4 @@
-// A Go server whose answers say how loaded it is (ORCA), by the agent's file.
+// A Go server whose answers say how loaded it is: ORCA, by the agent's file, and what is in flight.
 //
 //	steelyard-agent --orca /run/steelyard/orca ...
 //	go run server.go /run/steelyard/orca 8000
@@ -9,14 +9,16 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 const readEvery = 250 * time.Millisecond
 
-// loadReport adds the agent's newest value, and the requests per second, to answers.
+// loadReport adds the agent's newest value, the requests per second and those in flight to answers.
 type loadReport struct {
 	next     http.Handler
 	file     string
@@ -24,9 +26,12 @@ type loadReport struct {
 	value    string
 	since    time.Time
 	requests int
+	inFlight atomic.Int64
 }
 
 func (report *loadReport) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
+	answer.Header().Set("x-steelyard-in-flight", strconv.FormatInt(report.inFlight.Add(1), 10))
+	defer report.inFlight.Add(-1)
 	if value := report.counted(); value != "" {
 		answer.Header().Set("endpoint-load-metrics", value)
 	}

@@ -1,9 +1,9 @@
-"""A WSGI application whose answers say how loaded its server is (ORCA), by the agent's file.
+"""A WSGI application whose answers say how loaded its server is (ORCA), and what it has in flight.
 
     steelyard-agent --orca /run/steelyard/orca ...
     python wsgi.py /run/steelyard/orca 8000 [HOST]
 
-With Gunicorn or uWSGI each worker counts its own requests: have them add to one number.
+With Gunicorn or uWSGI each worker counts its own requests: have them add to one number, or leave it out.
 """
 
 import sys
@@ -19,28 +19,38 @@ READ_EVERY_S = 0.25
 
 
 class LoadReport:
-    """Wraps an application: adds the agent's newest value, and the requests per second, to its answers."""
+    """Wraps an application: its answers have the agent's newest value, the rate and what is in flight."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]], file: Path) -> None:
         self._application, self._file = application, file
         self._lock = threading.Lock()
         self._value: str | None = None
-        self._since_s, self._requests = time.monotonic(), 0
+        self._since_s, self._requests, self._in_flight = time.monotonic(), 0, 0
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer a request."""
+        """Answer a request; it is in flight until its answer has been taken, or is closed."""
         value = self._counted()
 
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:  # noqa: ANN401
-            return start_response(
-                status, [*headers, ("endpoint-load-metrics", value)] if value else headers, *more
-            )
+            said = [("x-steelyard-in-flight", str(self._in_flight))]
+            if value:
+                said.append(("endpoint-load-metrics", value))
+            return start_response(status, [*headers, *said], *more)
 
-        return self._application(environ, start)
+        answer: Iterable[bytes] = ()
+        try:
+            answer = self._application(environ, start)
+            yield from answer
+        finally:
+            if hasattr(answer, "close"):
+                answer.close()
+            with self._lock:
+                self._in_flight -= 1
 
     def _counted(self) -> str | None:
         with self._lock:
             self._requests += 1
+            self._in_flight += 1
             past_s = time.monotonic() - self._since_s
             if past_s >= READ_EVERY_S:
                 try:

@@ -179,6 +179,7 @@ class Case:
     balancers    n, each with its own picker, counters and phase within the tick
     exchange_s   the product's pickers tell each other so often what they have in flight; 0: never
     lost_exchanges   the part (0..1) of that which does not happen
+    told         servers say in each answer what they have in flight
     scaled_by    with a law: what servers are started and stopped by, in their order (`autoscaler`)
     """
 
@@ -190,6 +191,7 @@ class Case:
     balancers: int = 1
     exchange_s: float = 0.0
     lost_exchanges: float = 0.0
+    told: bool = False
     warmup_s: float = 0.0
     tick_s: float = 1.0
     delays: Delays = field(default_factory=Delays)

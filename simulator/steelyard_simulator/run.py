@@ -58,7 +58,12 @@ class _Running:
         exchange_s = case.exchange_s if case.balancers > 1 else 0.0
         priced = case.balancing.priced
         make = pickers.maker(
-            case.balancing.picker, servers=k, seed=seed, exchange_s=exchange_s, priced=priced
+            case.balancing.picker,
+            servers=k,
+            seed=seed,
+            exchange_s=exchange_s,
+            priced=priced,
+            told=case.told,
         )
         self._cost = self._servers[0].draws_first if priced else None
         weights = bootstrap_weights(case.servers)

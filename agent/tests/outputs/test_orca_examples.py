@@ -116,6 +116,10 @@ def test_a_server_s_answers_carry_its_agent_s_value_and_its_rate(kind: str, tmp_
         assert answer is not None
         assert (answer[0].status, answer[1]) == (200, b"hello\n")
         assert answer[0].headers["endpoint-load-metrics"] is None
+        for _ in range(3):  # one after the other: none is left behind
+            answer = get(port)
+            assert answer is not None
+            assert answer[0].headers["x-steelyard-in-flight"] == "1"
         with busy_process() as pid, agent(pid, 1, tmp_path / "agent.log", "--orca", str(file)):
             wait_until(lambda: VALUE.fullmatch(value() or ""), "its answers say how loaded it is")
         wait_until(lambda: get(port) and value() is None, "they say nothing when the agent has ended")

@@ -34,16 +34,18 @@ end
 
 
 local sums -- what all balancers have told the store that they have in flight, by cell
+local held -- what they have in flight
 
 
 --- Make a balancer: functions to pick at a time, to note an answer, to take peers, and to exchange what is in flight.
 -- @param exchange_s how far apart exchanges are; 0: there are none
 -- @param priced     whether pick is told each request's cost
-local function balancer(name, servers, exchange_s, priced)
+-- @param told       whether servers say in each answer how much they have in flight
+local function balancer(name, servers, exchange_s, priced, told)
     local stats, now = peer_stats.new(peer_stats.local_memory(servers), 1, servers, 0), START_S
     local others = exchange_s > 0 and others_in_flight.new(nil, servers) or nil
-    sums = sums or ffi.new("double[?]", servers)
-    local costs, weights = request_cost.new(), {}
+    sums, held = sums or ffi.new("double[?]", servers), held or ffi.new("double[?]", servers)
+    local costs, weights, by_cell = request_cost.new(), {}, {}
     local picker, _, err = pickers.make(name, {
         random = math.random, stats = priced and stats:by_cost() or stats, now = function() return now end,
         others = others,
@@ -65,6 +67,7 @@ local function balancer(name, servers, exchange_s, priced)
             met[cell][at] = stats:in_flight(cell)
         end
         stats:raise(cell)
+        held[cell] = held[cell] + 1
         if cost then
             weights[at] = costs:weigh(cost)
             stats:weigh(cell, weights[at] - 1)
@@ -72,6 +75,10 @@ local function balancer(name, servers, exchange_s, priced)
         return cell
     end
     local function answered(cell, sent, at, ok)
+        if told and ok and picker.tell then
+            picker:tell(by_cell[cell], held[cell], START_S + at)
+        end
+        held[cell] = held[cell] - 1
         stats:lower(cell)
         local weight = weights[sent]
         if weight then
@@ -86,6 +93,9 @@ local function balancer(name, servers, exchange_s, priced)
     end
     local function update(peers)
         picker:update(peers)
+        for i = 1, #peers do
+            by_cell[peers[i].cell] = peers[i]
+        end
     end
     local function exchange(at)
         for cell = 0, servers - 1 do

@@ -26,14 +26,15 @@ class LuaPicker:
     __slots__ = ("_of", "_update", "answered", "exchange", "pick")
 
     def __init__(
-        self, name: str, servers: int, runtime: "LuaRuntime", exchange_s: float = 0.0, *, priced: bool = False
-    ) -> None:
+        self, name: str, servers: int, runtime: "LuaRuntime", exchange_s: float = 0.0, *,
+        priced: bool = False, told: bool = False,
+    ) -> None:  # fmt: skip
         # The Lua functions themselves, not methods around them: a call less for every request.
         self.pick: Callable[..., int]
         self.answered: Callable[[int, float, float, bool], None]
         self.exchange: Callable[[float], None]
         self.pick, self.answered, self._update, self.exchange = runtime.balancer(
-            name, servers, exchange_s, priced
+            name, servers, exchange_s, priced, told
         )
         self._of = runtime
 
@@ -55,7 +56,7 @@ class LuaRuntime:
         lua.globals().package.path = ";".join(f"{folder}/lib/?.lua" for folder in folders)
         bridge = lua.execute(BRIDGE.read_text(encoding="utf-8"))
         bridge.seed(seed % SEEDS)
-        self.balancer: Callable[[str, int, float, bool], tuple[Any, Any, Any, Any]] = bridge.balancer
+        self.balancer: Callable[[str, int, float, bool, bool], tuple[Any, Any, Any, Any]] = bridge.balancer
         self._peers_of, self._list = bridge.peers_of, lua.table_from
         self._weights: Sequence[int] = ()
         self._peers: object = None

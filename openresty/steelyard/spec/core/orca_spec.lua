@@ -20,6 +20,23 @@ describe("an ORCA load report", function()
         end
     end)
 
+    it("says what is in flight at the server, in each of its forms", function()
+        for text, in_flight in pairs({
+            ["TEXT cpu_utilization=0.3,named_metrics.in_flight=17"] = 17,
+            ["TEXT named_metrics.in_flight: 3.0,eps=1"] = 3,
+            ['JSON {"cpu_utilization": 0.3, "named_metrics": {"queue": 4, "in_flight": 9}}'] = 9,
+            ["BIN QhQKCWluX2ZsaWdodBEAAAAAAAAIQA=="] = 3,
+        }) do
+            assert.equal(in_flight, orca.in_flight(text, base64.decode), text)
+        end
+        for _, text in ipairs({
+            "", "TEXT cpu_utilization=0.3", "TEXT named_metrics.not_in_flight=4", "TEXT named_metrics.in_flight=x",
+            'JSON {"named_metrics": {"in_flight": null}}', "BIN CQAAAAAAANA/", "BIN !", "BIN aW5fZmxpZ2h0",
+        }) do
+            assert.is_nil(orca.in_flight(text, base64.decode), text)
+        end
+    end)
+
     it("believes the application before its CPU, unless it says 0", function()
         assert.equal(0.9, orca.load("TEXT cpu_utilization=0.3,application_utilization=0.9", base64.decode).utilization)
         assert.equal(0.3, orca.load("TEXT cpu_utilization=0.3,application_utilization=0", base64.decode).utilization)

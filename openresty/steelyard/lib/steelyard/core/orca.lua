@@ -61,6 +61,22 @@ end
 local READERS = { TEXT = pairs_of_text, JSON = pairs_of_json, BIN = orca_binary.pairs_of }
 
 
+--- What a load report says is in flight at the server (named_metrics.in_flight); nil where it does not. Asked of each
+-- answer: a report that does not say it costs a search, and no more.
+function _M.in_flight(text, decode_base64)
+    local base64 = string.match(text, "^[Bb][Ii][Nn]%s+(.*)$")
+    local message = base64 and decode_base64(base64) or text
+    if not string.find(message, "in_flight", 1, true) then
+        return nil
+    elseif base64 then
+        local fields = orca_binary.pairs_of(base64, decode_base64)
+        return fields and fields["named_metrics.in_flight"]
+    end
+    return tonumber(string.match(text, "named_metrics%.in_flight%s*[=:]%s*([%d.]+)")
+                    or string.match(text, '"in_flight"%s*:%s*([%d.]+)'))
+end
+
+
 local function within(value, low, high)
     return type(value) == "number" and value >= low and value <= high -- not so with NaN
 end

@@ -27,6 +27,9 @@
 -- read through by_cost() alone: requests that nobody priced weigh 1, whichever upstream sent them, and max_conns
 -- goes on counting requests. Sums of multiples of 1/1024 are exact in doubles: nothing is left when all have gone.
 --
+-- What a server says itself that it has in flight (tell) lies behind all else, too: by how much others have more there
+-- than at a mean server, and since when. It fades fast, and no memory of it exists where no server says it.
+--
 -- The averages have several writers and no lock: two workers that finish a
 -- request of one server within the same nanoseconds lose one of the two
 -- samples. A double is written whole (aligned, 64 bits), so nothing worse.
@@ -53,6 +56,9 @@ local LINE = 8
 -- The floats, and how many of them a double takes: 1 ms is exact up to four hours.
 local FAILING, LAST, A_DOUBLE = 0, 1, 2
 
+-- Spans after which what a server said counts for nothing: 5 % are left.
+local FADED = 3
+
 local _M = {}
 local mt = { __index = _M }
 
@@ -71,7 +77,7 @@ end
 
 --- How much memory the stats need.
 function _M.bytes(workers, cells)
-    return cells * (stride_of(workers) + cost_stride_of(workers)) * 8 + latency_by_level.bytes(cells)
+    return cells * (stride_of(workers) + cost_stride_of(workers) + 2) * 8 + latency_by_level.bytes(cells)
 end
 
 
@@ -111,6 +117,7 @@ function _M.new(memory, workers, cells, column, highest)
         workers = workers,
         by_level = nil, -- set by keep_levels()
         priced = nil, -- set by by_cost()
+        told = nil, -- set by tell()
     }, mt)
     for cell = 0, self.highest do
         self.levels[cell * 2 * self.stride + column] = 0
@@ -137,7 +144,7 @@ function _M:by_cost()
     local function all(_, cell)
         return max(0, requests:all(cell) + extra(requests, cell))
     end
-    self.priced = setmetatable({ in_flight = own, weight_of_own = own }, { __index = self })
+    self.priced = setmetatable({ in_flight = own, weight_of_own = own, told = false }, { __index = self })
     function self.priced.trust_others(priced, trusted)
         priced.in_flight = trusted and all or own
     end
@@ -176,6 +183,28 @@ end
 --- Set it; a whole number.
 function _M:set_others(cell, in_flight)
     self.levels[cell * 2 * self.stride + self.workers] = in_flight
+end
+
+
+local function with_told(self, cell)
+    local told, own = self.told, self:own(cell)
+    local spans = (self.told_now - told[2 * cell + 1]) / self.told_span_s
+    return spans < FADED and max(0, own + exp(-max(0, spans)) * told[2 * cell]) or own
+end
+
+
+--- Have in_flight() count what servers say themselves, which fades to a third in a span.
+function _M:trust_told(now, span_s)
+    self.told_now, self.told_span_s, self.in_flight = now, span_s, with_told
+end
+
+
+--- Note that others have so many more requests at a server than at a mean one, or fewer, as of a moment.
+function _M:tell(cell, excess, at)
+    if not self.told then
+        self.told = ffi.cast("double *", self.memory + _M.bytes(self.workers, self.cells)) - 2 * self.cells
+    end
+    self.told[2 * cell], self.told[2 * cell + 1] = excess, at
 end
 
 
@@ -296,6 +325,9 @@ function _M:forget(cell)
         self.doubles[i + field] = 0
     end
     self:set_others(cell, 0)
+    if self.told then
+        self:tell(cell, 0, 0)
+    end
     if self.by_level then
         self.by_level:forget(cell)
     end

@@ -22,7 +22,9 @@
 --
 -- Where other load balancers tell what they have in flight (core/others_in_flight), a pick
 -- begins with what that is worth: what is in flight at a peer is then theirs, too, and fewer
--- peers are looked at. Pure.
+-- peers are looked at. Where they do not, and peers say themselves how much they have (tell),
+-- a picker may go by that: of one that has answered lately it is known whether it has more than
+-- its part, or less; of the others it is taken for their part. Pure.
 
 local no_pause = require("resty.vnswrr").no_pause
 local vnswrr = require "steelyard.core.pickers.vnswrr"
@@ -46,6 +48,13 @@ local SLOWER, CLOCK_MS = 5, 1
 -- How long a request of these peers takes is looked up once in so many picks, and averaged over as many look-ups, of
 -- which one counts no more than twice the mean.
 local PICKS, LOOKS = 8, 8
+
+-- How fast what a peer said fades, in times that a request takes, and seconds at the most; and the memory of the mean
+-- of what peers say.
+local SPANS, LONGEST_S, TOLD = 8, 1, 64
+
+-- No peer has so many.
+local MOST = 100000
 
 -- A latency that is not known: above any that nginx waits for (11 days).
 local UNKNOWN_MS = 1e9
@@ -76,6 +85,7 @@ function _M.new(context)
         turns = vnswrr.new(context), random = context.random, stats = context.stats, now = context.now,
         peers = {}, mean_weight = 1, draw = nil, updates = 0,
         others = context.others, latency_ms = 0, picks = 0, -- others: nil where nobody tells
+        by_told = false, told_mean = 0, -- of what others have at a peer, for a weight of 1
         most = MORE, -- further peers that this pick may look at
     }, mt)
 end
@@ -120,22 +130,40 @@ local function learn_latency(self, first)
 end
 
 
---- Begin a pick with what the others' figures are worth.
+--- Begin a pick with what the others' figures are worth, or else with what peers say.
 function _M:weigh_others(first)
-    local more
-    if self.others.live then
+    local others, stats, more = self.others, self.stats, nil
+    local is_live = others and others.live
+    if is_live or stats.told then
         learn_latency(self, first)
-        more = self.others:more(self.now(), self.latency_ms)
     end
-    self.stats:trust_others(more ~= nil)
+    if is_live then
+        more = others:more(self.now(), self.latency_ms)
+    end
     self.most = more or MORE
+    if not more and stats.told and self.by_told and self.latency_ms > 0 then
+        stats:trust_told(self.now(), min(LONGEST_S, SPANS * self.latency_ms / 1000))
+    else
+        stats:trust_others(more ~= nil)
+    end
+end
+
+
+--- Take what a peer says that it has in flight, those of this nginx among it, as of a moment. It may say anything: of
+-- the mean it moves little.
+function _M:tell(peer, in_flight, at)
+    local others, weight = max(0, min(MOST, in_flight) - self.stats:own(peer.cell)), peer.weight
+    local mean = self.told_mean
+    mean = mean + (min(others, 2 * mean * weight + 1) / weight - mean) / TOLD
+    self.told_mean = mean
+    self.stats:tell(peer.cell, others - mean * weight, at)
 end
 
 
 --- The peer whose turn it is; nil when there is none.
 function _M:first()
     local first = self.turns:pick()
-    if first and self.others then
+    if first and (self.others or self.stats.told) then
         self:weigh_others(first)
     end
     return first
@@ -228,13 +256,15 @@ end
 
 --- Make the module of a picker that chooses among candidates.
 -- @param picker pick: function(self), the next peer, nil when there is none; self has candidates, stats, now and
---               random. And what the picker says of itself (core/pickers)
+--               random. by_told: whether it may go by what peers say. And what the picker says of itself (core/pickers)
 function _M.picker(picker)
     local picker_mt = { __index = picker }
 
     function picker.new(context)
+        local choice = _M.new(context)
+        choice.by_told = picker.by_told
         return setmetatable({
-            candidates = _M.new(context),
+            candidates = choice,
             stats = context.stats, now = context.now, random = context.random,
         }, picker_mt)
     end
@@ -245,6 +275,10 @@ function _M.picker(picker)
 
     function picker:grow(n)
         return self.candidates:grow(n)
+    end
+
+    function picker:tell(peer, in_flight, at)
+        self.candidates:tell(peer, in_flight, at)
     end
 
     return picker

@@ -57,4 +57,4 @@ local function pick(self)
 end
 
 
-return candidates.picker{ pick = pick, by_in_flight = true }
+return candidates.picker{ pick = pick, by_in_flight = true, by_told = true }
