@@ -232,7 +232,8 @@ def test_a_memcached_without_meta_commands_is_named_and_picks_go_on(rig: Rig, be
         assert edge.logged("is not exchanged with other load balancers") == 1
         between.mode = "open"
         wait_for_state(rig, edge, "alone")
-        assert edge.logged("what is in flight is exchanged with other load balancers") == 1
+        # More than once where an exchange came too late, as on a busy machine.
+        assert edge.logged("what is in flight is exchanged with other load balancers") >= 1
     assert set(statuses) == {200}
 
 

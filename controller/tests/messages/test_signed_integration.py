@@ -397,7 +397,7 @@ def test_a_server_that_is_taken_over_speaks_for_itself_alone(memcached: Daemon, 
     config = tmp_path / "steelyard.yaml"
     config.write_text("upstreams: {web: {law: static, peers: []}}\n")
     controller = [
-        "steelyard_controller", "--config", str(config), "--memcached", memcached.address, "--tick-s", "0.1",
+        "steelyard_controller", "--config", str(config), "--memcached", memcached.address, "--tick-s", "0.3",
         "--state-url", "memory://", "--api-port", str(port), "--derived-keys", "require",
     ]  # fmt: skip
     url = f"http://127.0.0.1:{port}"
@@ -406,7 +406,7 @@ def test_a_server_that_is_taken_over_speaks_for_itself_alone(memcached: Daemon, 
 
     def agent(peer: str, *, holds: str) -> Any:
         command = [
-            "steelyard_agent", "--memcached", memcached.address, "--interval", "0.1", "--peer", peer,
+            "steelyard_agent", "--memcached", memcached.address, "--interval", "0.3", "--peer", peer,
             "--scope", "host", "--register", url, "--address", "10.0.0.1:80",
         ]  # fmt: skip
         given = {"STEELYARD_AGENT_KEY": key[holds], "STEELYARD_AGENT_TOKEN": token[holds]}
@@ -416,9 +416,12 @@ def test_a_server_that_is_taken_over_speaks_for_itself_alone(memcached: Daemon, 
         body, _ = _fetched(f"{url}/v1/upstreams/web") or (b'{"peers": []}', None)
         return {peer["id"]: peer for peer in json.loads(body)["peers"]}
 
+    def logs() -> str:
+        return "\n".join(f"{each.name}:\n{each.read_text()}" for each in tmp_path.glob("*.log"))
+
     with _running(controller, log, STEELYARD_KEY=KEY.decode()):
         with agent("a", holds="a"), agent("b", holds="b"):
-            wait_until(lambda: all(peers().get(name, {}).get("utilization") for name in "ab"), log.read_text)
+            wait_until(lambda: all(peers().get(name, {}).get("utilization") for name in "ab"), logs)
         # What a holds makes no sample of b's, registers no c, and signs no table.
         with agent("b", holds="a"):
             forged = "sample of b refused (signature): it is not signed with its own key"
