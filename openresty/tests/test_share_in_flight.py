@@ -325,3 +325,59 @@ def test_a_mistake_in_the_option_is_named(rig: Rig) -> None:
     options = "share_in_flight = { cpu_share = 2 }, upstreams = { web = {} },"
     edge = rig.edge_of(one_upstream(rig.memcached.port, options, "}"))
     assert "share_in_flight.cpu_share" in edge.get().body
+
+
+def test_a_server_that_leaves_and_is_back_leaves_no_ghost_and_is_counted_anew(
+    rig: Rig, clients: ThreadPoolExecutor
+) -> None:
+    a, b = servers(rig)
+    b.holds["/held"] = a.holds["/held"] = threading.Event()
+    first, second = (balancer(rig, name) for name in ("edge-1", "edge-2"))
+    asked = [clients.submit(first.get, "/held") for _ in range(8)]
+    with second.under_load(1):
+        rig.wait_until(lambda: of_others(second) == 8, "the second knows of all eight")
+        at_a = others(second)["a"]
+        for generation, made in ((2, [a]), (3, [a, b])):
+            rows = [(each.name, each.address, 10, "up") for each in made]
+            rig.publish(rows, generation=generation, picker="vnswrr2")
+            for edge in (first, second):
+                edge.wait_for(generation)
+        rig.wait_until(lambda: others(second) == {"a": at_a, "b": 0}, "what was left behind does not count")
+        asked += [clients.submit(first.get, "/held") for _ in range(4)]
+        rig.wait_until(lambda: of_others(second) == at_a + 4, "what comes then does")
+        assert others(second)["b"]
+    a.holds["/held"].set()
+    assert {answer.result().status for answer in asked} == {200}
+    assert not [edge for edge in (first, second) if edge.complaints()]
+
+
+def test_a_server_of_two_upstreams_has_what_is_in_flight_there_for_both(
+    rig: Rig, clients: ThreadPoolExecutor
+) -> None:
+    _, b = servers(rig)
+    b.holds["/api"] = threading.Event()
+    rig.publish([("b", b.address, 10, "up")], generation=1, picker="vnswrr2", upstream="api")
+    options = "share_in_flight = true, upstreams = { web = {}, api = {} },"
+    location = """
+    location /api { proxy_pass http://api; }
+  }
+  upstream api {
+    server 0.0.0.1; balancer_by_lua_block { require("steelyard").balance("api") } keepalive 8;
+  }
+"""
+    edges = []
+    for name in ("edge-1", "edge-2"):
+        http = one_upstream(rig.memcached.port, options, location).replace('lb = "edge-1"', f'lb = "{name}"')
+        edges.append(rig.edge_of(http, folder=name))
+        for upstream in ("web", "api"):
+            edges[-1].wait_for(1, upstream=upstream)
+    first, second = edges
+    asked = [clients.submit(first.get, "/api") for _ in range(3)]
+    with second.under_load(1):
+        rig.wait_until(lambda: others(second)["b"] == 3, "the second knows of them by the other upstream")
+        assert second.upstream("api")["peers"][0]["others_in_flight"] == 3
+        assert others(second)["a"] == 0
+        # Its own requests go around what the other upstream of the other nginx has there.
+        assert second.shares(20).get("b", 0) <= 6
+    b.holds["/api"].set()
+    assert {answer.result().status for answer in asked} == {200}

@@ -167,6 +167,31 @@ def test_connections_follow_the_weights_without_a_reload(
 
 
 @needs_stream_lua
+def test_load_balancers_tell_each_other_of_their_connections(
+    rig: Rig, tmp_path: Path, servers: list[Greeter]
+) -> None:
+    a, b = servers
+    rig.publish([("a", a.address, 1, "up"), ("b", b.address, 1, "up")], generation=1, picker="vnswrr2")
+    options = "share_in_flight = true, upstreams = { web = {} }"
+    with contextlib.ExitStack() as stack:
+        edges = []
+        for name in ("edge-1-tcp", "edge-2-tcp"):
+            conf = stream_conf(rig.memcached.port, options, 1).replace("edge-1-tcp", name)
+            edges.append(Stream(tmp_path / name, conf, 1))
+            stack.callback(edges[-1].stop)
+            edges[-1].wait_for(1)
+        first, second = edges
+        for edge in (first, second):
+            for _ in range(3):
+                stack.enter_context(edge.connect()[0])
+
+        def known(edge: Stream) -> int:
+            return sum(row["others_in_flight"] or 0 for row in edge.upstream()["peers"])
+
+        rig.wait_until(lambda: known(first) == known(second) == 3, "each knows of the other's three")
+
+
+@needs_stream_lua
 def test_a_refused_connection_is_tried_elsewhere_and_takes_its_server_out(
     rig: Rig, stream: Callable[..., Stream], servers: list[Greeter]
 ) -> None:
