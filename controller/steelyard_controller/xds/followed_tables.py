@@ -88,7 +88,8 @@ class FollowedTables:
         absent = {
             name for name in wanted if not wire.is_name(name) or (role == "leader" and name not in views)
         }
-        others = [name for name in wanted - newest.keys() - absent if is_due or name not in self.tables]
+        asked = wanted - newest.keys() - absent
+        others = [name for name in asked if is_due or name not in self.tables.keys() | self.absent]
         if others:
             newest |= await self._published.latest(others)
             # Where nobody is known to lead, or Memcached is away, nobody knows.

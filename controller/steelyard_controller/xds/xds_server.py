@@ -50,6 +50,7 @@ OPTIONS = (
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.max_connection_idle_ms", 60_000),  # without a stream
     ("grpc.server_handshake_timeout_ms", 5_000),
 )
 

@@ -1,6 +1,9 @@
 """The server that Envoys ask, asked by clients that are none."""
 
 import contextlib
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
@@ -212,3 +215,32 @@ def test_reports_are_signed_with_the_load_balancers_own_key(memcached: Daemon, t
 
         assert wait_until(written).completed == [7]
         stream.end()
+
+
+def _ended(*flags: str, before: str = "") -> tuple[int, str]:
+    """Run a controller that cannot run; return its status and what it said."""
+    code = f"{before}\nimport sys; from steelyard_controller.__main__ import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "--state-url", "memory://", "--api-port", str(free_port()), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return done.returncode, done.stderr
+
+
+def test_a_port_that_is_taken_ends_the_controller_with_the_remedy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        status, said = _ended("--xds-port", str(taken.getsockname()[1]))
+    assert status == 1
+    assert "choose another --xds-port" in said
+
+
+def test_without_grpc_or_with_files_that_are_not_there_one_line_says_what_to_do(tmp_path: Path) -> None:
+    status, said = _ended("--xds-port", "8084", before="import sys; sys.modules['grpc'] = None")
+    assert status == 2
+    assert said.startswith(
+        "steelyard-controller: --xds-port takes gRPC: pip install 'steelyard-controller[xds]'"
+    )
+    files = ("--xds-cert-file", "--xds-cert-key-file", "--xds-client-ca-file")
+    away = [each for flag in files for each in (flag, str(tmp_path / "away.pem"))]
+    assert _ended("--xds-port", "8084", *away) == (
+        2,
+        f"steelyard-controller: xds: {tmp_path / 'away.pem'} cannot be read: No such file or directory\n",
+    )
