@@ -51,7 +51,7 @@ def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
     known = [BY_NAME[name] for name in scenario.algorithms if name in BY_NAME]
     more = max((algorithm.balancers for algorithm in known), default=1) - 1
     ports = network.free_ports(DAEMON_PORTS + len(scenario.servers) + more)
-    memcached, redis, balancer, api, agent_check, *servers = ports
+    memcached, redis, balancer, api, follow, *servers = ports
     return Place(
         folder=folder,
         checkout=CHECKOUT,
@@ -60,7 +60,7 @@ def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
         redis_port=redis,
         balancer_port=balancer,
         api_port=api,
-        agent_check_port=agent_check,
+        follow_port=follow,
         server_ports=tuple(servers[more:]),
         more_balancer_ports=tuple(servers[:more]),
     )

@@ -42,6 +42,7 @@ FAMILIES = (
     "haproxy-steelyard",
     "haproxy-tcp",
     "envoy-round_robin",
+    "envoy-steelyard",
 )
 SCENARIO = Scenario(
     name="three",
@@ -129,7 +130,7 @@ def at(folder: Path, memcached: int = 1, redis: int = 1) -> Place:
         redis_port=redis,
         balancer_port=free_port(),
         api_port=free_port(),
-        agent_check_port=free_port(),
+        follow_port=free_port(),
         server_ports=(),
     )
 

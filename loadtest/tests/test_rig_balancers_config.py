@@ -40,7 +40,7 @@ def configured(algorithm: Algorithm, folder: Path) -> render.Scene:
         redis_port=1,
         balancer_port=free_port(),
         api_port=1,
-        agent_check_port=1,
+        follow_port=1,
         server_ports=(),
     )
     scene = render.Scene(

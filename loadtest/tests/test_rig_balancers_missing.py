@@ -53,7 +53,7 @@ def at(folder: Path, seen: Programs, memcached: int = 1, redis: int = 1) -> Plac
         redis_port=redis,
         balancer_port=free_port(),
         api_port=free_port(),
-        agent_check_port=free_port(),
+        follow_port=free_port(),
         server_ports=(),
     )
 

@@ -58,7 +58,7 @@ def scene(name: str) -> Scene:
             memcached_port=20002,
             balancer_port=20001,
             api_port=20003,
-            agent_check_port=20004,
+            follow_port=20004,
         ),
         addresses={name: f"127.0.0.1:2010{number}" for number, name in enumerate(NAMES, 1)},
         weights=render.weights(algorithm, SCENARIO),
@@ -217,6 +217,19 @@ def test_envoy_s_weighted_round_robin_is_fed_by_the_largest_of_three_indicators(
     policy = json.dumps(envoy_cluster["load_balancing_policy"])
     assert "v3.ClientSideWeightedRoundRobin" in policy
     assert '["cpu_utilization", "named_metrics.net", "named_metrics.io"]' in policy
+
+
+def test_envoy_takes_servers_from_our_controller_and_reports_to_it_under_its_own_name() -> None:
+    document = yaml.safe_load(render.configuration(replace(scene("envoy-steelyard-8"), number=3), NAMES))
+    web, ours = document["static_resources"]["clusters"]
+    assert web["lb_policy"] == "LEAST_REQUEST"
+    assert web["eds_cluster_config"]["eds_config"]["api_config_source"]["api_type"] == "DELTA_GRPC"
+    assert document["cluster_manager"]["load_stats_config"]["api_type"] == "GRPC"
+    assert document["node"]["id"] == "edge-3"
+    assert ours["name"] == "steelyard"
+    assert '"port_value": 20004' in json.dumps(ours["load_assignment"])
+    assert controller("envoy-steelyard-8")["load_balancers"] == [f"edge-{one}" for one in range(1, 9)]
+    assert "load_stats_config" not in text("envoy-cswrr")
 
 
 def test_only_root_names_a_user() -> None:

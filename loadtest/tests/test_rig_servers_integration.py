@@ -54,7 +54,7 @@ def place(folder: Path, programs: Programs, servers: int = 2) -> Place:
         redis_port=first + 1,
         balancer_port=first + 2,
         api_port=first + 3,
-        agent_check_port=first + 4,
+        follow_port=first + 4,
         server_ports=tuple(range(first + 5, first + 5 + servers)),
     )
 

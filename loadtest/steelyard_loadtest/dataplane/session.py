@@ -200,7 +200,7 @@ def run(
     total = len(costs) + len(changes)
     guess_s = AROUND_S + (scenario.load.seconds if costs else CHANGES * 2 * WINDOW_S)
     # Tables come from Memcached, where there is one, and from no controller.
-    place = replace(place_for(scenario, folder, programs), redis_port=0, api_port=0, agent_check_port=0)
+    place = replace(place_for(scenario, folder, programs), redis_port=0, api_port=0, follow_port=0)
     place = place if programs.memcached else replace(place, memcached_port=0)
     with Progress(sys.stderr, steps=total, expected_s=total * guess_s) as progress:
         try:

@@ -20,7 +20,7 @@ class Control:
 
     def __init__(self, scene: Scene) -> None:
         self._scene, self._place = scene, scene.place
-        place = scene.place
+        place, fed_by = scene.place, scene.algorithm.fed_by
         self._members = set(scene.addresses)
         self._drained: set[str] = set()
         # What an earlier trial left: tables, reports and samples (the agents' are back within a second),
@@ -40,7 +40,8 @@ class Control:
             state_url=f"redis://{HOST}:{place.redis_port}/0",
             admin_token_file=token_file,
             log_level="warning",
-            agent_check_port=place.agent_check_port if scene.asks_controller else None,
+            agent_check_port=place.follow_port if fed_by == "agent-check" else None,
+            xds_port=place.follow_port if fed_by == "xds" else None,
         )
         log = scene.folder / "controller.log"
         log.write_text("")  # what the last one said is not this one's

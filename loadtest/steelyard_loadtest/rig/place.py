@@ -19,7 +19,8 @@ class Place:
     """A folder for configurations and logs, what is installed, and TCP ports on 127.0.0.1 (0: not used).
 
     api_port: the controller's; without one the servers stand in a balancer's configuration, or in a table
-    that somebody publishes. server_ports: one for each server of the scenario, in its order.
+    that somebody publishes. follow_port: where HAProxy or Envoy asks it. server_ports: one for each server
+    of the scenario, in its order.
     more_balancer_ports: where an algorithm is several balancers.
     """
 
@@ -30,7 +31,7 @@ class Place:
     balancer_port: int
     redis_port: int = 0
     api_port: int = 0
-    agent_check_port: int = 0
+    follow_port: int = 0
     server_ports: tuple[int, ...] = ()
     more_balancer_ports: tuple[int, ...] = ()
 

@@ -30,8 +30,8 @@ from steelyard_loadtest.templates import render_file
 ANSWERED = "L7OK"
 """What `show stat` has as agent_status after a good answer."""
 
-REPORT = f"steelyard:1:traffic:{UPSTREAM}:edge-1"
-"""Where HAProxy's reporter leaves its reports."""
+REPORT = f"steelyard:1:traffic:{UPSTREAM}:edge-"
+"""Where the reports of a balancer are, by its number."""
 
 ANSWERING = "Servers that answer at once: a listener on each port for every address of 127/8."
 
@@ -67,6 +67,11 @@ class Proxy:
 
     def _before_start(self) -> None:
         self._scene.nginx.temporary.mkdir(exist_ok=True)
+
+    def _why_no_report(self) -> str | None:
+        report = f"{REPORT}{self._scene.number}"
+        said = http_ask.ask_line(parts.HOST, self._scene.place.memcached_port, f"get {report}")
+        return None if said.startswith("VALUE") else f"nobody reports its traffic as {report}"
 
     def _write(self, members: Sequence[str]) -> None:
         self._scene.config.write_text(render.configuration(self._scene, members))
@@ -121,7 +126,7 @@ class HAProxy(Proxy):
         super().wait()
         if self._control is None:
             return
-        if self._scene.has_reporter and self._scene.socket is not None:
+        if self._scene.algorithm.fed_by == "reporter" and self._scene.socket is not None:
             memcached = f"{parts.HOST}:{self._scene.place.memcached_port}"
             command = parts.reporter(self._scene.socket, memcached=memcached).command
             self.beside = Process(command, self._scene.folder / "reporter.log")
@@ -132,7 +137,7 @@ class HAProxy(Proxy):
     def set_members(self, names: Sequence[str]) -> None:
         """Take servers out and in; requests under way end where they are."""
         out = [name for name in self._scene.addresses if name not in names]
-        if self._control and self._scene.has_reporter:
+        if self._control and self._scene.algorithm.fed_by == "reporter":
             self._control.set_members(names)
             return
         if self._control:
@@ -163,10 +168,6 @@ class HAProxy(Proxy):
         silent = [name for name, row in self.rows().items() if row["agent_status"] != ANSWERED]
         return f"the controller has told HAProxy nothing of {', '.join(silent)}" if silent else None
 
-    def _why_no_report(self) -> str | None:
-        said = http_ask.ask_line(parts.HOST, self._scene.place.memcached_port, f"get {REPORT}")
-        return None if said.startswith("VALUE") else "HAProxy's traffic is not reported"
-
     def _ask(self, words: str) -> str:
         deadline = Deadline(time.monotonic)
         deadline.start(SOCKET_S)
@@ -177,14 +178,26 @@ class HAProxy(Proxy):
 
 
 class Envoy(Proxy):
-    """Envoy; its servers change by a file that takes another one's place."""
+    """Envoy; its servers change by a file that takes another one's place, or by our controller."""
+
+    def wait(self) -> None:
+        """Wait until it takes connections and, where it follows our controller, has reported to it."""
+        super().wait()
+        if self._control is not None:
+            wait_until(self._why_no_report, [self.process, self._control.process])
 
     def set_members(self, names: Sequence[str]) -> None:
-        """Put another file in the place of the one that it watches."""
-        write_text(self._scene.endpoints, render.endpoints(self._scene, names))
+        """Put another file in the place of the one that it watches, or tell the controller."""
+        if self._control is not None:
+            self._control.set_members(names)
+        else:
+            write_text(self._scene.endpoints, render.endpoints(self._scene, names))
 
     def _before_start(self) -> None:
-        self.set_members(tuple(self._scene.addresses))
+        if self._control is not None:
+            self._control.wait()  # or it asks in vain, and again seconds later
+        else:
+            self.set_members(tuple(self._scene.addresses))
 
 
 PROXIES = {"nginx": Nginx, "steelyard": Steelyard, "haproxy": HAProxy, "envoy": Envoy}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from steelyard_protocol.sample_record import INDICATORS
 
-from steelyard_loadtest.cluster import nginx
+from steelyard_loadtest.cluster import envoy, nginx
+from steelyard_loadtest.cluster.envoy import Envoy
 from steelyard_loadtest.cluster.nginx import Nginx, Steelyard
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
 from steelyard_loadtest.machine.programs import STREAM_LUA
@@ -20,7 +21,7 @@ from steelyard_loadtest.templates import render_file
 FILES = {"haproxy": "haproxy.cfg", "envoy": "envoy.yaml"}
 """A program's configuration; all others have nginx.conf."""
 
-TEMPLATES = {"nginx": "native.conf", **FILES}
+TEMPLATES = {"nginx": "native.conf", "haproxy": FILES["haproxy"]}
 """What a program's configuration is made of; Steelyard's has options of its own."""
 
 CLIENTS = 2000
@@ -104,16 +105,6 @@ class Scene:
         return self.folder / f"{self.algorithm.program}.log"
 
     @property
-    def asks_controller(self) -> bool:
-        """Say whether HAProxy's agent-check asks our controller for weights."""
-        return self.algorithm.fed_by == "agent-check"
-
-    @property
-    def has_reporter(self) -> bool:
-        """Say whether our reporter stands beside HAProxy, and sets its weights."""
-        return self.algorithm.fed_by == "reporter"
-
-    @property
     def nginx(self) -> Nginx:
         """Return what an nginx here is told outside of its servers."""
         algorithm, programs = self.algorithm, self.place.programs
@@ -135,7 +126,7 @@ class Scene:
 
     def backends(self, members: Sequence[str]) -> list[Backend]:
         """Return these servers, in the order in which they stand in the configuration."""
-        ruled = self.asks_controller or self.has_reporter
+        ruled = self.algorithm.fed_by in ("agent-check", "reporter")
         weights = dict.fromkeys(self.weights, AGENT_WEIGHT) if ruled else self.weights
         backends = [
             Backend(name=name, address=address, weight=weights[name])
@@ -158,6 +149,8 @@ def weights(algorithm: Algorithm, scenario: Scenario) -> dict[str, int]:
 def configuration(scene: Scene, members: Sequence[str]) -> str:
     """Return the balancer's configuration with these servers."""
     servers = scene.backends(members)
+    if scene.algorithm.program == "envoy":
+        return envoy.config(_envoy(scene, servers))
     if template := TEMPLATES.get(scene.algorithm.program):
         title = "nginx with a method of its own."
         values = {
@@ -201,6 +194,19 @@ def configuration(scene: Scene, members: Sequence[str]) -> str:
     return nginx.steelyard(scene.nginx, ours, title=title)
 
 
+def _envoy(scene: Scene, servers: Sequence[Backend]) -> Envoy:
+    place, fed_by = scene.place, scene.algorithm.fed_by
+    return Envoy(
+        lb=f"edge-{scene.number}",
+        port=place.balancer_port,
+        method=scene.algorithm.method,
+        orca=fed_by == "orca",
+        controllers=[(HOST, place.follow_port)] if fed_by == "xds" else (),
+        endpoints=scene.endpoints if place.api_port else None,
+        servers=[server.endpoint for server in servers],
+    )
+
+
 def endpoints(scene: Scene, members: Sequence[str]) -> str:
     """Return the file in which Envoy finds these servers."""
     assignment = {
@@ -217,13 +223,13 @@ def shards(upstream: str) -> int:
 
 
 def controller(scene: Scene) -> str:
-    """Return the controller's YAML file; who is neither ours nor beside our reporter sends it no reports."""
-    reports = scene.algorithm.ours or scene.has_reporter
+    """Return the controller's YAML file; a balancer that is not ours may send it no reports."""
+    reports = scene.algorithm.ours or scene.algorithm.fed_by in ("reporter", "xds")
     further = scene.algorithm.indicators
     return nginx.controller(
         [{"id": name} | peer(scene, name) for name in scene.addresses],
         law=scene.algorithm.law,
-        # HAProxy picks for itself; the table must name one all the same.
+        # HAProxy and Envoy pick for themselves; the table must name one all the same.
         picker=scene.algorithm.method if scene.algorithm.ours else "vnswrr2",
         load_balancers=[f"edge-{one}" for one in range(1, scene.algorithm.balancers + 1)] if reports else (),
         indicators={**{name: {} for name in INDICATORS}, **further} if further else None,

@@ -42,7 +42,7 @@ class Algorithm:
     shares_in_flight: bool = False
     """Ours: they tell each other what they have in flight."""
     mode: Literal["http", "tcp"] = "http"
-    fed_by: Literal["", "agent-check", "reporter", "orca"] = ""
+    fed_by: Literal["", "agent-check", "reporter", "orca", "xds"] = ""
     """How a balancer that is not ours learns of the agents' samples."""
     indicators: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Declared with the upstream beside the four: a name, and its knee if it has one."""
@@ -76,7 +76,8 @@ USUAL = (
     "nginx-rr", "nginx-wrr", "nginx-least_conn", "nginx-wleast_conn", "nginx-random2", "nginx-hash",
     "nginx-fair", "nginx-least_time",
     "haproxy-roundrobin", "haproxy-leastconn", "haproxy-leastconn-agent", "haproxy-steelyard",
-    "envoy-round_robin", "envoy-least_request", "envoy-cswrr",
+    "envoy-round_robin", "envoy-least_request", "envoy-cswrr", "envoy-steelyard",
+    "envoy-steelyard-round_robin",
     "steelyard", "steelyard-steelyard-vnswrr", "steelyard-steelyard-least_conn",
     "steelyard-steelyard-peak_ewma", "steelyard-paper-vnswrr", "steelyard-cswrr-vnswrr2",
     "steelyard-static-vnswrr2", "steelyard-static-peak_ewma",
