@@ -60,7 +60,7 @@ class FakeStage:
             "memcached": "memcached", "redis": "redis", "controller-1": "controller-1",
             "controller-2": "controller-2", "nginx": "edge", "server-1": "server-1", "agent-1": "server-1",
             "server-2": "server-2", "agent-2": "server-2", "server-3": "server-3", "agent-3": "server-3",
-            "haproxy": "edge", "reporter": "edge",
+            "haproxy": "edge", "reporter": "edge", "envoy": "edge",
         }  # fmt: skip
         self.names = tuple(hosts)
         self._daemons = {name: FakeDaemon(name, host, self.done) for name, host in hosts.items()}

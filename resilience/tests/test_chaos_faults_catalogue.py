@@ -48,7 +48,9 @@ def test_every_part_is_killed_paused_and_restarted(part: str, what: str) -> None
         "table: of a higher term, which the leader never sees", "sample: garbage",
         "sample: of an earlier run", "report: of an earlier run", "disk of the saved table full",
         "a stranger at a proxy on the leader's machine", "haproxy killed", "haproxy paused",
-        "haproxy reload", "haproxy's reporter killed", "haproxy's socket hangs",
+        "haproxy reload", "haproxy's reporter killed", "haproxy's socket hangs", "envoy killed",
+        "envoy restarted", "envoy and every controller cut off", "envoy's streams slow by 0.2 s",
+        "envoy's streams hang", "envoy refuses endpoints", "leader killed, behind envoy",
     ],
 )  # fmt: skip
 def test_what_was_promised_is_there(name: str) -> None:
@@ -80,21 +82,24 @@ def test_a_request_fails_only_where_no_server_is_left_or_with_the_worker_that_ha
         "nginx worker killed",
         "haproxy killed",
         "haproxy restarted",
+        "envoy killed",
+        "envoy restarted",
     }
 
 
 def test_the_short_form_has_a_fault_of_every_group_that_needs_no_stage_of_its_own_and_no_long_wait() -> None:
-    left_out = {"restart in order", "servers", "clock of one host", "HAProxy"}
+    left_out = {"restart in order", "servers", "clock of one host", "HAProxy", "Envoy"}
     assert {fault.group for fault in FAULTS if fault.quick} == {fault.group for fault in FAULTS} - left_out
-    assert not [fault.name for fault in FAULTS if fault.quick and (fault.faketime or fault.haproxy)]
+    assert not [fault.name for fault in FAULTS if fault.quick and (fault.faketime or fault.front != "nginx")]
 
 
 REAL = (
     "nginx worker killed", "nginx worker ended", "nginx worker paused", "disk of the saved table full",
     "nginx reload, 500 requests open", "a location with a log_by_lua of its own",
     "another load balancer killed, 500 open", "another load balancer cut off from memcached, 500 open",
+    "envoy refuses endpoints",
 )  # fmt: skip
-"""They need a process to signal, a disk to fill up, an nginx that answers."""
+"""They need a process to signal, a disk to fill up, an nginx or a controller that answers."""
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from steelyard_resilience.chaos.session import (
 )
 from steelyard_resilience.chaos.status_poller import StatusPoller
 from steelyard_resilience.running_load import Load
+from steelyard_resilience.stage.hosts import FRONT_PORTS, Front
 
 if TYPE_CHECKING:
     from steelyard_resilience.stage.stage import Stage
@@ -211,7 +212,7 @@ def opened(world: World) -> Open:
     """Scenes of this world, each of which begins well."""
 
     @contextmanager
-    def scene(_faketime: bool, _haproxy: bool) -> Iterator[Scene]:
+    def scene(_faketime: bool, _front: Front) -> Iterator[Scene]:
         world.ill_until_s = 0.0
         yield world.scene()
 
@@ -229,8 +230,8 @@ def test_faults_share_a_scene_and_those_with_faketime_another() -> None:
 
 def test_no_fault_is_left_out_whatever_it_needs() -> None:
     world, told, gathered = World(), Told(), Gathered()
-    needs = [(faketime, haproxy) for faketime in (False, True) for haproxy in (False, True)]
-    faults = [world.fault(f"{each}", faketime=each[0], haproxy=each[1]) for each in needs]
+    needs = [(faketime, front) for faketime in (False, True) for front in FRONT_PORTS]
+    faults = [world.fault(f"{each}", faketime=each[0], front=each[1]) for each in needs]
     run(faults, opened(world), gathered, told)
     assert {outcome.fault for outcome in gathered.outcomes} == {f"{each}" for each in needs}
 
@@ -245,7 +246,7 @@ def test_a_new_scene_that_is_not_well_ends_the_run_and_what_came_out_is_kept() -
     world, told, gathered = World(heals_s=None), Told(), Gathered()
 
     @contextmanager
-    def scene(_faketime: bool, _haproxy: bool) -> Iterator[Scene]:
+    def scene(_faketime: bool, _front: Front) -> Iterator[Scene]:
         yield world.scene()
 
     with pytest.raises(ProgramError, match="still ill"):

@@ -79,3 +79,27 @@ def test_the_controllers_file_declares_every_server_alike() -> None:
         {"id": "server-1", "address": "10.213.0.41:8100", "baseline": 1},
         {"id": "server-2", "address": "10.213.0.42:8100", "baseline": 1},
     ]
+
+
+def test_envoy_asks_each_controller_through_the_proxy_that_can_delay_it() -> None:
+    document = yaml.safe_load(layout.envoy_yaml(Settings(front="envoy")))
+    web, ours = document["static_resources"]["clusters"]
+    assert (
+        document["node"]["id"]
+        in yaml.safe_load(layout.controller_yaml(Settings(front="envoy")))["upstreams"]["web"][
+            "load_balancers"
+        ]
+    )
+    assert web["type"] == "EDS"
+    (locality,) = ours["load_assignment"]["endpoints"]
+    asked = [each["endpoint"]["address"]["socket_address"] for each in locality["lb_endpoints"]]
+    proxies = {part.host: part.command for part in layout.proxies(Settings(front="envoy"))}
+    for controller, address in zip(("controller-1", "controller-2"), asked, strict=True):
+        port, behind, _ = proxies[controller][-3:]
+        assert str(address["port_value"]) == port
+        flags = next(
+            part.command
+            for part in layout.daemons(Settings(front="envoy"), place(Path("/stage")))
+            if part.name == controller
+        )
+        assert flags[flags.index("--xds-port") + 1] == behind

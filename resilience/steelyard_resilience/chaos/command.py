@@ -93,7 +93,7 @@ def _do(
     from steelyard_loadtest.reporting.progress import Progress
 
     from steelyard_resilience.chaos import session
-    from steelyard_resilience.stage.hosts import Settings
+    from steelyard_resilience.stage.hosts import Front, Settings
     from steelyard_resilience.stage.install import versions
 
     check_page(options.page, NAME)  # better now than at the end
@@ -104,8 +104,8 @@ def _do(
     shutil.rmtree(folder, ignore_errors=True)  # logs of another run would only mislead
     numbers = itertools.count(1)
 
-    def open_scene(faketime: bool, haproxy: bool) -> AbstractContextManager["session.Scene"]:
-        settings = Settings(faketime=faketime, haproxy=haproxy)
+    def open_scene(faketime: bool, front: Front) -> AbstractContextManager["session.Scene"]:
+        settings = Settings(faketime=faketime, front=front)
         return session.scene(folder / str(next(numbers)), settings, float(RATE_PER_S), gathered)
 
     with Progress(sys.stderr, steps=len(faults), quiet=True) as progress:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from steelyard_loadtest.generators.tally import Request
 
+from steelyard_resilience.stage.hosts import Front
+
 Check = Callable[[], str | None]
 """Says what is not as it must be while the fault lasts; None when all is."""
 
@@ -61,7 +63,7 @@ class Fault:
 
     name: unique, as the table shows it. group: a heading of the table. lasts_s: 0 for what happens at a
     moment, and is over with its beginning. quick: also in the short form. faketime: needs a stage whose
-    clocks can be stepped. haproxy: needs one with HAProxy, through which the requests go.
+    clocks can be stepped. front: the load balancer through which the requests go.
     """
 
     name: str
@@ -71,7 +73,7 @@ class Fault:
     bound: Bound
     quick: bool = False
     faketime: bool = False
-    haproxy: bool = False
+    front: Front = "nginx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from steelyard_resilience.chaos.outcomes import outcome, well_since
 from steelyard_resilience.chaos.page import line
 from steelyard_resilience.chaos.status_poller import StatusPoller
 from steelyard_resilience.running_load import Load
-from steelyard_resilience.stage.hosts import Settings
+from steelyard_resilience.stage.hosts import Front, Settings
 from steelyard_resilience.stage.stage import Stage
 
 STAGE_WELL_S = 60.0
@@ -119,18 +119,18 @@ def _wait_for_stragglers(scene: Scene, until_s: float) -> None:
         scene.sleep(LOOK_S)
 
 
-Open = Callable[[bool, bool], AbstractContextManager[Scene]]
-"""Sets a scene up, for faults that need faketime, that need HAProxy, or for the others."""
+Open = Callable[[bool, Front], AbstractContextManager[Scene]]
+"""Sets a scene up, for faults that need faketime or not, with the load balancer that they are done to."""
 
 
 def run(faults: Sequence[Fault], open_scene: Open, gathered: Gathered, progress: Progress) -> None:
     """Do every fault; what came out so far is always in `gathered`. Raises SetupError, ProgramError."""
-    for faketime, haproxy in sorted({(fault.faketime, fault.haproxy) for fault in faults}):
-        left = [fault for fault in faults if (fault.faketime, fault.haproxy) == (faketime, haproxy)]
-        kind = " with clocks that can be stepped" if faketime else " with HAProxy" if haproxy else ""
+    for faketime, front in sorted({(fault.faketime, fault.front) for fault in faults}):
+        left = [fault for fault in faults if (fault.faketime, fault.front) == (faketime, front)]
+        kind = " with clocks that can be stepped" if faketime else f" behind {front}"
         while left:
             progress.show(f"starting the cluster{kind}")
-            with open_scene(faketime, haproxy) as scene:
+            with open_scene(faketime, front) as scene:
                 left = _on_scene(left, scene, gathered, progress)
 
 

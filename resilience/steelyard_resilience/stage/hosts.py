@@ -1,6 +1,8 @@
 """How a stage is to be, and its hosts: names, addresses, ports. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 OUTSIDE = "10.213.0.1"
 """This program's own address: the clients', and the poller's."""
@@ -25,7 +27,8 @@ DAEMON_PORTS = {MEMCACHED: 11212, REDIS: 6380}
 """Where the store itself listens, behind the proxy."""
 PROXY_PORT = 8082
 """Of a proxy on each controller's host, through which whoever asks the API is on its loopback."""
-HAPROXY_PORT = 8090
+XDS_PORT, XDS_DAEMON_PORT = 18000, 18001
+"""Where Envoy asks: a proxy on a controller's host, and the controller behind it, which then needs no TLS."""
 RUNTIME_PORT, RUNTIME_DAEMON_PORT = 9998, 9999
 """HAProxy's runtime socket: behind a proxy too, where the reporter connects, and where HAProxy listens."""
 CONTROL_PORT = 9000
@@ -34,20 +37,25 @@ CONTROL_PORT = 9000
 TICK_S = 1.0
 """Of the controllers, as we ship it."""
 
+Front = Literal["nginx", "haproxy", "envoy"]
+
+FRONT_PORTS: Mapping[Front, int] = {"nginx": WEB_PORT, "haproxy": 8090, "envoy": 8091}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a stage consists of.
 
     servers: at most 100. faketime: every daemon runs under libfaketime, so that its host's clock can be
-    stepped. haproxy: beside nginx stands HAProxy with its reporter, and requests go to it. jit: off, nginx
+    stepped. front: the load balancer that requests go to; beside nginx stands HAProxy with its reporter, or
+    Envoy, which asks the controllers. jit: off, nginx
     interprets its Lua; then its heap holds what Lua keeps, and nothing that LuaJIT compiled.
     """
 
     servers: int = 3
     nginx_workers: int = 2
     faketime: bool = False
-    haproxy: bool = False
+    front: Front = "nginx"
     jit: bool = True
 
 

@@ -36,8 +36,10 @@ def place(folder: Path, settings: Settings) -> Place:
         missing.append("memcached")
     if programs.modules[LUA] is None:
         missing.append("libnginx-mod-http-lua")
-    if settings.haproxy and programs.haproxy is None:
+    if settings.front == "haproxy" and programs.haproxy is None:
         missing.append("haproxy")
+    if settings.front == "envoy" and programs.envoy is None:
+        raise SetupError("Envoy is not installed: scripts/setup --with-bench")
     if missing:
         raise SetupError(f"not installed: {', '.join(missing)} (apt-get install {' '.join(missing)})")
     return Place(
@@ -46,6 +48,7 @@ def place(folder: Path, settings: Settings) -> Place:
         nginx_modules=programs.modules[LUA] or (),
         memcached=programs.memcached or "",
         redis=shutil.which("redis-server") or "",
+        envoy=programs.envoy or "",
         clocks=_faketime() if settings.faketime else None,
     )
 
@@ -66,8 +69,10 @@ def write(place: Place, settings: Settings) -> None:
     # Idle connections as long as nginx keeps them, a minute: in a soak the addresses behind them go.
     block = steelyard_blocks(CHECKOUT, place.nginx, servers=settings.servers, clients=clients, kept=())
     (place.folder / "nginx.conf").write_text(layout.nginx_conf(settings, place, block))
-    if settings.haproxy:
+    if settings.front == "haproxy":
         (place.folder / "haproxy.cfg").write_text(layout.haproxy_cfg(settings))
+    if settings.front == "envoy":
+        (place.folder / "envoy.yaml").write_text(layout.envoy_yaml(settings))
     (place.folder / "controller.yaml").write_text(layout.controller_yaml(settings))
 
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard_loadtest.cluster import nginx, parts
+from steelyard_loadtest.cluster import envoy, nginx, parts
+from steelyard_loadtest.cluster.envoy import Envoy
 from steelyard_loadtest.cluster.parts import Part
 
 from steelyard_resilience import CHECKOUT
@@ -33,7 +34,8 @@ server {{
 }}
 """
 
-NGINX_LB, HAPROXY_LB = "edge-1", "edge-2"
+NGINX_LB, SECOND_LB = "edge-1", "edge-2"
+"""The second is HAProxy, or Envoy."""
 
 SERVER_DELAY_MS = 5.0
 """How late a server answers, without working."""
@@ -51,6 +53,7 @@ class Place:
     nginx_modules: tuple[str, ...]
     memcached: str
     redis: str
+    envoy: str = ""
     clocks: Path | None = None
 
     def secret(self, name: str) -> Path:
@@ -93,6 +96,7 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
             advertise_url=f"http://{address[name]}:{hosts.API_PORT}",
             memcached=store[MEMCACHED], state_url=f"redis://{store[REDIS]}/0",
             tick_s=hosts.TICK_S, lease_s=3.0, key_file=key, read_token_file=place.secret("read-token"),
+            xds_port=hosts.XDS_DAEMON_PORT if settings.front == "envoy" else None,
         )  # fmt: skip
         # The admin token is the one that they make themselves.
         part = _on(place, name, controller)
@@ -110,8 +114,11 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
             key_file=key,
         )  # fmt: skip
         daemons += [_on(place, name, server), _on(place, name, agent)]
-    if settings.haproxy:
+    if settings.front == "haproxy":
         daemons += [_on(place, EDGE, each) for each in _haproxy(address[EDGE], store[MEMCACHED], place)]
+    if settings.front == "envoy":
+        envoy_part = parts.envoy(hosts.FRONT_PORTS["envoy"], place.folder / "envoy.yaml", program=place.envoy)
+        daemons.append(_on(place, EDGE, envoy_part))
     log = place.folder / "logs" / "nginx.log"
     edge = _on(place, EDGE, parts.nginx(hosts.WEB_PORT, place.folder, log=log, program=place.nginx))
     # Its workers end with it only when it may tell them.
@@ -122,11 +129,11 @@ def _haproxy(address: str, memcached: str, place: Place) -> tuple[Part, Part]:
     config = place.folder / "haproxy.cfg"
     # Under a master, as Debian runs it, so that it can be reloaded.
     haproxy = Part(
-        name="haproxy", command=("haproxy", "-W", "-f", str(config)), port=hosts.HAPROXY_PORT,
+        name="haproxy", command=("haproxy", "-W", "-f", str(config)), port=hosts.FRONT_PORTS["haproxy"],
         stop_signal="USR1", order=5,
     )  # fmt: skip
     reporter = parts.reporter(
-        f"{address}:{hosts.RUNTIME_PORT}", memcached=memcached, lb=HAPROXY_LB, key_file=place.secret("key")
+        f"{address}:{hosts.RUNTIME_PORT}", memcached=memcached, lb=SECOND_LB, key_file=place.secret("key")
     )
     return haproxy, reporter
 
@@ -148,7 +155,7 @@ defaults
     timeout client 30s
     timeout server {READ_TIMEOUT_MS}ms
 frontend www
-    bind :{hosts.HAPROXY_PORT} backlog 4096
+    bind :{hosts.FRONT_PORTS["haproxy"]} backlog 4096
     default_backend {hosts.UPSTREAM}
 backend {hosts.UPSTREAM}
     balance leastconn
@@ -156,11 +163,24 @@ backend {hosts.UPSTREAM}
 {servers}"""
 
 
+def envoy_yaml(settings: Settings) -> str:
+    """Return envoy.yaml: no retries, no checks, and servers from whichever controller answers."""
+    address = hosts.addresses(settings)
+    controllers = [(address[name], hosts.XDS_PORT) for name in hosts.CONTROLLERS]
+    port = hosts.FRONT_PORTS["envoy"]
+    return envoy.config(
+        Envoy(lb=SECOND_LB, listen=ANYWHERE, port=port, method="LEAST_REQUEST", controllers=controllers)
+    )
+
+
 def proxies(settings: Settings) -> tuple[Part, ...]:
     """Return the proxies before stores and APIs, which are the stage's own and no part of the cluster."""
     ports = {store: (port, hosts.DAEMON_PORTS[store]) for store, port in hosts.STORE_PORTS.items()}
-    ports |= dict.fromkeys(hosts.CONTROLLERS, (hosts.PROXY_PORT, hosts.API_PORT))
-    if settings.haproxy:
+    of_controllers = hosts.PROXY_PORT, hosts.API_PORT
+    if settings.front == "envoy":
+        of_controllers = hosts.XDS_PORT, hosts.XDS_DAEMON_PORT
+    ports |= dict.fromkeys(hosts.CONTROLLERS, of_controllers)
+    if settings.front == "haproxy":
         ports[EDGE] = hosts.RUNTIME_PORT, hosts.RUNTIME_DAEMON_PORT
     return tuple(
         Part(
@@ -234,7 +254,7 @@ def controller_yaml(settings: Settings) -> str:
         {"id": name, "address": f"{address[name]}:{hosts.SERVER_PORT}", "baseline": 1}
         for name in hosts.servers(settings)
     ]
-    balancers = (NGINX_LB, HAPROXY_LB) if settings.haproxy else (NGINX_LB,)
+    balancers = (NGINX_LB,) if settings.front == "nginx" else (NGINX_LB, SECOND_LB)
     return nginx.controller(peers, upstream=hosts.UPSTREAM, load_balancers=balancers, max_conns=2 * MAX_CONNS)
 
 

@@ -51,7 +51,7 @@ class Stage:
         """`on` begins a command line on a host; `cut` and `mend` are the network's."""
         self.names = tuple(part.name for part in self._parts)
         """Of all daemons."""
-        port = hosts.HAPROXY_PORT if settings.haproxy else hosts.WEB_PORT
+        port = hosts.FRONT_PORTS[settings.front]
         self.url = f"http://{self._addresses[hosts.EDGE]}:{port}"
         """The load balancer's."""
         self.state_dir = self._place.state_dir

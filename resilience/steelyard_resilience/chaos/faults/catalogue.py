@@ -11,6 +11,7 @@ from steelyard_resilience.chaos.faults import (  # noqa: F401 - their actions
     balancer_faults,
     cuts_and_clocks,
     dns_faults,
+    envoy_faults,
     forged_values,
     nginx_faults,
     process_faults,
@@ -21,7 +22,7 @@ DECLARED = Path(__file__).with_name("faults.toml")
 
 KEYS = frozenset(
     ("name", "faults", "each", "on", "act", "with", "lasts", "well_after", "slowest", "slow", "failed",
-     "rung", "why", "quick", "faketime", "haproxy")
+     "rung", "why", "quick", "faketime", "front")
 )  # fmt: skip
 
 
@@ -57,5 +58,5 @@ def _faults(groups: list[dict[str, Any]], named: Mapping[str, float]) -> Iterato
                     ),
                     quick=row.get("quick", False),
                     faketime=row.get("faketime", False),
-                    haproxy=row.get("haproxy", False),
+                    front=row.get("front", "nginx"),
                 )
