@@ -1,15 +1,17 @@
 """Consistent hashing with bounded loads on a real nginx: keys stay, no server is drowned, few keys move."""
 
 import http.client
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from openresty.tests.backend import Backend
-from openresty.tests.nginx_process import Edge
+from openresty.tests.nginx_process import Edge, one_upstream
 from openresty.tests.rig import Rig
 from openresty.tests.test_max_conns import clients as clients
 from openresty.tests.test_max_conns import edge_before, gates, hold
+from openresty.tests.test_share_in_flight import others, wait_for_state
 from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
@@ -113,6 +115,37 @@ def test_a_key_s_second_choice_is_steady_too(rig: Rig) -> None:
     rig.publish(rows[:3], generation=2, picker="bounded_hash")
     edge.wait_for(2)
     assert homes(edge) == first
+
+
+def test_the_bound_goes_by_what_other_load_balancers_have_in_flight(
+    rig: Rig, clients: ThreadPoolExecutor
+) -> None:
+    hot, released = {"X-Key": "hot"}, threading.Event()
+    for one in served(rig, "abcd"):
+        one.delays_s["/"] = 0.05  # figures some milliseconds old are worth something
+        one.holds["/held"] = released
+    edges = []
+    for name in ("edge-1", "edge-2"):
+        options = 'share_in_flight = true, upstreams = { web = { hash_key = "header:X-Key" } },'
+        http = one_upstream(rig.memcached.port, options, "}").replace('lb = "edge-1"', f'lb = "{name}"')
+        edges.append(rig.edge_of(http, folder=name))
+        edges[-1].wait_for(1)
+    first, second = edges
+    with first.under_load(1), second.under_load(1):
+        for edge in edges:
+            wait_for_state(rig, edge, "on")
+        home = clients.submit(first.get, "/", hot).result().server
+        rig.wait_until(
+            lambda: {second.get("/", hot).server for _ in range(9)} == {home}, "one has it at both"
+        )
+        asked = [clients.submit(first.get, "/held", hot) for _ in range(10)]
+        rig.wait_until(lambda: (others(second)[home] or 0) >= 3, "the second knows of them")
+        # Its own requests are none, and would leave the key where it is.
+        rig.wait_until(
+            lambda: home not in {second.get("/", hot).server for _ in range(5)}, "it goes elsewhere"
+        )
+        released.set()
+        assert {answer.result().status for answer in asked} == {200}
 
 
 BODIES = """

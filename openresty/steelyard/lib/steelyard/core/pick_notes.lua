@@ -13,17 +13,15 @@ local mt = { __index = _M }
 --- Wrap peer stats: the stats that note, and the notes.
 function _M.recorder(stats)
     local notes = setmetatable({ n = 0, cells = {}, loads = {}, by_cell = {}, by_cell_at = -1 }, mt)
-    local recorder = setmetatable({}, { __index = stats })
+    -- What changes the stats changes those that are wrapped, whatever it is.
+    local recorder = setmetatable({}, { __index = function(_, name)
+        local value = stats[name]
+        return type(value) == "function" and function(_, ...) return value(stats, ...) end or value
+    end })
     function recorder.in_flight(_, cell)
         local load = stats:in_flight(cell)
         notes:note(cell, load)
         return load
-    end
-    function recorder.trust_others(_, trusted)
-        stats:trust_others(trusted)
-    end
-    function recorder.keep_levels()
-        stats:keep_levels()
     end
     return recorder, notes
 end

@@ -254,6 +254,17 @@ describe("picker bounded_hash", function()
             picker:pick("key")
         end
         assert.are_not.equal(first, picker:pick("key"))
+        assert.is_true(picker.by_in_flight) -- by which the exchange asks for the servers' figures
+    end)
+
+    it("goes by what there is, and not by how servers say that they differ", function()
+        local picker, stats, clock = picker_of(equal(4))
+        local first = picker:pick("key")
+        stats:tell(first.cell, 50, clock.now)
+        stats:trust_told(clock.now, 1) -- as another upstream's picker has left it
+        assert.equal(50, stats:in_flight(first.cell))
+        assert.equal(first, picker:pick("key"))
+        assert.equal(0, stats:in_flight(first.cell))
     end)
 
     it("counts what is in flight at many servers in turns, and at all of them after a pause", function()

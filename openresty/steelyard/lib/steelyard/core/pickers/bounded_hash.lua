@@ -47,7 +47,7 @@ local LOOKS, PAUSE_S = 16, 0.1
 -- Rows between two calls of breathe.
 local ROWS = 100
 
-local _M = { wants_key = true }
+local _M = { by_in_flight = true, wants_key = true }
 local mt = { __index = _M }
 
 
@@ -162,9 +162,12 @@ function _M:pick(key)
     if not ring or not key or key == "" then
         return self.keyless:pick()
     end
-    local place, now = ring:place(key), self.now()
+    local place, now, choice, stats = ring:place(key), self.now(), self.keyless.candidates, self.stats
     if self.others then
-        self.keyless.candidates:weigh_others(self.peers[ring.owners[place]])
+        choice:weigh_others(self.peers[ring.owners[place]])
+    end
+    if stats.told and not choice:by_others() then
+        stats:trust_others(false) -- servers say by how much they differ; bounds go by how much there is
     end
     if self.factor < NO_BOUND then
         count(self, now)
