@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import gc
 import json
+import socket
 import statistics
 import sys
 import tempfile
@@ -38,8 +39,6 @@ from steelyard_protocol.sample_record import SampleRecord
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from testing.daemons import Daemon, free_port, memcached_in, redis_in
-
-DELAYED = str(Path(__file__).with_name("delayed_port.py"))
 
 # Upstreams, servers of each, load balancers.
 SIZES = (
@@ -172,12 +171,15 @@ def _far(daemons: ExitStack, folder: Path, to: Daemon, delay_ms: float) -> str:
     """Return an address by which a daemon is as far away as the delay says."""
     if not delay_ms:
         return to.address
-    port = free_port()
-    command = [sys.executable, DELAYED, str(port), str(to.port), str(delay_ms)]
-    delayed = Daemon(command, port, folder / "delayed.log")
-    delayed.start()
-    daemons.callback(delayed.kill)
-    return delayed.address
+    port, orders = free_port(), free_port()
+    command = [sys.executable, "-m", "steelyard_resilience.stage.delaying_proxy"]
+    proxy = Daemon([*command, str(port), str(to.port), str(orders)], orders, folder / "proxy.log")
+    proxy.start()
+    daemons.callback(proxy.kill)
+    with socket.create_connection(("127.0.0.1", orders)) as line:
+        line.sendall(f"{delay_ms / 1000}\n".encode())
+        line.recv(16)
+    return f"127.0.0.1:{port}"
 
 
 if __name__ == "__main__":
