@@ -19,6 +19,7 @@ def test_the_list_is_what_lua_says_of_itself() -> None:
     ]
     assert len(of_lua) >= 8
     assert sorted(picker_list.listed(), key=lambda picker: picker.name) == of_lua
+    assert set(picker_list.own()) - set(picker_list.keyless()) == {"bounded_hash", "chash"}
 
 
 def test_every_picker_has_its_row_on_the_data_plane_s_page() -> None:

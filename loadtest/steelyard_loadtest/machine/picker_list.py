@@ -47,3 +47,8 @@ def listed() -> tuple[ListedPicker, ...]:
 def own() -> tuple[str, ...]:
     """Return the names of Steelyard's own, which need no library."""
     return tuple(picker.name for picker in listed() if picker.library is None)
+
+
+def keyless() -> tuple[str, ...]:
+    """Return those of them that need no keys: before a few clients the others would go by their addresses."""
+    return tuple(picker.name for picker in listed() if picker.library is None and not picker.by_key)

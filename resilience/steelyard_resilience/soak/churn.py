@@ -25,7 +25,7 @@ from steelyard_resilience.stage.stage import Stage
 PATIENCE_S = 3.0
 """The first event comes at once, a tick within a second."""
 
-PICKERS = [name for name in picker_list.own() if name != picker_list.DEFAULT]
+PICKERS = [name for name in picker_list.keyless() if name != picker_list.DEFAULT]
 
 EVENTS = 2
 """Which role it has, and a tick."""

@@ -13,7 +13,7 @@ from steelyard_loadtest.machine.errors import SetupError
 
 BRIDGE = Path(__file__).with_name("balancers.lua")
 
-NAMES = tuple(each.name for each in picker_list.listed() if not (each.library or each.by_key))
+NAMES = picker_list.keyless()
 """Those that need no library beside them, nor a key: the model's requests have none."""
 
 # LuaJIT seeds with a double; 2^53 is the last whole number it can tell from the next.
