@@ -5,10 +5,13 @@ format is an interface and stays as it is (docs/control-law.md, "Replay").
 """
 
 import json
-from math import isfinite, isnan
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from math import isnan
+from typing import Annotated
 
+import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 from steelyard_protocol.sample_record import INDICATOR_NAME
 
 from steelyard_controller.laws.decision import Decision
@@ -24,9 +27,42 @@ from steelyard_controller.laws.snapshot import (
 # Ages beyond this are an error of the recording, not lateness.
 MOST_TICKS = 1_000_000
 
+_Ticks = Annotated[int, Meta(ge=0, le=MOST_TICKS)]
+_Figure = Annotated[float, Meta(ge=0.0, le=MAX_FIGURE)] | None
+_Weight = Annotated[float, Meta(ge=1.0 / MAX_FIGURE, le=MAX_FIGURE)] | None
+_Utilization = Annotated[float, Meta(ge=0.0, le=MAX_UTILIZATION)] | None
+
 
 class Malformed(Exception):
     """A line that is not a snapshot; the message says why."""
+
+
+class _Peer(Struct):
+    id: Annotated[str, Meta(min_length=1)]
+    utilization: list[_Utilization] | None
+    sample_age_ticks: _Ticks
+    capacity: list[_Figure]
+    baseline: _Weight
+    completed: _Figure
+    failed: _Figure
+    in_flight: _Figure
+    latency_s: _Figure
+    leaving: bool = False
+    eligible: bool = True
+    pinned: _Weight = None
+    up_s: _Figure = None
+    cost: _Figure = None
+
+
+class _Line(Struct):
+    t_s: Annotated[float, Meta(ge=-MAX_FIGURE, le=MAX_FIGURE)]
+    indicators: Annotated[list[str], Meta(min_length=1)]
+    peers: Annotated[list[_Peer], Meta(min_length=1)]
+    report_age_ticks: _Ticks
+    knees: dict[str, float | None] = {}
+
+
+_READER = msgspec.json.Decoder(_Line)
 
 
 def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
@@ -38,47 +74,38 @@ def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
     keys are ignored.
     """
     try:
-        line = json.loads(text, parse_constant=_no_constant)
+        line = _READER.decode(text)
+    except msgspec.ValidationError as error:
+        raise Malformed(str(error)) from None
     except (ValueError, RecursionError) as error:
-        _malformed(f"not JSON: {str(error)[:100]}")
-    if not isinstance(line, dict):
-        _malformed("not a JSON object")
-    t_s = _number(line, "t_s", low=-MAX_FIGURE)
-    given = _indicators(_field(line, "indicators"))
+        raise Malformed(f"not JSON: {error}") from None
+    given, peers = line.indicators, line.peers
+    _check_names(line)
     names = (
         *(each for each in INDICATORS if each in given),
         *(each for each in given if each not in INDICATORS),
     )
-    peers = _field(line, "peers")
-    if not isinstance(peers, list) or not peers:
-        _malformed('"peers" is not a list of peers')
-    for peer in peers:
-        if not isinstance(peer, dict):
-            _malformed('"peers" holds something that is not an object')
-    ids = tuple(_id(peer) for peer in peers)
-    if len(set(ids)) != len(ids):
-        _malformed("two peers have the same id")
-    step_s = 1.0 if previous_t_s is None else t_s - previous_t_s
+    step_s = 1.0 if previous_t_s is None else line.t_s - previous_t_s
     return Snapshot(
-        t_s=t_s,
+        t_s=line.t_s,
         tick_s=step_s if step_s > 0 else 1.0,
-        ids=ids,
+        ids=tuple(peer.id for peer in peers),
         indicators=names,
-        knees=_knees(line.get("knees", {}), names),
-        utilization=_matrix(peers, "utilization", given, names, MAX_UTILIZATION, nullable=True),
-        sample_age_ticks=np.array([_count(peer, "sample_age_ticks") for peer in peers], dtype=np.int64),
-        capacity=_matrix(peers, "capacity", given, INDICATORS, MAX_FIGURE, nullable=False),
-        baseline=_column(peers, "baseline", low=1.0 / MAX_FIGURE),
-        completed=_column(peers, "completed"),
-        failed=_column(peers, "failed"),
-        in_flight=_column(peers, "in_flight"),
-        latency_s=_column(peers, "latency_s"),
-        leaving=_flags(peers, "leaving", default=False),
-        report_age_ticks=_count(line, "report_age_ticks"),
-        eligible=_flags(peers, "eligible", default=True),
-        pinned=_column([{"pinned": peer.get("pinned")} for peer in peers], "pinned", low=1.0 / MAX_FIGURE),
-        up_s=_column([{"up_s": peer.get("up_s")} for peer in peers], "up_s"),
-        cost=_column([{"cost": peer.get("cost")} for peer in peers], "cost"),
+        knees=_floats([line.knees.get(each) for each in names]),
+        utilization=_matrix([peer.utilization for peer in peers], given, names),
+        sample_age_ticks=np.array([peer.sample_age_ticks for peer in peers], dtype=np.int64),
+        capacity=_matrix([peer.capacity for peer in peers], given, INDICATORS),
+        baseline=_floats([peer.baseline for peer in peers]),
+        completed=_floats([peer.completed for peer in peers]),
+        failed=_floats([peer.failed for peer in peers]),
+        in_flight=_floats([peer.in_flight for peer in peers]),
+        latency_s=_floats([peer.latency_s for peer in peers]),
+        leaving=np.array([peer.leaving for peer in peers], dtype=np.bool_),
+        report_age_ticks=line.report_age_ticks,
+        eligible=np.array([peer.eligible for peer in peers], dtype=np.bool_),
+        pinned=_floats([peer.pinned for peer in peers]),
+        up_s=_floats([peer.up_s for peer in peers]),
+        cost=_floats([peer.cost for peer in peers]),
     )
 
 
@@ -119,104 +146,34 @@ def _table(decision: Decision, prefix: str) -> list[list[float | None]]:
     return [_list(row) for row in np.column_stack(columns)]
 
 
-def _malformed(detail: str) -> NoReturn:
-    raise Malformed(detail)
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a JSON number")
-
-
-def _field(holder: dict[str, Any], key: str) -> Any:  # noqa: ANN401 - JSON, checked by the caller
-    if key not in holder:
-        _malformed(f'no "{key}"{_whose(holder)}')
-    return holder[key]
-
-
-def _whose(holder: dict[str, Any]) -> str:
-    return f" of peer {str(holder['id'])[:64]!r}" if "id" in holder else ""
-
-
-def _number(holder: dict[str, Any], key: str, *, low: float = 0.0, high: float = MAX_FIGURE) -> float:
-    return _checked(_field(holder, key), f'"{key}"{_whose(holder)}', low, high)
-
-
-def _checked(value: object, what: str, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        _malformed(f"{what} is not a number")
-    if not low <= value <= high or not isfinite(value):
-        _malformed(f"{what} is outside {low:g}..{high:g}")
-    return float(value)
-
-
-def _count(holder: dict[str, Any], key: str) -> int:
-    value = _field(holder, key)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TICKS:
-        _malformed(f'"{key}"{_whose(holder)} is not a whole number of ticks')
-    return value
-
-
-def _id(peer: dict[str, Any]) -> str:
-    value = _field(peer, "id")
-    if not isinstance(value, str) or not value:
-        _malformed('an "id" is not a name')
-    return value
-
-
-def _indicators(names: object) -> list[str]:
-    if not isinstance(names, list) or not names or not all(isinstance(each, str) for each in names):
-        _malformed('"indicators" is not a list of names')
-    if len(set(names)) != len(names):
-        _malformed('"indicators" names one twice')
-    wrong = [each for each in names if each not in INDICATORS and not INDICATOR_NAME.fullmatch(each)]
+def _check_names(line: _Line) -> None:
+    given = line.indicators
+    if len(set(given)) != len(given):
+        raise Malformed('"indicators" names one twice')
+    wrong = [each for each in given if each not in INDICATORS and not INDICATOR_NAME.fullmatch(each)]
     if wrong:
-        _malformed(f'"indicators" has {wrong[0][:64]!r}; a name is {INDICATOR_NAME.pattern}')
-    return names
+        raise Malformed(f'"indicators" has {wrong[0][:64]!r}; a name is {INDICATOR_NAME.pattern}')
+    for name, knee in line.knees.items():
+        if name not in given:
+            raise Malformed(f'"knees" has {name[:64]!r}, which is not among "indicators"')
+        if knee is not None and not 0.0 <= knee <= MAX_KNEE:
+            raise Malformed(f"the knee of {name} is outside 0..{MAX_KNEE:g}")
+    if len({peer.id for peer in line.peers}) != len(line.peers):
+        raise Malformed("two peers have the same id")
+    for peer in line.peers:
+        for key, values in (("utilization", peer.utilization), ("capacity", peer.capacity)):
+            if values is not None and len(values) != len(given):
+                raise Malformed(f'"{key}" of peer {peer.id[:64]!r} is not a list of {len(given)} numbers')
 
 
-def _knees(given: object, names: tuple[str, ...]) -> Floats:
-    if not isinstance(given, dict) or not set(given) <= set(names):
-        _malformed('"knees" is not an object of numbers by indicator')
-    knees = [
-        np.nan if (knee := given.get(each)) is None else _checked(knee, f"the knee of {each}", 0.0, MAX_KNEE)
-        for each in names
-    ]
-    return np.array(knees)
+def _floats(values: Sequence[float | None]) -> Floats:
+    """Return figures as an array, NaN for null."""
+    return np.array(values, dtype=np.float64)
 
 
 def _matrix(
-    peers: list[dict[str, Any]],
-    key: str,
-    given: list[str],
-    names: tuple[str, ...],
-    high: float,
-    *,
-    nullable: bool,
+    rows: Sequence[Sequence[float | None] | None], given: Sequence[str], names: Sequence[str]
 ) -> Floats:
-    """Return a column for each of `names` out of lists in the order of `given`; NaN where it is not there."""
-    matrix = np.full((len(peers), len(names)), np.nan)
-    for row, peer in enumerate(peers):
-        values = _field(peer, key)
-        if values is None and nullable:
-            continue
-        if not isinstance(values, list) or len(values) != len(given):
-            _malformed(f'"{key}"{_whose(peer)} is not a list of {len(given)} numbers')
-        for name, value in zip(given, values, strict=True):
-            # A single null: this indicator cannot be measured there, or is no hardware.
-            if value is not None and name in names:
-                matrix[row, names.index(name)] = _checked(value, f'"{key}"{_whose(peer)}', 0.0, high)
-    return matrix
-
-
-def _column(peers: list[dict[str, Any]], key: str, *, low: float = 0.0) -> Floats:
-    return np.array(
-        [np.nan if _field(peer, key) is None else _number(peer, key, low=low) for peer in peers],
-        dtype=np.float64,
-    )
-
-
-def _flags(peers: list[dict[str, Any]], key: str, *, default: bool) -> np.ndarray:
-    for peer in peers:
-        if not isinstance(peer.get(key, default), bool):
-            _malformed(f'"{key}"{_whose(peer)} is not true or false')
-    return np.array([peer.get(key, default) for peer in peers], dtype=np.bool_)
+    """Return a column for each of `names` out of rows in the order of `given`; NaN where it is not there."""
+    by_name = [dict(zip(given, row or (), strict=False)) for row in rows]
+    return np.array([[each.get(name) for name in names] for each in by_name], dtype=np.float64)
