@@ -27,7 +27,6 @@ from steelyard_controller.leader.election import Election
 from steelyard_controller.leader.leader_loop import Addresses, LeaderLoop
 from steelyard_controller.leader.takeover import Takeover
 from steelyard_controller.overview_events import OverviewEvents
-from steelyard_controller.store import audit_reader
 from steelyard_controller.store.interface import LeaseLost, Store, Unavailable
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.tick import history_moment
@@ -47,6 +46,9 @@ DEAD_AFTER = 3
 
 # The most moments in one answer about the history; a plot has fewer pixels.
 MOST_MOMENTS = 2000
+
+# Of one upstream there may be few audit entries among many: so many are read at a time, some 400 kB.
+AUDIT_PART = 1000
 
 _Change = Callable[[Declaration | None], Declaration | None]
 
@@ -305,10 +307,17 @@ class Service:
         self, *, before: int | None = None, most: int, upstream: str | None = None
     ) -> list[dict[str, Any]]:
         """Return the audit log, newest first, of one upstream or of all; raise `NotStored`."""
-        try:
-            return await audit_reader.entries(self._store, before=before, most=most, upstream=upstream)
-        except Unavailable as error:
-            raise NotStored(str(error)) from None
+        found: list[dict[str, Any]] = []
+        while len(found) < most:
+            try:
+                part = await self._store.audit(before=before, most=AUDIT_PART)
+            except Unavailable as error:
+                raise NotStored(str(error)) from None
+            found += await asyncio.to_thread(audit.decoded, part, upstream)
+            if len(part) < AUDIT_PART:
+                break
+            before = part[-1][0]
+        return found[:most]
 
     def note_fault(self, part: str, fault: str | None) -> None:
         """Set the fault of a part that stands beside the service, or with None that it works."""
