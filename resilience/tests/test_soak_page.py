@@ -99,13 +99,12 @@ def test_progress_tells_time_and_failures() -> None:
 
 def test_progress_in_a_file_is_a_line_every_ten_seconds() -> None:
     stream, now_s = StringIO(), 0.0
-    progress = Progress(stream, clock=lambda: now_s)
     told = []
-    for now_s in range(0, 31):
-        if progress.due():
-            told.append(now_s)
-            progress.show("so far")
-    progress.close()
+    with Progress(stream, clock=lambda: now_s) as progress:
+        for now_s in range(0, 31):
+            if progress.due():
+                told.append(now_s)
+                progress.show("so far")
     assert told == [0, 10, 20, 30]
     assert stream.getvalue() == "so far\n" * 4
 

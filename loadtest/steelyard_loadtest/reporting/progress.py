@@ -113,16 +113,12 @@ class Progress(AbstractContextManager["Progress"]):
             return duration((self._expected_s - self._done_s) * (spent_s / self._done_s if sure else 1.0))
         return duration(spent_s / self._done * (self._steps - self._done)) if self._done else "unknown time"
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Clear the changing line, or end the open one."""
         if self._live:
             self._live.stop()
         elif self._open:
             self._write("\n")
-
-    def __exit__(self, *_: object) -> None:
-        """Clear the line."""
-        self.close()
 
     def _write(self, text: str, *, still_open: bool = False) -> None:
         self._stream.write(text)

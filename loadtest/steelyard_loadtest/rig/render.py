@@ -152,14 +152,7 @@ def configuration(scene: Scene, members: Sequence[str]) -> str:
     if scene.algorithm.program == "envoy":
         return envoy.config(_envoy(scene, servers))
     if template := TEMPLATES.get(scene.algorithm.program):
-        title = "nginx with a method of its own."
-        values = {
-            "scene": scene,
-            "nginx": scene.nginx,
-            "servers": servers,
-            "upstream": UPSTREAM,
-            "title": title,
-        }
+        values = {"scene": scene, "nginx": scene.nginx, "servers": servers, "upstream": UPSTREAM}
         return render_file(nginx.TEMPLATES / template, values)
     place = scene.place
     if scene.algorithm.mode == "tcp":
