@@ -35,11 +35,14 @@ def scenario_of(cluster: Cluster, seconds: int) -> Scenario:
         what="",
         source="our own",
         servers=tuple(Server(name=one.name, cpu_cores=one.cpu_limit) for one in cluster.servers),
-        load=Load(generator="open", levels=(TARGET_UTILIZATION,), of_capacity=True, seconds=seconds),
+        load=Load(
+            generator="open", levels=(TARGET_UTILIZATION,), of_capacity=True,
+            seconds=seconds, repeats=1, warm_up_s=3.0,
+        ),
         events=(Event(at_s=third_s, do="burn", server=BURNT, for_s=third_s),),
         algorithms=(named(f"steelyard-{cluster.law}-vnswrr2").name, *PATHS),
         quick=False,
-    )
+    )  # fmt: skip
 
 
 class RunningServers(Servers):

@@ -72,6 +72,10 @@ _ADAPTIVE = (
     "LEAST_REQUEST",
 )
 
+FEW = (
+    "nginx-rr", "nginx-least_conn", "nginx-random2", "haproxy-leastconn", "envoy-least_request",
+    "envoy-cswrr", "envoy-steelyard", "steelyard",
+)  # fmt: skip
 USUAL = (
     "nginx-rr", "nginx-wrr", "nginx-least_conn", "nginx-wleast_conn", "nginx-random2", "nginx-hash",
     "nginx-fair", "nginx-least_time",
@@ -82,7 +86,8 @@ USUAL = (
     "steelyard-steelyard-peak_ewma", "steelyard-paper-vnswrr", "steelyard-cswrr-vnswrr2",
     "steelyard-static-vnswrr2", "steelyard-static-peak_ewma",
 )  # fmt: skip
-"""What a scenario means by `usual` in its list."""
+SETS = {"usual": USUAL, "few": FEW}
+"""What a scenario means by these words in its list."""
 
 DEFAULT = f"steelyard-steelyard-{picker_list.DEFAULT}"
 """The default law with the default picker."""

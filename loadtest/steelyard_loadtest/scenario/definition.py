@@ -71,10 +71,10 @@ class Load:
     levels: Annotated[tuple[Annotated[float, Field(gt=0, le=100_000)], ...], Field(min_length=1)]
     of_capacity: bool = False
     own_connections: bool = False
-    seconds: Annotated[float, Field(ge=1, le=3600)]
-    repeats: Annotated[int, Field(ge=1, le=100)] = 1
-    warm_up_s: Seconds = 3.0
-    cool_down_s: Seconds = 1.0
+    seconds: Annotated[float, Field(ge=1, le=3600)] = 60.0
+    repeats: Annotated[int, Field(ge=1, le=100)] = 3
+    warm_up_s: Seconds = 10.0
+    cool_down_s: Seconds = 2.0
 
 
 @with_config(STRICT)

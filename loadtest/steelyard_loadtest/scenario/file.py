@@ -71,7 +71,7 @@ def _merged(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
 def _algorithms(scenario: str, words: Sequence[str]) -> Iterator[str]:
     try:
         for word in words:
-            for name in algorithms.USUAL if word == "usual" else [word]:
+            for name in algorithms.SETS.get(word, [word]):
                 yield algorithms.named(name).name
     except ValueError as error:
         raise ScenarioError(f"{scenario}: algorithms: {error}") from None
