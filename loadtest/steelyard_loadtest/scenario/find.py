@@ -10,7 +10,7 @@ FILES = Path(__file__).with_name("files")
 ORDER = ("report", "paper", "slow-one", "noisy-neighbour", "io-bound", "churn", "proxy-cost")
 """The order in which `all` runs them: the sources' first."""
 
-MORE = ("neighbour-near-capacity", "drift", "burnt-haproxy", "worker-pool", "many-balancers")
+MORE = ("neighbour-near-capacity", "drift", "burnt-haproxy", "burnt-envoy", "worker-pool", "many-balancers")
 """Those that `all` leaves out: with them `make report` would take over twenty minutes."""
 
 NAMES = (*ORDER, *MORE)
