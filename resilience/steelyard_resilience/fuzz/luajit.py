@@ -23,7 +23,7 @@ METHOD = "generated Lua"
 
 LUA = (
     "lua-weight-table", "lua-head", "lua-chunks", "lua-list", "lua-slices", "lua-signed", "lua-address",
-    "lua-options", "lua-report", "lua-orca",
+    "lua-options", "lua-report", "lua-orca", "lua-failures",
 )  # fmt: skip
 
 BOTH, BOTH_METHOD = "weight-table-both", "Python and Lua"

@@ -5,11 +5,13 @@
 
 local address = require "steelyard.core.address"
 local base64 = require "openresty.steelyard.spec.support.base64"
+local failure_report = require "steelyard.core.failure_report"
 local hash_key = require "steelyard.core.hash_key"
 local inputs = require "openresty.steelyard.spec.support.fuzz_inputs"
 local json = require "steelyard.core.json"
 local options = require "steelyard.core.options"
 local orca = require "steelyard.core.orca"
+local outlier_detection = require "steelyard.core.outlier_detection"
 local signature = require "steelyard.io.signature"
 local table_chunks = require "steelyard.core.table_chunks"
 local table_head = require "steelyard.core.table_head"
@@ -246,7 +248,29 @@ local function judge_report(text)
 end
 
 
+local EJECT = { error_rate = 0.5, requests = 5, base_s = 5, max_s = 300, share = 0.34 }
+
+--- Another load balancer's failures, beside some at this one: whatever they are, it ejects one of three at the most.
+local function judge_failures(text)
+    local told, figures = {}, {}
+    local ok = failure_report.decode(text, "edge-2", { web = { 1, 5 } }, function(name, at, row)
+        require_that(name == "web" and type(at) == "string", "a row of no upstream")
+        told[#told + 1] = row
+    end)
+    for i = 1, 3 do
+        figures[i] = { id = "s" .. i, address = "s" .. i .. ":80", completed = 0, failed = 1, told = told }
+    end
+    local pool = { peers = 3, completed = 20, failed = 3 }
+    local memory, decisions = outlier_detection.judge({}, figures, pool, EJECT, 1)
+    require_that(#decisions <= 1, #decisions .. " of three are ejected")
+    require_that(json.encode(memory), "a memory that cannot be kept")
+    return ok and "accepted" or "refused"
+end
+
+
 local function judge_orca(text)
+    local in_flight = orca.in_flight(text, base64.decode)
+    require_that(in_flight == nil or type(in_flight) == "number", "what is in flight is no number")
     local load, malformed = orca.load(text, base64.decode)
     if not load then
         return malformed and "malformed" or "nothing"
@@ -268,7 +292,12 @@ local function judge_orca(text)
 end
 
 
+local FAILURES = {
+    '{"lb":"edge-2","upstreams":{"web":{"order":[1,4],"rows":{"10.0.0.1:80":[0,3,12,0],"[::1]:80":[9,1,4,4]}}}}',
+}
+
 local LOADS = {
+    "TEXT named_metrics.in_flight=17",
     "TEXT cpu_utilization=0.3,mem_utilization=0.8,named_metrics.kv_cache=0.4,utilization.gpu=1",
     'JSON {"cpuUtilization":0.3,"mem_utilization":0.8,"named_metrics":{"a":1,"b":-2.5},"utilization":{"gpu":1}}',
     "BIN CeF6FK5H4do/EdejcD0K19M/MQAAAAAAoF1AQg0KAmlvEZqZmZmZmbk/Qg4KA25ldBF7FK5H4XqUP0lmZmZmZmbmPw==",
@@ -305,6 +334,7 @@ function _M.all()
         { name = "report", about = "a traffic report that is written", seeds = (inputs.contract("traffic.json")),
           judge = judge_report },
         { name = "orca", about = "a server's load report", seeds = LOADS, judge = judge_orca },
+        { name = "failures", about = "failures at another load balancer", seeds = FAILURES, judge = judge_failures },
     }
 end
 
