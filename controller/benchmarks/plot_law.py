@@ -12,9 +12,10 @@ import matplotlib as mpl
 import numpy as np
 from steelyard_controller import laws
 from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.snapshot import Floats
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from testing.fluid_model import Servers, decisions
+from testing.fluid_model import OTHER_INDICATORS, Servers, decisions
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -55,6 +56,17 @@ def steady(requests: float) -> Callable[[int], float]:
     return lambda _tick: requests
 
 
+def decided(
+    law: laws.Law, ticks: int, demand: Callable[[int], float], *, late: int = 0,
+    others: Floats = OTHER_INDICATORS, **more: Any,  # noqa: ANN401 - the model's
+) -> list[Decision]:  # fmt: skip
+    """Run a law on four servers alike, whose samples and reports are so late."""
+    servers = Servers(capacity=np.full(4, CAPACITY), others=others)
+    return list(
+        decisions(law, servers, ticks=ticks, demand=demand, late_samples=late, late_reports=late, **more)
+    )
+
+
 def step_responses() -> None:
     """Draw every load and delay: the share of the server that loses half its capacity."""
     figure, panels = plt.subplots(4, 3, sharex=True, sharey=True, figsize=(11, 10), layout="constrained")
@@ -63,17 +75,10 @@ def step_responses() -> None:
             panel.plot([50, BREAKS, BREAKS, MENDED, MENDED, END], [1 / 4, 1 / 4, 1 / 7, 1 / 7, 1 / 4, 1 / 4],
                        color="black", linewidth=0.8, linestyle=":", label="what it can do")  # fmt: skip
             for label, (law, parameters, style) in reversed(SHOWN.items()):
-                run = decisions(
-                    laws.create(law, parameters),
-                    Servers(capacity=np.full(4, CAPACITY)),
-                    ticks=END,
-                    demand=steady(load * (3 * CAPACITY + SLOWED)),
-                    late_samples=late,
-                    late_reports=late,
-                    event=loses_half,
-                )
+                demand = steady(load * (3 * CAPACITY + SLOWED))
+                run = decided(laws.create(law, parameters), END, demand, late=late, event=loses_half)
                 style = {"linewidth": 1.5, "color": laws.presentation_of(law).color, **style}
-                panel.step(range(50, END), share(list(run))[50:], where="post", label=label, **style)
+                panel.step(range(50, END), share(run)[50:], where="post", label=label, **style)
             lateness = "fresh" if late == 0 else f"{late} tick{'s' if late > 1 else ''} late"
             panel.set_title(f"load {load:g} of what is left, {lateness}", fontsize=9)
     panels[0, 0].legend(fontsize=8, loc="lower right")
@@ -88,16 +93,8 @@ def step_responses() -> None:
 
 def anatomy() -> None:
     """Draw what the default law's weight is made of in the hardest case."""
-    run = list(
-        decisions(
-            laws.create("steelyard"),
-            Servers(capacity=np.full(4, CAPACITY)),
-            ticks=90,
-            demand=steady(0.9 * (3 * CAPACITY + SLOWED)),
-            late_samples=2,
-            late_reports=2,
-            event=loses_half,
-        )
+    run = decided(
+        laws.create("steelyard"), 90, steady(0.9 * (3 * CAPACITY + SLOWED)), late=2, event=loses_half
     )[55:]
     ticks = range(55, 90)
     figure, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(8, 6), layout="constrained")
@@ -128,15 +125,10 @@ def paper_eigenvalue() -> None:
             ("paper, every node below H", "paper", {"H": 0.99, "L": 1.0}),
             ("steelyard", "steelyard", {}),
         ):
-            run = decisions(
-                laws.create(law, parameters),
-                Servers(capacity=np.full(4, CAPACITY), others=np.ones(3)),
-                ticks=50,
-                demand=steady(load * 4 * CAPACITY),
-                event=stumbles,
-            )
+            demand = steady(load * 4 * CAPACITY)
+            run = decided(laws.create(law, parameters), 50, demand, others=np.ones(3), event=stumbles)
             color = laws.presentation_of(law).color
-            panel.plot(share(list(run)), color=color, label=label, linewidth=1.4)
+            panel.plot(share(run), color=color, label=label, linewidth=1.4)
         panel.set_title(f"load {load:g}: eigenvalue {-load / (1 - load):.2f}", fontsize=9)
         panel.set_xlabel("tick (s)")
     panels[0].set_ylabel("share of server 0")
@@ -148,14 +140,11 @@ def paper_eigenvalue() -> None:
 def fades_and_fails() -> None:
     """Draw that weights stand as traffic fades, and a server that fails fast."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
-    fading = list(
-        decisions(
-            laws.create("steelyard"),
-            Servers(capacity=np.full(4, CAPACITY)),
-            ticks=600,
-            demand=lambda tick: 1000.0 * max(0.0, 1.0 - max(0, tick - 100) / 200),
-            baseline=(400, 200, 200, 200),
-        )
+    fading = decided(
+        laws.create("steelyard"),
+        600,
+        lambda tick: 1000.0 * max(0.0, 1.0 - max(0, tick - 100) / 200),
+        baseline=(400, 200, 200, 200),
     )
     left.plot(share(fading), color="tab:blue", label="share of server 0")
     left.plot([each.columns["prior_share"][0] for each in fading], color="tab:orange", label="prior's part")
@@ -167,17 +156,7 @@ def fades_and_fails() -> None:
         if tick in (60, 160):
             servers.failing = np.array([1.0 if tick == 60 else 0.0, 0, 0, 0])
 
-    failing = list(
-        decisions(
-            laws.create("steelyard"),
-            Servers(capacity=np.full(4, CAPACITY)),
-            ticks=260,
-            demand=steady(0.75 * 4 * CAPACITY),
-            late_samples=1,
-            late_reports=1,
-            event=fails,
-        )
-    )
+    failing = decided(laws.create("steelyard"), 260, steady(0.75 * 4 * CAPACITY), late=1, event=fails)
     right.plot(share(failing), color="tab:blue", label="share of server 0")
     right.axhline(0.02 / 4, color="black", linestyle=":", linewidth=0.8, label="the floor")
     right.axvspan(60, 160, color="tab:red", alpha=0.12, label="answers every request with an error at once")
