@@ -42,9 +42,9 @@ class AgentCheck:
         deadline_s: float = DEADLINE_S,
         most_connections: int = MOST_CONNECTIONS,
     ) -> None:
-        self.deadline_s = deadline_s
-        self.most_connections = most_connections
-        self.open: set[asyncio.Transport] = set()
+        self._deadline_s = deadline_s
+        self._most_connections = most_connections
+        self.open: set[asyncio.WriteTransport] = set()
         self._controller = controller
         self._server: asyncio.Server | None = None
         self._rows: dict[str, tuple[Outcome, Mapping[str, Row]]] = {}
@@ -52,8 +52,7 @@ class AgentCheck:
 
     async def start(self, host: str, port: int) -> None:
         """Listen; raise OSError where that is not possible."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self), host, port, backlog=1024)
+        self._server = await asyncio.start_server(self._serve, host, port, limit=LONGEST_LINE, backlog=1024)
 
     async def stop(self) -> None:
         """Stop listening, and close all connections."""
@@ -96,14 +95,44 @@ class AgentCheck:
             )  # fmt: skip
         return agent_answer.answer(row, asked.configured)
 
-    def complain(self, kind: str, why: str) -> None:
+    def _log_once(self, kind: str, why: str) -> None:
         """Log a complaint the first time that its kind occurs."""
         if kind not in self._complained and len(self._complained) < MOST_COMPLAINTS:
             self._complained.add(kind)
             log.warning("agent-check: %s", why, extra={"event": "agent_check"})
 
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self.open) >= self._most_connections:
+            self._log_once(
+                "too-many",
+                f"{self._most_connections} connections are open; more are closed at once: "
+                "who else asks this port?",
+            )
+            writer.transport.abort()
+            return
+        self.open.add(writer.transport)
+        try:
+            # Of the answer too: the other side may not read.
+            async with asyncio.timeout(self._deadline_s):
+                line = await _line(reader)
+                if line is not None:
+                    writer.write(self.answer(line))
+                writer.close()
+                await writer.wait_closed()
+        except TimeoutError:
+            if not writer.is_closing():
+                self._log_once(
+                    "silent",
+                    f'no whole line within {self._deadline_s:g} s: does agent-send end with "\\n"?',
+                )
+        except (OSError, asyncio.CancelledError):
+            pass  # the client is gone; or the process ends, which asyncio would log as a connection's error
+        finally:
+            writer.transport.abort()
+            self.open.discard(writer.transport)
+
     def _complain(self, word: str, kind: str, why: str) -> bytes:
-        self.complain(kind, why)
+        self._log_once(kind, why)
         return agent_answer.complaint(word, why)
 
     def _rows_of(self, upstream: str, outcome: Outcome) -> Mapping[str, Row]:
@@ -113,57 +142,11 @@ class AgentCheck:
         return known[1]
 
 
-class _Connection(asyncio.Protocol):
-    def __init__(self, listener: AgentCheck) -> None:
-        self._listener = listener
-        self._line = b""
-        self._transport: asyncio.Transport | None = None
-        self._deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101
-        self._transport = transport
-        if len(self._listener.open) >= self._listener.most_connections:
-            self._listener.complain(
-                "too-many",
-                f"{self._listener.most_connections} connections are open; more are closed at once: "
-                "who else asks this port?",
-            )
-            transport.abort()
-            return
-        self._listener.open.add(transport)
-        self._deadline = asyncio.get_running_loop().call_later(self._listener.deadline_s, self._late)
-
-    def data_received(self, data: bytes) -> None:
-        if self._transport is None or self._transport.is_closing():
-            return
-        self._line += data[: LONGEST_LINE + 1]
-        line, newline, _ = self._line.partition(b"\n")
-        if newline or len(line) > LONGEST_LINE:
-            self._reply(line)
-
-    def eof_received(self) -> bool:
-        if self._line and self._transport is not None and not self._transport.is_closing():
-            self._reply(self._line)
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        if self._deadline is not None:
-            self._deadline.cancel()
-        if self._transport is not None:
-            self._listener.open.discard(self._transport)
-
-    def _reply(self, line: bytes) -> None:
-        assert self._transport is not None  # noqa: S101
-        # The deadline stays: it also ends a connection whose other side does not read.
-        self._transport.write(self._listener.answer(line))
-        self._transport.close()
-
-    def _late(self) -> None:
-        assert self._transport is not None  # noqa: S101
-        if not self._transport.is_closing():
-            self._listener.complain(
-                "silent",
-                f'no whole line within {self._listener.deadline_s:g} s: does agent-send end with "\\n"?',
-            )
-        self._transport.abort()
+async def _line(reader: asyncio.StreamReader) -> bytes | None:
+    """Return what came before a newline or the end, or more than the longest line; None: nothing came."""
+    try:
+        return (await reader.readuntil()).removesuffix(b"\n")
+    except asyncio.IncompleteReadError as ended:
+        return ended.partial or None
+    except asyncio.LimitOverrunError:
+        return await reader.read(LONGEST_LINE)
