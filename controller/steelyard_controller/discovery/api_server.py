@@ -96,7 +96,7 @@ class ApiServer:
                 load_kube_config(config_file=file, client_configuration=configuration)  # type: ignore[no-untyped-call]
         except Exception as error:  # those of its YAML, JSON and PEM too
             raise AccessError(
-                f"nothing says how to reach the API server ({_line(error)}): run in a pod with a "
+                f"nothing says how to reach the API server ({one_line(error)}): run in a pod with a "
                 "ServiceAccount, or name a kubeconfig in KUBECONFIG"
             ) from None
         return configuration
@@ -115,7 +115,7 @@ class _Credentials(httpx.Auth):
             # It may run a program, which takes its time.
             token = await asyncio.to_thread(configuration.get_api_key_with_prefix, "BearerToken")
         except Exception as error:
-            raise AccessError(f"its token cannot be had: {_line(error)}") from None
+            raise AccessError(f"its token cannot be had: {one_line(error)}") from None
         if token:
             request.headers["Authorization"] = token.strip()
         if configuration.tls_server_name:
@@ -123,5 +123,6 @@ class _Credentials(httpx.Auth):
         yield request
 
 
-def _line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """Return what an error says in one line."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,9 +30,6 @@ from steelyard_controller.discovery.watch import ENDPOINT_SLICES, SERVICES, TIMI
 from steelyard_controller.faults import Faults
 
 log = logging.getLogger("steelyard.controller")
-
-# Of the servers that a fault names.
-NAMED = 3
 
 
 class View(Protocol):
@@ -196,7 +193,9 @@ class Discovery:
             before = None if declared is None or declared.discovered is None else declared.discovered.service
             if before is not None and self._is_unread(before):
                 continue  # Who has it is not known: its namespace says the fault.
-            if declared is not None and (ours := _of_file(declared, endpoints.pods or ())):
+            of_file = () if declared is None else declared.file_peers
+            if both := {pod.id for pod in endpoints.pods or ()} & set(of_file):
+                ours = endpoint_slices.named(both)
                 faults[f"upstream {upstream}"] = (
                     f"the configuration file declares {ours}, which are pods of the Service {claim} too: "
                     "what the file says of them holds; take them out there"
@@ -242,9 +241,3 @@ def _part(service: str) -> str:
 
 def _are_same(before: Sequence[EndpointSlice], after: Sequence[EndpointSlice]) -> bool:
     return len(before) == len(after) and all(old is new for old, new in zip(before, after, strict=True))
-
-
-def _of_file(declared: Declaration, pods: Iterable[Pod]) -> str:
-    both = sorted({pod.id for pod in pods} & set(declared.file_peers))
-    more = f" and {len(both) - NAMED} more" if len(both) > NAMED else ""
-    return f"{', '.join(both[:NAMED])}{more}" if both else ""

@@ -170,8 +170,11 @@ def _address_id(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
 
 
 def _about(peers: list[str], said: str) -> str | None:
-    if not peers:
-        return None
-    named = sorted(set(peers))
-    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
-    return f"{', '.join(named[:NAMED])}{more}: {said}"
+    return f"{named(peers)}: {said}" if peers else None
+
+
+def named(peers: Iterable[str]) -> str:
+    """Return the peers in order, `NAMED` of them at the most, in words."""
+    each = sorted(set(peers))
+    more = f" and {len(each) - NAMED} more" if len(each) > NAMED else ""
+    return f"{', '.join(each[:NAMED])}{more}"

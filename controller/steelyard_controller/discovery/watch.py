@@ -21,7 +21,7 @@ import httpx
 from msgspec import Raw
 
 from steelyard_controller.discovery import claims, objects
-from steelyard_controller.discovery.api_server import AccessError, ApiServer
+from steelyard_controller.discovery.api_server import AccessError, ApiServer, one_line
 from steelyard_controller.discovery.objects import EndpointSlice, Key, Service, UnreadableError
 
 log = logging.getLogger("steelyard.controller")
@@ -152,11 +152,11 @@ class Watch(Generic[Object]):
             except (AccessError, TimeoutError) as error:
                 self.fault = str(error)
             except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-                self.fault = f"the API server is away: {_line(error)}"
+                self.fault = f"the API server is away: {one_line(error)}"
             except Exception as error:
                 # What nobody foresaw must not end the discovery: what is known holds.
                 log.exception("watching %s in %s failed; it is tried again", self.kind.plural, self.where)
-                self._revision, self.fault = None, _line(error)
+                self._revision, self.fault = None, one_line(error)
             self._changed()
             if self._clock() - began_s > self._timing.longest_pause_s:
                 # It went well for a while: what ended it is news.
@@ -285,7 +285,3 @@ async def _lines(answer: httpx.Response) -> AsyncIterator[bytes]:
         for line in whole:
             if line.strip():
                 yield line
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
