@@ -36,6 +36,10 @@ class FakeDaemon:
     def kill(self) -> None:
         self.is_running = self.is_paused = False
 
+    def restart(self, *extra: str) -> None:
+        self.stop()
+        self.start(*extra)
+
     def pause(self) -> None:
         assert self.is_running
         self.is_paused = True

@@ -97,6 +97,11 @@ class Daemon:
                 time.sleep(PAUSE_S)
         self.kill()
 
+    def restart(self, *extra: str) -> None:
+        """End it in order and start it again, with these arguments more. Raises ProgramError."""
+        self.stop()
+        self.start(*extra)
+
     def children(self) -> tuple[int, ...]:
         """Return the process ids of its children, such as nginx's workers; of one that does not run, none."""
         pid = self.pid

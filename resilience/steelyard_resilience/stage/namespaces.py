@@ -15,6 +15,9 @@ NAMES = Path("/run/netns")
 
 BRIDGE = "hosts"
 
+IN_MEMORY = ("-t", "tmpfs", "steelyard-stage", "-o")
+"""Of mount(8): a disk of its own, whose options follow."""
+
 
 class Network:
     """Hosts by name and address, while they are `made`."""
@@ -30,7 +33,7 @@ class Network:
         network.raise_loopback()
         with contextlib.ExitStack() as stack:
             NAMES.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(mounted(NAMES, "mode=755"))
+            stack.enter_context(mounted(*IN_MEMORY, "mode=755", at=NAMES))
             _ip(
                 f"link add {BRIDGE} type bridge",
                 f"address add {OUTSIDE}/{PREFIX_LENGTH} dev {BRIDGE}",
@@ -78,24 +81,14 @@ class Network:
 
 
 @contextlib.contextmanager
-def mounted(folder: Path, options: str) -> Iterator[None]:
-    """Give a folder a disk of its own, in memory. Raises SetupError."""
-    run("mount", "-t", "tmpfs", "-o", options, "steelyard-stage", str(folder))
+def mounted(*what: str, at: Path) -> Iterator[None]:
+    """Mount something at a place, for this program and what it starts. Raises SetupError."""
+    run("mount", *what, str(at))
     try:
         yield
     finally:
         # Lazily: a file may still be open, and the mounts are this process's own.
-        _undo("umount", "--lazy", str(folder))
-
-
-@contextlib.contextmanager
-def shown(file: Path, place: Path) -> Iterator[None]:
-    """Let a file be read in another one's place, by this program and what it starts. Raises SetupError."""
-    run("mount", "--bind", str(file), str(place))
-    try:
-        yield
-    finally:
-        _undo("umount", "--lazy", str(place))
+        _undo("umount", "--lazy", str(at))
 
 
 def _namespace(host: str) -> str:

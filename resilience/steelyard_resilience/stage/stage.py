@@ -15,7 +15,7 @@ from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_resilience.stage import clients, hosts, install, layout, wellness
 from steelyard_resilience.stage.daemon import Daemon
 from steelyard_resilience.stage.hosts import Settings
-from steelyard_resilience.stage.namespaces import Network, mounted, shown
+from steelyard_resilience.stage.namespaces import IN_MEMORY, Network, mounted
 
 START_S = 60.0
 """All is well within some 8 s; a machine that is busy may take several times that."""
@@ -63,14 +63,14 @@ class Stage:
             stack.callback(self._pool.shutdown, wait=False, cancel_futures=True)
             stack.enter_context(self._network.made())
             install.write(self._place, self._settings)
-            stack.enter_context(mounted(self.state_dir, f"size={STATE_BYTES},mode=755"))
+            stack.enter_context(mounted(*IN_MEMORY, f"size={STATE_BYTES},mode=755", at=self.state_dir))
             self.hide_names(False)
             nameserver = self._place.folder / "resolv.conf"
             nameserver.write_text(f"nameserver {hosts.NAMESERVER}\n")
-            stack.enter_context(shown(self._hosts_file, Path("/etc/hosts")))
-            stack.enter_context(shown(nameserver, Path("/etc/resolv.conf")))
+            stack.enter_context(mounted("--bind", str(self._hosts_file), at=Path("/etc/hosts")))
+            stack.enter_context(mounted("--bind", str(nameserver), at=Path("/etc/resolv.conf")))
             if self._settings.faketime:
-                stack.enter_context(mounted(SHARED_MEMORY, "mode=1777"))
+                stack.enter_context(mounted(*IN_MEMORY, "mode=1777", at=SHARED_MEMORY))
             self._start(stack)
             self._stop = stack.pop_all()
         return self

@@ -52,7 +52,7 @@ def _faults(groups: list[dict[str, Any]], named: Mapping[str, float]) -> Iterato
                         failed=row.get("failed", 0),
                         worst_ms=1000 * seconds(["calm", *row.get("slowest", [])]),
                         slow=row.get("slow"),
-                        recover_s=seconds(row["well_after"]),
+                        recover_s=seconds(row.get("well_after", ["ticks"])),
                         rung=row.get("rung", "fresh"),
                         why=row.get("why", "").format(**row.get("with", {})),
                     ),

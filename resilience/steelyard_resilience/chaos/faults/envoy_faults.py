@@ -1,4 +1,4 @@
-"""What is done to Envoy's streams: cut, or late; and an Envoy that refuses what it is told (I/O)."""
+"""What is done to Envoy's streams: they are cut; and an Envoy that refuses what it is told (I/O)."""
 
 import queue
 
@@ -27,16 +27,6 @@ def cut_streams(*, stage: Stage) -> Lasting:
     yield None
     for name in CONTROLLERS:
         stage.mend(EDGE, name)
-
-
-@action
-def delay_streams(delay_s: float | None = None, *, stage: Stage) -> Lasting:
-    """Let whatever controllers send to Envoy be so late; None: not come at all."""
-    for name in CONTROLLERS:
-        stage.slow(name, delay_s)
-    yield None
-    for name in CONTROLLERS:
-        stage.slow(name, 0.0)
 
 
 @action

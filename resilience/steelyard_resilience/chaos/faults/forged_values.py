@@ -116,9 +116,7 @@ def _old_table(stage: Stage, value: bytes) -> bytes:
 
 def _old_sample(stage: Stage, value: bytes) -> bytes:
     """Return the value itself, once its sender has begun anew: its sequence number then tells nothing."""
-    agent = stage.daemon("agent-1")
-    agent.stop()
-    agent.start()
+    stage.daemon("agent-1").restart()
 
     def of_the_same_run() -> str | None:
         now = cluster_state.value_of(stage, SAMPLE)  # an agent that begins may find nothing to measure yet

@@ -11,7 +11,6 @@ from steelyard_resilience.chaos.faults.cluster_state import (
     overview,
     repeating,
 )
-from steelyard_resilience.stage.daemon import Daemon
 from steelyard_resilience.stage.stage import Stage
 
 STILL_S, RUNS_S = 0.08, 0.02
@@ -57,24 +56,19 @@ def pause(part: str, *, stage: Stage) -> Lasting:
     daemon.resume()
 
 
-def _again(daemon: Daemon, *extra: str) -> None:
-    daemon.stop()
-    daemon.start(*extra)
-
-
 @action
 def restart(part: str, *, stage: Stage) -> Lasting:
     """End a daemon in order and start it again."""
-    _again(stage.daemon(daemon_of(stage, part)))
+    stage.daemon(daemon_of(stage, part)).restart()
     yield None
 
 
 @action
 def hang(part: str, *, stage: Stage) -> Lasting:
     """Let a server answer its health checks at once and requests far too late; and as ever again."""
-    _again(stage.daemon(part), *TOO_LATE)
+    stage.daemon(part).restart(*TOO_LATE)
     yield _left_out(stage, part)
-    _again(stage.daemon(part))
+    stage.daemon(part).restart()
 
 
 @action

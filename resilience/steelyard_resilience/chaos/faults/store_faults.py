@@ -12,6 +12,7 @@ from steelyard_loadtest.machine.errors import ProgramError
 
 from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults.cluster_state import leader, put, repeating
+from steelyard_resilience.stage.hosts import CONTROLLERS
 from steelyard_resilience.stage.stage import Stage
 
 SMALL = ("-m", "2")
@@ -37,28 +38,22 @@ def _junk(random: Random) -> bytes:
     return b"\r\n".join(parts)
 
 
-def _restart(stage: Stage, *extra: str) -> None:
-    daemon = stage.daemon("memcached")
-    daemon.stop()
-    daemon.start(*extra)
-
-
 @action
 def fill_memcached(*, evicting: bool, stage: Stage) -> Lasting:
     """Fill up a small Memcached, which pushes out what is old, or (-M) stores nothing more."""
-    random = Random(1)
+    random, memcached = Random(1), stage.daemon("memcached")
 
     def write() -> None:
         stage.memcached_command(_junk(random))
 
     try:
-        _restart(stage, *SMALL, *([] if evicting else ["-M"]))
+        memcached.restart(*SMALL, *([] if evicting else ["-M"]))
         for _ in range(0 if evicting else BATCHES):
             write()
         with repeating(write, interval_s=EACH_S):
             yield partial(_evicts if evicting else _stores_nothing, stage)
     finally:
-        _restart(stage)
+        memcached.restart()
 
 
 def _evicts(stage: Stage) -> str | None:
@@ -91,17 +86,20 @@ def delay_answers(
 ) -> Lasting:
     """Let a store's answers be so late; None: not come at all; `drip`: a byte a second.
 
-    same_leader: nobody else may lead.
+    store: or `controllers`, of both what they send to Envoy. same_leader: nobody else may lead.
     """
+    late = CONTROLLERS if store == "controllers" else [store]
     led = leader(stage) if same_leader else None
-    stage.slow(store, delay_s)
+    for name in late:
+        stage.slow(name, delay_s)
 
     def check() -> str | None:
         leading = stage.leader()
         return None if leading == led else f"{led} led, and now {leading or 'nobody'} does"
 
     yield check if same_leader else None
-    stage.slow(store, 0.0)
+    for name in late:
+        stage.slow(name, 0.0)
 
 
 @action
