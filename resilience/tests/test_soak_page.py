@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from steelyard_loadtest.reporting.progress import Progress
-from steelyard_resilience.soak import add_parser
 from steelyard_resilience.soak import page as table
+from steelyard_resilience.soak.command import add_parser
 from steelyard_resilience.soak.leaks import Check, Growth, Row, Verdict
 from steelyard_resilience.soak.plot import panels, plot
 from steelyard_resilience.soak.readings import MASTER, WORKER, Reading, Soaked

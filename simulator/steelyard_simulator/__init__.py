@@ -2,7 +2,3 @@
 
 Data flows one way: case (model) -> run -> result -> studies -> tables, files, plots.
 """
-
-from steelyard_simulator.command import add_parser
-
-__all__ = ["add_parser"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import steelyard_simulator
+from steelyard_simulator.command import add_parser
 from steelyard_simulator.run import run
 from steelyard_simulator.studies.measures import Figures, Measures, averaged
 from steelyard_simulator.studies.ns3_study import (
@@ -25,7 +25,7 @@ SEEDS = range(1, 11)
 
 def command(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser()
-    steelyard_simulator.add_parser(parser.add_subparsers())
+    add_parser(parser.add_subparsers())
     options = parser.parse_args(["simulate", "ns3", *arguments])
     status: int = options.run(options)
     return status

@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
-import steelyard_simulator
+from steelyard_simulator.command import add_parser
 from steelyard_simulator.model import Balancing, OpenClients, RunResult, Server, Step, Ticks
 from steelyard_simulator.simulated_server import able_at, speed_edges
 from steelyard_simulator.studies.evidence_clusters import (
@@ -41,7 +41,7 @@ CLUSTERS = list(clusters().values())
 
 def command(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser()
-    steelyard_simulator.add_parser(parser.add_subparsers())
+    add_parser(parser.add_subparsers())
     options = parser.parse_args(["simulate", "evidence", *arguments])
     status: int = options.run(options)
     return status

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from steelyard_simulator import add_parser
+from steelyard_simulator.command import add_parser
 from steelyard_simulator.model import RunResult, Ticks
 from steelyard_simulator.studies.measures import capacities, runs_csv
 from steelyard_simulator.studies.scale_grid import (

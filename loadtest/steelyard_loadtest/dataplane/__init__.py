@@ -3,7 +3,3 @@
 Data flows one way: contenders (who, before which servers, in which order) -> rig (compare's balancers,
 and wrk), session (I/O) -> trials as compare has them -> medians -> table, plot.
 """
-
-from steelyard_loadtest.dataplane.command import add_parser
-
-__all__ = ["add_parser"]

@@ -2,7 +2,3 @@
 
 Data flows one way: faults -> session (stage, load and poller, I/O) -> outcomes -> page, plot, run_files.
 """
-
-from steelyard_resilience.chaos.command import add_parser
-
-__all__ = ["add_parser"]

@@ -3,7 +3,3 @@
 Data flows one way: target -> inputs -> outcomes -> tally -> page. Nothing found is 0 violations in
 the inputs that were tried, whose number is printed; it is no proof.
 """
-
-from steelyard_resilience.fuzz.command import add_parser
-
-__all__ = ["add_parser"]

@@ -16,9 +16,6 @@ BRIDGE = Path(__file__).with_name("balancers.lua")
 NAMES = picker_list.keyless()
 """Those that need no library beside them, nor a key: the model's requests have none."""
 
-# LuaJIT seeds with a double; 2^53 is the last whole number it can tell from the next.
-SEEDS = 2**53
-
 
 class LuaPicker:
     """One load balancer's picker and peer stats."""
@@ -43,7 +40,7 @@ class LuaPicker:
 
 
 class LuaRuntime:
-    """One LuaJIT for all load balancers of a run; its random numbers follow from the seed."""
+    """One LuaJIT for all load balancers of a run; its random numbers follow from the seed, below 2^53."""
 
     def __init__(self, seed: int) -> None:
         try:
@@ -55,7 +52,7 @@ class LuaRuntime:
         folders = (picker_list.OPENRESTY / "steelyard", picker_list.OPENRESTY / "lua-resty-vnswrr")
         lua.globals().package.path = ";".join(f"{folder}/lib/?.lua" for folder in folders)
         bridge = lua.execute(BRIDGE.read_text(encoding="utf-8"))
-        bridge.seed(seed % SEEDS)
+        bridge.seed(seed)
         self.balancer: Callable[[str, int, float, bool, bool], tuple[Any, Any, Any, Any]] = bridge.balancer
         self._peers_of, self._list = bridge.peers_of, lua.table_from
         self._weights: Sequence[int] = ()
