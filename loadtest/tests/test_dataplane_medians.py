@@ -26,6 +26,8 @@ from steelyard_loadtest.measurements.percentiles import Quantile
 from steelyard_loadtest.measurements.trials import Measured, Outcome, Trial
 from steelyard_loadtest.reporting.markdown import filled
 from steelyard_loadtest.reporting.statistics import spread
+from steelyard_loadtest.reporting.tables import markdown
+from steelyard_loadtest.reporting.tables import table as table_of
 
 
 def load(p99_ms: float = 2.5, non_2xx: int = 0) -> Outcome:
@@ -141,19 +143,21 @@ def test_the_overview_has_a_column_a_number_of_servers() -> None:
 
 
 def test_the_details_have_all_that_was_measured() -> None:
-    lines = table.details(rows(MEASURED), 2000).splitlines()
+    def details(peers: int) -> list[str]:
+        own = [row for row in rows(MEASURED) if row.level == peers]
+        return markdown(table_of(own, table.DETAILS)).splitlines()
+
+    lines = details(2000)
     assert lines[3] == (
         "| Steelyard vnswrr | 32.0 | 30.0..40.0 | 0.40 | 10,000 | 1.25 | 2.50 | 16 | 32 % | 3 | 3 |"
     )
-    assert table.details(rows(MEASURED), 3).splitlines()[2] == (
-        "| no proxy | – | – | – | 10,000 | 1.25 | 2.50 | – | – | 0 | 1 |"
-    )
+    assert details(3)[2] == "| no proxy | – | – | – | 10,000 | 1.25 | 2.50 | – | – | 0 | 1 |"
 
 
 def test_a_missed_target_says_by_how_much() -> None:
     missed = Verdict(target="CPU", contender="vnswrr", value=0.5, bound=0.4)
     met = Verdict(target="CPU", contender="vnswrr2", value=0.4, bound=0.4)
-    assert table.targets([missed, met]).splitlines()[2:] == [
+    assert markdown(table_of([missed, met], table.TARGETS)).splitlines()[2:] == [
         "| CPU | vnswrr | 0.50 | 0.40 | missed by 25 % |",
         "| CPU | vnswrr2 | 0.40 | 0.40 | met |",
     ]

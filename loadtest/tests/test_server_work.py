@@ -11,9 +11,9 @@ from steelyard_loadtest.server.work import (
     SIZE,
     SlowDisk,
     multiply,
-    one_request_of_work,
     random_matrix,
     trace,
+    traces_of_work,
 )
 
 
@@ -50,7 +50,7 @@ def test_a_random_matrix_is_square_and_its_numbers_lie_from_0_to_1() -> None:
 
 def test_one_request_is_the_trace_of_the_product_of_two_random_matrices() -> None:
     random = Random(7)
-    assert one_request_of_work(Random(7)) == trace(multiply(random_matrix(random), random_matrix(random)))
+    assert traces_of_work(Random(7), 1) == trace(multiply(random_matrix(random), random_matrix(random)))
 
 
 class Time:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from steelyard_loadtest.machine.errors import UnreadableError
-from steelyard_resilience.soak import page, readings
-from steelyard_resilience.soak.readings import Soaked
+from steelyard_loadtest.reporting.csv_text import csv_text, names_of
+from steelyard_resilience.soak import readings
+from steelyard_resilience.soak.readings import Reading
 from steelyard_resilience.soak.session import private_bytes, read_process
 
 STATUS = """Name:\tnginx
@@ -72,8 +73,8 @@ def test_a_status_that_cannot_be_had_says_nothing() -> None:
 
 
 def test_every_reading_is_a_line() -> None:
-    soaked = Soaked(seconds=90.0, readings=[read_process("me", os.getpid(), 1.5, 4096)])
-    head, line = page.samples(soaked).splitlines()
+    read = read_process("me", os.getpid(), 1.5, 4096)
+    head, line = csv_text([read], names_of(Reading)).splitlines()
     assert head == "at_s,process,pid,private_bytes,descriptors,threads,heap_bytes"
     assert line.startswith(f"1.5,me,{os.getpid()},")
     assert line.endswith(",4096")

@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from steelyard_loadtest.cluster.lifecycle import down, status, up
@@ -28,7 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("cluster", help="a whole cluster on this machine, without Docker")
     parser.add_argument("action", choices=("up", "down", "status"), help="up twice is harmless")
     add_cluster_flags(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=partial(exit_status, "cluster", _run))
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +54,8 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
         flag(f"--{name}-port", type=kind, default=default_port, metavar="PORT", help=told)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Do what the command line says; return the exit status."""
-    action = {"up": up, "down": down, "status": status}[options.action]
-    return exit_status("cluster", lambda: action(cluster_of(options)))
+def _run(options: argparse.Namespace) -> int:
+    return {"up": up, "down": down, "status": status}[options.action](cluster_of(options))
 
 
 def cluster_of(options: argparse.Namespace) -> Cluster:

@@ -4,6 +4,7 @@ import argparse
 import sys
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from steelyard_loadtest.dataplane import medians, session, table
@@ -46,15 +47,11 @@ def add_parser(subparsers: Subparsers) -> None:
     flag("--reweigh", action="store_true", help="also: p99 before and after a change of all 2000 weights")
     flag("--nginx", metavar="PATH", help="measure this nginx (OpenResty's, Tengine's)")
     add_output(parser, "bench-results/dataplane")
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run it; 0, 1 (it could not, or requests failed: see stderr) or 130 (Ctrl-C, figures kept)."""
-    return exit_status("dataplane", lambda: _run(options))
+    parser.set_defaults(run=partial(exit_status, "dataplane", _run))
 
 
 def _run(options: argparse.Namespace) -> int:
+    """Run it; 0, 1 (it could not, or requests failed: see stderr) or 130 (Ctrl-C, figures kept)."""
     programs = find(options.nginx)
     if programs.wrk is None:
         raise SetupError("wrk is not installed; it makes the load: apt-get install wrk")

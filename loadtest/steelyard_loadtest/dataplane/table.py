@@ -1,6 +1,7 @@
 """The figures as Markdown. Pure."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from steelyard_loadtest.dataplane import medians
 from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME
@@ -8,6 +9,8 @@ from steelyard_loadtest.figures.summary import Summary
 from steelyard_loadtest.reporting.markdown import bullets, document, image
 from steelyard_loadtest.reporting.tables import Column, markdown, pivot, table
 from steelyard_loadtest.reporting.wording import MB, number, percent
+
+T = TypeVar("T")
 
 
 def overview(rows: Sequence[Summary]) -> str:
@@ -22,16 +25,6 @@ def overview(rows: Sequence[Summary]) -> str:
             column_text=_servers,
         )
     )
-
-
-def details(rows: Sequence[Summary], peers: float) -> str:
-    """Everything that was measured at one number of servers."""
-    return markdown(table([row for row in rows if row.level == peers], DETAILS))
-
-
-def targets(verdicts: Sequence[medians.Verdict]) -> str:
-    """Each target, one line a picker."""
-    return markdown(table(verdicts, TARGETS))
 
 
 def page(
@@ -50,14 +43,14 @@ def page(
         bullets(missing, "Not measured:"),
         overview(rows) if rows else None,
         image("CPU per request against the number of servers", plot) if rows else None,
-        *(["### Targets", targets(verdicts)] if verdicts else []),
-        *(part for count in counts for part in (f"### {_servers(count)}", details(rows, count))),
-        *(
-            [f"### A change of all {medians.MANY} weights", markdown(table(changes, CHANGES))]
-            if changes
-            else []
-        ),
+        _section("Targets", verdicts, TARGETS),
+        *(_section(_servers(each), [row for row in rows if row.level == each], DETAILS) for each in counts),
+        _section(f"A change of all {medians.MANY} weights", changes, CHANGES),
     )
+
+
+def _section(title: str, rows: Sequence[T], columns: Sequence[Column[T]]) -> str | None:
+    return f"### {title}\n\n{markdown(table(rows, columns))}" if rows else None
 
 
 def _servers(count: float) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from steelyard_loadtest.cluster.command import add_cluster_flags, cluster_of
@@ -29,15 +30,11 @@ def add_parser(subparsers: Subparsers) -> None:
     flag("--seconds", type=whole(6, 3600, "seconds"), default=60, help="each load's length (%(default)s)")
     flag("--out", type=Path, default=Path("demo-results"), help="folder for results (%(default)s)")
     add_cluster_flags(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run the demo; 0, 1 (cluster not as it must be, one line on stderr) or 130 (Ctrl-C, results kept)."""
-    return exit_status("demo", lambda: _run(options))
+    parser.set_defaults(run=partial(exit_status, "demo", _run))
 
 
 def _run(options: argparse.Namespace) -> int:
+    """Run the demo; 0, 1 (cluster not as it must be, one line on stderr) or 130 (Ctrl-C, results kept)."""
     cluster = cluster_of(options)
     scenario = scenario_of(cluster, options.seconds)
     known = conditions(sys.argv[1:], {})

@@ -10,7 +10,7 @@ INTERRUPTED = 130
 """The shell's status for Ctrl-C."""
 
 
-def exit_status(command: str, work: Callable[[], int | None]) -> int:
+def exit_status(command: str, work: Callable[..., int | None], *arguments: object) -> int:
     """Do the work and return a status: 1 when the machine or a page is not as it must be, 130 after Ctrl-C.
 
     SetupError, ProgramError, OSError and ValueError become a line on stderr; others are bugs and pass. To be
@@ -18,7 +18,7 @@ def exit_status(command: str, work: Callable[[], int | None]) -> int:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return work() or 0
+        return work(*arguments) or 0
     except (SetupError, ProgramError, OSError, ValueError) as error:
         print(f"steelyard-loadtest {command}: {error}", file=sys.stderr)
         return 1

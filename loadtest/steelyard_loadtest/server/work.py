@@ -36,14 +36,9 @@ def trace(matrix: Matrix) -> float:
     return sum(row[position] for position, row in enumerate(matrix))
 
 
-def one_request_of_work(random: Random) -> float:
-    """Multiply two random 20x20 matrices and give the product's trace."""
-    return trace(multiply(random_matrix(random), random_matrix(random)))
-
-
 def traces_of_work(random: Random, times: int) -> float:
-    """Do so many requests' work; give the sum of the traces."""
-    return sum(one_request_of_work(random) for _ in range(times))
+    """Multiply two random 20x20 matrices so many times; give the sum of the products' traces."""
+    return sum(trace(multiply(random_matrix(random), random_matrix(random))) for _ in range(times))
 
 
 def write_sync_read(size: int) -> float:

@@ -3,6 +3,7 @@
 import argparse
 import logging
 import random
+from functools import partial
 
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.reporting import flags
@@ -33,16 +34,12 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     again = "the same inputs again, but for those that time cuts off (random; it is printed)"
     flag("--seed", type=int, help=again)
     flags.add_output(parser, "fuzz-results", page="the table")
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run it; 0, 1 (a violation, or it could not: see stderr) or 130 (Ctrl-C, what was found is kept)."""
-    logging.disable(logging.CRITICAL)  # decoders say what is wrong with an input, which here is all of them
-    return exit_status("fuzz", lambda: _run(options))
+    parser.set_defaults(run=partial(exit_status, "fuzz", _run))
 
 
 def _run(options: argparse.Namespace) -> int:
+    """Run it; 0, 1 (a violation, or it could not: see stderr) or 130 (Ctrl-C, what was found is kept)."""
+    logging.disable(logging.CRITICAL)  # decoders say what is wrong with an input, which here is all of them
     # Only here: hypothesis is there where the tests are.
     try:
         from steelyard_resilience.fuzz import session

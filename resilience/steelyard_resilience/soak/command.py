@@ -3,16 +3,19 @@
 import argparse
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from steelyard_loadtest.machine import network
-from steelyard_loadtest.reporting import exit_status, flags
+from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.conditions import conditions
+from steelyard_loadtest.reporting.csv_text import csv_text, names_of
+from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 
 from steelyard_resilience.soak import page
 from steelyard_resilience.soak.leaks import judge
-from steelyard_resilience.soak.readings import Soaked
+from steelyard_resilience.soak.readings import Reading, Soaked
 from steelyard_resilience.soak.timetable import LEAST_S, MOST_S, Plan
 
 MARKS = "soak"
@@ -28,15 +31,11 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     seconds = flags.number(LEAST_S, MOST_S, "seconds", ": a shorter one tells nothing")
     flag("--seconds", type=seconds, default=1800.0, help=f"length, {LEAST_S:g} to {MOST_S:g} (%(default)g)")
     flags.add_output(parser, "soak-results")
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run it; 0, 1 (something leaked or failed, or it could not run) or 130 (Ctrl-C, figures kept)."""
-    return exit_status.exit_status("soak", lambda: _run(options))
+    parser.set_defaults(run=partial(exit_status, "soak", _run))
 
 
 def _run(options: argparse.Namespace) -> int:
+    """Run it; 0, 1 (something leaked or failed, or it could not run) or 130 (Ctrl-C, figures kept)."""
     # They start daemons and need root's programs: nothing that --help should wait for.
     from steelyard_loadtest.reporting.progress import Progress
 
@@ -56,11 +55,11 @@ def _run(options: argparse.Namespace) -> int:
 
         session.run(plan, Path(folder), soaked, tell)
     if not soaked.readings:
-        return exit_status.INTERRUPTED
+        return INTERRUPTED
     passed = _report(options, plan, soaked, about)
     if soaked.interrupted:
         print("interrupted: the figures go as far as it went", file=sys.stderr)
-        return exit_status.INTERRUPTED
+        return INTERRUPTED
     return 0 if passed else 1
 
 
@@ -72,7 +71,7 @@ def _report(options: argparse.Namespace, plan: Plan, soaked: Soaked, about: dict
     written = Page(
         text=lambda plots: page.page(soaked, verdict, plan, about, plots.get("soak")),
         plots={"soak": lambda file: plot(file, soaked, plan)},
-        files={SAMPLES: page.samples(soaked)},
+        files={SAMPLES: csv_text(soaked.readings, names_of(Reading))},
     )
     write_page(written, options.out, "soak")
     print(written.text({}))

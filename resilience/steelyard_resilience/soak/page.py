@@ -1,15 +1,14 @@
-"""What came of a soak in words: the line while it runs, the tables, the readings as CSV. Pure."""
+"""What came of a soak in words: the line while it runs, the tables. Pure."""
 
 from collections.abc import Callable, Mapping
 
-from steelyard_loadtest.reporting.csv_text import csv_text, names_of
 from steelyard_loadtest.reporting.markdown import bullets, document, image
 from steelyard_loadtest.reporting.tables import Column, markdown, table
 from steelyard_loadtest.reporting.wording import KB, MB, clock
 
 from steelyard_resilience.soak import leaks
 from steelyard_resilience.soak.leaks import COUNTS, FIGURES, Check, Growth, Row, Verdict
-from steelyard_resilience.soak.readings import Reading, Soaked
+from steelyard_resilience.soak.readings import Soaked
 from steelyard_resilience.soak.timetable import Plan
 
 
@@ -47,11 +46,6 @@ def page(
         _explained(plan),
         bullets(conditions),
     )
-
-
-def samples(soaked: Soaked) -> str:
-    """Return a line a process and moment; an unknown value is empty."""
-    return csv_text(soaked.readings, names_of(Reading))
 
 
 def _process(row: Row) -> str:
