@@ -9,9 +9,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from fastapi import FastAPI, Header, Response
+from fastapi import FastAPI, Request, Response
 
 from steelyard_controller.api import etags
 from steelyard_controller.api.problems import ProblemError
@@ -57,16 +56,12 @@ def install(app: FastAPI, static: Path = STATIC) -> None:
     }
 
     @app.get("/", include_in_schema=False)
-    async def get_page(
-        accept_encoding: Annotated[str, Header()] = "", if_none_match: Annotated[str | None, Header()] = None
-    ) -> Response:
-        return _page(pages, "index.html", accept_encoding, if_none_match)
+    async def get_page(request: Request) -> Response:
+        return _page(pages, "index.html", request)
 
     @app.get("/docs", include_in_schema=False)
-    async def get_docs(
-        accept_encoding: Annotated[str, Header()] = "", if_none_match: Annotated[str | None, Header()] = None
-    ) -> Response:
-        answer = _page(pages, "docs.html", accept_encoding, if_none_match)
+    async def get_docs(request: Request) -> Response:
+        answer = _page(pages, "docs.html", request)
         # Swagger UI writes style attributes; scripts stay this controller's own.
         answer.headers["Content-Security-Policy"] = (
             "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; object-src 'none'; "
@@ -75,30 +70,25 @@ def install(app: FastAPI, static: Path = STATIC) -> None:
         return answer
 
     @app.get("/page/{build}/{name}", include_in_schema=False)
-    async def get_file(
-        build: str,
-        name: str,
-        accept_encoding: Annotated[str, Header()] = "",
-        if_none_match: Annotated[str | None, Header()] = None,
-    ) -> Response:
+    async def get_file(build: str, name: str, request: Request) -> Response:
         file = files.get(name)
         if file is None or name in pages:
             raise ProblemError(404, f"the page has no file {name[:100]}: load the page again")
         # A page of another version that is still open gets these files, and must not cache them as its own.
-        return _answer(file, accept_encoding, if_none_match, FOR_EVER if build == version else "no-cache")
+        return _answer(file, request, FOR_EVER if build == version else "no-cache")
 
 
-def _page(pages: Mapping[str, File], name: str, accept_encoding: str, if_none_match: str | None) -> Response:
+def _page(pages: Mapping[str, File], name: str, request: Request) -> Response:
     if name not in pages:
         return Response(NOT_BUILT, status_code=503, media_type="text/plain")
-    return _answer(pages[name], accept_encoding, if_none_match, "no-cache")
+    return _answer(pages[name], request, "no-cache")
 
 
-def _answer(file: File, accept_encoding: str, if_none_match: str | None, caching: str) -> Response:
+def _answer(file: File, request: Request, caching: str) -> Response:
     headers = {"ETag": f'W/"{file.tag}"', "Cache-Control": caching, "Vary": "Accept-Encoding"}
-    if etags.matches(if_none_match, f'"{file.tag}"', weak=True):
+    if etags.matches(request.headers.get("if-none-match"), f'"{file.tag}"', weak=True):
         return Response(status_code=304, headers=headers)
-    if "gzip" in accept_encoding:
+    if "gzip" in request.headers.get("accept-encoding", ""):
         headers["Content-Encoding"] = "gzip"
         return Response(file.packed, media_type=file.media_type, headers=headers)
     return Response(file.content, media_type=file.media_type, headers=headers)
