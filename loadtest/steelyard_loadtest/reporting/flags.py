@@ -4,46 +4,17 @@ Each function returns a `type=` for argparse: `flag("--rounds", type=whole(0, 10
 """
 
 import argparse
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias, TypeVar
+
+from steelyard_loadtest.server.bounds import number as number
+from steelyard_loadtest.server.bounds import whole as whole
 
 T = TypeVar("T")
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What a subcommand adds itself to."""
-
-
-def number(lowest: float, highest: float, unit: str, why: str = "") -> Callable[[str], float]:
-    """Take a number of units within bounds; `why` ends the error's sentence."""
-
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not lowest <= value <= highest:
-            raise argparse.ArgumentTypeError(
-                f"a number of {unit} from {lowest:g} to {highest:g}{why}, not {text!r}"
-            )
-        return value
-
-    return parse
-
-
-def whole(lowest: int, highest: int, unit: str, why: str = "") -> Callable[[str], int]:
-    """Take a whole number of units within bounds."""
-
-    def parse(text: str) -> int:
-        # Of so many digits, as int() refuses a number of thousands of them with an error of its own.
-        if not re.fullmatch(r"\s*[0-9]{1,15}\s*", text) or not lowest <= int(text) <= highest:
-            raise argparse.ArgumentTypeError(
-                f"a whole number of {unit} from {lowest} to {highest}{why}, not {text!r}"
-            )
-        return int(text)
-
-    return parse
 
 
 def ascending(item: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:

@@ -3,10 +3,10 @@
 import argparse
 import os
 import re
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from steelyard_loadtest.server.bounds import number, whole
 from steelyard_loadtest.server.cpu_limit import LOWEST_CORES, MEANS
 from steelyard_loadtest.server.request_checks import SLEEP_MS
 
@@ -21,20 +21,19 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     flag = made.add_argument
     flag("--name", required=True, type=_name, help="the peer's name, sent as X-Served-By")
     flag("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    port = _number("a port is a number", 0, 65_535, of=int)
-    flag("--port", required=True, type=port, help="port to listen on; 0 takes a free one")
-    cores = _number("a number of cores", LOWEST_CORES, os.cpu_count() or 1, " (this machine's)")
+    flag("--port", required=True, type=whole(0, 65_535, "port"), help="port to listen on; 0 takes a free one")
+    cores = number(LOWEST_CORES, os.cpu_count() or 1, "cores", " (this machine's)")
     flag("--cpu-limit", type=cores, metavar="CORES", help="CPU limit (default: none)")
     told = "cgroup: a quota, needs root; process: stop and continue signals; auto: cgroup where possible"
     flag("--limit-by", choices=MEANS, default="auto", help=told)
-    delay_ms = _number("a number of milliseconds", 0, SLEEP_MS.highest)
+    delay_ms = number(0, SLEEP_MS.highest, "milliseconds")
     told = "/ does no CPU work and answers so much later (default: it works)"
     flag("--delay-ms", type=delay_ms, default=0.0, metavar="MS", help=told)
-    ops = _number("a number of operations a second", LOWEST_DISK_OPS, HIGHEST_DISK_OPS)
+    ops = number(LOWEST_DISK_OPS, HIGHEST_DISK_OPS, "operations a second")
     told = "/io queues for one emulated disk that does so many operations a second (default: the real)"
     flag("--disk-ops", type=ops, metavar="OPS_PER_S", help=told)
     told = "at most so many requests at a time, the others wait; /metrics says how many (default: no bound)"
-    flag("--workers", type=_number("a number of workers", 1, 9999, of=int), metavar="N", help=told)
+    flag("--workers", type=whole(1, 9999, "workers"), metavar="N", help=told)
     file = partial(flag, type=Path, metavar="FILE")
     file("--pid-file", help="write the process id there")
     told = "keep the number of requests answered there, as 8 bytes, little endian"
@@ -50,18 +49,3 @@ def _name(text: str) -> str:
     raise argparse.ArgumentTypeError(
         "1 to 64 letters, digits, dots, dashes or underscores, the first no mark"
     )
-
-
-def _number(
-    what: str, lowest: float, highest: float, whose: str = "", *, of: type[float] = float
-) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        try:
-            number = of(text)
-        except ValueError:
-            number = float("nan")
-        if not lowest <= number <= highest:
-            raise argparse.ArgumentTypeError(f"{what} from {lowest:g} to {highest:g}{whose}")
-        return number
-
-    return parse
