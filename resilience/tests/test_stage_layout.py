@@ -4,18 +4,21 @@ from pathlib import Path
 
 import pytest
 from steelyard_loadtest.cluster.parts import Part
+from steelyard_loadtest.machine.programs import LUA, Programs
 from steelyard_resilience.stage import hosts, layout
 from steelyard_resilience.stage.hosts import Settings
 from steelyard_resilience.stage.layout import Place
+
+PROGRAMS = Programs(
+    wrk=None, nginx="/usr/sbin/nginx", backend_nginx="/usr/sbin/nginx", memcached="/usr/bin/memcached",
+    haproxy=None, envoy=None, modules={LUA: ("/modules/ndk.so", "/modules/lua.so")}, versions={},
+)  # fmt: skip
 
 
 def place(*, clocks: Path | None = None) -> Place:
     return Place(
         folder=Path("/stage"),
-        nginx="/usr/sbin/nginx",
-        nginx_modules=("/modules/lua.so",),
-        memcached="/usr/bin/memcached",
-        redis="/usr/bin/redis-server",
+        programs=PROGRAMS,
         clocks=clocks,
     )
 

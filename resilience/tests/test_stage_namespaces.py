@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from steelyard_loadtest.machine.find_programs import find
 from steelyard_resilience.stage import install
 from steelyard_resilience.stage.layout import Place
 from steelyard_resilience.stage.namespaces import Network
@@ -16,10 +17,7 @@ def test_what_is_not_cut_can_be_mended() -> None:
 def test_a_clock_is_a_file_that_libfaketime_reads(tmp_path: Path, seconds: float, text: str) -> None:
     place = Place(
         folder=tmp_path,
-        nginx="",
-        nginx_modules=(),
-        memcached="",
-        redis="",
+        programs=find(None),
         clocks=tmp_path,
     )
     install.step_clock(place, "edge", seconds)

@@ -44,11 +44,7 @@ def place(folder: Path, settings: Settings) -> Place:
         raise SetupError(f"not installed: {', '.join(missing)} (apt-get install {' '.join(missing)})")
     return Place(
         folder=folder.resolve(),
-        nginx=programs.nginx,
-        nginx_modules=programs.modules[LUA] or (),
-        memcached=programs.memcached or "",
-        redis=shutil.which("redis-server") or "",
-        envoy=programs.envoy or "",
+        programs=programs,
         clocks=_faketime() if settings.faketime else None,
     )
 
@@ -65,9 +61,9 @@ def write(place: Place, settings: Settings) -> None:
     if settings.faketime:
         for host in hosts.addresses(settings):
             step_clock(place, host, 0)
-    clients = layout.CONCURRENCY
+    clients, nginx = layout.CONCURRENCY, place.programs.nginx
     # Idle connections as long as nginx keeps them, a minute: in a soak the addresses behind them go.
-    block = steelyard_blocks(CHECKOUT, place.nginx, servers=settings.servers, clients=clients, kept=())
+    block = steelyard_blocks(CHECKOUT, nginx, servers=settings.servers, clients=clients, kept=())
     (place.folder / "nginx.conf").write_text(layout.nginx_conf(settings, place, block))
     if settings.front == "haproxy":
         (place.folder / "haproxy.cfg").write_text(layout.haproxy_cfg(settings))

@@ -8,6 +8,7 @@ from pathlib import Path
 from steelyard_loadtest.cluster import envoy, nginx, parts
 from steelyard_loadtest.cluster.envoy import Envoy
 from steelyard_loadtest.cluster.parts import Part
+from steelyard_loadtest.machine.programs import LUA, Programs
 
 from steelyard_resilience import CHECKOUT
 from steelyard_resilience.stage import hosts
@@ -43,17 +44,13 @@ SERVER_DELAY_MS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a stage's files are, and the programs that it needs.
+    """Where a stage's files are, and what is installed.
 
     clocks: the library that fakes them; None: they are true.
     """
 
     folder: Path
-    nginx: str
-    nginx_modules: tuple[str, ...]
-    memcached: str
-    redis: str
-    envoy: str = ""
+    programs: Programs
     clocks: Path | None = None
 
     def secret(self, name: str) -> Path:
@@ -82,12 +79,8 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
     key = place.secret("key")
     # Becoming somebody else would take away from it that it ends with this program (prctl(2),
     # PR_SET_PDEATHSIG).
-    memcached = parts.memcached(
-        hosts.DAEMON_PORTS[MEMCACHED], "-c", "4096", program=place.memcached, listen=ANYWHERE, user="root"
-    )
-    redis = parts.redis(
-        hosts.DAEMON_PORTS[REDIS], place.redis_dir, program=place.redis, listen=ANYWHERE, keep=True
-    )
+    memcached = parts.memcached(hosts.DAEMON_PORTS[MEMCACHED], "-c", "4096", listen=ANYWHERE, user="root")
+    redis = parts.redis(hosts.DAEMON_PORTS[REDIS], place.redis_dir, listen=ANYWHERE, keep=True)
     redis = _on(place, REDIS, redis)
     daemons = [_on(place, MEMCACHED, memcached), replace(redis, environment=_without_jemalloc(redis))]
     for name in hosts.CONTROLLERS:
@@ -117,10 +110,10 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
     if settings.front == "haproxy":
         daemons += [_on(place, EDGE, each) for each in _haproxy(address[EDGE], store[MEMCACHED], place)]
     if settings.front == "envoy":
-        envoy_part = parts.envoy(hosts.FRONT_PORTS["envoy"], place.folder / "envoy.yaml", program=place.envoy)
-        daemons.append(_on(place, EDGE, envoy_part))
+        config, program = place.folder / "envoy.yaml", place.programs.envoy or "envoy"
+        daemons.append(_on(place, EDGE, parts.envoy(hosts.FRONT_PORTS["envoy"], config, program=program)))
     log = place.folder / "logs" / "nginx.log"
-    edge = _on(place, EDGE, parts.nginx(hosts.WEB_PORT, place.folder, log=log, program=place.nginx))
+    edge = _on(place, EDGE, parts.nginx(hosts.WEB_PORT, place.folder, log=log, program=place.programs.nginx))
     # Its workers end with it only when it may tell them.
     return (*daemons, replace(edge, orphan_signal="TERM"))
 
@@ -213,7 +206,7 @@ def nginx_conf(settings: Settings, place: Place, blocks: str) -> str:
         connections=4096,
         files=16_384,
         user="root",  # the checkout may lie in a private home
-        modules=place.nginx_modules,
+        modules=place.programs.modules[LUA] or (),
         # nginx hides its environment from its workers unless told.
         environment=_faked_clock(place, EDGE),
         directives=[
