@@ -71,12 +71,8 @@ class Caches:
 
 def started(stack: ExitStack, name: str, folder: Path, weights: Mapping[str, int]) -> None:
     """Start a proxy before the servers of these weights; what ours have at rest is their sizes."""
-    algorithm, programs, checkout, ms = (
-        BY_NAME[name],
-        find(None),
-        Path(__file__).parents[2],
-        int(time.time() * 1000),
-    )
+    algorithm, programs = BY_NAME[name], find(None)
+    checkout, ms = Path(__file__).parents[2], int(time.time() * 1000)
     peers = tuple(
         TablePeer(id=name, address=ADDRESSES[name], weight=now, baseline=AT_REST[name], state="up")
         for name, now in weights.items()

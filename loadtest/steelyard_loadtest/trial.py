@@ -138,11 +138,9 @@ def _watch(visit: Visit, running: Running, readings: list[tuple[Reading, ...]]) 
 
 
 def _happen(visit: Visit, event: Event, members: Sequence[str]) -> list[str]:
-    if event.do == "burn":
-        visit.servers.burn(event.server, event.for_s, event.workers)
-        return list(members)
-    if event.do == "hold":
-        visit.servers.hold(event.server, event.for_s, event.workers)
+    if event.lasts:
+        happen = visit.servers.burn if event.do == "burn" else visit.servers.hold
+        happen(event.server, event.for_s, event.workers)
         return list(members)
     gone = {event.server} if event.do == "leave" else set()
     back = {event.server} if event.do == "join" else set()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image
 from steelyard_loadtest.reporting.plot_style import gaps
-from steelyard_loadtest.reporting.plots import Mark, Panel, RowName, RowPanel, Rule, Series, Span, draw
+from steelyard_loadtest.reporting.plots import Mark, Panel, RowName, RowPanel, Rule, Series, draw
 
 
 def test_what_is_unknown_and_every_wider_hole_is_a_gap() -> None:
@@ -24,7 +24,7 @@ def test_panels_and_rows_are_drawn_into_a_png_of_256_colours(tmp_path: Path) -> 
         x_label="servers",
         x_counts=[3, 100],
         y_scale="auto",
-        spans=[Span(begin=10, end=20, color="#EEEEEE")],
+        spans=[(10, 20, "#EEEEEE")],
         rules=[Rule(at=50, text="the bound"), Rule(at=5, axis="x", text="full")],
         legend="upper left",
     )

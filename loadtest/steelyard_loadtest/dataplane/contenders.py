@@ -81,11 +81,6 @@ def reweighed(before: tuple[TablePeer, ...]) -> tuple[TablePeer, ...]:
     )
 
 
-def cycle(servers: tuple[TablePeer, ...]) -> int:
-    """Return after how many picks a round robin over these weights has begun again."""
-    return sum(peer.weight for peer in servers)
-
-
 def table(servers: tuple[TablePeer, ...], *, picker: str, generation: int, issued_at_ms: int) -> WeightTable:
     """Return the weight table that the controller would publish."""
     return WeightTable(

@@ -20,7 +20,6 @@ from steelyard_loadtest.dataplane.contenders import (
     BEFORE,
     BY_NAME,
     COST,
-    cycle,
     peers,
     reweighed,
     steps,
@@ -115,7 +114,7 @@ class Contender(Balancer):
 
     def __init__(self, step: Trial, scenario: Scenario, servers: Servers, place: Place) -> None:
         algorithm, rows = BY_NAME[step.algorithm], peers(int(step.level), *place.server_ports)
-        self._servers, self._cycle = servers, cycle(rows)
+        self._servers, self._cycle = servers, sum(peer.weight for peer in rows)
         self._publisher: Publisher | None = None
         if algorithm.ours:
             self._publisher = Publisher(place.memcached_port, rows, algorithm.method)

@@ -39,15 +39,6 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A shaded stretch of the x axis."""
-
-    begin: float
-    end: float
-    color: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A line across the panel at a value of an axis, and what is written beside it."""
 
@@ -73,7 +64,8 @@ class Panel:
     x_limits: tuple[float | None, float | None] = (None, None)
     y_limits: tuple[float | None, float | None] = (None, None)
     y_percent: bool = False
-    spans: Sequence[Span] = ()
+    spans: Sequence[tuple[float, float, str]] = ()
+    """Shaded stretches of the x axis: from, to, and in which colour."""
     rules: Sequence[Rule] = ()
     legend: Place = ""
     """Where in the panel its lines are named; "": nowhere."""
@@ -160,8 +152,8 @@ def draw(
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
-    for span in panel.spans:
-        axes.axvspan(span.begin, span.end, color=span.color, zorder=0, linewidth=0)
+    for begin, end, color in panel.spans:
+        axes.axvspan(begin, end, color=color, zorder=0, linewidth=0)
     values: list[float] = []
     for series in panel.series:
         x, y = gaps(series.x, series.y, series.gap)

@@ -18,7 +18,7 @@ from steelyard_protocol.memcached_client import MemcachedClient, Unavailable
 from steelyard_loadtest.cluster import parts
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM, Part
 from steelyard_loadtest.machine import http_ask
-from steelyard_loadtest.machine.child_process import Process
+from steelyard_loadtest.machine.child_process import Process, wait_until
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.network import divide_cpus
 from steelyard_loadtest.measurements.trials import Reading
@@ -228,12 +228,10 @@ class Servers:
             self._start(replace(part, name=f"{server.name}'s agent"), files.agent_log)
 
     def _wait(self, missing: Callable[[], list[str]], what: str) -> None:
-        deadline_s = time.monotonic() + START_S
-        while names := missing():
-            self.check()
-            if time.monotonic() > deadline_s:
-                raise SetupError(f"after {START_S:.0f} s none of these {what}: {', '.join(names)}")
-            time.sleep(0.1)
+        wait_until(
+            lambda: f"none of these {what}: {', '.join(names)}" if (names := missing()) else None,
+            self._running.values(), within_s=START_S,
+        )  # fmt: skip
 
     def _without_answer(self) -> list[str]:
         path = "/" if self._scenario.static else "/healthz"

@@ -12,10 +12,5 @@ from steelyard_resilience.fuzz.targets import (
 
 def targets() -> tuple[Target, ...]:
     """Return all of them; raises SetupError where there is no checkout."""
-    return (
-        *memcached_values.targets(),
-        *redis_state.targets(),
-        *http_messages.targets(),
-        *configuration.targets(),
-        *kernel_files.targets(),
-    )
+    writers = (memcached_values, redis_state, http_messages, configuration, kernel_files)
+    return tuple(target for writer in writers for target in writer.targets())

@@ -15,7 +15,7 @@ from steelyard_loadtest.compare.page.view import View, main_level, shown_algorit
 from steelyard_loadtest.figures.fair_share import fair_shares
 from steelyard_loadtest.measurements.trials import Measured
 from steelyard_loadtest.reporting.plot_style import COLORS, DASHES, INK, SHORT_DASH
-from steelyard_loadtest.reporting.plots import Panel, Rule, Series, Span, draw
+from steelyard_loadtest.reporting.plots import Panel, Rule, Series, draw
 from steelyard_loadtest.scenario.algorithms import BY_NAME
 from steelyard_loadtest.scenario.definition import Event
 
@@ -130,11 +130,7 @@ def _panel(view: View, trial: Measured, name: str, *, left: bool, last: bool) ->
         x_limits=(0, max(trial.outcome.seconds, 1)),
         y_limits=(0, None),
         y_percent=True,
-        spans=[
-            Span(begin=event.at_s, end=event.at_s + event.for_s, color=SHADE)
-            for event in events
-            if event.lasts
-        ],
+        spans=[(event.at_s, event.at_s + event.for_s, SHADE) for event in events if event.lasts],
         rules=[Rule(at=event.at_s, axis="x", dash=SHORT_DASH) for event in events if not event.lasts],
         empty="",
         finish=None if not shares or not events else partial(_name_events, events),
