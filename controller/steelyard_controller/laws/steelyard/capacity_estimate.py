@@ -8,9 +8,10 @@ import numpy as np
 from steelyard_controller.laws.small_arrays import clip, known_or_zero
 from steelyard_controller.laws.snapshot import Floats
 from steelyard_controller.laws.steelyard.change_detection import Change
-from steelyard_controller.laws.steelyard.contrast import known_of, moments_of, told
+from steelyard_controller.laws.steelyard.contrast import known_of, told
 from steelyard_controller.laws.steelyard.evidence import (
     FULL_SECONDS,
+    IDLE_LOAD,
     REQUESTS,
     SECONDS,
     YOUNG_WINDOWS,
@@ -18,9 +19,9 @@ from steelyard_controller.laws.steelyard.evidence import (
 )
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
+from steelyard_controller.laws.steelyard.moments import moments_after
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
 from steelyard_controller.laws.steelyard.request_cost import (
-    IDLE_LOAD,
     capacity,
     learnt_cost,
     prior_worth,
@@ -52,7 +53,6 @@ def estimate_capacity(
 
     A, B, D, F   fade with max(tau, 5 d), plus requests, load seconds, seconds, seconds full of the window
                  after a change: those of the windows since
-    C, G         the same, plus n^2/s and n b/s
     A'           fades with 4 h, plus n x^2/(x^2 + r0^2), changed or not; x: the load that n made
     J            fades with 10 s, plus 1 for a change
     """
@@ -62,11 +62,10 @@ def estimate_capacity(
     sums = before.sums * np.where(own.seen, fade, 1.0)[..., None]
     sums[..., :FULL_SECONDS] += own.window
     sums[..., FULL_SECONDS] += np.where(own.full & own.seen, tick_s, 0.0)
-    moments = before.moments * np.where(own.seen, fade, 1.0)[..., None] + moments_of(own.window)
+    moments = moments_after(own, change.restarted, fade, tick_s)
     if change.restarted.any():
         restarted = change.restarted
         sums[restarted, :FULL_SECONDS] = change.since[restarted]
-        moments[restarted] = moments_of(change.since)[restarted]
         sums[restarted, FULL_SECONDS] = np.where(own.full, change.since[..., SECONDS], 0.0)[restarted]
     windows = before.windows + (count > 0)
     evidence = replace(before, sums=sums, moments=moments)

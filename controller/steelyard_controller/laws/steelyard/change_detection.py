@@ -11,14 +11,14 @@ from steelyard_controller.laws.steelyard.evidence import (
     FADED,
     FEWEST_REQUESTS,
     FULL_SECONDS,
-    PHASE_PART,
+    IDLE_LOAD,
     REQUESTS,
     SECONDS,
 )
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
-from steelyard_controller.laws.steelyard.request_cost import IDLE_LOAD, split
+from steelyard_controller.laws.steelyard.request_cost import split
 from steelyard_controller.laws.steelyard.residuals import Busyness
 from steelyard_controller.laws.steelyard.steelyard_parameters import (
     CHANGE_WINDOWS,
@@ -34,6 +34,8 @@ FREE = 0.8
 MOSTLY_OTHERS = 0.25
 # The change test of a peer that has become free: what was known of it rested on queues.
 FREE_SIGMA = 1.5
+# The two windows of a pair begin up to this part of their length apart.
+PHASE_PART = 0.5
 # One outlier may raise the dispersion this much a tick, not without bound.
 OUTLIER = 9.0
 SMALLEST_DISPERSION = 0.3

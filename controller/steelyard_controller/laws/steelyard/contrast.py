@@ -17,7 +17,6 @@ from steelyard_controller.laws.steelyard.evidence import (
     COST_MIN,
     FADED,
     FULL_SECONDS,
-    PHASE_PART,
     REQUESTS,
     SECONDS,
     YOUNG_WINDOWS,
@@ -26,6 +25,8 @@ from steelyard_controller.laws.steelyard.evidence import (
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 
+# Of what chance makes of numbers of requests, this part tells nothing.
+CHANCE_PART = 0.75
 # What is told is kept so soon.
 TOLD_S = 2.0
 # A request that takes longer than this has its load in other windows than its count.
@@ -49,20 +50,25 @@ class Known:
     marginal: Floats
 
 
+def means(moments: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the means of rate, load, rate squared, and rate times load; k each."""
+    of_each = moments / np.maximum(moments[..., SECONDS : SECONDS + 1], FADED)
+    return of_each[..., REQUESTS], of_each[..., BUSY], of_each[..., -2], of_each[..., -1]
+
+
 def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
     """Return what is known of whose load it is, from the windows since a restart.
 
-        v    = C/D - (A/D)^2,   y = (G/D - A B/D^2)/v
-        told = max(0, v - A/(2 D T))/(v + (eps A/D)^2)/(1 + (d/1 s)^2)        0 in the first 10 windows
+        v    = [r^2] - [r]^2,   y = ([r l] - [r] [l])/v
+        told = max(0, v - 3/4 [r]/T)/(v + (eps [r])^2)/(1 + (d/1 s)^2)        0 in the first 10 windows
 
-    A, B, D: `Evidence.sums`; C, G: `moments`; v: how the rate of requests varied.
+    r, l: rate of requests and load of a window; [ ]: their means, of `Evidence.moments`. Chance makes a
+    variance of [r]/T, and load and rate do not agree on the larger part of it where windows begin apart.
     """
-    sums, moments, tick_s = evidence.sums, evidence.moments, inputs.snapshots.tick_s
-    seconds = np.maximum(sums[..., SECONDS], FADED)
-    rate, load = sums[..., REQUESTS] / seconds, sums[..., BUSY] / seconds
-    variance = np.maximum(moments[..., 0] / seconds - rate * rate, 0.0)
-    covariance = moments[..., 1] / seconds - rate * load
-    by_chance = PHASE_PART * rate / tick_s
+    rate, load, squares, products = means(evidence.moments)
+    variance = np.maximum(squares - rate * rate, 0.0)
+    covariance = products - rate * load
+    by_chance = CHANCE_PART * rate / inputs.snapshots.tick_s
     differed = np.where(evidence.windows > YOUNG_WINDOWS, np.maximum(variance - by_chance, 0.0), 0.0)
     differed /= np.maximum(variance + (inputs.parameters.eps * rate) ** 2, FADED)
     return Known(
@@ -92,13 +98,7 @@ def told(known: Known, sums: Floats, seen: Bools, tick_s: float) -> Known:
     others = known.others + gain * (unexpected - (dearer - known.cost) * rate)
     cost = clip(known.cost * (dearer / known.cost) ** gain, COST_MIN, COST_MAX)
     learns = seen & (sums[..., FULL_SECONDS] <= 0.5 * seconds)
-    others = np.minimum(others, np.maximum(load - rate * cost, 0.0))
+    others = np.maximum(np.minimum(others, load - rate * cost), 0.0)
     return replace(
         known, cost=np.where(learns, cost, known.cost), others=np.where(learns, others, known.others)
     )
-
-
-def moments_of(windows: Floats) -> Floats:
-    """Return what windows add to C and G, k x 2: n^2/s and n b/s.        n, b, s: `windows`, k x 3"""
-    rate = windows[..., REQUESTS] / np.maximum(windows[..., SECONDS], FADED)
-    return np.stack((windows[..., REQUESTS] * rate, windows[..., BUSY] * rate), axis=-1)

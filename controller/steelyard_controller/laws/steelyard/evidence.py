@@ -14,8 +14,8 @@ REQUESTS, BUSY, SECONDS, FULL_SECONDS = range(4)
 
 # Fewer requests in a window than this say nothing about their dispersion or about queues.
 FEWEST_REQUESTS = 5.0
-# The two windows of a pair begin up to this part of their length apart.
-PHASE_PART = 0.5
+# Loads differ by this much for no reason: sampling, kernels, the runtime's own threads.
+IDLE_LOAD = 0.02
 # After so many windows with requests a peer's cost is known, and changes slowly.
 YOUNG_WINDOWS = 10.0
 # Less evidence than this has faded: six idle hours would make it underflow.
@@ -31,7 +31,7 @@ class Evidence:
     """What is known of m upstreams of k peers. Load is in parts of the peer's tightest resource.
 
     sums       k x 4, A, B, D, F: requests, load seconds, seconds, seconds full; fading, since a restart
-    moments    k x 2, C, G: sums of n^2/s and n b/s;  n, b, s: requests, load seconds, seconds of a window
+    moments    k x 5: `moments.moments_after`, fading as sums do
     others     k, w_0: load that is known not to be ours
     recent     k x 3 RECENT_WINDOWS: requests, load seconds and seconds of each of the last windows
     requests   k, A': remembered for hours, restarts or not; what the prior is weighed against
@@ -95,7 +95,8 @@ def _rescaled(evidence: Evidence, ratio: Floats) -> Evidence:
         return evidence
     sums, moments, recent = evidence.sums.copy(), evidence.moments.copy(), evidence.recent.copy()
     sums[..., BUSY] *= ratio
-    moments[..., 1] *= ratio
+    moments[..., BUSY] *= ratio
+    moments[..., -1] *= ratio
     recent[..., BUSY::3] *= ratio[..., None]
     cost = clip(evidence.cost * ratio, COST_MIN, COST_MAX)
     others = evidence.others * ratio

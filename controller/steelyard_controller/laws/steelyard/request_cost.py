@@ -14,14 +14,13 @@ from steelyard_controller.laws.steelyard.evidence import (
     COST_MIN,
     FADED,
     FULL_SECONDS,
+    IDLE_LOAD,
     REQUESTS,
     SECONDS,
     YOUNG_WINDOWS,
 )
 from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
 
-# Loads differ by this much for no reason: sampling, kernels, the runtime's own threads.
-IDLE_LOAD = 0.02
 # The cost is the lower edge of what is seen: others' work only ever adds to it. If it rose any sooner, a
 # neighbour of some minutes would end as dearer requests, and the server would be starved after all.
 COST_DOWN_PER_S, COST_UP_PER_S = 0.1, 1 / 100

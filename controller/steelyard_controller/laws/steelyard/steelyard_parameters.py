@@ -83,7 +83,7 @@ SCHEMA = Schema(
     version=3,
     columns={
         "sums": Column(width=4),
-        "moments": Column(width=2, added=True),
+        "moments": Column(width=5, added=True),
         "others": Column(added=True),
         "recent": Column(width=3 * RECENT_WINDOWS),
         "requests": Column(),
