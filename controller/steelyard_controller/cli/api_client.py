@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote
 
@@ -55,7 +54,8 @@ class Controllers:
             headers["Authorization"] = f"Bearer {token}"
         self._urls = connection.urls
         self._token = token
-        self._timeout_s = connection.timeout_s
+        self.timeout_s = connection.timeout_s
+        """Of an answer."""
         secure = any(url.startswith("https:") for url in connection.urls)
         self._http = httpx.Client(
             headers=headers,
@@ -70,11 +70,6 @@ class Controllers:
         """Return the URL of the controller that answered last, or the first one."""
         return self._urls[0]
 
-    @property
-    def timeout_s(self) -> float:
-        """Return the timeout of an answer."""
-        return self._timeout_s
-
     def token_for(self, url: str) -> str | None:
         """Return the token that was given, or the one that a controller of this machine made itself."""
         if self._token is None and httpx.URL(url).host in _THIS_MACHINE:
@@ -85,9 +80,7 @@ class Controllers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._http.close()
 
     def get(self, model: type[D], path: str, **parameters: str | float) -> Answer[D]:
@@ -124,7 +117,7 @@ class Controllers:
                     headers={**authorization, **(headers or {})},
                 )
             except (httpx.TransportError, httpx.DecodingError, httpx.InvalidURL) as error:
-                silent.append(f"{url}: {_error_text(error, self._timeout_s)}")
+                silent.append(f"{url}: {_error_text(error, self.timeout_s)}")
                 continue
             if answer.is_success:
                 self._prefer(url)
@@ -141,7 +134,7 @@ class Controllers:
         """Yield the URL and the open stream of the first controller that has one; raise `Failure`."""
         silent: list[str] = []
         unable: Failure | None = None
-        timeout = httpx.Timeout(self._timeout_s, read=max(SILENCE_S, self._timeout_s))
+        timeout = httpx.Timeout(self.timeout_s, read=max(SILENCE_S, self.timeout_s))
         opened = False
         for url in self._urls:
             try:
@@ -159,7 +152,7 @@ class Controllers:
             except httpx.TransportError as error:
                 if opened:
                     raise
-                silent.append(f"{url}: {_error_text(error, self._timeout_s)}")
+                silent.append(f"{url}: {_error_text(error, self.timeout_s)}")
                 continue
             if failure.status != Exit.UNREACHABLE:
                 raise failure

@@ -11,7 +11,7 @@ import sys
 import termios
 import tty
 from collections.abc import Callable, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 # The alternate screen without a cursor; and back.
@@ -49,9 +49,7 @@ class Screen:
         self._show()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._hide()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
