@@ -7,12 +7,14 @@ total, because what an older version or a person left there must not stop a
 controller.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, isnan
-from typing import TypeVar
+from math import isnan
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from steelyard_controller.laws.snapshot import INDICATORS, Batch, Floats, stacked, unstacked
 
@@ -75,9 +77,6 @@ class Memory:
     columns: Mapping[str, Floats]
     scalars: Mapping[str, float]
     indicators: tuple[str, ...] = INDICATORS
-
-
-B = TypeVar("B", Column, Scalar)
 
 
 def empty(schema: Schema) -> Memory:
@@ -191,90 +190,68 @@ def _or_none(values: Iterable[float]) -> list[object]:
     return [None if value != value else value for value in values]
 
 
+# Null is "none yet"; NaN and infinity, which no JSON has, are neither.
+_Figure = Annotated[float, Meta(ge=-1e300, le=1e300)] | None
+
+
+class _Stored(msgspec.Struct, forbid_unknown_fields=True):
+    law: str
+    version: int
+    ids: tuple[str, ...]
+    columns: dict[str, Any]
+    scalars: dict[str, _Figure]
+    indicators: Annotated[tuple[str, ...], Meta(min_length=1)] = INDICATORS
+
+
 def decode(schema: Schema, document: object) -> Memory | None:
     """Read what `encode` wrote; None when it is another law's, another version's, or damaged."""
     try:
-        return _decode(schema, document)
-    except _Damaged:
+        return _decode(schema, msgspec.convert(document, _Stored))
+    except ValueError:
         return None
 
 
-class _Damaged(Exception):
-    """Internal: unwinds from a field to `decode`."""
-
-
-def _decode(schema: Schema, document: object) -> Memory:
-    names = {"law", "version", "ids", "columns", "scalars"}
-    if isinstance(document, dict) and "indicators" in document:
-        names.add("indicators")
-    fields = _object(document, names)
-    indicators = _indicators(fields.get("indicators", list(INDICATORS)))
-    version = fields["version"]
-    if fields["law"] != schema.law or isinstance(version, bool) or version != schema.version:
-        raise _Damaged
-    ids = fields["ids"]
-    if not isinstance(ids, list) or not all(isinstance(peer, str) for peer in ids):
-        raise _Damaged
-    if len(set(ids)) != len(ids):
-        raise _Damaged
+def _decode(schema: Schema, stored: _Stored) -> Memory:
+    ids, indicators = stored.ids, stored.indicators
     bounds = schema.scalars_of(indicators)
-    scalars = _with_added(fields["scalars"], bounds, lambda scalar: scalar.initial)
-    columns = _with_added(
-        fields["columns"], schema.columns, lambda column: _encoded(_initial(column, len(ids), indicators))
-    )
+    scalars = {name: scalar.initial for name, scalar in bounds.items() if scalar.added} | stored.scalars
+    if (stored.law, stored.version) != (schema.law, schema.version):
+        raise ValueError("of another law or version")
+    if len(set(ids)) != len(ids) or len(set(indicators)) != len(indicators):
+        raise ValueError("a name is there twice")
+    first = {name: _initial(column, len(ids), indicators) for name, column in schema.columns.items()}
+    columns = {name: _encoded(first[name]) for name in first if schema.columns[name].added} | stored.columns
+    if columns.keys() != schema.columns.keys() or scalars.keys() != bounds.keys():
+        raise ValueError("other figures than the law has")
     return Memory(
         law=schema.law,
         version=schema.version,
-        ids=tuple(ids),
+        ids=ids,
         columns={
-            name: _column(column, columns[name], _initial(column, len(ids), indicators))
-            for name, column in schema.columns.items()
+            name: _column(column, columns[name], first[name].shape) for name, column in schema.columns.items()
         },
-        scalars={name: _figure(scalar, scalars[name]) for name, scalar in bounds.items()},
+        scalars={name: float(_bounded(scalar, scalars[name])) for name, scalar in bounds.items()},
         indicators=indicators,
     )
 
 
-def _indicators(names: object) -> tuple[str, ...]:
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise _Damaged
-    if len(set(names)) != len(names):
-        raise _Damaged
-    return tuple(names)
+def _column(column: Column, values: object, shape: tuple[int, ...]) -> Floats:
+    rows: list[Any]
+    if len(shape) == 1:
+        rows = msgspec.convert(values, list[_Figure])
+    else:
+        given, nothing = msgspec.convert(values, list[list[_Figure] | None]), [None] * shape[1]
+        rows = [nothing if row is None else row for row in given]
+    # Of no peers there are no rows to tell the width from.
+    figures = _bounded(column, rows) if rows else np.empty((0, *shape[1:]))
+    if figures.shape != shape:
+        raise ValueError("other peers or indicators than it names")
+    return figures
 
 
-def _object(value: object, names: set[str]) -> dict[str, object]:
-    if not isinstance(value, dict) or set(value) != names:
-        raise _Damaged
-    return value
-
-
-def _with_added(given: object, bounds: Mapping[str, B], first: Callable[[B], object]) -> dict[str, object]:
-    added = {name: first(each) for name, each in bounds.items() if each.added}
-    return _object({**added, **given} if isinstance(given, dict) else given, set(bounds))
-
-
-def _column(column: Column, values: object, matrix: Floats) -> Floats:
-    """Read the values into `matrix`, which has their shape."""
-    if not isinstance(values, list) or len(values) != len(matrix):
-        raise _Damaged
-    if matrix.ndim == 1:
-        return np.array([_figure(column, value) for value in values], dtype=np.float64)
-    for row, entries in enumerate(values):
-        if entries is None and isnan(column.initial):
-            continue
-        if not isinstance(entries, list) or len(entries) != matrix.shape[1]:
-            raise _Damaged
-        matrix[row] = [_figure(column, entry) for entry in entries]
-    return matrix
-
-
-def _figure(bounds: Column | Scalar, value: object) -> float:
-    if value is None and isnan(bounds.initial):
-        return float("nan")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _Damaged
-    # Compared before it becomes a float: a JSON integer may be too large for one.
-    if not bounds.low <= value <= bounds.high or not isfinite(value):
-        raise _Damaged
-    return float(value)
+def _bounded(bounds: Column | Scalar, figures: object) -> Floats:
+    values = np.array(figures, dtype=np.float64)
+    inside = (values >= bounds.low) & (values <= bounds.high)
+    if not (inside | (np.isnan(values) & isnan(bounds.initial))).all():
+        raise ValueError("beyond the bounds")
+    return values
