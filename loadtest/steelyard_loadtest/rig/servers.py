@@ -151,12 +151,7 @@ class Servers:
         self.check()
         if self._scenario.static:
             return
-        stopping = [
-            (name, self._pool.submit(_status, address, "/burn", "DELETE"))
-            for name, address in self.addresses.items()
-        ]
-        for name, stopped in stopping:
-            _expect(name, stopped, 200)
+        self._ask_each(_status, "/burn", "DELETE")
         deadline_s = time.monotonic() + REST_S
         before = self.read()
         while time.monotonic() < deadline_s:
@@ -172,9 +167,9 @@ class Servers:
             raise SetupError(
                 f"{self._scenario.name}: static servers have no capacity: give levels, not parts"
             )
-        self._load_each(path, CALIBRATION_REQUESTS // 3)
+        self._ask_each(_load, path, CALIBRATION_REQUESTS // 3 // CONNECTIONS, times=CONNECTIONS)
         before = self.read()
-        self._load_each(path, CALIBRATION_REQUESTS)
+        self._ask_each(_load, path, CALIBRATION_REQUESTS // CONNECTIONS, times=CONNECTIONS)
         costs_s = {}
         for earlier, now in zip(before, self.read(), strict=True):
             if now.served <= earlier.served or now.cpu_s <= earlier.cpu_s:
@@ -257,14 +252,14 @@ class Servers:
         busy = (now.cpu_s - earlier.cpu_s) / ((now.at_s - earlier.at_s) * limit)
         return busy < IDLE_UTILIZATION and now.served == earlier.served
 
-    def _load_each(self, path: str, requests: int) -> None:
-        loading = [
-            (name, self._pool.submit(_load, address, path, requests // CONNECTIONS))
+    def _ask_each(self, ask: Callable[..., int], *what: object, times: int = 1) -> None:
+        asked = [
+            (name, self._pool.submit(ask, address, *what))
             for name, address in self.addresses.items()
-            for _ in range(CONNECTIONS)
+            for _ in range(times)
         ]
-        for name, loaded in loading:
-            _expect(name, loaded, 200)
+        for name, answer in asked:
+            _expect(name, answer, 200)
 
     def _stop(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
