@@ -2,7 +2,6 @@
 
 import argparse
 import platform
-import signal
 import sys
 from dataclasses import replace
 from importlib.metadata import version
@@ -12,10 +11,9 @@ from steelyard_loadtest.compare import session
 from steelyard_loadtest.compare.schedule import START_S, trial_s
 from steelyard_loadtest.compare.store import Store
 from steelyard_loadtest.machine import find_programs, network
-from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.measurements.trials import Results
 from steelyard_loadtest.reporting.conditions import conditions, kept
-from steelyard_loadtest.reporting.exit_status import INTERRUPTED
+from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.flags import Subparsers
 from steelyard_loadtest.reporting.publish import check_page
 from steelyard_loadtest.reporting.wording import duration
@@ -67,40 +65,38 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare; 0, 1 (nothing to measure with, or nothing measured), 2 (wrong words) or 130 (Ctrl-C)."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop is a stop: keep what was measured
     try:
         if options.list:
             return _list()
         scenarios = _scenarios(options)
-    except (ScenarioError, ValueError) as error:
+    except ValueError as error:
         print(f"steelyard-loadtest compare: {error}", file=sys.stderr)
         return 2
     out = options.out or Path("loadtest-results") / ("quick" if options.quick else "full")
     results = Results(scenarios=scenarios)
-    try:
-        check_page(options.page, MARKS)
-        programs = find_programs.find(options.nginx, least_time=options.nginx_least_time)
-        where = network.enter(sys.argv[1:])
-        more = {"locust": version("locust"), "Python": platform.python_version()}
-        known = conditions(sys.argv[1:], {**programs.versions, **more}, on_machine=[where])
-        store = Store(out)
-        if options.again:
-            for scenario in scenarios:
-                store.forget(scenario)
-        session.run(results, store, programs)
-    except (SetupError, OSError, ValueError) as error:
-        print(f"steelyard-loadtest compare: {error}", file=sys.stderr)
-        if not results.measured:
-            return 1
-        results.interrupted = True
+    status = exit_status("compare", _measure, options, out, results)
     if not results.measured:
         print("steelyard-loadtest compare: nothing was measured", file=sys.stderr)
-        return INTERRUPTED if results.interrupted else 1
+        return INTERRUPTED if results.interrupted else status or 1
+    results.interrupted |= status != 0
     results.scenarios = tuple(_as_measured(scenario, results) for scenario in scenarios)
     held = {"Limits": " or ".join(dict.fromkeys(results.limits))}
-    results.conditions = kept(out, known | held, new=results.new > 0)
+    results.conditions = kept(out, {**results.conditions, **held}, new=results.new > 0)
     _report(out, options.page, results)
     return INTERRUPTED if results.interrupted else 0
+
+
+def _measure(options: argparse.Namespace, out: Path, results: Results) -> None:
+    check_page(options.page, MARKS)
+    programs = find_programs.find(options.nginx, least_time=options.nginx_least_time)
+    where = network.enter(sys.argv[1:])
+    more = {"locust": version("locust"), "Python": platform.python_version()}
+    results.conditions = conditions(sys.argv[1:], {**programs.versions, **more}, on_machine=[where])
+    store = Store(out)
+    if options.again:
+        for scenario in results.scenarios:
+            store.forget(scenario)
+    session.run(results, store, programs)
 
 
 def _scenarios(options: argparse.Namespace) -> tuple[Scenario, ...]:

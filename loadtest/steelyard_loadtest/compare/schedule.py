@@ -1,6 +1,7 @@
 """In which order trials are measured, and how long that takes. Pure."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from steelyard_loadtest.measurements.trials import Trial
 from steelyard_loadtest.scenario.definition import Load, Scenario
@@ -20,13 +21,8 @@ def visits(scenario: Scenario, algorithms: tuple[str, ...]) -> Iterator[tuple[st
     for repeat in range(1, scenario.load.repeats + 1):
         turn = (repeat - 1) % max(len(algorithms), 1)
         for algorithm in algorithms[turn:] + algorithms[:turn]:
-            yield (
-                algorithm,
-                tuple(
-                    Trial(scenario=scenario.name, algorithm=algorithm, level=level, repeat=repeat)
-                    for level in scenario.load.levels
-                ),
-            )
+            first = Trial(scenario=scenario.name, algorithm=algorithm, level=0.0, repeat=repeat)
+            yield algorithm, tuple(replace(first, level=level) for level in scenario.load.levels)
 
 
 def trial_s(load: Load) -> float:

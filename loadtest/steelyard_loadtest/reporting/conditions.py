@@ -16,22 +16,21 @@ ANSWERS_WITHIN_S = 20.0
 UNKNOWN, MISSING = "of an unknown version", "missing"
 
 
-def machine(*more: str) -> str:
-    """Return cores, CPU model, memory and kernel in a line, and what else is to be said of the machine."""
-    model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    cores = f"{psutil.cpu_count()} × {model[1] if model else platform.machine()}"
-    memory = f"{psutil.virtual_memory().total / 1e9:.0f} GB"
-    return ", ".join([cores, memory, f"{platform.system()} {platform.release()}", *more])
-
-
 def conditions(
     arguments: Sequence[str], versions: Mapping[str, str], *, on_machine: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return command, date, machine, load average and versions by name, in the order of a report."""
+    """Return command, date, machine, load average and versions by name, in the order of a report.
+
+    on_machine: what else is to be said of it, behind cores, CPU model, memory and kernel.
+    """
+    model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    cores = f"{psutil.cpu_count()} × {model[1] if model else platform.machine()}"
+    memory = f"{psutil.virtual_memory().total / 1e9:.0f} GB"
+    kernel = f"{platform.system()} {platform.release()}"
     return {
         "Command": f"`steelyard-loadtest {shlex.join(arguments)}`",
         "Date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-        "Machine": machine(*on_machine),
+        "Machine": ", ".join([cores, memory, kernel, *on_machine]),
         # Above a few tenths, somebody else was at work.
         "Load average before": f"{os.getloadavg()[0]:.1f}",
         "Versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
