@@ -11,8 +11,7 @@ from steelyard_loadtest.figures import motion
 from steelyard_loadtest.generators import Job, Running
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.machine.programs import Programs
-from steelyard_loadtest.measurements.server_intervals import observed
-from steelyard_loadtest.measurements.trials import Measured, Reading, Trial
+from steelyard_loadtest.measurements.trials import Measured, Reading, Trial, observed
 from steelyard_loadtest.rig.balancers import Balancer
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.servers import Servers

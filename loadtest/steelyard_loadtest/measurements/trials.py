@@ -1,14 +1,14 @@
-"""What one trial of a comparison measured: the row of the CSV, and what happened second by second. Pure.
+"""What one trial of a comparison measured, second by second, and how counters become that. Pure.
 
 A trial is one algorithm at one level of load, once. Latencies are those of
 requests that succeeded: a failure may be quick, and would flatter.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steelyard_loadtest.measurements.percentiles import Quantile
-from steelyard_loadtest.scenario.definition import Scenario
+from steelyard_loadtest.scenario.definition import Scenario, Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +120,50 @@ class Results:
     new: int = 0
     """Trials that were measured now, and not by an earlier run into the same folder."""
     interrupted: bool = False
+
+
+INTERVAL_S = 1.0
+"""A second is the agents' and the controller's tick."""
+
+
+def observed(
+    readings: Sequence[tuple[Reading, ...]], began_s: float, servers: Sequence[Server]
+) -> tuple[Observed, ...]:
+    """Return each server's intervals of about INTERVAL_S, from rounds of readings in order of time.
+
+    A server without a CPU limit is taken for one core. What was read before
+    began_s only serves as the first interval's beginning.
+    """
+    intervals: list[Observed] = []
+    limited = {server.name: server for server in servers}
+    last: Sequence[Reading] = ()
+    for entry in filter(None, readings):
+        if not last or entry[0].at_s <= began_s:
+            last = entry
+        elif entry[0].at_s - last[0].at_s >= INTERVAL_S * 0.9:
+            intervals += _interval(last, entry, began_s, limited)
+            last = entry
+    return tuple(intervals)
+
+
+def _interval(
+    earlier: Sequence[Reading], later: Sequence[Reading], began_s: float, limited: dict[str, Server]
+) -> list[Observed]:
+    old = {reading.server: reading for reading in earlier}
+    pairs = [(old[reading.server], reading) for reading in later if reading.server in old]
+    total = sum(after.served - before.served for before, after in pairs)
+    return [
+        Observed(
+            t_s=later[0].at_s - began_s,  # one moment for all: they are read within a millisecond
+            interval_s=after.at_s - before.at_s,
+            server=after.server,
+            served=after.served - before.served,
+            share=(after.served - before.served) / total if total > 0 else None,
+            cpu_utilization=(after.cpu_s - before.cpu_s)
+            / (after.at_s - before.at_s)
+            / (limited[after.server].cores_at((before.at_s + after.at_s) / 2 - began_s) or 1.0),
+            pool_utilization=after.pool_utilization,
+        )
+        for before, after in pairs
+        if after.at_s > before.at_s
+    ]
