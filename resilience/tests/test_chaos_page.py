@@ -12,8 +12,7 @@ from PIL import Image
 from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.publish import fill_page, write_page
-from steelyard_resilience.chaos import run_files
-from steelyard_resilience.chaos.command import NAME
+from steelyard_resilience.chaos.command import NAME, left_of
 from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Outcome, Stray, Trial
 from steelyard_resilience.chaos.faults import FAULTS, chosen, listed
 from steelyard_resilience.chaos.outcomes import outcome
@@ -85,7 +84,8 @@ def gathered(faults: int = 3) -> Gathered:
         ]
         run.trials.append(trial)
         run.outcomes.append(outcome(trial, own, looks))
-        run.keep(own, looks)
+        run.requests += own
+        run.looks += looks
     return run
 
 
@@ -214,7 +214,7 @@ def test_the_list_names_each_fault_below_its_group() -> None:
 
 def test_a_run_is_written_whole(tmp_path: Path) -> None:
     run = gathered()
-    written = write_page(run_files.of(run, {"Machine": "small"}), tmp_path)
+    written = write_page(left_of(run, {"Machine": "small"}), tmp_path)
     assert sorted(written) == sorted(tmp_path.iterdir())
     document = json.loads((tmp_path / "outcomes.json").read_text())
     assert document["conditions"] == {"Machine": "small"}
@@ -233,7 +233,7 @@ def test_a_run_is_written_whole(tmp_path: Path) -> None:
 def test_a_page_gets_it_between_its_marks_and_the_picture_beside_it(tmp_path: Path) -> None:
     page = tmp_path / "resilience.md"
     page.write_text(f"before\n<!-- {NAME}: begin -->\nold\n<!-- {NAME}: end -->\nafter\n")
-    fill_page(run_files.of(gathered(), {}), page, NAME, folder="plots/resilience", prefix="chaos-")
+    fill_page(left_of(gathered(), {}), page, NAME, folder="plots/resilience", prefix="chaos-")
     text = page.read_text()
     assert "old" not in text
     assert text.startswith("before\n")
@@ -243,7 +243,7 @@ def test_a_page_gets_it_between_its_marks_and_the_picture_beside_it(tmp_path: Pa
 
 
 def test_a_picture_of_many_faults_stays_a_page_wide(tmp_path: Path) -> None:
-    write_page(run_files.of(gathered(30), {}), tmp_path)
+    write_page(left_of(gathered(30), {}), tmp_path)
     with Image.open(tmp_path / "bounds.png") as picture:
         assert 1000 < picture.width < 1800
         assert 300 < picture.height < 1600

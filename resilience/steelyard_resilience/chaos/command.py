@@ -1,23 +1,26 @@
-"""`steelyard-loadtest chaos`: the command line, and the order in which things are done."""
+"""`steelyard-loadtest chaos`: the command line, the order in which things are done, and what a run leaves."""
 
 import argparse
 import itertools
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.conditions import conditions
+from steelyard_loadtest.reporting.csv_text import Field, csv_text
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
-from steelyard_loadtest.reporting.publish import check_page, fill_page, write_page
+from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
+from steelyard_loadtest.reporting.result_files import json_text
 
-from steelyard_resilience.chaos.fault import Fault, Gathered
+from steelyard_resilience.chaos.fault import Fault, Gathered, Look
 from steelyard_resilience.chaos.faults import FAULTS, chosen, listed
 from steelyard_resilience.chaos.outcomes import lost_between
-from steelyard_resilience.chaos.page import summary
+from steelyard_resilience.chaos.page import page, summary
 from steelyard_resilience.running_load import TIMEOUT_S
 
 NAME = "chaos"
@@ -28,6 +31,9 @@ RATE_PER_S = 200
 
 MOST_SLACK = 10
 """Beyond, an answer that nobody waited for would be within its bound."""
+
+MOMENTS = ("began_s", "undone_s", "until_s")
+"""Of a trial, by which a fault's requests and looks are found."""
 
 LONG = """
 Starts the whole cluster on this machine, each part on a host of its own (a network namespace: needs root),
@@ -113,9 +119,7 @@ def _do(
 
 
 def _report(options: argparse.Namespace, gathered: Gathered, about: dict[str, str]) -> None:
-    from steelyard_resilience.chaos import run_files  # matplotlib takes a second that --help need not wait
-
-    made = run_files.of(gathered, about)
+    made = left_of(gathered, about)
     files = write_page(made, options.out)
     print(summary(gathered.outcomes, len(gathered.requests), lost_between(gathered)))
     print("\n".join(map(str, files)))
@@ -124,3 +128,33 @@ def _report(options: argparse.Namespace, gathered: Gathered, about: dict[str, st
     if options.page:
         fill_page(made, options.page, NAME, folder=f"plots/{options.page.stem}", prefix=f"{NAME}-")
         print(options.page)
+
+
+def left_of(run: Gathered, conditions: Mapping[str, str]) -> Page:
+    """Return what a run leaves in a folder or on a page; 0 s is the first request."""
+    from steelyard_resilience.chaos.plot import plot  # matplotlib takes a second that --help need not wait
+
+    zero_s = min((one.due_s for one in run.requests), default=0.0)
+    requests: list[Field[Request]] = [
+        ("due_s", lambda one: f"{one.due_s - zero_s:.6f}"),
+        ("latency_ms", lambda one: f"{one.latency_ms:.3f}"),
+        "failure",
+    ]
+    looks: list[Field[Look]] = [("at_s", lambda look: f"{look.at_s - zero_s:.3f}"), "rung", "not_well"]
+    document = {
+        "conditions": dict(conditions),
+        "interrupted": run.interrupted,
+        "outcomes": [
+            asdict(one) | {"passed": one.passed} | {at: getattr(trial, at) - zero_s for at in MOMENTS}
+            for trial, one in zip(run.trials, run.outcomes, strict=True)
+        ],
+    }
+    return Page(
+        text=lambda plots: page(run, conditions, plots["bounds"]),
+        plots={"bounds": lambda file: plot(file, run.outcomes)},
+        files={
+            "outcomes.json": json_text(document),
+            "requests.csv.gz": csv_text(run.requests, requests),
+            "looks.csv.gz": csv_text(run.looks, looks),
+        },
+    )

@@ -3,7 +3,7 @@
 Moments are time.monotonic's, which all processes share.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -151,13 +151,3 @@ class Gathered:
     requests: list[Request] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
     interrupted: bool = False
-
-    def keep(self, requests: Sequence[Request], looks: Sequence[Look]) -> None:
-        """Add what a stage saw until its end."""
-        self.requests += requests
-        self.looks += looks
-
-    @property
-    def first_s(self) -> float:
-        """Return when the first request was due; 0 when there is none."""
-        return min((one.due_s for one in self.requests), default=0.0)

@@ -169,7 +169,8 @@ def scene(folder: Path, settings: Settings, rate_per_s: float, gathered: Gathere
         finally:
             # Before the stage goes: what then fails is nobody's fault.
             load.stop()
-            gathered.keep(load.requests, poller.looks)
+            gathered.requests += load.requests
+            gathered.looks += poller.looks
 
 
 def tell(progress: Progress, result: Outcome) -> None:
