@@ -93,9 +93,6 @@ class FakeStage:
         declared = dict(self._declared), dict(self._states), self._are_hidden
         return daemons, set(self._cut), slow, off, files, redis, declared
 
-    def host_of(self, name: str) -> str:
-        return self._daemons[name].host
-
     def daemon(self, name: str) -> FakeDaemon:
         return self._daemons[name]
 
@@ -143,9 +140,9 @@ class FakeStage:
                 raise AssertionError(f"{method} {path}")
         return b"{}"
 
-    def api_by_proxy(self, method: str, path: str, _document: Any) -> int:
-        self.done.append(f"{method} {path} by proxy")
-        return 401
+    def ask(self, method: str, path: str, _document: Any, *, port: int) -> tuple[int, bytes]:
+        self.done.append(f"{method} {path} at {port}")
+        return 401, b""
 
     def memcached_command(self, command: str | bytes) -> bytes:
         words = command.encode() if isinstance(command, str) else command

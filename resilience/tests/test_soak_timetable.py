@@ -4,12 +4,10 @@ from ipaddress import ip_address
 from itertools import islice
 
 import pytest
-from steelyard_controller.declarations.upstream import Upstream
-from steelyard_resilience.soak.timetable import CHURNED, Server, Step, churned_address, steps
+from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_resilience.soak.timetable import CHURNED, Step, churned_address, steps
 
-SERVERS = [
-    Server(id=f"server-{number}", address=f"10.0.0.{number}:80", baseline=1.0) for number in range(1, 6)
-]
+SERVERS = [Peer(id=f"server-{number}", address=f"10.0.0.{number}:80", baseline=1.0) for number in range(1, 6)]
 PICKERS = ["vnswrr", "hcl"]
 ROUND = 21
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.errors import ProgramError
-from steelyard_resilience.stage import clients
+from steelyard_resilience.stage.stage import ask_memcached, ask_redis
 
 from testing.daemons import Daemon
 
@@ -35,14 +35,14 @@ def answering(*answer: bytes) -> Iterator[tuple[int, list[bytes]]]:
 
 def test_memcached_s_answer_ends_where_the_next_command_s_begins() -> None:
     with answering(b"VALUE a 0 3\r\nab", b"c\r\nEND\r\nMN", b"\r\n") as (port, heard):
-        assert clients.memcached("127.0.0.1", port, b"get a") == b"VALUE a 0 3\r\nabc\r\nEND\r\n"
+        assert ask_memcached("127.0.0.1", port, b"get a") == b"VALUE a 0 3\r\nabc\r\nEND\r\n"
     assert heard == [b"get a\r\nmn\r\n"]
 
 
 @pytest.mark.integration
 def test_redis_answers_each_command_in_its_way_and_what_it_refuses_is_an_error(redis_server: Daemon) -> None:
     def ask(*parts: str) -> Any:
-        return clients.redis("127.0.0.1", redis_server.port, parts)
+        return ask_redis("127.0.0.1", redis_server.port, parts)
 
     assert ask("SET", "ключ", "")
     assert ask("GET", "ключ") == b""
@@ -70,8 +70,8 @@ def test_a_look_is_the_document_whatever_the_status() -> None:
     "question",
     [
         lambda port: http_ask.ask_line("127.0.0.1", port, "0.5"),
-        lambda port: clients.memcached("127.0.0.1", port, b"version"),
-        lambda port: clients.redis("127.0.0.1", port, ["PING"]),
+        lambda port: ask_memcached("127.0.0.1", port, b"version"),
+        lambda port: ask_redis("127.0.0.1", port, ["PING"]),
         lambda port: http_ask.ask("127.0.0.1", port, "/", timeout_s=5.0),
     ],
 )

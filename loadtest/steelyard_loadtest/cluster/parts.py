@@ -91,13 +91,9 @@ def controller(
     port: int, config: Path, *, memcached: str, state_url: str, name: str = "controller", **more: Flag
 ) -> Part:
     """Return a controller whose API is at `port`; memcached: HOST:PORT. more: its other flags."""
-    own: dict[str, Flag] = {
-        "config": config,
-        "api_port": port,
-        "memcached": memcached,
-        "state_url": state_url,
-    }
-    return _python("steelyard_controller", flags({**own, **more}), name=name, port=port, order=4)
+    stores: dict[str, Flag] = {"memcached": memcached, "state_url": state_url}
+    words = flags({"config": config, "api_port": port, **stores, **more})
+    return _python("steelyard_controller", words, name=name, port=port, order=4)
 
 
 def nginx(port: int, folder: Path, *, log: Path, program: str = "nginx", config: str = "nginx.conf") -> Part:
@@ -107,9 +103,9 @@ def nginx(port: int, folder: Path, *, log: Path, program: str = "nginx", config:
     return Part(name="nginx", command=command, port=port, stop_signal="QUIT", order=5)
 
 
-def haproxy(port: int, config: Path, *, program: str = "haproxy") -> Part:
-    """Return a HAProxy in the foreground."""
-    return Part(name="haproxy", command=(program, "-db", "-f", str(config)), port=port, order=5)
+def haproxy(port: int, config: Path, *, program: str = "haproxy", mode: str = "-db") -> Part:
+    """Return a HAProxy in the foreground; mode -W: a master with workers."""
+    return Part(name="haproxy", command=(program, mode, "-f", str(config)), port=port, order=5)
 
 
 def reporter(socket: Path | str, *, memcached: str, **more: Flag) -> Part:

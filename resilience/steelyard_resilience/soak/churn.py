@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from steelyard_controller.declarations.upstream import Peer
 from steelyard_loadtest.machine import picker_list
 from steelyard_loadtest.machine.errors import ProgramError
 
 from steelyard_resilience.soak.readings import Soaked
-from steelyard_resilience.soak.timetable import CHURNED, Server, Step, steps
+from steelyard_resilience.soak.timetable import CHURNED, Step, steps
 from steelyard_resilience.stage.hosts import API_PORT, CONTROLLERS, UPSTREAM
 from steelyard_resilience.stage.namespaces import run
 from steelyard_resilience.stage.stage import Stage
@@ -36,7 +37,7 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @contextlib.contextmanager
 def churning(
-    stage: Stage, token_file: Path, servers: Sequence[Server], soaked: Soaked, every_s: float
+    stage: Stage, token_file: Path, servers: Sequence[Peer], soaked: Soaked, every_s: float
 ) -> Iterator[None]:
     """Take one step after another in a thread of its own, until it is left."""
     stopped = threading.Event()
@@ -62,16 +63,15 @@ def churning(
         thread.join()
 
 
-def declared(stage: Stage) -> list[Server]:
+def declared(stage: Stage) -> list[Peer]:
     """Return the servers of the upstream. Raises ProgramError."""
-    peers = _declaration(stage)["peers"]
-    return [Server(id=peer["id"], address=peer["address"], baseline=peer["baseline"]) for peer in peers]
+    return [Peer.model_validate(peer) for peer in _declaration(stage)["peers"]]
 
 
 def _take(stage: Stage, step: Step, token_file: Path) -> None:
     if step.watch:
         # Events reach whoever leads as well through a controller that stands by.
-        _watch(stage.address(CONTROLLERS[0]), token_file, step.path)
+        _watch(stage.addresses[CONTROLLERS[0]], token_file, step.path)
         return
     document = step.document if step.members is None else _declaration(stage) | dict(step.members)
     leader = stage.leader() if step.standby else None
@@ -102,6 +102,6 @@ def add_addresses(stage: Stage, host: str) -> None:
 
     A route of type local is an address for each of its network, without naming them one by one.
     """
-    edge = stage.host_of("nginx")
+    edge = stage.daemon("nginx").host
     run(*stage.on(host), "ip", "route", "add", "local", str(CHURNED), "dev", "lo")
-    run(*stage.on(edge), "ip", "route", "add", str(CHURNED), "via", stage.address(host))
+    run(*stage.on(edge), "ip", "route", "add", str(CHURNED), "via", stage.addresses[host])

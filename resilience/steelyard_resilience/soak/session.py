@@ -94,7 +94,7 @@ def run(plan: Plan, folder: Path, soaked: Soaked, tell: Callable[[], None]) -> N
     try:
         with Stage(folder / "stage", settings) as stage:
             servers = declared(stage)
-            add_addresses(stage, stage.host_of("server-1"))
+            add_addresses(stage, stage.daemon("server-1").host)
             load = Load(stage.url, plan.rate_per_s, folder / "load")
             try:
                 with churning(stage, stage.read_token_file, servers, soaked, plan.step_every_s):

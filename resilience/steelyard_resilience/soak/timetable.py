@@ -11,6 +11,7 @@ from ipaddress import IPv4Network
 from itertools import count
 
 from steelyard_controller import laws
+from steelyard_controller.declarations.upstream import Peer
 
 RELOADED_PART = 1 / 3
 """Reloads come in this part of a soak; the workers of the last one live through all the rest, because what a
@@ -58,15 +59,6 @@ class Plan:
         return tuple(every_s * number for number in range(1, int(until_s / every_s) + 1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """A server of the upstream, as declared before the first step."""
-
-    id: str
-    address: str
-    baseline: float | None
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """One request to the controller.
@@ -86,10 +78,10 @@ class Step:
     """Listen to the events for a moment, and leave without a word, as a closed page does."""
 
 
-def steps(upstream: str, servers: Sequence[Server], pickers: Sequence[str]) -> Iterator[Step]:
+def steps(upstream: str, servers: Sequence[Peer], pickers: Sequence[str]) -> Iterator[Step]:
     """Return steps without end: round after round, each with the next servers and picker.
 
-    There are three servers at least, and the pickers are without the default.
+    servers: as declared before, three at least; the pickers are without the default.
     """
     for number in count():
         yield from _round(upstream, servers, pickers[number % len(pickers)], number)
@@ -100,7 +92,7 @@ def churned_address(number: int, port: int) -> str:
     return f"{CHURNED[1 + number % (CHURNED.num_addresses - 2)]}:{port}"
 
 
-def _round(upstream: str, servers: Sequence[Server], picker: str, number: int) -> Iterator[Step]:
+def _round(upstream: str, servers: Sequence[Peer], picker: str, number: int) -> Iterator[Step]:
     # Three different servers, so that most of them always serve.
     drained, changed, removed = (servers[(number + apart) % len(servers)] for apart in range(3))
     port = int(servers[0].address.rpartition(":")[2])
@@ -109,7 +101,7 @@ def _round(upstream: str, servers: Sequence[Server], picker: str, number: int) -
     others = laws.NAMES[1:]
     law = others[number % len(others)]
 
-    def peer(words: str, server: Server, **members: object) -> Step:
+    def peer(words: str, server: Peer, **members: object) -> Step:
         return Step(words, "PATCH", f"{path}/peers/{server.id}", members)
 
     def whole(words: str, **members: object) -> Step:

@@ -121,10 +121,7 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
 def _haproxy(address: str, memcached: str, place: Place) -> tuple[Part, Part]:
     config = place.folder / "haproxy.cfg"
     # Under a master, as Debian runs it, so that it can be reloaded.
-    haproxy = Part(
-        name="haproxy", command=("haproxy", "-W", "-f", str(config)), port=hosts.FRONT_PORTS["haproxy"],
-        stop_signal="USR1", order=5,
-    )  # fmt: skip
+    haproxy = replace(parts.haproxy(hosts.FRONT_PORTS["haproxy"], config, mode="-W"), stop_signal="USR1")
     reporter = parts.reporter(
         f"{address}:{hosts.RUNTIME_PORT}", memcached=memcached, lb=SECOND_LB, key_file=place.secret("key")
     )

@@ -2,17 +2,20 @@
 
 import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
+from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from steelyard_loadtest.cluster.parts import Part
 from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.child_process import wait_until
 from steelyard_loadtest.machine.errors import ProgramError
 
-from steelyard_resilience.stage import clients, hosts, install, layout, wellness
+from steelyard_resilience.stage import hosts, install, layout, wellness
 from steelyard_resilience.stage.daemon import Daemon
 from steelyard_resilience.stage.hosts import Settings
 from steelyard_resilience.stage.namespaces import IN_MEMORY, Network, mounted
@@ -30,6 +33,9 @@ THREADS = 16
 """Several looks at a time, each of which may have to wait for every daemon that it asks."""
 
 
+ORDER_S = 5.0
+"""Of a change, which may take a while on a busy machine."""
+
 SHOWN = 300
 """So many characters of an answer that refuses: its problem's title and detail."""
 
@@ -40,10 +46,11 @@ class Stage:
     def __init__(self, folder: Path, settings: Settings) -> None:
         self._settings = settings
         self._place = install.place(folder, settings)
-        self._addresses = hosts.addresses(settings)
+        self.addresses = hosts.addresses(settings)
+        """By host."""
         self._parts = layout.daemons(settings, self._place)
         self._daemons: dict[str, Daemon] = {}
-        self._network = Network(self._addresses)
+        self._network = Network(self.addresses)
         self._hosts_file = folder.resolve() / "hosts"
         self._pool = ThreadPoolExecutor(THREADS, "look")
         self._stop = contextlib.ExitStack()
@@ -52,7 +59,7 @@ class Stage:
         self.names = tuple(part.name for part in self._parts)
         """Of all daemons."""
         port = hosts.FRONT_PORTS[settings.front]
-        self.url = f"http://{self._addresses[hosts.EDGE]}:{port}"
+        self.url = f"http://{self.addresses[hosts.EDGE]}:{port}"
         """The load balancer's."""
         self.state_dir = self._place.state_dir
         """nginx's folder of saved tables, on a disk of its own that has STATE_BYTES."""
@@ -78,14 +85,6 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self._stop.close()
 
-    def host_of(self, name: str) -> str:
-        """Return the host that a daemon runs on."""
-        return self.daemon(name).host
-
-    def address(self, host: str) -> str:
-        """Return a host's IP address."""
-        return self._addresses[host]
-
     def daemon(self, name: str) -> Daemon:
         """Return a daemon by its name; the servers' agents are agent-1, agent-2, ..."""
         return self._daemons[name]
@@ -96,41 +95,38 @@ class Stage:
 
     def status(self, timeout_s: float = http_ask.LOOK_S) -> dict[str, Any] | None:
         """Return nginx's status page; None when it does not answer in time."""
-        edge = self._addresses[hosts.EDGE]
+        edge = self.addresses[hosts.EDGE]
         return http_ask.look(edge, hosts.WEB_PORT, "/steelyard/status", timeout_s=timeout_s)
 
     def readiness(self, controller: str) -> dict[str, Any] | None:
         """Return a controller's /readyz, ready or not; None when it does not answer within a second."""
-        return http_ask.look(self._addresses[controller], hosts.API_PORT, "/readyz")
+        return http_ask.look(self.addresses[controller], hosts.API_PORT, "/readyz")
 
     def api(self, method: str, path: str, document: object = None, controller: str | None = None) -> bytes:
         """Ask a controller, by default the leader, with the admin token; return the body.
 
         Raises ProgramError when it does not answer or refuses, or nobody leads.
         """
-        status, body = self._ask(method, path, document, controller, hosts.API_PORT, self._admin_token)
+        status, body = self.ask(method, path, document, controller, token=self._admin_token)
         if not 200 <= status < 300:
             said = body[:SHOWN].decode(errors="replace").strip()
             raise ProgramError(f"the API answers {status} to {method} {path}: {said}")
         return body
 
-    def api_by_proxy(self, method: str, path: str, document: object) -> int:
-        """Ask the leader without a token, through the proxy on its host; return the status.
+    def ask(
+        self, method: str, path: str, document: object = None, controller: str | None = None, *,
+        port: int = hosts.API_PORT, token: str | None = None,
+    ) -> tuple[int, bytes]:  # fmt: skip
+        """Ask a controller, by default the leader; return status and body.
 
         Raises ProgramError when it does not answer, or nobody leads.
         """
-        status, _ = self._ask(method, path, document, None, hosts.PROXY_PORT, None)
-        return status
-
-    def _ask(
-        self, method: str, path: str, document: object, controller: str | None, port: int, token: str | None
-    ) -> tuple[int, bytes]:
         name = controller or self.leader()
         if name is None:
             raise ProgramError(f"no controller leads: {method} {path} was not asked")
         return http_ask.ask(
-            self._addresses[name], port, path, method=method, document=document, token=token,
-            timeout_s=clients.ORDER_S,
+            self.addresses[name], port, path, method=method, document=document, token=token,
+            timeout_s=ORDER_S,
         )  # fmt: skip
 
     def why_not_well(self) -> str | None:
@@ -162,9 +158,7 @@ class Stage:
         What waits when the delay changes comes by the new one. Raises ProgramError.
         """
         order = "hang" if delay_s is None else str(delay_s)
-        answer = http_ask.ask_line(
-            self._addresses[store], hosts.CONTROL_PORT, order, timeout_s=clients.ORDER_S
-        )
+        answer = http_ask.ask_line(self.addresses[store], hosts.CONTROL_PORT, order, timeout_s=ORDER_S)
         if answer != "ok":
             raise ProgramError(f"the proxy of {store} takes no {order!r}: {answer}")
 
@@ -183,11 +177,11 @@ class Stage:
         Raises ProgramError.
         """
         words = text.encode() if isinstance(text, str) else text
-        return clients.memcached(self._addresses[hosts.MEMCACHED], hosts.DAEMON_PORTS[hosts.MEMCACHED], words)
+        return ask_memcached(self.addresses[hosts.MEMCACHED], hosts.DAEMON_PORTS[hosts.MEMCACHED], words)
 
     def redis_command(self, *parts: str) -> Any:  # noqa: ANN401 - each command's own
         """Give Redis itself a command; return its answer. Raises ProgramError where it refuses."""
-        return clients.redis(self._addresses[hosts.REDIS], hosts.DAEMON_PORTS[hosts.REDIS], parts)
+        return ask_redis(self.addresses[hosts.REDIS], hosts.DAEMON_PORTS[hosts.REDIS], parts)
 
     @functools.cached_property
     def key(self) -> bytes:
@@ -213,7 +207,7 @@ class Stage:
 
     def _made(self, part: Part, stack: contextlib.ExitStack) -> Daemon:
         log = self._place.folder / "logs" / f"{part.name}.log"
-        daemon = Daemon(part, self._addresses[part.host], self._network.on(part.host), log)
+        daemon = Daemon(part, self.addresses[part.host], self._network.on(part.host), log)
         stack.callback(daemon.kill)
         return daemon
 
@@ -222,5 +216,29 @@ class Stage:
 
     def _overview(self, controller: str) -> dict[str, Any] | None:
         path = f"/v1/upstreams/{hosts.UPSTREAM}"
-        document = http_ask.look(self._addresses[controller], hosts.API_PORT, path, self._admin_token)
+        document = http_ask.look(self.addresses[controller], hosts.API_PORT, path, self._admin_token)
         return document if document and "peers" in document else None
+
+
+def ask_memcached(address: str, port: int, words: bytes) -> bytes:
+    """Give Memcached a command; return all that it answers. Raises ProgramError."""
+    # How long an answer is depends on the command. So one more follows, whose answer is known: `mn`
+    # does nothing but say MN (Memcached's doc/protocol.txt, meta no-op).
+    return http_ask.exchange(address, port, words + b"\r\nmn\r\n", _read_to_mn, timeout_s=ORDER_S)
+
+
+def ask_redis(address: str, port: int, parts: Sequence[str]) -> Any:  # noqa: ANN401 - each command's own
+    """Give Redis a command; return its answer. Raises ProgramError where there is none, or an error."""
+    once = Retry(NoBackoff(), 0)
+    try:
+        with Redis(address, port, socket_timeout=ORDER_S, retry=once) as client:
+            return client.execute_command(*parts)
+    except RedisError as error:
+        raise ProgramError(f"{address}:{port} does not answer {' '.join(parts)}: {error}") from None
+
+
+def _read_to_mn(stream: BinaryIO) -> bytes:
+    answer = b""
+    while (part := http_ask.read_line(stream)) != b"MN\r\n":
+        answer += part
+    return answer

@@ -1,6 +1,7 @@
 """A second nginx that dies, or loses Memcached, with requests open: both tell what is in flight (I/O)."""
 
 import time
+from functools import partial
 
 from steelyard_loadtest.cluster import parts
 from steelyard_loadtest.machine import http_ask
@@ -34,7 +35,7 @@ def _second(stage: Stage) -> Daemon:
     (folder / "nginx-2.conf").write_text(text.replace(str(stage.state_dir), str(folder)))
     log = folder / "logs" / "nginx-2.log"
     part = parts.nginx(WEB_PORT, folder, log=log, program=find(None).nginx, config="nginx-2.conf")
-    daemon = Daemon(part, stage.address(HOST), stage.on(HOST), log)
+    daemon = Daemon(part, stage.addresses[HOST], stage.on(HOST), log)
     daemon.start()
     return daemon
 
@@ -49,12 +50,8 @@ def lose_balancer(requests: int, *, cut: bool, stage: Stage) -> Lasting:
     """Kill the second one with so many requests open, or cut it off from Memcached; they are forgotten."""
     second, lost = _second(stage), 0
     try:
-        wait_until(
-            lambda: (
-                None if http_ask.look(stage.address(HOST), WEB_PORT, "/steelyard/status") else "it is silent"
-            ),
-            within_s=GHOST_S,
-        )
+        silent = partial(http_ask.why_not_ok, stage.addresses[HOST], WEB_PORT, "/steelyard/status")
+        wait_until(silent, within_s=GHOST_S)
         asked = []
         for _ in range(requests):
             asked.append(begin(stage, WEB_PORT, f"/sleep?ms={OPEN_MS}", host=HOST))

@@ -8,10 +8,12 @@ import json
 import time
 import urllib.request
 from collections.abc import Callable
+from itertools import product
 
 from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults import forgery
 from steelyard_resilience.chaos.faults.cluster_state import TABLE, daemon_of, get, sample
+from steelyard_resilience.stage.hosts import CONTROLLERS
 from steelyard_resilience.stage.stage import Stage
 
 NEAR_S = 60.0
@@ -35,7 +37,7 @@ def _of_redis(stage: Stage) -> float:
 def _stored(key: str, member: str) -> Time:
     def read(stage: Stage) -> float:
         value = get(stage, key)
-        text = value if value.startswith(b"{") else forgery.split(value)[1]
+        text = value if value.startswith(b"{") else forgery.text_of(value)
         return float(json.loads(text)[member]) / 1000
 
     return read
@@ -55,7 +57,7 @@ CLOCKS: dict[str, tuple[str, Time | None]] = {
 def step_clock(on: str, seconds: float, *, stage: Stage) -> Lasting:
     """Set the clock of a host so far from the true time."""
     daemon, asked = CLOCKS[on]
-    host = stage.host_of(daemon_of(stage, daemon))
+    host = stage.daemon(daemon_of(stage, daemon)).host
     stage.step_clock(host, seconds)
 
     def check() -> str | None:
@@ -74,9 +76,14 @@ ENDS = {"edge": "nginx"} | {end: end for end in ("leader", "standby", "memcached
 
 @action
 def cut(pair: str, *, stage: Stage) -> Lasting:
-    """Let nothing pass between two kinds of host, written with a bar between them."""
-    # Both are chosen before anything is cut: who leads is asked over the network.
-    one, other = [stage.host_of(daemon_of(stage, ENDS[end])) for end in pair.split(" | ")]
-    stage.cut(one, other)
+    """Let nothing pass between two kinds of host, written with a bar between them; `controllers`: both."""
+    # All are chosen before anything is cut: who leads is asked over the network.
+    near, far = [
+        CONTROLLERS if end == "controllers" else [stage.daemon(daemon_of(stage, ENDS[end])).host]
+        for end in pair.split(" | ")
+    ]
+    for one, other in product(near, far):
+        stage.cut(one, other)
     yield None
-    stage.mend(one, other)
+    for one, other in product(near, far):
+        stage.mend(one, other)

@@ -60,5 +60,5 @@ def hide_names(*, unknown: int = 0, take_over: bool = False, stage: Stage) -> La
 
 
 def _table(stage: Stage) -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(forgery.split(get(stage, TABLE))[1])
+    table: dict[str, Any] = json.loads(forgery.text_of(get(stage, TABLE)))
     return table

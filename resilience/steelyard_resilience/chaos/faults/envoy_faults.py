@@ -1,4 +1,4 @@
-"""What is done to Envoy's streams: they are cut; and an Envoy that refuses what it is told (I/O)."""
+"""An Envoy that refuses what it is told (I/O)."""
 
 import queue
 
@@ -8,25 +8,12 @@ from steelyard_controller.xds.xds_messages import EDS_TYPE, DiscoveryRequest, Di
 
 from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults.cluster_state import leader
-from steelyard_resilience.stage.hosts import CONTROLLERS, EDGE, UPSTREAM, XDS_PORT
+from steelyard_resilience.stage.hosts import UPSTREAM, XDS_PORT
 from steelyard_resilience.stage.stage import Stage
 
 STREAM = "/envoy.service.endpoint.v3.EndpointDiscoveryService/StreamEndpoints"
 
 REFUSAL = "of a fault: no such endpoints"
-
-ANSWER_S = 10.0
-"""For the leader's answer, on a machine that is busy."""
-
-
-@action
-def cut_streams(*, stage: Stage) -> Lasting:
-    """Let nothing pass between Envoy and any controller."""
-    for name in CONTROLLERS:
-        stage.cut(EDGE, name)
-    yield None
-    for name in CONTROLLERS:
-        stage.mend(EDGE, name)
 
 
 @action
@@ -35,7 +22,7 @@ def refuse_endpoints(*, stage: Stage) -> Lasting:
     leading = leader(stage)
     said: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     said.put(DiscoveryRequest(node={"id": "refusing"}, resource_names=[UPSTREAM], type_url=EDS_TYPE))
-    with grpc.insecure_channel(f"{stage.address(leading)}:{XDS_PORT}") as channel:
+    with grpc.insecure_channel(f"{stage.addresses[leading]}:{XDS_PORT}") as channel:
         stream = channel.stream_stream(
             STREAM, DiscoveryRequest.SerializeToString, DiscoveryResponse.FromString
         )(iter(said.get, None), wait_for_ready=True)

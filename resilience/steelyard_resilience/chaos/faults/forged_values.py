@@ -23,7 +23,8 @@ from steelyard_resilience.chaos.faults.cluster_state import (
     repeating,
     sample,
 )
-from steelyard_resilience.stage.hosts import UPSTREAM
+from steelyard_resilience.chaos.faults.forgery import text_of
+from steelyard_resilience.stage.hosts import PROXY_PORT, UPSTREAM
 from steelyard_resilience.stage.stage import Stage
 
 EACH_S = 0.05
@@ -76,7 +77,7 @@ def drain_by_proxy(*, stage: Stage) -> Lasting:
     path = f"/v1/upstreams/{UPSTREAM}/peers/server-1"
 
     def drain() -> None:
-        statuses.add(stage.api_by_proxy("PATCH", path, {"state": "drain"}))
+        statuses.add(stage.ask("PATCH", path, {"state": "drain"}, port=PROXY_PORT)[0])
 
     with repeating(drain, interval_s=EACH_S):
         yield (
@@ -98,16 +99,12 @@ def _written(stage: Stage, key: str, false: bytes) -> AbstractContextManager[Non
     return repeating(write, interval_s=EACH_S)
 
 
-def _text(value: bytes) -> bytes:
-    return forgery.split(value)[1]
-
-
 def _old_table(stage: Stage, value: bytes) -> bytes:
     """Return the value itself, once the leader's are later than it."""
-    before: int = json.loads(_text(value))["generation"]
+    before: int = json.loads(text_of(value))["generation"]
 
     def not_older() -> str | None:
-        now: int = json.loads(_text(get(stage, TABLE)))["generation"]
+        now: int = json.loads(text_of(get(stage, TABLE)))["generation"]
         return None if now - before >= BEHIND else "the leader published no later table"
 
     wait_until(not_older, within_s=PATIENCE_S)
@@ -132,7 +129,7 @@ def _old_sample(stage: Stage, value: bytes) -> bytes:
 @action
 def serve_huge_table(*, stage: Stage) -> Lasting:
     """Write a table of 10,000 servers that only the key's holder can write, and see it taken."""
-    text = forgery.with_many_peers(_text(get(stage, TABLE)), ahead=AHEAD, state="drain")
+    text = forgery.with_many_peers(text_of(get(stage, TABLE)), ahead=AHEAD, state="drain")
     with _written(stage, TABLE, signature.sign(stage.key, text)):
         wait_until(lambda: _not_served(stage), within_s=PATIENCE_S)
         yield None
@@ -152,7 +149,7 @@ def outrun_leader(*, stage: Stage) -> Lasting:
     before = get(stage, TABLE)
     # Just after a tick: nginx fetches twice before the next one.
     wait_until(lambda: "no tick" if get(stage, TABLE) == before else None, within_s=PATIENCE_S)
-    table = json.loads(_text(get(stage, TABLE)))
+    table = json.loads(text_of(get(stage, TABLE)))
     table["term"] += 1
     value = signature.sign(stage.key, json.dumps(table).encode())
     for key in (HEAD, TABLE):
@@ -181,17 +178,17 @@ def _before(stage: Stage, term: int) -> str | None:
 VALUES: Mapping[str, Callable[[Stage, bytes], bytes]] = {
     "garbage": lambda _stage, _value: forgery.garbage(500),
     "zeros": lambda _stage, _value: bytes(forgery.MEGABYTE),
-    "signed by another": lambda _stage, value: forgery.signed_by_another(_text(value)),
-    "steering": lambda _stage, value: forgery.steering(_text(value)),
+    "signed by another": lambda _stage, value: forgery.signed_by_another(text_of(value)),
+    "steering": lambda _stage, value: forgery.steering(text_of(value)),
     "steering, signed by another": lambda _stage, value: forgery.signed_by_another(
-        forgery.steering(_text(value))
+        forgery.steering(text_of(value))
     ),
     "10,000 peers, signed by another": lambda _stage, value: forgery.signed_by_another(
-        forgery.with_many_peers(_text(value), ahead=1000)
+        forgery.with_many_peers(text_of(value), ahead=1000)
     ),
     "old table": _old_table,
     "old sample": _old_sample,
     # A restart of nginx would lose requests; so the key's holder makes what could be put back.
-    "old report": lambda stage, value: signature.sign(stage.key, forgery.of_an_hour_ago(_text(value))),
+    "old report": lambda stage, value: signature.sign(stage.key, forgery.of_an_hour_ago(text_of(value))),
 }
 """What each false value is, of the real one."""

@@ -113,7 +113,7 @@ def end_unlogged(*, stage: Stage) -> Lasting:
 
 def begin(stage: Stage, port: int, path: str, host: str = EDGE) -> socket.socket:
     """Send nginx a request on a connection of its own."""
-    asked = socket.create_connection((stage.address(host), port), ANSWERED_S)
+    asked = socket.create_connection((stage.addresses[host], port), ANSWERED_S)
     asked.sendall(f"GET {path} HTTP/1.1\r\nHost: {UPSTREAM}\r\nConnection: close\r\n\r\n".encode())
     return asked
 

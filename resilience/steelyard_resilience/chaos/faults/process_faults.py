@@ -25,9 +25,8 @@ STRICT = {"path": "/no-such-page", "interval_s": 0.5, "timeout_s": 1.0, "rise": 
 
 def _another_leads(stage: Stage, killed: str) -> str | None:
     leading = stage.leader()
-    if leading is None or leading == killed:
-        return f"the standby did not take over: {leading or 'nobody'} leads"
-    return None
+    told = f"the standby did not take over: {leading or 'nobody'} leads"
+    return told if leading in (None, killed) else None
 
 
 def _left_out(stage: Stage, part: str) -> Check | None:
