@@ -4,7 +4,6 @@ The same weight tables also go to Python and to LuaJIT: what one takes the other
 """
 
 import json
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -35,11 +34,6 @@ PATIENCE_S = 60.0
 
 Judge = Callable[[str, bytes], dict[str, Any]]
 """From a Lua target's name and an input to `outcome` and `value`, or `broken`."""
-
-
-def missing() -> str | None:
-    """Return why LuaJIT cannot be used here; None when it can."""
-    return None if shutil.which("luajit") else "there is no luajit (apt-get install luajit2)"
 
 
 def run(target: str, *, seconds: float, seed: int) -> Iterator[Tally]:

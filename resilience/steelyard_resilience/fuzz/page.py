@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from steelyard_loadtest.reporting.markdown import document
 from steelyard_loadtest.reporting.tables import Column, markdown, table
-from steelyard_loadtest.reporting.wording import ABSENT
 
 from steelyard_resilience.fuzz.target import Tally
 
@@ -15,8 +14,7 @@ def line(tally: Tally) -> str:
     """Return one line for a person."""
     name = f"{tally.target:<18} {tally.method:<14}"
     counts = f"{tally.tried:>8,} inputs  {tally.accepted:>7,} accepted  {len(tally.violations)} violations"
-    more = [part for part in (reasons(tally), *tally.notes) if part]
-    return f"{name} {counts}{'  ' if more else ''}{'; '.join(more)}"
+    return f"{name} {counts}  {_refused(tally) or ''}".rstrip()
 
 
 def reasons(tally: Tally) -> str:
@@ -39,7 +37,7 @@ def page(tallies: Sequence[Tally], *, conditions: str) -> str:
 
 
 def _refused(tally: Tally) -> str | None:
-    return "; ".join(part for part in (reasons(tally), *tally.notes) if part) or ABSENT
+    return "; ".join(part for part in (reasons(tally), *tally.notes) if part) or None
 
 
 COLUMNS = (

@@ -1,6 +1,7 @@
 """One run: every target under every method that fits it, one after the other."""
 
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -41,11 +42,10 @@ def run(plan: Plan) -> Iterator[Tally]:
             raise SetupError(f"there is no target {name}; there are: {', '.join(names)}")
     for name in plan.wanted(*decoders):
         yield by_hypothesis.run(decoders[name], seconds=plan.seconds, seed=plan.seed)
-    if plan.wanted(BOTH, *LUA) and (why := luajit.missing()):
-        raise SetupError(why)
+    if plan.wanted(BOTH, *LUA) and not shutil.which("luajit"):
+        raise SetupError("there is no luajit (apt-get install luajit2)")
     for name in plan.wanted(BOTH):
-        attempt = partial(luajit.compare, decoders["weight-table"])
-        yield from _tried(plan, name, luajit.BOTH_METHOD, attempt)
+        yield from _tried(plan, name, luajit.BOTH_METHOD, partial(luajit.compare, decoders["weight-table"]))
     for name in plan.wanted(*LUA):
         yield from _tried(plan, name, luajit.METHOD, partial(luajit.run, name))
     for name in plan.wanted(nginx_attack.NAME):
