@@ -62,7 +62,9 @@ class SimulatedInbox:
             utilization[server] = sample
             self.cpu[server] = sample[0]
             if server in self._limited:
-                self._capacity[server, 0] = _limit(self._servers[server], ended_s)
+                limited = self._servers[server]
+                reported = (step for step in limited.steps if step.reported)
+                self._capacity[server, 0] = limited.cores * factor_at(reported, ended_s)
         current = self._current(now_s)
         if current:
             completed, failed, in_flight, busy_s, cost = np.sum(current, axis=0)
@@ -100,11 +102,6 @@ class SimulatedInbox:
             came = True
         oldest_s = now_s - (LATE_REPORT_TICKS + 0.5) * self._tick_s
         return [counts for came_s, counts in self._held.values() if came_s >= oldest_s] if came else []
-
-
-def _limit(server: Server, when_s: float) -> float:
-    """Return the cores that the agent reads as the server's limit."""
-    return server.cores * factor_at((step for step in server.steps if step.reported), when_s)
 
 
 def _capacity(server: Server) -> tuple[float, float, float, float]:

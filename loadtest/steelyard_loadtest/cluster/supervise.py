@@ -21,16 +21,13 @@ START_S = 15.0
 TITLED = {"nginx", "redis-server"}
 
 
-class Supervisor:
+class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
     """A supervisord that listens on a Unix socket."""
 
     def __init__(self, socket: Path) -> None:
         self.socket = socket
         self._transport = SupervisorTransport(None, None, f"unix://{socket}")
         self._rpc: Any = ServerProxy("http://127.0.0.1", transport=self._transport).supervisor
-
-    def __enter__(self) -> "Supervisor":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._transport.close()

@@ -43,12 +43,7 @@ def of_error(error: BaseException) -> str:
     # What geventhttpclient raises when a server closes without an answer has no base but its own.
     if isinstance(error, ConnectionError) or type(error).__name__ == "HTTPConnectionClosed":
         return RESET
-    return other(f"{type(error).__name__} {error}")
-
-
-def other(text: str) -> str:
-    """Return a kind for an error that has none: its text, in one line."""
-    return "other: " + " ".join(text.split())[:MOST].strip()
+    return "other: " + " ".join(f"{type(error).__name__} {error}".split())[:MOST].strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,11 +37,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A mean of `count` values and half the width of its confidence interval; NaN for fewer than two."""
+    """A mean and half the width of its confidence interval; NaN of fewer than two values."""
 
     mean: float
     half_width: float
-    count: int
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
@@ -81,7 +80,7 @@ def interval(values: Sequence[float]) -> Interval:
     count, half_width = len(known), math.nan
     if count > 1:
         half_width = t_of(count - 1) * statistics.stdev(known) / math.sqrt(count)
-    return Interval(mean=statistics.fmean(known) if known else math.nan, half_width=half_width, count=count)
+    return Interval(mean=statistics.fmean(known) if known else math.nan, half_width=half_width)
 
 
 def t_of(degrees: int) -> float:

@@ -96,11 +96,10 @@ class Servers:
                 self.means = cpu_limits.means(logs)
                 self._counters = [Counters(files) for files in self._files.values()]
                 self.drift(0.0)
-        except (ProgramError, OSError) as error:
+        except BaseException as error:
             self._stop()
-            raise SetupError(str(error)) from error
-        except BaseException:
-            self._stop()
+            if isinstance(error, ProgramError | OSError):
+                raise SetupError(str(error)) from error
             raise
         return self
 
