@@ -26,12 +26,14 @@ class Balancer:
     """Sends requests to where its picker says, and counts what becomes of them."""
 
     __slots__ = (
-        "_completed", "_cost", "_failed", "_in_flight", "_latency_s", "away", "index", "picker", "weights",
+        "_completed", "_cost", "_failed", "_held_s", "_in_flight", "_latency_s", "away", "index", "picker",
+        "weights",
     )  # fmt: skip
 
     def __init__(self, index: int, picker: Picker, servers: int) -> None:
         self.index, self.picker = index, picker
         self._in_flight = [0] * servers
+        self._held_s: list[list[float]] = [[] for _ in range(servers)]
         self.weights: Sequence[int] = [1] * servers
         self.away: frozenset[int] = frozenset()
         self._clear(servers)
@@ -55,17 +57,28 @@ class Balancer:
         self._in_flight[server] += 1
         return server
 
-    def answered(self, now_s: float, request: Request) -> None:
-        """Count an answer, and tell the picker."""
+    def answered(self, now_s: float, request: Request, held: bool) -> None:
+        """Count an answer, and tell the picker unless the connection is `held` open."""
         server = request.server
-        self._in_flight[server] -= 1
         if request.ok:
             self._completed[server] += 1
             self._cost[server] += request.cost or 0.0
             self._latency_s[server] += now_s - request.sent_s
         else:
             self._failed[server] += 1
-        self.picker.answered(server, request.sent_s, now_s, request.ok)
+        if held:
+            self._held_s[server].append(now_s - request.sent_s)
+        else:
+            self._in_flight[server] -= 1
+            self.picker.answered(server, request.sent_s, now_s, request.ok)
+
+    def close(self, now_s: float) -> None:
+        """End the connections that servers that are away hold open."""
+        for server in self.away:
+            for latency_s in self._held_s[server]:
+                self._in_flight[server] -= 1
+                self.picker.answered(server, now_s - latency_s, now_s, True)
+            self._held_s[server].clear()
 
     def report(self) -> Floats:
         """Return what it saw of each server in the window that ends now, and begin the next one.

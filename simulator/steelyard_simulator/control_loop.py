@@ -14,7 +14,7 @@ from steelyard_controller.laws.quantize import quantize
 from steelyard_simulator.autoscaler import Pool
 from steelyard_simulator.balancer import Balancer
 from steelyard_simulator.engine import Engine
-from steelyard_simulator.model import Case, Floats, Server
+from steelyard_simulator.model import Case, Floats, Ints, Server
 from steelyard_simulator.simulated_inbox import SimulatedInbox
 from steelyard_simulator.simulated_server import SimulatedServer
 
@@ -49,11 +49,8 @@ class ControlLoop:
         self._engine, self._servers, self._tick_s = engine, servers, case.tick_s
         self._random, self._delays = random, case.delays
         self._law = laws.create(case.balancing.law, case.balancing.parameters)
-        self._memory = self._law.start()
-        self._inbox = SimulatedInbox(case)
+        self._upstreams = [_Upstream(self._law.start(), SimulatedInbox(case)) for _ in range(case.upstreams)]
         self._pool = None if case.scaled_by is None else Pool(engine, case.scaled_by, len(servers))
-        # (when it is in Memcached, weights), in order.
-        self._tables: deque[tuple[float, list[int]]] = deque()
         self.t_s: list[float] = []
         self.shares: list[Floats] = []
         self.utilization: list[Floats] = []
@@ -67,13 +64,15 @@ class ControlLoop:
     def _sample(self, now_s: float, server: int) -> None:
         sample = self._servers[server].sample(now_s)
         if self._arrives(self._delays.lost_samples):
-            self._inbox.sample(now_s, server, sample)
+            for upstream in self._upstreams:
+                upstream.inbox.sample(now_s, server, sample)
         self._engine.at(now_s + self._tick_s, self._sample, server)
 
     def _report(self, now_s: float, balancer: Balancer) -> None:
         report = balancer.report()
-        if self._arrives(self._delays.lost_reports):
-            self._inbox.report(now_s, balancer.index, report)
+        silent_from_s, silent_until_s = self._delays.silent_s
+        if self._arrives(self._delays.lost_reports) and not silent_from_s <= now_s < silent_until_s:
+            self._upstream_of(balancer).inbox.report(now_s, balancer.index, report)
         self._engine.at(now_s + self._tick_s, self._report, balancer)
 
     def _arrives(self, lost: float) -> bool:
@@ -83,32 +82,52 @@ class ControlLoop:
         """Take the newest table that is there by now; the ring has it after the fetch's own delay."""
         balancer, before = of
         newest = before
-        for published_s, weights in self._tables:
+        for published_s, weights in self._upstream_of(balancer).tables:
             if published_s <= now_s:
                 newest = weights
         if newest is not before:
             self._engine.at(now_s + self._delays.fetch_s, _take, (balancer, newest))
         self._engine.at(now_s + self._tick_s, self._fetch, (balancer, newest))
 
+    def _upstream_of(self, balancer: Balancer) -> "_Upstream":
+        return self._upstreams[balancer.index % len(self._upstreams)]
+
     def _tick(self, now_s: float, _nothing: object) -> None:
-        snapshot, pool = self._inbox.snapshot(now_s), self._pool
+        """Step the law of every upstream; the record is of the first."""
+        for upstream in self._upstreams:
+            self._step(now_s, upstream)
+        first = self._upstreams[0]
+        self.t_s.append(now_s)
+        self.shares.append(first.weights / first.weights.sum())
+        self.utilization.append(first.inbox.cpu.copy())
+        self._engine.at(now_s + self._tick_s, self._tick)
+
+    def _step(self, now_s: float, upstream: "_Upstream") -> None:
+        snapshot, pool, tables = upstream.inbox.snapshot(now_s), self._pool, upstream.tables
         if pool is not None:
             snapshot = snapshot.first(pool.there, pool.names)
-        self._memory, decision = self._law.step(self._memory, snapshot)
+        upstream.memory, decision = self._law.step(upstream.memory, snapshot)
         if pool is not None:
-            pool.note(decision, snapshot, self._inbox.cpu)
-        weights = np.pad(decision.published, (0, len(self._servers) - len(decision.ids)))
-        published: list[int] = weights.tolist()
+            pool.note(decision, snapshot, upstream.inbox.cpu)
+        upstream.weights = np.pad(decision.published, (0, len(self._servers) - len(decision.ids)))
+        published: list[int] = upstream.weights.tolist()
         # The same table again would be news to nobody.
-        if not self._tables or published != self._tables[-1][1]:
-            self._tables.append((now_s + self._delays.publish_s, published))
+        if not tables or published != tables[-1][1]:
+            tables.append((now_s + self._delays.publish_s, published))
         # The newest that is there stands for all before it.
-        while len(self._tables) > 1 and self._tables[1][0] <= now_s:
-            self._tables.popleft()
-        self.t_s.append(now_s)
-        self.shares.append(weights / weights.sum())
-        self.utilization.append(self._inbox.cpu.copy())
-        self._engine.at(now_s + self._tick_s, self._tick)
+        while len(tables) > 1 and tables[1][0] <= now_s:
+            tables.popleft()
+
+
+class _Upstream:
+    """What the controller holds of one upstream; `tables`: (when it is in Memcached, weights), in order."""
+
+    __slots__ = ("inbox", "memory", "tables", "weights")
+
+    def __init__(self, memory: laws.Memory, inbox: SimulatedInbox) -> None:
+        self.memory, self.inbox = memory, inbox
+        self.tables: deque[tuple[float, list[int]]] = deque()
+        self.weights: Ints = np.zeros(0, dtype=np.int64)
 
 
 def _take(_now_s: float, of: tuple[Balancer, list[int]]) -> None:

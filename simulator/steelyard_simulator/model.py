@@ -41,11 +41,14 @@ class Work:
     cpu      seconds of one core of speed 1; queues for the server's cores
     io       seconds of one I/O channel; queues for the server's channels
     latency  seconds that pass without anything being busy
+    held     part of the requests whose connection stays open once they are answered: WebSockets, streams of
+             an hour; a server that goes out of service closes its own
     """
 
     cpu: Draw = NOTHING
     io: Draw = NOTHING
     latency: Draw = NOTHING
+    held: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,7 @@ class Server:
     """One server.
 
     baseline   the operator's weight; None: the law derives it from `cores` (eq 5)
+    pinned     the part of all requests that the operator gives it, whatever a law thinks; None: no such
     latency    what every request takes here on top of its own work, with nothing busy
     memory_utilization   constant: memory is a stock, and the model has no law for it
     away       (start_s, end_s): out of service and known to be; what is in flight there is still served
@@ -98,6 +102,7 @@ class Server:
     speed: float = 1.0
     io_channels: int = 1
     baseline: float | None = 1.0
+    pinned: float | None = None
     latency: Draw = NOTHING
     memory_utilization: float = 0.3
     background: tuple[Background, ...] = ()
@@ -138,6 +143,7 @@ class Delays:
     sample, report    from the end of the window to the controller's reach
     publish, fetch    from the decision to Memcached; from a balancer's fetch to its ring
     lost_samples, lost_reports   the part (0..1) that never arrives
+    silent_s          (start, end) between which no report arrives
     """
 
     sample_s: float = 0.005
@@ -146,6 +152,7 @@ class Delays:
     fetch_s: float = 0.005
     lost_samples: float = 0.0
     lost_reports: float = 0.0
+    silent_s: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +184,7 @@ class Case:
     warmup_s     requests that arrive before are served but not in the result's figures
     tick_s       T: of the controller, the agents, the balancers' reports and fetches alike
     balancers    n, each with its own picker, counters and phase within the tick
+    upstreams    so many share the servers, each with its part of the requests, its own law and balancers
     exchange_s   the product's pickers tell each other so often what they have in flight; 0: never
     lost_exchanges   the part (0..1) of that which does not happen
     told         servers say in each answer what they have in flight
@@ -189,6 +197,7 @@ class Case:
     duration_s: float
     balancing: Balancing = field(default_factory=Balancing)
     balancers: int = 1
+    upstreams: int = 1
     exchange_s: float = 0.0
     lost_exchanges: float = 0.0
     told: bool = False

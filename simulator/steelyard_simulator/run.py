@@ -69,10 +69,12 @@ class _Running:
         weights = bootstrap_weights(case.servers)
         if case.scaled_by is not None:
             weights[autoscaler.LEAST :] = [0] * (k - autoscaler.LEAST)
-        self._balancers = [Balancer(index, make(index), k) for index in range(case.balancers)]
+        self._balancers = [
+            Balancer(index, make(index), k) for index in range(case.balancers * case.upstreams)
+        ]
         for balancer in self._balancers:
             balancer.take(weights)
-        self._split = stream(seed, "split").random
+        self._split, self._held = stream(seed, "split").random, stream(seed, "held").random
         self._control = (
             None
             if case.balancing.law is None
@@ -104,9 +106,13 @@ class _Running:
         def change(now_s: float, _nothing: object) -> None:
             away = frozenset(index for index, server in enumerate(servers) if is_away(server, now_s))
             able = np.array([able_at(server, self._case.work, now_s) for server in servers])
+            for index, server in enumerate(servers):
+                if server.pinned is not None:
+                    able[index] = server.pinned / (1.0 - server.pinned) * (able.sum() - able[index])
             true: list[int] = quantize(able, law_total(0, len(able))).tolist()
             for balancer in self._balancers:
                 balancer.away = away
+                balancer.close(now_s)
                 balancer.take(true if true_weights else balancer.weights)
 
         changing = [server for server in servers if true_weights or server.away]
@@ -162,7 +168,8 @@ class _Running:
         self._enter[server](now_s, request)
 
     def _answered(self, now_s: float, request: Request) -> None:
-        request.balancer.answered(now_s, request)
+        held = self._case.work.held
+        request.balancer.answered(now_s, request, request.ok and held > 0.0 and self._held() < held)
         if request.ok:
             self._served += 1
             if request.sent_s >= self._case.warmup_s:

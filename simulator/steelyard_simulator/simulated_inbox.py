@@ -9,6 +9,7 @@ with its last figures. The controller judges freshness by arrival, so the law is
 from collections import deque
 
 import numpy as np
+from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_controller.tick.snapshot_builder import LATE_REPORT_TICKS
 
@@ -31,6 +32,8 @@ class SimulatedInbox:
         self._priced = case.balancing.priced
         self._ids = tuple(f"server-{index + 1:06d}" for index in range(k))
         self._baseline = np.array([np.nan if s.baseline is None else s.baseline for s in case.servers])
+        pinned = np.array([np.nan if s.pinned is None else s.pinned for s in case.servers])
+        self._pinned = law_total(case.balancing.parameters.get("S", 0), k) * pinned
         self._servers = case.servers
         self._capacity = np.array([_capacity(server) for server in case.servers])
         # A server's limit as its next samples report it.
@@ -84,6 +87,7 @@ class SimulatedInbox:
             sample_age_ticks=np.zeros(k, dtype=np.int64),
             capacity=self._capacity.copy(),
             baseline=self._baseline,
+            pinned=self._pinned,
             completed=completed,
             failed=failed,
             in_flight=in_flight,

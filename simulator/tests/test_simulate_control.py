@@ -1,6 +1,7 @@
 """The control loop in the model: what the law is told, when its weights arrive, and where they settle."""
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from steelyard_controller.messages.inbox import Inbox, Received
 from steelyard_controller.tick.snapshot_builder import build_snapshot
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.traffic_report import TrafficReport
+from steelyard_simulator import pickers
+from steelyard_simulator.balancer import Balancer, Request
 from steelyard_simulator.control_loop import bootstrap_weights
 from steelyard_simulator.model import (
     Background,
@@ -208,6 +211,63 @@ def test_a_server_that_is_away_gets_no_request_and_starts_slowly_when_it_is_back
         assert 0.0 < soon < 0.25
         # An agent that is away says nothing.
         assert np.isnan(ticks.utilization[:14, 0]).all()
+
+
+@pytest.mark.parametrize(
+    "balancing", [Balancing(picker="vnswrr"), Balancing(law=None, picker="wrr", true_weights=True)], ids=str
+)
+def test_a_pinned_server_gets_its_part_whatever_it_can_do(balancing: Balancing) -> None:
+    servers = (Server(cores=2, pinned=0.02), Server(cores=1), Server(cores=1))
+    case = replace(CASE, servers=servers, clients=OpenClients(rate_per_s=120), balancing=balancing)
+    picks = run(case, 1).ticks.picks[5:]
+    assert picks[:, 0].sum() / picks.sum() == pytest.approx(0.02, abs=0.01)
+
+
+def test_between_reports_that_stop_and_come_again_the_weights_stand() -> None:
+    servers = (Server(cores=2, steps=(Step(at_s=12.0, factor=0.3),)), Server(cores=2))
+    case = replace(CASE, servers=servers, clients=OpenClients(rate_per_s=120))
+    weights = run(replace(case, delays=Delays(silent_s=(10.0, 25.0))), 1).ticks.weights[:, 0]
+    assert np.ptp(weights[11:24]) < 0.01
+    assert weights[24] == pytest.approx(0.5, abs=0.05)
+    assert weights[32] < 0.35
+
+
+def test_upstreams_that_share_servers_each_have_a_law_that_finds_their_sizes() -> None:
+    case = replace(
+        CASE, upstreams=2, balancing=Balancing(picker="vnswrr"), clients=OpenClients(rate_per_s=300)
+    )
+    ticks = run(case, 1).ticks
+    assert ticks.weights[-10:].mean(axis=0) == pytest.approx([1 / 7, 2 / 7, 4 / 7], abs=0.05)
+    # Both upstreams' requests together: what the second's law publishes is as good.
+    picks = ticks.picks[-15:].sum(axis=0)
+    assert picks / picks.sum() == pytest.approx([1 / 7, 2 / 7, 4 / 7], abs=0.05)
+
+
+def test_a_connection_that_is_held_open_is_in_flight_until_its_server_goes_away() -> None:
+    answered: list[int] = []
+
+    class Picker:
+        def pick(self, _now_s: float) -> int:
+            return 0
+
+        def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
+            assert ok
+            assert now_s - sent_s == pytest.approx(0.25)
+            answered.append(server)
+
+    balancer = Balancer(0, cast(pickers.Picker, Picker()), 2)
+    for held in (True, False, True):
+        request = Request(1.0, balancer)
+        balancer.pick(1.0, request)
+        balancer.answered(1.25, request, held)
+    completed, _, in_flight, latency_s, _ = balancer.report()
+    assert (completed[0], in_flight[0], latency_s[0]) == (3, 2, 0.75)
+    assert answered == [0]
+    balancer.away = frozenset({0})
+    balancer.close(50.0)
+    balancer.close(51.0)
+    assert balancer.report()[2].tolist() == [0, 0]
+    assert answered == [0, 0, 0]
 
 
 def test_agents_see_their_server_s_load_and_its_neighbour() -> None:

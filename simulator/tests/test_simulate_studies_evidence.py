@@ -97,10 +97,11 @@ def test_drifting_sizes_come_back_after_their_period_each_at_a_phase_of_its_own(
 def test_load_is_of_the_least_that_the_servers_can_do(name: str) -> None:
     cluster = clusters()[name]
     case, clients = cluster.case, cluster.case.clients
-    end_s = case.duration_s - DRAIN_S
+    assert isinstance(clients, OpenClients)
+    end_s = clients.changes[-1][0]
+    assert end_s <= case.duration_s - DRAIN_S
     edges = {edge for server in case.servers for edge in speed_edges(server) if edge < end_s}
     least = min(capacities(case, np.array(sorted(edges))).sum(axis=1))
-    assert isinstance(clients, OpenClients)
     at_first, *then = (clients.rate_per_s, *(rate for _, rate in clients.changes))
     if case.warmup_s > 0:
         assert at_first == pytest.approx(cluster.load * least / 3)
@@ -191,6 +192,20 @@ def test_the_report_tells_ratios_and_which_targets_are_met() -> None:
     assert "](a.png)" in text
     assert "](b.png)" in text
     assert clusters()["two"].what in text
+
+
+def test_the_means_of_old_are_of_the_first_clusters() -> None:
+    assert [cluster.later for cluster in CLUSTERS] == [False] * 32 + [True] * 9
+    runs = dict(made_up({REFERENCE: 10.0, DEFAULT: 9.0}))
+    runs |= {
+        replace(trial, cluster="night"): [{**each, "p99_ms": 3 * each["p99_ms"]} for each in own]
+        for trial, own in made_up({REFERENCE: 10.0, DEFAULT: 11.0}).items()
+        if trial.cluster == "two"
+    }
+    evidence = Evidence(runs=runs)
+    assert evidence.summary(DEFAULT) == pytest.approx((0.9, 0.9))
+    assert evidence.summary(DEFAULT, later=True) == pytest.approx((1.1, 1.1))
+    assert "| geometric mean of those declared later |" in page(evidence, "c", None, None)
 
 
 def test_the_report_tells_failures_and_recoveries_that_never_came() -> None:

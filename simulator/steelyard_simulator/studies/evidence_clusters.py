@@ -63,12 +63,16 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A declared cluster: what it stands for, and its case but for who balances."""
+    """A declared cluster: what it stands for, and its case but for who balances.
+
+    later   declared after the first 32, which the targets and the means of old are of
+    """
 
     name: str
     what: str
     load: float
     case: Case
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +92,27 @@ def clusters() -> Mapping[str, Cluster]:
     """Return the declared clusters by name, in their order."""
     rows = tomllib.loads(DECLARED.read_text(encoding="utf-8")).items()
     return MappingProxyType(
-        {name: _cluster(name, row["what"], row["server"], **row["case"]) for name, row in rows}
+        {
+            name: replace(
+                _cluster(name, row["what"], row["server"], **row["case"]), later=row.get("later", False)
+            )
+            for name, row in rows
+        }
     )
 
 
 def _cluster(
     name: str, what: str, server: list[Row], *, load: float, bursts: Sequence[tuple[float, float]] = (),
-    duration_s: float = 60.0, warmup_s: float = 15.0, balancers: int = 1, **work: float | Row,
+    duration_s: float = 60.0, warmup_s: float = 15.0, drain_s: float = DRAIN_S, balancers: int = 1,
+    upstreams: int = 1, silent_s: Sequence[float] = (0.0, 0.0), held: float = 0.0, **work: float | Row,
 ) -> Cluster:  # fmt: skip
     kinds = [kind for kind in server for _ in range(kind.get("times", 1))]
     servers = tuple(_server(kind, phase=place * GOLDEN, end_s=duration_s) for place, kind in enumerate(kinds))
     case = Case(
         servers=servers, clients=OpenClients(rate_per_s=1.0),
-        work=Work(**{stage: _drawn(declared) for stage, declared in work.items()}),
-        duration_s=duration_s + DRAIN_S, warmup_s=warmup_s, balancers=balancers,
+        work=Work(held=held, **{stage: _drawn(declared) for stage, declared in work.items()}),
+        duration_s=duration_s + drain_s, warmup_s=warmup_s, balancers=balancers, upstreams=upstreams,
+        delays=model.Delays(silent_s=(silent_s[0], silent_s[1])),
     )  # fmt: skip
     edges = {edge for each in servers for edge in speed_edges(each) if edge < duration_s}
     least = float(capacities(case, np.array(sorted(edges))).sum(axis=1).min())

@@ -95,13 +95,17 @@ class Evidence:
         mine, its = (self.figures(cluster, name, "p99_ms") for name in (algorithm, of))
         return geometric_mean(mine) / geometric_mean(its)
 
-    def ratios(self, algorithm: str) -> list[float]:
-        """Return every cluster's ratio to the reference."""
-        return [self.ratio(cluster, algorithm) for cluster in self.clusters]
+    def of(self, *, later: bool) -> tuple[str, ...]:
+        """Return the simulated clusters that were declared later, or those that were not."""
+        return tuple(name for name in self.clusters if declared.clusters()[name].later == later)
 
-    def summary(self, algorithm: str) -> tuple[float, float]:
+    def ratios(self, algorithm: str, *, later: bool = False) -> list[float]:
+        """Return the ratios to the reference of the clusters of one kind; where there are none, of all."""
+        return [self.ratio(cluster, algorithm) for cluster in self.of(later=later) or self.clusters]
+
+    def summary(self, algorithm: str, *, later: bool = False) -> tuple[float, float]:
         """Return geometric mean and worst of the ratios."""
-        ratios = self.ratios(algorithm)
+        ratios = self.ratios(algorithm, later=later)
         return geometric_mean(ratios), max(ratios)
 
 
@@ -133,9 +137,11 @@ def _ratio_table(evidence: Evidence) -> str:
     for cluster in evidence.clusters:
         p99_ms = milliseconds(geometric_mean(evidence.figures(cluster, REFERENCE, "p99_ms")))
         lines.append([cluster, p99_ms, *(_short(evidence.ratio(cluster, name)) for name in compared)])
-    summaries = [evidence.summary(name) for name in compared]
-    for place, name in enumerate(("geometric mean", "worst")):
-        lines.append([name, "", *(_short(summary[place]) for summary in summaries)])
+    for later in sorted({declared.clusters()[cluster].later for cluster in evidence.clusters}):
+        summaries = [evidence.summary(name, later=later) for name in compared]
+        for place, name in enumerate(("geometric mean", "worst")):
+            of = " of those declared later" if later else ""
+            lines.append([name + of, "", *(_short(summary[place]) for summary in summaries)])
     return tables.markdown(tables.text_columns(["cluster", "reference, ms", *compared], lines))
 
 
