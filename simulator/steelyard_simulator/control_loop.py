@@ -86,7 +86,7 @@ class ControlLoop:
             if published_s <= now_s:
                 newest = weights
         if newest is not before:
-            self._engine.at(now_s + self._delays.fetch_s, _take, (balancer, newest))
+            self._engine.at(now_s + self._delays.fetch_s, lambda _, table: balancer.take(table), newest)
         self._engine.at(now_s + self._tick_s, self._fetch, (balancer, newest))
 
     def _upstream_of(self, balancer: Balancer) -> "_Upstream":
@@ -128,8 +128,3 @@ class _Upstream:
         self.memory, self.inbox = memory, inbox
         self.tables: deque[tuple[float, list[int]]] = deque()
         self.weights: Ints = np.zeros(0, dtype=np.int64)
-
-
-def _take(_now_s: float, of: tuple[Balancer, list[int]]) -> None:
-    balancer, weights = of
-    balancer.take(weights)

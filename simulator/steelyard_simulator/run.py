@@ -186,6 +186,13 @@ class _Running:
 
     def result(self, cpu_s: float) -> RunResult:
         """Return what came out so far."""
+        k, rows, control = len(self._servers), len(self._ticks), self._control
+        if control is None:
+            weights = np.array(bootstrap_weights(self._case.servers), dtype=float)
+            t_s = [row * self._case.tick_s for row in range(1, rows + 1)]
+            shares, utilization = [weights / weights.sum()] * rows, [np.full(k, np.nan)] * rows
+        else:
+            t_s, shares, utilization = control.t_s, control.shares, control.utilization
         return RunResult(
             sent_s=np.array(self._sent_s),
             latency_ms=np.array(self._latency_s) * 1000.0,
@@ -194,22 +201,12 @@ class _Running:
             failed=self._failed,
             in_flight=self._arrived - self._served - self._failed,
             requests_per_server=np.array(self._picks, dtype=np.int64),
-            ticks=self._record(),
+            ticks=Ticks(
+                t_s=np.array(t_s),
+                weights=np.array(shares).reshape(rows, k),
+                picks=np.array(self._ticks, dtype=np.int64).reshape(rows, k),
+                utilization=np.array(utilization).reshape(rows, k),
+            ),
             events=self.engine.events,
             cpu_s=cpu_s,
-        )
-
-    def _record(self) -> Ticks:
-        k, rows, control = len(self._servers), len(self._ticks), self._control
-        if control is None:
-            weights = np.array(bootstrap_weights(self._case.servers), dtype=float)
-            t_s = [row * self._case.tick_s for row in range(1, rows + 1)]
-            shares, utilization = [weights / weights.sum()] * rows, [np.full(k, np.nan)] * rows
-        else:
-            t_s, shares, utilization = control.t_s, control.shares, control.utilization
-        return Ticks(
-            t_s=np.array(t_s),
-            weights=np.array(shares).reshape(rows, k),
-            picks=np.array(self._ticks, dtype=np.int64).reshape(rows, k),
-            utilization=np.array(utilization).reshape(rows, k),
         )
