@@ -18,7 +18,7 @@ from steelyard_controller.laws.steelyard.window import Window
 FULL = 0.95
 LEAST_OURS = 0.05
 # The queue of a peer at half load: about 1 in theory (M/M/1), less behind a picker that looks.
-HALF_LOAD_PART = 0.1
+HALF_LOAD_PART_PER_S = 0.1
 HALF_LOAD_MIN, HALF_LOAD_MAX = 0.1, 10.0
 
 
@@ -80,7 +80,9 @@ def attribute_load(
     known = replace(known, cost=cost)
     e, w = split(sums, known, inputs.parameters.l0)
     telling = seen & ~np.isnan(cost) & ~full & (window.count >= FEWEST_REQUESTS)
-    half = _in_flight_at_half(evidence.in_flight_at_half, telling, mean_in_flight, rate * e / (1.0 - w))
+    half = _in_flight_at_half(
+        evidence.in_flight_at_half, telling, mean_in_flight, rate * e / (1.0 - w), tick_s
+    )
     return OwnLoad(
         load=load,
         ours=ours,
@@ -125,13 +127,17 @@ def _of_the_seen(seen: Bools, count: Floats, busy_s: Floats, tick_s: float) -> F
     return window
 
 
-def _in_flight_at_half(before: Floats, telling: Bools, in_flight: Floats, rho: Floats) -> Floats:
+def _in_flight_at_half(
+    before: Floats, telling: Bools, in_flight: Floats, rho: Floats, tick_s: float
+) -> Floats:
     """Return V_half, m x 1, after a window.
 
-        V_half = EWMA_0.1 of the median of V (1 - rho)/rho over the peers that tell
+        V_half = EWMA, of a second 0.1, of the median of V (1 - rho)/rho over the peers that tell
 
     rho = n/T e/(1 - w) is the load that our requests are of what is left to them.
     """
     rho = clip(rho, LEAST_OURS, FULL)
     now = clip(median(in_flight * (1.0 - rho) / rho, telling), HALF_LOAD_MIN, HALF_LOAD_MAX)
-    return np.where(np.isnan(now), before, before + HALF_LOAD_PART * (now - before))
+    return np.where(
+        np.isnan(now), before, before + (1.0 - (1.0 - HALF_LOAD_PART_PER_S) ** tick_s) * (now - before)
+    )

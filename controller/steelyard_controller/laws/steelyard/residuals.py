@@ -70,7 +70,7 @@ def measure_busyness(inputs: Inputs) -> Busyness:
     load = 1.0 - tightest(residual)
     sampled = ~np.isnan(load)
     sampleless_ticks = np.where(sampled, 0.0, previous["sampleless_ticks"] + 1.0)
-    rs = smoothed(previous["rs"], residual, parameters.alpha)
+    rs = smoothed(previous["rs"], residual, 1.0 - (1.0 - parameters.alpha) ** snapshots.tick_s)
     known = measured_rows(rs) & (sampleless_ticks <= SAMPLE_PATIENCE_TICKS)
     judged = known & inputs.yardsticks
     by_indicator = indicator_weights(inputs, rs, judged)
@@ -120,13 +120,13 @@ def tightest(residual: Floats) -> Floats:
     return np.where(measured.any(axis=-1), least, np.nan)
 
 
-def smoothed(before: Floats, residual: Floats, alpha: float) -> Floats:
-    """Return rs = EWMA_alpha(r), k x n.
+def smoothed(before: Floats, residual: Floats, part: float) -> Floats:
+    """Return rs = EWMA_part(r), k x n;  part = 1 - (1 - alpha)^T.
 
     A peer without a sample keeps its own; an indicator that is no longer measured is dropped.
     """
     sampled = measured_rows(residual)
-    fresh = np.where(np.isnan(before), residual, before + alpha * (residual - before))
+    fresh = np.where(np.isnan(before), residual, before + part * (residual - before))
     return np.where(sampled[..., None], fresh, before)
 
 

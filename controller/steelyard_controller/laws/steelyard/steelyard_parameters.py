@@ -53,7 +53,7 @@ class SteelyardParameters:
     R0: float = parameter(0.1, 0.001, 1, "load", "range below which an indicator's differences are noise")
     phi: float = parameter(0.2, 0, 1, "ratio", "part of the entropy weights that stays equal, so none dies")
     tau_W: float = parameter(30.0, 0, 3600, "s", "memory of the entropy weights")
-    alpha: float = parameter(0.5, 0.01, 1, "ratio", "smoothing of residuals, a new sample's part")
+    alpha: float = parameter(0.5, 0.01, 1, "ratio", "smoothing of residuals, the last second's part")
     knee_mem: float = parameter(
         0.8, 0, 0.99, "load", "memory is a stock: below this a fuller cache is not load; a declared knee wins"
     )
