@@ -121,7 +121,7 @@ def test_a_leak_in_one_of_two_workers_is_found(change: Change, figure: str) -> N
 
 def test_a_burst_of_descriptors_in_one_worker_hides_no_leak_in_the_other() -> None:
     def burst(at_s: float) -> Mapping[str, float]:
-        return {"descriptors": 1000.0 * (at_s > 90)}
+        return {"descriptors": 1000.0 * (at_s > 105)}
 
     one, other = (worker_pid(LAST, number) for number in range(2))
     assert wrong(judge(soaked({one: burst}), SHORT)) == []

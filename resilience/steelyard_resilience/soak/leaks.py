@@ -88,13 +88,8 @@ class Allowed:
 NGINX = Allowed(
     bounds={"private_bytes": MB, "heap_bytes": MB, "descriptors": 32, "threads": 0},
     why="nginx: 1 MB, for LuaJIT's heap swings between two collections, a new peak is kept, and so are the "
-    "buffers of connections; 32 descriptors, for requests that pile up open connections, which are then kept "
-    "(in a short soak Lua is interpreted: LuaJIT goes on for minutes to compile what is seldom done)",
+    "buffers of connections; 32 descriptors, for requests that pile up open connections, which are then kept",
 )
-# A trace takes 2 kB; after two minutes there were 250 in a worker without requests, and in one with load and
-# churn its heap had grown by 1.6 MB. With jit.off() it stays at 0.6 MB, to 10 kB.
-# In half an hour of both it gained 4.5 MB in the first ten minutes, and half a megabyte in the ten after it.
-COMPILING = replace(NGINX, warm_up_s=600.0, warm_up_part=1 / 3)
 PYTHON = Allowed(
     bounds={"private_bytes": 2 * MB, "descriptors": 8, "threads": 4},
     why="Python: 2 MB, for CPython takes memory in arenas of 1 MB, and the C library in pieces too; "
@@ -119,7 +114,7 @@ JUDGED_LEAST_S = 30.0
 
 KINDS = {
     MASTER: NGINX,
-    WORKER: COMPILING,
+    WORKER: NGINX,
     "controller-1": PYTHON,
     "controller-2": PYTHON,
     "agents": PYTHON,

@@ -101,13 +101,13 @@ ROWS = (
 
 
 def _explained(plan: Plan) -> str:
-    others_s, workers_s = (may.warm_after_s(plan.seconds) for may in (leaks.PYTHON, leaks.COMPILING))
     return (
-        f"Judged is each process from {others_s:.0f} s after it was first seen (nginx's workers: "
-        f"{workers_s:.0f} s) until the load's end. *begin* and *end* are the medians of the first and the "
+        f"Judged is each process from {leaks.PYTHON.warm_after_s(plan.seconds):.0f} s after it was first "
+        "seen until the load's end. *begin* and *end* are the medians of the first and the "
         "last fifth of that; *trend* is Theil and Sen's slope; *growth* is the larger of the trend over "
         "the whole and of end − begin, for descriptors and threads the smaller; *would show* is the "
         "smallest steady leak that would not have passed. Memory is private (heap and stacks): the shared "
-        "dict is of a fixed size. Its own count of its heap is LuaJIT's, and all that Redis uses. "
+        "dict is of a fixed size. Its own count of its heap is LuaJIT's, whose Lua is interpreted here so "
+        "that it has what Lua keeps and nothing that was compiled, and all that Redis uses. "
         f"What may grow: {leaks.NGINX.why}. {leaks.PYTHON.why}. {leaks.HISTORY.why}."
     )

@@ -90,7 +90,8 @@ def run(plan: Plan, folder: Path, soaked: Soaked, tell: Callable[[], None]) -> N
 
     Raises SetupError or ProgramError where that cannot be.
     """
-    settings = Settings(servers=plan.servers, nginx_workers=plan.nginx_workers, jit=plan.jit)
+    # LuaJIT goes on for an hour to compile what is seldom done, 4 kB a trace, and that would hide a leak.
+    settings = Settings(servers=plan.servers, nginx_workers=plan.nginx_workers, jit=False)
     try:
         with Stage(folder / "stage", settings) as stage:
             servers = declared(stage)

@@ -42,11 +42,6 @@ class Plan:
     step_every_s: float = 1.0
 
     @property
-    def jit(self) -> bool:
-        """Return whether nginx compiles its Lua; in a short soak that would hide a leak for minutes."""
-        return self.seconds >= LONG_FROM_S
-
-    @property
     def read_every_s(self) -> float:
         """Return the time between two readings."""
         return SELDOM_S if self.seconds >= LONG_FROM_S else OFTEN_S
