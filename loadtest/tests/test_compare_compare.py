@@ -31,6 +31,7 @@ generator = "open"
 levels = [0.3]
 of_capacity = true
 seconds = 4
+repeats = 1
 warm_up_s = 1
 cool_down_s = 0
 [[events]]
