@@ -6,9 +6,9 @@ from math import exp
 import numpy as np
 
 from steelyard_controller.laws.small_arrays import clip, known_or_zero
-from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.change_detection import Change
-from steelyard_controller.laws.steelyard.contrast import known_of, told
+from steelyard_controller.laws.steelyard.contrast import known_of, means, told
 from steelyard_controller.laws.steelyard.evidence import (
     FULL_SECONDS,
     IDLE_LOAD,
@@ -19,7 +19,6 @@ from steelyard_controller.laws.steelyard.evidence import (
 )
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
-from steelyard_controller.laws.steelyard.moments import moments_after
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
 from steelyard_controller.laws.steelyard.request_cost import (
     capacity,
@@ -35,6 +34,8 @@ RESTARTS_FADE_S = 10.0
 REMEMBERED_S = 4 * 3600.0
 # The least that a server of which nothing else is known has left, and the load from which it has less.
 LEAST_FREE, HALF = 0.1, 0.5
+# No server does more; a broken report's square would be beyond what a memory may hold.
+MOST_PER_S = 1e7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ def estimate_capacity(
     sums = before.sums * np.where(own.seen, fade, 1.0)[..., None]
     sums[..., :FULL_SECONDS] += own.window
     sums[..., FULL_SECONDS] += np.where(own.full & own.seen, tick_s, 0.0)
-    moments = moments_after(own, change.restarted, fade, tick_s)
+    moments = _moments_after(own, change.restarted, fade, tick_s)
     if change.restarted.any():
         restarted = change.restarted
         sums[restarted, :FULL_SECONDS] = change.since[restarted]
@@ -89,6 +90,27 @@ def estimate_capacity(
     free = np.where(np.isnan(cost), _free(busyness, in_flight, before.in_flight_at_half), 1.0)
     able = capacity(e, w, evidence.requests, inputs.baseline * free, prior_worth(cost, parameters))
     return Estimate(evidence=evidence, capacity=able, not_ours=w)
+
+
+def _moments_after(own: OwnLoad, restarted: Bools, fade: Floats, tick_s: float) -> Floats:
+    """Return how rate and load went together: the moments after a window, k x 5.
+
+    They fade, plus r T, l T, T, r^2 T and r l T.
+
+        r, l    rate of requests and load of the window, whosever: of a full server, that it is full
+        anew    with a restart, and with a window whose load is above the mean of l, by more than chance makes
+                of it, though its rate is not
+
+    A load that still rises where requests do not is a change that is under way: what came within a window is
+    in the next one whole.
+    """
+    before, rate = own.evidence.moments, np.minimum(own.window[..., REQUESTS] / tick_s, MOST_PER_S)
+    mean_rate, mean_load, _, _ = means(before)
+    chance = np.sqrt(own.evidence.dispersion * rate / tick_s) * known_or_zero(own.e) + IDLE_LOAD
+    rises = (before[..., SECONDS] > 0) & (rate <= mean_rate) & (own.load > mean_load + chance)
+    added = np.stack((rate, own.load, np.ones(rate.shape), rate * rate, rate * own.load), axis=-1)
+    kept = np.where((restarted | rises)[..., None], 0.0, before * fade[..., None])
+    return np.where(own.seen[..., None], kept + tick_s * added, before)
 
 
 def _telling(x: Floats) -> Floats:

@@ -31,7 +31,7 @@ class Evidence:
     """What is known of m upstreams of k peers. Load is in parts of the peer's tightest resource.
 
     sums       k x 4, A, B, D, F: requests, load seconds, seconds, seconds full; fading, since a restart
-    moments    k x 5: `moments.moments_after`, fading as sums do
+    moments    k x 5: see `capacity_estimate`; fading as sums do
     others     k, w_0: load that is known not to be ours
     recent     k x 3 RECENT_WINDOWS: requests, load seconds and seconds of each of the last windows
     requests   k, A': remembered for hours, restarts or not; what the prior is weighed against
