@@ -82,7 +82,7 @@ async def _serve(
                 if make_xds is not None:
                     await stack.enter_async_context(_envoys(make_xds(service), settings))
                 status = await _listen(settings, known, service, tracer_provider)
-            if service.is_abandoned:
+            if service.leader_loop.is_abandoned:
                 # A thread that hangs would keep the interpreter from ending.
                 logging.shutdown()
                 os._exit(1)
@@ -126,7 +126,7 @@ async def _listen(
         where = f"{wiring.in_url(settings.agent_check_host)}:{settings.agent_check_port}"
         log.info("HAProxy's agent-check on %s", where, extra={"event": "listening"})
     file = settings.tokens_file
-    tokens = None if file is None else TokenFile(file, known.access, service.note_fault)
+    tokens = None if file is None else TokenFile(file, known.access, service.faults.note)
     server = _Server(
         uvicorn.Config(
             api.create(

@@ -41,9 +41,6 @@ log = logging.getLogger("steelyard.controller")
 Role = Literal["leader", "standby", "waiting"]
 """`waiting`: neither leads nor knows the leader, because the store is away or the lease has just ended."""
 
-# A stuck tick may go on; after this many times what counts as stuck nobody should wait for it.
-DEAD_AFTER = 3
-
 # The most moments in one answer about the history; a plot has fewer pixels.
 MOST_MOMENTS = 2000
 
@@ -53,11 +50,6 @@ AUDIT_PART = 1000
 _Change = Callable[[Declaration | None], Declaration | None]
 
 PUT_BACK = "put back as it was: the store did not answer a change, and may have had it meanwhile"
-
-
-async def no_names(_: Mapping[str, Cycle]) -> Mapping[str, Mapping[str, str]]:
-    """Return no addresses: every peer is declared as IP:port."""
-    return {}
 
 
 class NotLeading(Exception):
@@ -87,8 +79,8 @@ class Service:
         tick_s: float,
         lease_s: float,
         version: str,
-        instruments: Instruments | None = None,
-        addresses: Addresses = no_names,
+        instruments: Instruments,
+        addresses: Addresses,
         discovery: Discovery | None = None,
     ) -> None:
         self.id = id
@@ -96,7 +88,7 @@ class Service:
         self.version = version
         self.started_s = time.monotonic()
         self.listeners = Listeners()
-        self.instruments = instruments or Instruments(version)
+        self.instruments = instruments
         self.discovery = discovery
         self.after_tick: list[Callable[[], None]] = []
         """Called after the tick of an upstream: its outcome is another one."""
@@ -104,9 +96,9 @@ class Service:
         self._overviews = OverviewEvents(self.listeners, lambda: self.views, _overview)
         self._election = election
         self._store = store
-        self._faults = faults
+        self.faults = faults
         self._file = file
-        self._leader_loop = LeaderLoop(
+        self.leader_loop = LeaderLoop(
             loop=loop,
             election=election,
             takeover=Takeover(loop=loop, store=store, file=file, faults=faults),
@@ -129,34 +121,19 @@ class Service:
     @property
     def role(self) -> Role:
         """Return this controller's role."""
-        if self._leader_loop.led is not None:
+        if self.leader_loop.led is not None:
             return "leader"
         return "standby" if self._election.seen is not None else "waiting"
 
     @property
     def term(self) -> int | None:
         """Return the term under which this controller leads."""
-        return None if self._leader_loop.led is None else self._leader_loop.led.term
+        return None if self.leader_loop.led is None else self.leader_loop.led.term
 
     @property
     def leader(self) -> Lease | None:
         """Return the leader's lease, as last seen."""
         return self._election.seen
-
-    @property
-    def stuck_s(self) -> float:
-        """Return for how long the running tick has made no progress, where that is too long; else 0."""
-        return self._leader_loop.stuck_s
-
-    @property
-    def is_dead(self) -> bool:
-        """Tell whether a tick has been stuck for so long that only a restart will mend it."""
-        return self.stuck_s > DEAD_AFTER * self._leader_loop.stuck_after_s
-
-    @property
-    def is_abandoned(self) -> bool:
-        """Tell whether `run` ended without its last tick, a thread of which may never end."""
-        return self._leader_loop.is_abandoned
 
     @property
     def lease_left_s(self) -> float | None:
@@ -171,7 +148,7 @@ class Service:
     @property
     def degraded(self) -> tuple[str, ...]:
         """Return a line for each part that does not work."""
-        return self._faults.lines()
+        return self.faults.lines()
 
     def document(self) -> dict[str, object]:
         """Return what `GET /v1/service` answers."""
@@ -265,8 +242,8 @@ class Service:
 
     async def _change(self, name: str, changed: _Change, by: Author, dry_run: bool) -> Declaration | None:
         # To be shielded: a client that leaves must not leave the store and this process's memory at odds.
-        async with self._leader_loop.changing:
-            lease = self._leader_loop.led
+        async with self.leader_loop.changing:
+            lease = self.leader_loop.led
             if lease is None:
                 raise NotLeading
             cycle = self.views.get(name)
@@ -319,16 +296,12 @@ class Service:
             before = part[-1][0]
         return found[:most]
 
-    def note_fault(self, part: str, fault: str | None) -> None:
-        """Set the fault of a part that stands beside the service, or with None that it works."""
-        self._faults.note(part, fault)
-
     async def open(self) -> None:
         """Check the store's schema; raise `NewerVersion`. A store that is away is noted as a fault."""
         try:
             await self._store.open()
         except Unavailable as error:
-            self._faults.note("state", str(error))
+            self.faults.note("state", str(error))
 
     async def run(self) -> None:
         """Lead or stand by until cancelled; then release the lease. Raises what nobody foresaw."""
@@ -336,7 +309,7 @@ class Service:
         if self.discovery is not None:
             beside.append(asyncio.create_task(self.discovery.run(self), name="discovery"))
         try:
-            await self._leader_loop.run()
+            await self.leader_loop.run()
         finally:
             for task in beside:
                 task.cancel()
@@ -362,9 +335,9 @@ class Service:
             raise NotStored(str(error)) from None
 
     async def _write_unconfirmed(self) -> None:
-        if not self._unconfirmed or self._leader_loop.led is None or not self._election.certain:
+        if not self._unconfirmed or self.leader_loop.led is None or not self._election.certain:
             return
-        async with self._leader_loop.changing:
+        async with self.leader_loop.changing:
             views = self.views
             true = {name: views[name].declaration if name in views else None for name in self._unconfirmed}
             entries = [
@@ -372,7 +345,7 @@ class Service:
                 for name, now in true.items()
             ]
             with contextlib.suppress(Unavailable, LeaseLost):
-                await self._store.declare(self._leader_loop.led, true, entries)
+                await self._store.declare(self.leader_loop.led, true, entries)
                 self._unconfirmed.clear()
 
     def _publish_change(self, name: str, after: Declaration | None, what: str) -> None:

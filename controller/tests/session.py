@@ -8,18 +8,25 @@ from dataclasses import dataclass
 
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.faults import Faults
+from steelyard_controller.instruments import Instruments
 from steelyard_controller.leader.election import Election
 from steelyard_controller.leader.takeover import Takeover
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
 from steelyard_controller.store.interface import Store
 from steelyard_controller.store.redis_store import TIMEOUT_S, RedisStore
+from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.tick_loop import TickLoop
 from steelyard_protocol.memcached_pool import MemcachedPool
 
 from testing.daemons import Daemon
 from testing.waiting import PATIENCE_S
+
+
+async def no_names(_: Mapping[str, Cycle]) -> Mapping[str, Mapping[str, str]]:
+    """Return no addresses: every peer is declared as IP:port."""
+    return {}
 
 
 @dataclass
@@ -94,7 +101,7 @@ async def session(
     )
     service = Service(
         id=id, loop=loop, election=election, store=store, faults=faults, file=file, tick_s=tick_s,
-        lease_s=lease_s, version="0",
+        lease_s=lease_s, version="0", instruments=Instruments("0"), addresses=no_names,
     )  # fmt: skip
     try:
         yield Session(

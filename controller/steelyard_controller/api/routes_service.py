@@ -26,8 +26,8 @@ class Ready:
     def waits_for(self) -> str | None:
         """Return what this controller waits for; None: it is ready."""
         role, leader = self._service.role, self._service.leader
-        if self._service.stuck_s > 0:
-            return f"a tick has made no progress for {self._service.stuck_s:.0f} s"
+        if self._service.leader_loop.stuck_s > 0:
+            return f"a tick has made no progress for {self._service.leader_loop.stuck_s:.0f} s"
         if role == "waiting" or leader is None:
             return "this controller neither leads nor knows a leader"
         if role == "standby":
@@ -67,8 +67,9 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
 
         A store or Memcached that is away does not matter here.
         """
-        if service.is_dead:
-            raise ProblemError(503, f"a tick has made no progress for {service.stuck_s:.0f} s: restart it")
+        ticks = service.leader_loop
+        if ticks.is_dead:
+            raise ProblemError(503, f"a tick has made no progress for {ticks.stuck_s:.0f} s: restart it")
         return models.Health()
 
     @router.get("/readyz", operation_id="readyz", response_model=models.Readiness, responses=responses(503))

@@ -39,6 +39,9 @@ STUCK_TICKS = 2
 # A step waits a quarter of a second for Memcached or Redis; a machine that is busy may stretch that tenfold.
 STUCK_LEAST_S = 3.0
 
+# It may go on; after this many times what counts as stuck nobody should wait for it.
+DEAD_AFTER = 3
+
 Addresses = Callable[[Mapping[str, Cycle]], Awaitable[Mapping[str, Mapping[str, str]]]]
 """Returns the resolved addresses of the peers that are declared by host names, by upstream and peer."""
 
@@ -91,6 +94,11 @@ class LeaderLoop:
         """Return for how long the running tick has made no progress; 0 up to `stuck_after_s`."""
         idle_s = 0.0 if self._progressed_s is None else time.monotonic() - self._progressed_s
         return idle_s if idle_s > self.stuck_after_s else 0.0
+
+    @property
+    def is_dead(self) -> bool:
+        """Tell whether a tick has been stuck for so long that only a restart will mend it."""
+        return self.stuck_s > DEAD_AFTER * self.stuck_after_s
 
     async def run(self) -> None:
         """Lead or stand by until cancelled; then release the lease. Raises what nobody foresaw."""

@@ -215,7 +215,7 @@ class XdsServer:
     def _note(self) -> None:
         lines = [*self._refusals.values(), *self._doubles.values()]
         more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
-        self._service.note_fault("Envoy", f"{lines[0]}{more}" if lines else None)
+        self._service.faults.note("Envoy", f"{lines[0]}{more}" if lines else None)
         self._service.instruments.xds_streams = len(self._subscriptions)
 
     async def _abort(self, context: grpc.aio.ServicerContext, node: str, why: str) -> None:

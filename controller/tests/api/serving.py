@@ -13,6 +13,7 @@ from steelyard_controller.api.tokens import access
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.discovery.discovery import Discovery
 from steelyard_controller.faults import Faults
+from steelyard_controller.instruments import Instruments
 from steelyard_controller.leader.election import Election
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
@@ -22,6 +23,8 @@ from steelyard_controller.tick.tick_loop import TickLoop
 from steelyard_protocol.memcached_pool import MemcachedPool
 
 from testing.waiting import wait_until
+
+from ..session import no_names
 
 ADMIN = "admin-token-of-the-tests"
 AGENT = "agent-token-of-the-tests"
@@ -71,6 +74,8 @@ def service_of(
         tick_s=0.05,
         lease_s=3.0,
         version="0.1.0",
+        instruments=Instruments("0.1.0"),
+        addresses=no_names,
         discovery=None if discovery_of is None else discovery_of(faults),
     )
 
