@@ -19,7 +19,6 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import idle_nginx
 from pymemcache.client.base import Client
 from steelyard_controller import garbage
 from steelyard_controller.declarations.declaration import Declaration
@@ -38,6 +37,8 @@ from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.sample_record import SampleRecord
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+import idle_nginx
+
 from testing.daemons import Daemon, free_port, memcached_in, redis_in
 
 # Upstreams, servers of each, load balancers.
@@ -102,7 +103,7 @@ async def _measure(
     lease = await store.acquire(draft, lease_s=600, above=0, patient=False) or draft
     names = [f"upstream-{number}" for number in range(upstreams)]
     for name in names:
-        loop.add(name, Declaration(upstream=_upstream(peers, balancers)))
+        loop.follow(name, Declaration(upstream=_upstream(peers, balancers)))
     # Nothing is kept of what is not declared.
     await store.declare(lease, {name: loop.cycles[name].declaration for name in names})
     used = []

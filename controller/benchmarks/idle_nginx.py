@@ -1,8 +1,6 @@
 """What an nginx without requests costs that serves the upstreams of a Memcached: bench_cycle.py --nginx."""
 
 import json
-import os
-import socket
 import statistics
 import subprocess
 import time
@@ -10,8 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import urlopen
 
+import psutil
 from pymemcache.client.base import Client
 from steelyard_protocol import wire
+
+from testing.daemons import free_port
 
 _LUA = Path(__file__).parents[2] / "openresty"
 
@@ -73,9 +74,7 @@ def measure(upstreams: int, memcached_port: int, seconds: int) -> str:
     client = Client(("127.0.0.1", memcached_port), no_delay=True)
     tables = _Tables(client, upstreams)
     with TemporaryDirectory() as folder:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = int(probe.getsockname()[1])
-        conf = Path(folder) / "nginx.conf"
+        conf, port = Path(folder) / "nginx.conf", free_port()
         conf.write_text(_CONF.format(lua=_LUA, upstreams=upstreams, memcached=memcached_port, port=port))
         process = subprocess.Popen(["nginx", "-p", folder, "-c", str(conf), "-e", f"{folder}/error.log"])
         try:
@@ -104,20 +103,15 @@ def _lateness_s(tables: _Tables, port: int) -> float:
 
 def _rates(client: Client, tables: _Tables, master: int, seconds: int) -> tuple[float, dict[str, float]]:
     """Return the worker's CPU and what Memcached gave and took, both a second."""
-    worker = Path(f"/proc/{master}/task/{master}/children").read_text().split()[0]
-    stats, cpu_s, began_s = client.stats(), _cpu_s(worker), time.monotonic()
+    (worker,) = psutil.Process(master).children()
+    stats, before, began_s = client.stats(), worker.cpu_times(), time.monotonic()
     for second in range(1, seconds + 1):
         tables.publish()
         time.sleep(max(0.0, began_s + second - time.monotonic()))
-    after, took_s = client.stats(), time.monotonic() - began_s
+    now, after, took_s = client.stats(), worker.cpu_times(), time.monotonic() - began_s
     names = ("cmd_get", "bytes_written", "bytes_read")
-    used = {name: (after[name.encode()] - stats[name.encode()]) / took_s for name in names}
-    return (_cpu_s(worker) - cpu_s) / took_s, used
-
-
-def _cpu_s(pid: str) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    used = {name: (now[name.encode()] - stats[name.encode()]) / took_s for name in names}
+    return (after.user + after.system - before.user - before.system) / took_s, used
 
 
 def _asked(port: int, path: str) -> int:
