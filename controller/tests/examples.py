@@ -1,8 +1,12 @@
-"""Messages for the tests, as agents and load balancers write them."""
+"""Messages for the tests, as agents and load balancers write them, and a tick that takes them up."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+from steelyard_controller.tick import batch
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.outcome import Outcome
 from steelyard_protocol import sample_record
 from steelyard_protocol.sample_record import SampleRecord
 
@@ -53,3 +57,21 @@ def report(
             "peers": {peer: dict(zip(names, row, strict=False)) for peer, row in peers.items()},
         }
     ).encode()
+
+
+def advance(
+    cycle: Cycle,
+    values: Mapping[str, bytes] | None,
+    *,
+    now_s: float,
+    term: int,
+    issued_at_ms: int,
+    addresses: Mapping[str, str],
+) -> tuple[Outcome, list[str]]:
+    """Do one tick of an upstream alone; return its outcome and log lines, or raise what ended it."""
+    (ended,) = batch.advance(
+        [cycle], values, now_s=now_s, term=term, issued_at_ms=issued_at_ms, addresses={cycle.name: addresses}
+    ).outcomes
+    if isinstance(ended, Exception):
+        raise ended
+    return ended

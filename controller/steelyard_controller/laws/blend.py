@@ -34,14 +34,10 @@ class Due:
     snapshot: Snapshot
 
 
-def step_all(laws: Mapping[str, Law], memories: Mapping[str, Memory], snapshot: Snapshot) -> StepResult:
-    """Step every law on the same snapshot; a law without a memory starts with the empty one."""
-    return step_upstreams([Due(laws=laws, memories=memories, snapshot=snapshot)])[0]
-
-
 def step_upstreams(due: Sequence[Due]) -> list[StepResult]:
     """Step the laws of several upstreams: at once where law, parameters and shape are the same.
 
+    A law without a memory starts with the empty one.
     numpy takes longer to begin than to reckon with ten peers: of a hundred such upstreams it takes a
     twentieth of the time together.
     """

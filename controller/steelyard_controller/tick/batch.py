@@ -18,7 +18,7 @@ MOST_PEERS = 1000
 class Advanced:
     """The ticks of several upstreams.
 
-    outcomes    of each its outcome and log lines, as `Cycle.advance`, or its exception
+    outcomes    of each its outcome and log lines, or its exception
     fault       why the laws did not step at once: each stepped alone, which takes longer; None: they did
     """
 

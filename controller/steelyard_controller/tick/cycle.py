@@ -14,7 +14,7 @@ from steelyard_protocol.weight_table import WeightTable
 from steelyard_controller import laws
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Peer, Upstream
-from steelyard_controller.laws.blend import Due, StepResult, blend, step_all
+from steelyard_controller.laws.blend import Due, StepResult, blend
 from steelyard_controller.laws.headroom import Carried
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Floats, Snapshot, measured_rows
@@ -60,6 +60,8 @@ class Cycle:
         load_balancers: tuple[str, ...] = LOAD_BALANCERS,
     ) -> None:
         self.name = name
+        self.declaration = declaration
+        """The next tick follows it; one in another thread sees the one before or this one."""
         self.outcome: Outcome | None = None
         self.overruns = 0
         self.failures = 0
@@ -74,7 +76,6 @@ class Cycle:
         self._tick_s = tick_s
         self._keys = keys
         self._load_balancers = load_balancers
-        self._declaration = declaration
         self._in_effect_of = declaration
         self._upstream = declaration.in_effect
         self._laws = self._upstream.made_laws()
@@ -93,37 +94,22 @@ class Cycle:
         self._unreported_ticks: Mapping[str, int] = {}
 
     @property
-    def declaration(self) -> Declaration:
-        """Return the declaration; the next tick follows a change of it."""
-        return self._declaration
-
-    @declaration.setter
-    def declaration(self, declaration: Declaration) -> None:
-        # One assignment: a tick in another thread sees the one or the other.
-        self._declaration = declaration
-
-    @property
     def size(self) -> int:
         """Return the number of servers declared."""
-        return len(self._declaration.upstream.peers)
+        return len(self.declaration.upstream.peers)
 
     @property
     def load_balancers(self) -> tuple[str, ...]:
         """Return the load balancers that are declared."""
-        return self._declared(self._declaration.upstream)
+        return self._declared(self.declaration.upstream)
 
     @property
     def has_names(self) -> bool:
         """Tell whether any peer is declared by a name."""
-        if self._names_of is not self._declaration:
-            self._names_of = self._declaration
-            self._has_names = bool(_named(self._declaration.upstream))
+        if self._names_of is not self.declaration:
+            self._names_of = self.declaration
+            self._has_names = bool(_named(self.declaration.upstream))
         return self._has_names
-
-    @property
-    def remembered(self) -> tuple[str, ...]:
-        """Return the names of the laws that have a memory."""
-        return tuple(self._memories)
 
     @property
     def generation(self) -> int:
@@ -141,7 +127,7 @@ class Cycle:
             generation=self.generation,
             memories=memories,
             sender_clocks_ms={kind: clocks for kind, clocks in by_kind.items() if clocks},
-            resolved={} if outcome is None else _resolved(self._declaration.upstream, outcome.table),
+            resolved={} if outcome is None else _resolved(self.declaration.upstream, outcome.table),
         )
 
     def resume(self, saved: SavedState) -> bool:
@@ -176,7 +162,7 @@ class Cycle:
         """Go on from a published table: number the next ones above it, keep its addresses and reporters."""
         self.overtake(published.generation)
         self._undeclared = self._undeclared.resume(published.reporters or (), self.load_balancers)
-        self.resolved = {**self.resolved, **_resolved(self._declaration.upstream, published)}
+        self.resolved = {**self.resolved, **_resolved(self.declaration.upstream, published)}
 
     def announce(self, load_balancers: Collection[str]) -> None:
         """Read the reports of these too at the next tick: they say that they report on this upstream."""
@@ -196,7 +182,7 @@ class Cycle:
 
     def keys(self) -> list[str]:
         """Return the Memcached keys of all samples and reports."""
-        declaration, undeclared = self._declaration, self._undeclared
+        declaration, undeclared = self.declaration, self._undeclared
         known = declaration is self._in_effect_of
         samples = self._sample_keys if known else self._keys_of(declaration.upstream)
         lbs = dict.fromkeys([*self.load_balancers, *undeclared.heard_s, *undeclared.announced])
@@ -216,20 +202,6 @@ class Cycle:
     def refuse(self, refused: wire.Refused) -> None:
         """Count a value that was refused outside of the inbox: a published table."""
         self._inbox = inbox.count_refused(self._inbox, refused)
-
-    def advance(
-        self,
-        values: Mapping[str, bytes] | None,
-        *,
-        now_s: float,
-        term: int,
-        issued_at_ms: int,
-        addresses: Mapping[str, str],
-    ) -> tuple[Outcome, list[str]]:
-        """Do one tick of this upstream alone: `observe`, step the laws, `conclude`."""
-        seen = self.observe(values, now_s=now_s, issued_at_ms=issued_at_ms, addresses=addresses)
-        stepped = step_all(seen.due.laws, seen.due.memories, seen.due.snapshot)
-        return self.conclude(seen, stepped, term=term, issued_at_ms=issued_at_ms), seen.lines
 
     def observe(
         self,
@@ -303,7 +275,7 @@ class Cycle:
         )
 
     def _follow(self, addresses: Mapping[str, str]) -> Upstream:
-        declaration, declared = self._declaration, self._upstream
+        declaration, declared = self.declaration, self._upstream
         if declaration is not self._in_effect_of:
             self._in_effect_of = declaration
             self._upstream = declared = declaration.in_effect

@@ -229,14 +229,10 @@ class TickLoop:
         await self._saver.save_last(list(self.cycles.values()), lease)
 
     def follow(self, upstream: str, declaration: Declaration) -> None:
-        """Follow a changed declaration from the next tick on; add the upstream where it is new."""
+        """Follow a changed declaration from the next tick on; add an upstream that is new."""
         if upstream in self.cycles:
             self.cycles[upstream].declaration = declaration
-        else:
-            self.add(upstream, declaration)
-
-    def add(self, upstream: str, declaration: Declaration) -> None:
-        """Add an upstream without any memory."""
+            return
         cycle = Cycle(
             upstream,
             declaration,

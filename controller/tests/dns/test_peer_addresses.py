@@ -10,6 +10,8 @@ from steelyard_controller.dns.resolver import Resolver
 from steelyard_controller.faults import Faults
 from steelyard_controller.tick.cycle import Cycle
 
+from ..examples import advance
+
 
 class Names:
     """A resolver's answers; a name that is not in it cannot be resolved."""
@@ -145,7 +147,7 @@ def test_a_peer_whose_new_name_has_no_answer_yet_keeps_the_address_that_it_had()
         cycles = _cycles("alpha:80", "10.0.0.9:80")
         web = cycles["web"]
         first = await naming.addresses(cycles)
-        web.outcome, _ = web.advance({}, now_s=0.0, term=1, issued_at_ms=1, addresses=first["web"])
+        web.outcome, _ = advance(web, {}, now_s=0.0, term=1, issued_at_ms=1, addresses=first["web"])
         renamed = _cycles("hangs:80", "10.0.0.9:80")["web"].declaration
         web.declaration = renamed
         assert await naming.addresses(cycles) == {

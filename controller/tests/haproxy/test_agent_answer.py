@@ -18,7 +18,7 @@ from steelyard_protocol.haproxy_weights import MOST, haproxy_weights
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.weight_table import TablePeer
 
-from ..examples import sample
+from ..examples import advance, sample
 
 
 def _outcome(weights: list[int], **states: str) -> Outcome:
@@ -31,7 +31,7 @@ def _at(now_s: float, weights: list[int], samples: dict[str, dict[str, Any]], **
     names = [f"p{n}" for n in range(len(weights))]
     peers = [Peer(id=name, address="10.0.0.1:80", state=states.get(name, "up")) for name in names]  # type: ignore[arg-type]
     cycle = Cycle("web", Declaration(upstream=Upstream(law="static", peers=peers)), tick_s=1.0)
-    outcome, _ = cycle.advance({}, now_s=now_s, term=1, issued_at_ms=0, addresses={})
+    outcome, _ = advance(cycle, {}, now_s=now_s, term=1, issued_at_ms=0, addresses={})
     rows = tuple(
         TablePeer(id=peer.id, address=peer.address, weight=weight, baseline=1, state=peer.state)
         for peer, weight in zip(outcome.table.peers, weights, strict=True)

@@ -15,6 +15,8 @@ from steelyard_controller.tick.cycle import Cycle
 from testing.daemons import free_port
 from testing.waiting import PATIENCE_S
 
+from ..examples import advance
+
 pytestmark = pytest.mark.integration
 
 
@@ -29,7 +31,7 @@ class Controller:
         """Decide on an upstream of three."""
         peers = [Peer(id=name, address="10.0.0.1:80", state=states.get(name, "up")) for name in "abc"]  # type: ignore[arg-type]
         cycle = Cycle("web", Declaration(upstream=Upstream(law="static", peers=peers)), tick_s=1.0)
-        cycle.outcome, _ = cycle.advance({}, now_s=1.0, term=1, issued_at_ms=0, addresses={})
+        cycle.outcome, _ = advance(cycle, {}, now_s=1.0, term=1, issued_at_ms=0, addresses={})
         self.views["web"] = cycle
 
 

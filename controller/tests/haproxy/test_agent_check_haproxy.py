@@ -18,7 +18,7 @@ from steelyard_protocol.haproxy_weights import haproxy_weights
 from testing.daemons import free_port
 from testing.waiting import PATIENCE_S
 
-from ..examples import sample
+from ..examples import advance, sample
 from .haproxy_process import Edge, Web, documented, haproxy, replaced, running
 
 pytestmark = pytest.mark.integration
@@ -43,7 +43,7 @@ class Controller:
                 wire.sample_key("web", peer): sample(peer, seq=tick, cpu=cpu)
                 for peer, cpu in self.cpu.items()
             }
-            cycle.outcome, _ = cycle.advance(values, now_s=float(tick), term=1, issued_at_ms=0, addresses={})
+            cycle.outcome, _ = advance(cycle, values, now_s=float(tick), term=1, issued_at_ms=0, addresses={})
             await asyncio.sleep(0.05)
 
     def patch(self, peer: str, **fields: str) -> None:

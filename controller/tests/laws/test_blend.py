@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from steelyard_controller import laws
-from steelyard_controller.laws.blend import blend, step_all
+from steelyard_controller.laws.blend import Due, blend, step_upstreams
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.explanation import explain
 
@@ -18,7 +18,8 @@ def test_every_law_steps_on_the_same_snapshot_with_its_own_memory() -> None:
     running = {name: laws.create(name) for name in laws.NAMES}
     memories: dict[str, laws.Memory] = {}
     for _tick in range(20):
-        stepped = step_all(running, memories, snapshot(cpu=(0.8, 0.4, 0.4)))
+        due = Due(laws=running, memories=memories, snapshot=snapshot(cpu=(0.8, 0.4, 0.4)))
+        (stepped,) = step_upstreams([due])
         memories = dict(stepped.memories)
     assert tuple(stepped.decisions) == laws.NAMES
     for name, law in running.items():

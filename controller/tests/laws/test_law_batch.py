@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from steelyard_controller import laws
-from steelyard_controller.laws.blend import Due, StepResult, step_all, step_upstreams
+from steelyard_controller.laws.blend import Due, StepResult, step_upstreams
 from steelyard_controller.laws.snapshot import Snapshot
 
 from .snapshots import snapshot
@@ -73,7 +73,8 @@ def test_upstreams_that_step_at_once_decide_as_each_does_alone(law: str) -> None
         together = list(step_upstreams(due))
         for number, each in enumerate(due):
             before = alone[number]
-            alone[number] = step_all(each.laws, {} if before is None else before.memories, each.snapshot)
+            memories = {} if before is None else before.memories
+            (alone[number],) = step_upstreams([replace(each, memories=memories)])
         assert [figures(each, law) for each in together if each] == [
             figures(each, law) for each in alone if each
         ]

@@ -12,7 +12,7 @@ from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.overview import overview
 from steelyard_protocol import derived_keys, signature, wire
 
-from ..examples import report
+from ..examples import advance, report
 
 SHARED = b"an example key, never a real one"
 NOW_MS = 1_790_000_000_000
@@ -36,8 +36,13 @@ class World:
         self.cycle.announce(set(told) - set(reporters))
         asked = self.cycle.keys()
         held = {key: told[key.rpartition(":")[2]] for key in asked if key.rpartition(":")[2] in told}
-        outcome, self.lines = self.cycle.advance(
-            held, now_s=float(self.tick_s), term=3, issued_at_ms=NOW_MS + 1000 * self.tick_s, addresses={}
+        outcome, self.lines = advance(
+            self.cycle,
+            held,
+            now_s=float(self.tick_s),
+            term=3,
+            issued_at_ms=NOW_MS + 1000 * self.tick_s,
+            addresses={},
         )
         self.cycle.outcome = outcome
         return outcome

@@ -29,6 +29,7 @@ from steelyard_protocol import wire
 
 from testing.daemons import Daemon, free_port
 
+from ..examples import advance
 from .page_rig import Feeder, wait_for
 from .page_world import FIVE, World
 
@@ -152,7 +153,7 @@ def _past(port: int, world: World) -> None:
         values = {wire.sample_key("web", peer): text for peer, text in samples.items()}
         values |= {wire.traffic_key("web", lb): text for lb, text in reports.items()}
         at_ms = now_ms - 1000 * (SECONDS - second)
-        outcome, _ = cycle.advance(values, now_s=float(second), term=term, issued_at_ms=at_ms, addresses={})
+        outcome, _ = advance(cycle, values, now_s=float(second), term=term, issued_at_ms=at_ms, addresses={})
         cycle.outcome = outcome
         share = {peer.id: part for peer, part in zip(outcome.table.peers, shares(outcome.table), strict=True)}
         client.xadd(HISTORY, {"m": history_moment.encode(outcome)}, id=f"{at_ms}-0")

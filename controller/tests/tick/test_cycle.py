@@ -16,7 +16,7 @@ from steelyard_controller.tick.overview import overview
 from steelyard_protocol import peer_address
 from steelyard_protocol.sample_record import MAX_FURTHER
 
-from ..examples import report, sample
+from ..examples import advance, report, sample
 
 WEB = Declaration(
     upstream=Upstream(
@@ -33,7 +33,7 @@ def busy(cycle: Cycle, ticks: range, *, term: int = 3) -> list[float]:
             "steelyard:1:sample:web:b": sample("b", seq=tick, cpu=0.3),
             "steelyard:1:traffic:web:edge-1": report(seq=tick, a=(100, 0, 1, 5.0), b=(100, 0, 1, 5.0)),
         }
-        outcome, _ = cycle.advance(values, now_s=float(tick), term=term, issued_at_ms=tick, addresses={})
+        outcome, _ = advance(cycle, values, now_s=float(tick), term=term, issued_at_ms=tick, addresses={})
     return shares(outcome.table)
 
 
@@ -47,7 +47,7 @@ def test_an_upstream_that_names_nobody_is_reported_on_by_the_controllers_load_ba
     traffic = [key for key in one.keys() if ":traffic:" in key]  # noqa: SIM118
     assert traffic == ["steelyard:1:traffic:web:edge-7", "steelyard:1:traffic:web:edge-8"]
     values = {key: report(key[-6:], seq=1, a=(100, 0, 1, 5.0), b=(50, 0, 1, 5.0)) for key in traffic}
-    outcome, _ = one.advance(values, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    outcome, _ = advance(one, values, now_s=1.0, term=3, issued_at_ms=1, addresses={})
     assert set(outcome.inbox.reports) == set(names)
     assert outcome.load_balancers == names
     named = replace(WEB, upstream=WEB.upstream.model_copy(update={"load_balancers": ["edge-9"]}))
@@ -106,7 +106,7 @@ def test_generations_only_rise() -> None:
 def test_a_damaged_memory_begins_anew_in_order() -> None:
     one = cycle()
     assert one.resume(SavedState(term=3, generation=17, memories={"steelyard": {"law": "garbage"}}))
-    assert one.remembered == ()
+    assert one.saved(term=3).memories == {}
     assert busy(one, range(1, 2)) == [0.5, 0.5]
     assert one.generation == 18
 
@@ -126,7 +126,7 @@ def pooled(cycle: Cycle, ticks: range, *, workers: float | None = 0.9) -> Outcom
             "steelyard:1:sample:web:b": sample("b", seq=tick, cpu=0.2, further=(("workers", None),)),
             "steelyard:1:traffic:web:edge-1": report(seq=tick, a=(100, 0, 1, 5.0), b=(100, 0, 1, 5.0)),
         }
-        outcome, _ = cycle.advance(values, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
+        outcome, _ = advance(cycle, values, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
     return outcome
 
 
@@ -173,7 +173,7 @@ def test_a_declared_indicator_that_nobody_reports_is_a_fault_until_somebody_does
 def test_without_any_sample_no_indicator_is_missing() -> None:
     one = Cycle("web", declared(workers=None), tick_s=1.0)
     for tick in range(1, 3 * UNREPORTED_TICKS):
-        one.advance({}, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
+        advance(one, {}, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
     assert one.faults["indicators"] is None
 
 
@@ -181,7 +181,7 @@ def test_the_four_are_never_missed_where_nothing_is_declared() -> None:
     one = cycle()
     for tick in range(1, 3 * UNREPORTED_TICKS):
         values = {"steelyard:1:sample:web:a": sample("a", seq=tick, utilization=(0.5, None, None, 0.3))}
-        one.advance(values, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
+        advance(one, values, now_s=float(tick), term=3, issued_at_ms=tick, addresses={})
     assert one.faults["indicators"] is None
 
 
@@ -214,7 +214,7 @@ def test_metrics_have_no_more_indicators_than_are_shown_whatever_servers_call_th
         )
         for peer in "ab"
     }
-    one.outcome, _ = one.advance(values, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    one.outcome, _ = advance(one, values, now_s=1.0, term=3, issued_at_ms=1, addresses={})
     text = metrics.render(metrics.Source(views={"web": one}), now_s=2.0).decode()
     named = re.findall(r'steelyard_peer_utilization\{indicator="(own\w+)"', text)
     assert len(named) == len(set(named)) == MOST_UNDECLARED
@@ -238,7 +238,7 @@ def told(one: Cycle, *, now_s: float, term: int = 3, **values: bytes) -> dict[st
         "lb": "steelyard:1:traffic:web:edge-1",
     }
     there = {keys[name]: value for name, value in values.items()}
-    one.outcome, _ = one.advance(there, now_s=now_s, term=term, issued_at_ms=1, addresses={})
+    one.outcome, _ = advance(one, there, now_s=now_s, term=term, issued_at_ms=1, addresses={})
     return heard(one)
 
 
@@ -293,7 +293,7 @@ def test_a_load_balancer_with_a_table_of_a_higher_term_is_a_fault_that_names_it(
     def seen(seq: int, order: tuple[int, int]) -> Outcome:
         text = json.loads(report(seq=seq, a=(100, 0, 1, 5.0))) | {"order": order, "rung": "hold"}
         values = {"steelyard:1:traffic:web:edge-1": json.dumps(text).encode()}
-        one.outcome, _ = one.advance(values, now_s=float(seq), term=3, issued_at_ms=seq, addresses={})
+        one.outcome, _ = advance(one, values, now_s=float(seq), term=3, issued_at_ms=seq, addresses={})
         return one.outcome
 
     seen(1, (3, 1))
@@ -314,7 +314,7 @@ def test_an_upstream_without_a_tick_has_an_age() -> None:
 
 def test_what_the_controller_as_a_whole_lacks_is_no_fault_of_an_upstream() -> None:
     one = cycle()
-    outcome, _ = one.advance({}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    outcome, _ = advance(one, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
     one.outcome = replace(outcome, degraded=("state: away", "publishing: away"))
     assert 'steelyard_degraded{upstream="web"} 1.0' in exposed({"web": one}, degraded=("state: away",))
 
@@ -325,7 +325,7 @@ def test_servers_that_come_under_ever_new_addresses_leave_nothing_behind() -> No
         server = Peer(id="a", address=f"10.9.{n}.1:80", baseline=1)
         one.declaration = Declaration(upstream=Upstream(peers=[server]))
         assert not one.has_names
-        outcome, _ = one.advance({}, now_s=float(n), term=3, issued_at_ms=n, addresses={})
+        outcome, _ = advance(one, {}, now_s=float(n), term=3, issued_at_ms=n, addresses={})
         one.outcome = outcome
         one.saved(term=3)
     assert peer_address.parsed.cache_info().currsize == before

@@ -310,7 +310,7 @@ def test_an_upstream_whose_tick_fails_stops_no_other_and_goes_on_when_it_can(
     memcached: Daemon, redis_server: Daemon, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def steps(it: Session) -> None:
-        it.loop.add("api", Declaration(upstream=WEB))
+        it.loop.follow("api", Declaration(upstream=WEB))
         await it.tick(1.0)
         web, api = it.loop.cycles["web"], it.loop.cycles["api"]
         monkeypatch.setattr(web, "observe", lambda *_, **__: 1 / 0)

@@ -12,7 +12,7 @@ from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome, headroom_of
 from steelyard_controller.tick.overview import overview, peer_overview
 
-from ..examples import report, sample
+from ..examples import advance, report, sample
 
 WEB = Declaration(
     upstream=Upstream(peers=[Peer(id=name, address=f"10.0.0.{n}:80") for n, name in enumerate("ab", 1)])
@@ -28,7 +28,7 @@ def test_a_sender_is_silent_after_three_of_its_own_intervals(age_s: float, silen
     }
     # The first tick does not know how old a message is.
     for now_s, seen in ((0.0, {}), (1.0, sent), (1.0 + age_s, sent)):
-        outcome, _ = cycle.advance(seen, now_s=now_s, term=1, issued_at_ms=0, addresses={})
+        outcome, _ = advance(cycle, seen, now_s=now_s, term=1, issued_at_ms=0, addresses={})
     document = overview(outcome, WEB)
     assert [(row["sample_age_s"], row["silent"]) for row in document["peers"]] == [
         (age_s, silent),
@@ -54,7 +54,7 @@ def test_what_waits_and_what_is_open_stand_apart_where_the_law_tells_them(law: s
         "steelyard:1:traffic:web:edge-1": report(a=(100, 0, 40, 5.0), b=(100, 0, 0, 5.0))
     }
     for now_s, seen in ((0.0, {}), (1.0, sent)):
-        outcome, _ = cycle.advance(seen, now_s=now_s, term=1, issued_at_ms=0, addresses={})
+        outcome, _ = advance(cycle, seen, now_s=now_s, term=1, issued_at_ms=0, addresses={})
     row = overview(outcome, declaration)["peers"][0]
     assert row["in_flight"] == 40.0
     assert (
@@ -73,7 +73,7 @@ def learnt(upstream: Upstream, *, ticks: int = 30, quiet: str = "", leaving: str
             for peer in "ab"
         }
         now["steelyard:1:traffic:web:edge-1"] = report(seq=seq, a=(100, 0, 1, 5.0), b=(100, 0, 1, 5.0))
-        cycle.outcome, _ = cycle.advance(now, now_s=float(seq), term=1, issued_at_ms=0, addresses={})
+        cycle.outcome, _ = advance(cycle, now, now_s=float(seq), term=1, issued_at_ms=0, addresses={})
     assert cycle.outcome is not None
     return cycle.outcome
 

@@ -11,7 +11,7 @@ from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.overview import MOST_REFUSED, of_view
 from steelyard_controller.tick.ranking import ORDERS, Standings, View, rows, standing, upstreams
 
-from ..examples import report, sample
+from ..examples import advance, report, sample
 
 
 def declared(count: int = 12, **changes: dict[str, Any]) -> Declaration:
@@ -50,7 +50,7 @@ def ticked(
             values[f"steelyard:1:sample:{name}:{id}"] = b"?"
         told = report(seq=seq, **counts).replace(b'"upstream": "web"', b'"upstream": "%s"' % name.encode())
         values[f"steelyard:1:traffic:{name}:edge-1"] = told
-        outcome, _ = cycle.advance(values, now_s=now_s, term=1, issued_at_ms=0, addresses={})
+        outcome, _ = advance(cycle, values, now_s=now_s, term=1, issued_at_ms=0, addresses={})
         cycle.outcome = outcome
     for id in moved:
         outcome.decision.published[ids.index(id)] //= 2
@@ -133,7 +133,7 @@ def test_the_totals_are_of_all_servers_whatever_is_shown() -> None:
 
 def test_an_upstream_without_servers_has_totals_and_no_troubles() -> None:
     cycle = Cycle("web", Declaration(upstream=Upstream()), tick_s=1.0)
-    cycle.outcome, _ = cycle.advance({}, now_s=0.0, term=1, issued_at_ms=0, addresses={})
+    cycle.outcome, _ = advance(cycle, {}, now_s=0.0, term=1, issued_at_ms=0, addresses={})
     document = of_view(cycle.outcome, cycle.declaration, View(order="worst", troubled=True))
     assert (list(document["peers"]), document["totals"]["servers"], document["totals"]["weight"]) == (
         [],

@@ -15,6 +15,8 @@ from steelyard_controller.tick import state_saver
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.state_saver import StateSaver
 
+from ..examples import advance
+
 LEASE = Lease(holder="a", boot="1", url="http://a", term=1)
 WEB = Declaration(upstream=Upstream(peers=[Peer(id="a", address="10.0.0.1:80")]))
 
@@ -49,7 +51,7 @@ def ticks(store: Slow, count: int, monkeypatch: pytest.MonkeyPatch, at_once: int
     async def run() -> None:
         for tick in range(count):
             advanced = [
-                cycle.advance({}, now_s=float(tick), term=1, issued_at_ms=tick, addresses={})
+                advance(cycle, {}, now_s=float(tick), term=1, issued_at_ms=tick, addresses={})
                 for cycle in cycles
             ]
             await saver.save_due(
