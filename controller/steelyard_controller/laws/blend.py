@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.decision_builder import quantize_with_pins
 from steelyard_controller.laws.law import Law
 from steelyard_controller.laws.memory import Memory
-from steelyard_controller.laws.quantize import quantize
 from steelyard_controller.laws.snapshot import Snapshot, alike
 
 
@@ -81,16 +81,12 @@ def blend(before: Decision, after: Decision, percent: float) -> Decision:
     weights[pinned] = after.weights[pinned]
     if not pinned.all():
         weights[~pinned] *= (after.total - weights[pinned].sum()) / weights[~pinned].sum()
-    published = quantize(weights, after.total)
-    if pinned.any() and not pinned.all():
-        published[pinned] = after.published[pinned]
-        published[~pinned] = quantize(weights[~pinned], after.total - int(published[pinned].sum()))
     return Decision(
         t_s=after.t_s,
         law=f"{before.law}+{after.law}",
         ids=after.ids,
         weights=weights,
-        published=published,
+        published=quantize_with_pins(weights, pinned, after.total),
         total=after.total,
         baseline=after.baseline,
         published_baseline=after.published_baseline,

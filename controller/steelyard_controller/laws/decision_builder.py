@@ -117,11 +117,11 @@ def _published(snapshots: Batch, raw: Floats, baseline: Floats, total: int) -> t
     scaled = np.zeros((len(weights), 1), dtype=np.bool_)
     for row in np.flatnonzero(pinned.any(axis=-1)):
         weights[row], scaled[row] = _with_pins(weights[row], snapshots.pinned[row], pinned[row], total)
-        published[row] = _with_pins_quantized(weights[row], pinned[row], total)
+        published[row] = quantize_with_pins(weights[row], pinned[row], total)
     return weights, published, pinned & scaled
 
 
-def _with_pins_quantized(weights: Floats, pinned: Bools, total: int) -> Ints:
+def quantize_with_pins(weights: Floats, pinned: Bools, total: int) -> Ints:
     """Return the integers of one upstream's weights, of which some are pinned: a pin is its own integer."""
     if pinned.all():
         return quantize(weights, total)

@@ -34,17 +34,7 @@ def parameter(default: float, low: float, high: float, unit: str, reason: str) -
 
 def describe_parameters(parameters: type) -> tuple[Parameter, ...]:
     """Return every parameter of a law, in the order of its page."""
-    return tuple(
-        Parameter(
-            name=each.name,
-            default=each.metadata["default"],
-            low=each.metadata["low"],
-            high=each.metadata["high"],
-            unit=each.metadata["unit"],
-            reason=each.metadata["reason"],
-        )
-        for each in fields(parameters)
-    )
+    return tuple(Parameter(name=each.name, **each.metadata) for each in fields(parameters))
 
 
 def build_parameters(law: str, parameters: type[P], given: Mapping[str, float]) -> P:
