@@ -214,11 +214,10 @@ class LeaderLoop:
                 began_s = time.monotonic()
                 resumed = await self._tick_guarded()
                 self._progressed_s = None
-                if not resumed:
-                    self._ticked(time.monotonic() - began_s, began_s - pace.due_s)
                 if resumed:
                     pace = self._pace()
                     continue
+                self._ticked(time.monotonic() - began_s, began_s - pace.due_s)
                 missed = pace.next(time.monotonic(), time.time())
                 if missed:
                     self._count_overruns(missed)

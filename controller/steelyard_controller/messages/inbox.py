@@ -152,20 +152,12 @@ def receive(
     values were last read and `synchronized_s` the receiver's clock less the time since
     1970, to reckon when windows ended.
     """
-    new_samples, sample_refusals = _received(
-        SAMPLES,
-        inbox.samples,
-        samples,
-        ReadContext(upstream, keys, now_s, unix_ms, inbox.remembered.samples, last_read_s, synchronized_s),
-    )
-    new_reports, report_refusals = _received(
-        REPORTS,
-        inbox.reports,
-        reports,
-        ReadContext(upstream, keys, now_s, unix_ms, inbox.remembered.reports, last_read_s, synchronized_s),
-    )
-    refusals = sample_refusals | report_refusals
     remembered = inbox.remembered
+    context = ReadContext(upstream, keys, now_s, unix_ms, remembered.samples, last_read_s, synchronized_s)
+    new_samples, sample_refusals = _received(SAMPLES, inbox.samples, samples, context)
+    context = context._replace(remembered=remembered.reports)
+    new_reports, report_refusals = _received(REPORTS, inbox.reports, reports, context)
+    refusals = sample_refusals | report_refusals
     if remembered.samples or remembered.reports:
         remembered = SenderClocks(
             samples=_unheard(remembered.samples, samples, inbox.samples, new_samples),
@@ -250,11 +242,7 @@ def _unheard(
 
 
 def _counted(counts: Mapping[str, int], reasons: Sequence[Reason]) -> Mapping[str, int]:
-    if not reasons:
-        return counts
-    counter = Counter(counts)
-    counter.update(reasons)
-    return dict(counter)
+    return dict(Counter(counts) + Counter(reasons)) if reasons else counts
 
 
 def _read(
