@@ -10,7 +10,7 @@ from typing import Any
 
 from steelyard_controller.laws import memory as _memory
 from steelyard_controller.laws.cswrr import Cswrr
-from steelyard_controller.laws.law import BoundLaw, Law
+from steelyard_controller.laws.law import Law
 from steelyard_controller.laws.memory import Memory
 from steelyard_controller.laws.paper import Paper
 from steelyard_controller.laws.parameters import (
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-_LAWS: Mapping[str, BoundLaw] = {law.name: law for law in (Steelyard(), Paper(), Cswrr(), Static())}
+_LAWS: Mapping[str, Law] = {law.name: law for law in (Steelyard(), Paper(), Cswrr(), Static())}
 
 NAMES: tuple[str, ...] = tuple(_LAWS)
 """Every law by name, the default first."""

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
-from steelyard_controller.laws.law import BoundLaw, Columns, Outcome
+from steelyard_controller.laws.law import Columns, Law, Outcome
 from steelyard_controller.laws.memory import Column, Scalar, Schema
 from steelyard_controller.laws.pairing import OLDEST_TICKS, RING, paired
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
@@ -130,7 +130,7 @@ class OwnWeights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cswrr(BoundLaw):
+class Cswrr(Law):
     """The law `cswrr` with its parameters bound."""
 
     bound: CswrrParameters = field(default_factory=CswrrParameters)

@@ -5,7 +5,7 @@ reason and what else the law says of it, and ends with the clamps that every law
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from math import isnan
 
@@ -36,10 +36,6 @@ class Explanation:
     clamps: tuple[str, ...]
     parameters: Mapping[str, float]
     sentence: str
-
-    def to_dict(self) -> dict[str, object]:
-        """Return every figure as a JSON-able object."""
-        return asdict(self)
 
 
 def explain(decision: Decision, index: int) -> Explanation:

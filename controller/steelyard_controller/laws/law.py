@@ -4,10 +4,10 @@ Pure: no I/O, no clock, no randomness. A law's memory is a value; the caller
 keeps it (in a process, in Redis, in a test).
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.memory import Memory, Schema, aligned, batch_memories, batch_memory, empty
@@ -26,43 +26,12 @@ class Outcome:
     decisions: list[Decision]
 
 
-class Law(Protocol):
-    """A control law with its parameters bound."""
-
-    @property
-    def name(self) -> str:
-        """The law's name, as in the registry."""
-
-    @property
-    def schema(self) -> Schema:
-        """What the law's memory holds."""
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """The law's parameters by name."""
-
-    def start(self) -> Memory:
-        """Return the empty memory."""
-
-    @property
-    def bound(self) -> Hashable:
-        """The law's parameters; laws of one name with the same ones do the same."""
-
-    def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
-        """Decide for one snapshot; return what to remember, and the decision."""
-
-    def step_batch(
-        self, memories: Sequence[Memory], snapshots: Sequence[Snapshot]
-    ) -> list[tuple[Memory, Decision]]:
-        """Decide for the snapshots of several upstreams, which are `alike`: as a step of each."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoundLaw:
-    """The base of all laws.
+class Law:
+    """A control law with its parameters bound: the base of all laws.
 
-    `bound` is the dataclass of the parameters, `schema` describes the memory, and `presentation` says
-    in words what the law does.
+    `bound` is the dataclass of the parameters: laws of one name with the same ones do the same. `name` is as
+    in the registry, `schema` describes the memory, and `presentation` says in words what the law does.
     """
 
     bound: Any
@@ -80,13 +49,13 @@ class BoundLaw:
         return empty(self.schema)
 
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
-        """Decide for one snapshot: the batch of one."""
+        """Decide for one snapshot, the batch of one; return what to remember, and the decision."""
         return self.step_batch([memory], [snapshot])[0]
 
     def step_batch(
         self, memories: Sequence[Memory], snapshots: Sequence[Snapshot]
     ) -> list[tuple[Memory, Decision]]:
-        """Decide for the snapshots of several upstreams, which are `alike`."""
+        """Decide for the snapshots of several upstreams, which are `alike`: as a step of each."""
         batch = batch_of(snapshots)
         previous, previous_scalars = batch_memory(
             [

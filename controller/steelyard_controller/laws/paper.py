@@ -27,7 +27,7 @@ from steelyard_controller.laws.equations import (
     score_shares,
     spread,
 )
-from steelyard_controller.laws.law import BoundLaw, Columns, Outcome, refuse_crossed_thresholds
+from steelyard_controller.laws.law import Columns, Law, Outcome, refuse_crossed_thresholds
 from steelyard_controller.laws.memory import Column, Schema
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
 from steelyard_controller.laws.presentation import Presentation, Row, Step, in_percent
@@ -106,7 +106,7 @@ class PaperParameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paper(BoundLaw):
+class Paper(Law):
     """The law `paper` with its parameters bound. Raises ValueError unless L > H."""
 
     bound: PaperParameters = field(default_factory=PaperParameters)

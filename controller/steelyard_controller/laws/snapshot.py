@@ -42,10 +42,6 @@ def _no_floats() -> Floats:
     return np.empty(0)
 
 
-def _no_bools() -> Bools:
-    return np.empty(0, dtype=np.bool_)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The inputs of one tick, k peers by n indicators.
@@ -94,7 +90,7 @@ class Snapshot:
     tick_s: float = 1.0
     indicators: tuple[str, ...] = INDICATORS
     knees: Floats = field(default_factory=_no_floats)
-    eligible: Bools = field(default_factory=_no_bools)
+    eligible: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
     pinned: Floats = field(default_factory=_no_floats)
     published: Floats = field(default_factory=_no_floats)
     up_s: Floats = field(default_factory=_no_floats)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
-from steelyard_controller.laws.law import BoundLaw, Columns, Outcome
+from steelyard_controller.laws.law import Columns, Law, Outcome
 from steelyard_controller.laws.memory import Column, Schema
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
 from steelyard_controller.laws.presentation import Presentation, Row, Step
@@ -38,7 +38,7 @@ class StaticParameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Static(BoundLaw):
+class Static(Law):
     """The law `static` with its parameters bound."""
 
     bound: StaticParameters = field(default_factory=StaticParameters)

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -140,7 +140,7 @@ def explanation(outcome: Outcome, peer: str) -> dict[str, Any]:
     row = outcome.decision.ids.index(peer)
     shadows = {law: explain(shadow, row) for law, shadow in outcome.shadows.items()}
     return {
-        **explain(outcome.decision, row).to_dict(),
+        **asdict(explain(outcome.decision, row)),
         "indicators": indicators(outcome),
         "shadows": {law: {"weight": said.weight, "sentence": said.sentence} for law, said in shadows.items()},
     }

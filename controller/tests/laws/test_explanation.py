@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import ClassVar
 
 import pytest
@@ -23,7 +23,7 @@ def sentence(law: str, *snapshots: Snapshot, peer: int = 0, **parameters: float)
 def test_every_figure_of_a_weight_is_there_and_json_can_hold_it() -> None:
     _, decision = steps(laws.create("steelyard"), [snapshot(cpu=(1.1, None, 0.4))] * 3)
     explanation = explain(decision, 1)
-    document = json.loads(json.dumps(explanation.to_dict(), allow_nan=False))
+    document = json.loads(json.dumps(asdict(explanation), allow_nan=False))
     assert document["id"] == "b"
     assert document["figures"]["utilization_cpu"] is None
     assert document["score"] is None
@@ -49,7 +49,7 @@ def test_the_weight_before_is_the_last_answer() -> None:
     memory, first = steps(law, [snapshot(cpu=(0.8, 0.4, 0.4))] * 10)
     _, second = steps(law, [snapshot(cpu=(0.9, 0.4, 0.4))], memory)
     assert explain(second, 0).weight_before == first.weights[0]
-    assert explain(first, 0).to_dict()["weight_before"] is not None
+    assert explain(first, 0).weight_before is not None
 
 
 def test_capacity_baseline_and_prior() -> None:

@@ -83,7 +83,7 @@ def tell_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlight:
     stays = np.maximum(stays, 0.0)
     learnt = before + np.where(calm, part, 0.0) * (stays - before)
     stays = np.minimum(np.where(np.isnan(before), stays, learnt), traffic.in_flight)
-    is_open = np.where(_reported(traffic), stays, before)
+    is_open = np.where(traffic.reportless_ticks == 0, stays, before)
     return InFlight(
         duration_s=duration_s,
         open=is_open,
@@ -91,11 +91,6 @@ def tell_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlight:
         missed=missed,
         due=due,
     )
-
-
-def _reported(traffic: Traffic) -> Bools:
-    reported: Bools = traffic.reportless_ticks == 0
-    return reported
 
 
 def _duration_s(before: Floats, latency_s: Floats, idle: Bools, tick_s: float) -> Floats:

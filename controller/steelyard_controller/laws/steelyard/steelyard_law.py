@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from steelyard_controller.laws.decision_builder import build_decisions
-from steelyard_controller.laws.law import BoundLaw, Columns, Outcome, refuse_crossed_thresholds
+from steelyard_controller.laws.law import Columns, Law, Outcome, refuse_crossed_thresholds
 from steelyard_controller.laws.memory import Schema
 from steelyard_controller.laws.presentation import Presentation
 from steelyard_controller.laws.snapshot import Batch
@@ -34,7 +34,7 @@ from steelyard_controller.laws.steelyard.workings import Workings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steelyard(BoundLaw):
+class Steelyard(Law):
     """The law `steelyard` with its parameters bound. Raises ValueError unless L > H."""
 
     bound: SteelyardParameters = field(default_factory=SteelyardParameters)
