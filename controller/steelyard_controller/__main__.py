@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 from fastapi import FastAPI
 from opentelemetry.trace import TracerProvider
+from steelyard_protocol import peer_address
 from steelyard_protocol.secret_file import SecretFileError
 
 from steelyard_controller import credentials, garbage, log_format, wiring
@@ -79,8 +80,9 @@ async def _serve(
         try:
             await service.open()
             async with contextlib.AsyncExitStack() as stack:
-                if make_xds is not None:
-                    await stack.enter_async_context(_envoys(make_xds(service), settings))
+                if make_xds is not None and settings.xds_port is not None:
+                    where = peer_address.join(settings.xds_host, settings.xds_port)
+                    await stack.enter_async_context(_envoys(make_xds(service), where))
                 status = await _listen(settings, known, service, tracer_provider)
             if service.leader_loop.is_abandoned:
                 # A thread that hangs would keep the interpreter from ending.
@@ -97,8 +99,7 @@ class XdsPortTaken(Exception):
 
 
 @contextlib.asynccontextmanager
-async def _envoys(server: "XdsServer", settings: Settings) -> AsyncIterator[None]:
-    where = f"{wiring.in_url(settings.xds_host)}:{settings.xds_port}"
+async def _envoys(server: "XdsServer", where: str) -> AsyncIterator[None]:
     try:
         await server.start(where)
     except OSError as error:
@@ -123,7 +124,7 @@ async def _listen(
         except OSError as error:
             log.error("HAProxy's agent-check: %s; choose another --agent-check-port", error)
             return 1
-        where = f"{wiring.in_url(settings.agent_check_host)}:{settings.agent_check_port}"
+        where = peer_address.join(settings.agent_check_host, settings.agent_check_port)
         log.info("HAProxy's agent-check on %s", where, extra={"event": "listening"})
     file = settings.tokens_file
     tokens = None if file is None else TokenFile(file, known.access, service.faults.note)
@@ -153,9 +154,8 @@ async def _listen(
         )
     )
     log.info(
-        "the page and the REST API on http://%s:%d",
-        wiring.in_url(settings.api_host),
-        settings.api_port,
+        "the page and the REST API on http://%s",
+        peer_address.join(settings.api_host, settings.api_port),
         extra={"event": "listening"},
     )
     if known.generated_file is not None and known.not_generated is None:

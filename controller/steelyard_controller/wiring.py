@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from opentelemetry.trace import TracerProvider
+from steelyard_protocol import peer_address
 from steelyard_protocol.memcached_pool import MemcachedPool
 
 from steelyard_controller import __version__
@@ -158,11 +159,6 @@ def _name(settings: Settings) -> str:
     return settings.id or f"{socket.gethostname()}-{settings.api_port}"
 
 
-def in_url(address: str) -> str:
-    """Return an address for a URL: IPv6 in brackets."""
-    return f"[{address}]" if ":" in address else address
-
-
 def _election(settings: Settings, store: Store, faults: Faults, name: str) -> Election:
     return Election(
         store,
@@ -180,8 +176,8 @@ def _election(settings: Settings, store: Store, faults: Faults, name: str) -> El
 def _own_url(settings: Settings) -> str:
     """Return this API's URL for other controllers; where it listens everywhere, with the machine's name."""
     everywhere = settings.api_host in {"", "0.0.0.0", "::"}  # noqa: S104
-    host = socket.gethostname() if everywhere else in_url(settings.api_host)
-    return f"http://{host}:{settings.api_port}"
+    host = socket.gethostname() if everywhere else settings.api_host
+    return f"http://{peer_address.join(host, settings.api_port)}"
 
 
 def _store(settings: Settings, known: Credentials, instruments: Instruments) -> Store:
