@@ -85,7 +85,7 @@ class Takeover:
             self._faults.note("resuming", f"{fault}: {error}")
             return []
         self._faults.note("resuming", None)
-        published = await self._loop.published(some)
+        published = await self._loop.published.latest(some)
         taken = await asyncio.to_thread(lambda: [name for name in saved if some[name].resume(saved[name])])
         if self._own is not lease:
             return []  # It was lost meanwhile and taken again: they are read again.

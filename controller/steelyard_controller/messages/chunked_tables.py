@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from steelyard_protocol import derived_keys, signature, table_chunks, wire
+from steelyard_protocol import derived_keys, table_chunks, wire
 from steelyard_protocol.memcached_client import Unavailable
 from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.table_chunks import Manifest
@@ -93,9 +93,7 @@ class ChunkedTables:
         self._made.pop(upstream, None)
 
     def _values(self, table: WeightTable) -> dict[str, bytes]:
-        key = self._keys.of_tables
-        texts = table_chunks.split(table, self._chunk_bytes)
-        values = texts if key is None else [signature.sign(key, text) for text in texts]
+        values = map(self._keys.signed_table, table_chunks.split(table, self._chunk_bytes))
         return {table_chunks.name_of(value): value for value in values}
 
     def _joined(self, manifest: Manifest, values: Sequence[bytes]) -> WeightTable | Refused:

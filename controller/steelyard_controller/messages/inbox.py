@@ -254,7 +254,8 @@ def _read(
     if isinstance(message, Refused):
         return message
     if (message.upstream, kind.sender(message)) != (context.upstream, name):
-        return _misplaced(f"{message.upstream}/{kind.sender(message)}")
+        whose = f"{message.upstream}/{kind.sender(message)}"
+        return Refused("name", f"the key holds the message of {whose}: two programs may share a name")
     at_ms = kind.at_ms(message)
     clock_ms = None if last is None else last.clock_ms
     if last is not None and last.message.boot == message.boot:
@@ -305,7 +306,3 @@ def _refused_run(
     if refused is None and context.unix_ms is not None:
         refused = replay_guard.of_long_ago(at_ms, heard_ms=clock_ms, now_ms=context.unix_ms, silent=silent)
     return refused
-
-
-def _misplaced(whose: str) -> Refused:
-    return Refused("name", f"the key holds the message of {whose}: two programs may share a name")

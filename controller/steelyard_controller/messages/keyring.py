@@ -35,6 +35,10 @@ class Keyring:
             return self.shared
         return _derived(self.shared, derived_keys.TABLES)
 
+    def signed_table(self, text: bytes) -> bytes:
+        """Return a text that stands for tables, signed where they are."""
+        return text if self.of_tables is None else signature.sign(self.of_tables, text)
+
     def of_reports(self, lb: str) -> bytes | None:
         """Return the key that signs a load balancer's traffic reports; None: they are not signed."""
         if self.shared is None or self.derived == "off":

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from steelyard_protocol import derived_keys, signature, table_chunks, weight_table, wire
+from steelyard_protocol import derived_keys, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Seen, Unavailable
 from steelyard_protocol.memcached_pool import Forbidden, MemcachedPool
 from steelyard_protocol.table_chunks import CHUNK_BYTES, ITEM_BYTES, Manifest
@@ -183,8 +183,8 @@ class PublishedTables:
             text = table_chunks.encode_manifest(table, chunks)
         else:
             self._chunks.forget(table.upstream)
-        held = _Checked(value=self._signed(text), term=table.term, chunks=chunks)
-        return _Made(table=table, held=held, head=self._signed(weight_table.encode_head(table)))
+        held = _Checked(value=self._keys.signed_table(text), term=table.term, chunks=chunks)
+        return _Made(table=table, held=held, head=self._keys.signed_table(weight_table.encode_head(table)))
 
     async def _put(
         self, made: Sequence[_Made], held: Tables, certain: Callable[[], bool], skip: set[str]
@@ -277,10 +277,6 @@ class PublishedTables:
             "%s: the published weight table is %s; its order is not taken up", upstream, refused,
             extra={"event": "refused", "upstream": upstream},
         )  # fmt: skip
-
-    def _signed(self, text: bytes) -> bytes:
-        key = self._keys.of_tables
-        return text if key is None else signature.sign(key, text)
 
     def _decoded(self, value: bytes) -> WeightTable | Manifest | Refused:
         text = self._keys.open_value(value, derived_keys.TABLES)

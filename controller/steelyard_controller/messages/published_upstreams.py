@@ -7,7 +7,7 @@ and a list of a higher term is left where it is.
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from steelyard_protocol import derived_keys, signature, upstream_list, wire
+from steelyard_protocol import derived_keys, upstream_list, wire
 from steelyard_protocol.memcached_client import Seen, Unavailable
 from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.upstream_list import UpstreamList
@@ -79,8 +79,7 @@ class PublishedUpstreams:
         self._last = UpstreamList(
             term=term, generation=generation, issued_at_ms=time.time_ns() // 1_000_000, names=names
         )
-        text, key = upstream_list.encode(self._last), self._keys.of_tables
-        self._value = text if key is None else signature.sign(key, text)
+        self._value = self._keys.signed_table(upstream_list.encode(self._last))
         self._issued_s = now_s
 
     def _is_ours(self, held: Mapping[str, Seen]) -> bool:

@@ -22,7 +22,6 @@ from dataclasses import replace
 from opentelemetry.trace import Tracer
 from steelyard_protocol import announced, memcached_client, weight_table, wire
 from steelyard_protocol.memcached_pool import MemcachedPool
-from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
 
 from steelyard_controller.declarations.declaration import Declaration
@@ -67,7 +66,7 @@ class TickLoop:
         self._tick_s = tick_s
         self._keys = keys
         self._load_balancers = load_balancers
-        self._published = PublishedTables(pipeline, keys=keys, refused=self._refuse)
+        self.published = PublishedTables(pipeline, keys=keys, refused=self._refuse)
         self._published_upstreams = PublishedUpstreams(pipeline, keys=keys)
         self._faults = faults
         self._of_upstream: dict[str, Faults] = {}
@@ -109,7 +108,7 @@ class TickLoop:
             lists = await self._published_upstreams.read(skip)
             self._announce(lists)
             values = await self._read_messages([key for cycle in cycles for key in cycle.keys()], skip)  # noqa: SIM118
-            tables = await self._published.read([cycle.name for cycle in cycles], skip)
+            tables = await self.published.read([cycle.name for cycle in cycles], skip)
         self._note_servers()
         progressed()
         await self._refuse_higher(tables, lists, lease)
@@ -133,7 +132,7 @@ class TickLoop:
             ]
             progressed()
             with self.span("publish", some):
-                failed = await self._published.publish(new, tables, certain=certain, skip=skip)
+                failed = await self.published.publish(new, tables, certain=certain, skip=skip)
             self._note_servers()
             used_s = (time.process_time() - began_s) / len(some)
             for cycle, outcome in both:
@@ -215,13 +214,9 @@ class TickLoop:
         size = {"steelyard.upstreams": len(cycles), "steelyard.peers": sum(cycle.size for cycle in cycles)}
         return self._tracer.start_as_current_span(name, attributes=size if cycles else None)
 
-    async def published(self, upstreams: Iterable[str]) -> dict[str, WeightTable]:
-        """Return the latest table of each of these upstreams in Memcached, where there is one."""
-        return await self._published.latest(upstreams)
-
     async def highest_term(self, upstreams: Iterable[str]) -> int:
         """Return the highest term among the tables of these upstreams in Memcached and the list of them."""
-        tables = await self._published.highest_term(await self._published.read(sorted(upstreams), set()))
+        tables = await self.published.highest_term(await self.published.read(sorted(upstreams), set()))
         return max(tables, self._published_upstreams.highest_term(await self._published_upstreams.read()))
 
     async def save_last(self, lease: Lease) -> None:
@@ -253,7 +248,7 @@ class TickLoop:
         if cycle is not None:
             self._forgotten = max(self._forgotten, cycle.generation)
         self.unresumed.discard(upstream)
-        self._published.forget(upstream)
+        self.published.forget(upstream)
         self._of_upstream.pop(upstream, None)
 
     def faults_of(self, upstream: str) -> Faults:
@@ -281,7 +276,7 @@ class TickLoop:
     async def _refuse_higher(self, tables: Tables, lists: Held, lease: Lease) -> None:
         """Raise `LeaseLost` when a table or list is of a higher term: another controller has led since."""
         of_lists = self._published_upstreams.highest_term(lists)
-        highest = max(await self._published.highest_term(tables), of_lists)
+        highest = max(await self.published.highest_term(tables), of_lists)
         if highest > lease.term:
             raise LeaseLost(f"Memcached holds a table of term {highest}")
 
