@@ -48,10 +48,11 @@ class _Row:
 
 
 class NodeReports:
-    """The reports of one stream's Envoy; `boot` tells streams apart."""
+    """The reports of one stream's Envoy; `boot` tells streams apart, `names` are the upstreams it is of."""
 
     def __init__(self, lb: str, boot: str) -> None:
-        self._lb = lb
+        self.lb = lb
+        self.names: set[str] = set()
         self._boot = boot
         self._seq = 0
 
@@ -62,10 +63,12 @@ class NodeReports:
         self._seq += 1
         clusters: defaultdict[str, list[Any]] = defaultdict(list)
         for each in stats:
-            clusters[cluster_name(each)].append(each)
+            # By the name that a cluster has its endpoints by.
+            clusters[each.cluster_service_name or each.cluster_name].append(each)
+        self.names = set(clusters)
         for name in clusters.keys() & tables.keys():
             some = clusters[name]
-            interval_s = max(_seconds(each.load_report_interval) for each in some)
+            interval_s = max(each.load_report_interval.ToMilliseconds() for each in some) / 1000
             if 0 < interval_s <= LONGEST * INTERVAL_S:
                 yield self._made(some, tables[name], interval_s, at_ms)
 
@@ -80,10 +83,10 @@ class NodeReports:
         rows = [seen[peer.address] for peer in table.peers]
         return TrafficReport(
             upstream=table.upstream,
-            lb=self._lb,
+            lb=self.lb,
             boot=self._boot,
             seq=self._seq,
-            interval_s=max(0.001, round(interval_s, 3)),
+            interval_s=interval_s,
             ids=[peer.id for peer in table.peers],
             completed=[min(row.completed, wire.MAX_INTEGER) for row in rows],
             failed=[min(row.failed, wire.MAX_INTEGER) for row in rows],
@@ -94,11 +97,6 @@ class NodeReports:
         )
 
 
-def cluster_name(stats: Any) -> str:  # noqa: ANN401
-    """Return the upstream that a cluster's statistics are of: by the name that it has its endpoints by."""
-    return str(stats.cluster_service_name or stats.cluster_name)
-
-
 def node_name(node_id: str) -> str | None:
     """Return the load balancer's name in a node's id, None where there is none.
 
@@ -107,7 +105,3 @@ def node_name(node_id: str) -> str | None:
     parts = node_id.split("~")
     name = parts[2] if len(parts) == 4 else node_id
     return name if wire.is_name(name) else None
-
-
-def _seconds(duration: Any) -> float:  # noqa: ANN401
-    return float(duration.seconds + duration.nanos / 1e9)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import secrets
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import grpc.aio
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
 from steelyard_controller.xds.followed_tables import FollowedTables
-from steelyard_controller.xds.load_stats import INTERVAL_S, NodeReports, cluster_name, node_name
+from steelyard_controller.xds.load_stats import INTERVAL_S, NodeReports, node_name
 from steelyard_controller.xds.report_writer import ReportWriter
 from steelyard_controller.xds.subscriptions import (
     MOST_NAMES,
@@ -67,31 +68,25 @@ class XdsServer:
         self, service: Service, *, memcached: str, keys: Keyring, credentials: grpc.ServerCredentials | None
     ) -> None:
         self._service = service
-        self._subscriptions: dict[object, Subscription] = {}
-        self._reported: dict[object, set[str]] = {}
+        self._subscriptions: set[Subscription] = set()
+        self._reporting: dict[str, NodeReports] = {}
+        self._faults: dict[Subscription | str, str] = {}
         self._tables = FollowedTables(service, memcached=memcached, keys=keys, wanted=self._wanted)
         self._writer = ReportWriter(memcached, keys)
         self._credentials = credentials
-        self._reporting: dict[str, object] = {}
-        self._refusals: dict[object, str] = {}
-        self._doubles: dict[str, str] = {}
         self._complained: set[str] = set()
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=MOST_STREAMS)
-        for name, methods in {
-            "envoy.service.endpoint.v3.EndpointDiscoveryService": {
-                "StreamEndpoints": self._state_of_the_world,
-                "DeltaEndpoints": self._delta,
-            },
-            "envoy.service.discovery.v3.AggregatedDiscoveryService": {
-                "StreamAggregatedResources": self._state_of_the_world,
-                "DeltaAggregatedResources": self._delta,
-            },
-            "envoy.service.load_stats.v3.LoadReportingService": {"StreamLoadStats": self._load_stats},
-        }.items():
-            handlers = {
-                method: grpc.stream_stream_rpc_method_handler(handler) for method, handler in methods.items()
-            }
-            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
+        whole, delta = partial(self._endpoints, StateOfTheWorld), partial(self._endpoints, Delta)
+        for service_name, method, handler in (
+            ("envoy.service.endpoint.v3.EndpointDiscoveryService", "StreamEndpoints", whole),
+            ("envoy.service.endpoint.v3.EndpointDiscoveryService", "DeltaEndpoints", delta),
+            ("envoy.service.discovery.v3.AggregatedDiscoveryService", "StreamAggregatedResources", whole),
+            ("envoy.service.discovery.v3.AggregatedDiscoveryService", "DeltaAggregatedResources", delta),
+            ("envoy.service.load_stats.v3.LoadReportingService", "StreamLoadStats", self._load_stats),
+        ):
+            methods = {method: grpc.stream_stream_rpc_method_handler(handler)}
+            known = grpc.method_handlers_generic_handler(service_name, methods)
+            self._server.add_generic_rpc_handlers((known,))
 
     async def start(self, address: str) -> None:
         """Listen; raise OSError where that is not possible."""
@@ -115,19 +110,14 @@ class XdsServer:
         self._tables.close()
 
     def _wanted(self) -> set[str]:
-        subscribed = [each.names for each in self._subscriptions.values()]
-        return set().union(*subscribed, *self._reported.values())
+        subscribed = [each.names for each in self._subscriptions]
+        return set().union(*subscribed, *(each.names for each in self._reporting.values()))
 
-    async def _state_of_the_world(self, _: object, context: grpc.aio.ServicerContext) -> None:
-        await self._endpoints(StateOfTheWorld(), context)
-
-    async def _delta(self, _: object, context: grpc.aio.ServicerContext) -> None:
-        await self._endpoints(Delta(), context)
-
-    async def _endpoints(self, subscription: Subscription, context: grpc.aio.ServicerContext) -> None:
-        stream = object()
-        self._subscriptions[stream] = subscription
-        node = "?"
+    async def _endpoints(
+        self, kind: type[Subscription], _: object, context: grpc.aio.ServicerContext
+    ) -> None:
+        subscription, node = kind(), "?"
+        self._subscriptions.add(subscription)
         reading = asyncio.ensure_future(context.read())
         try:
             while True:
@@ -146,7 +136,10 @@ class XdsServer:
                 refusals = subscription.refusals
                 node = subscription.take(value).node.id or node
                 self._service.instruments.xds_refused += subscription.refusals - refusals
-                self._note_refusal(stream, node, subscription)
+                self._faults.pop(subscription, None)
+                if subscription.refused is not None:
+                    self._faults[subscription] = f"{node[:64]} refuses endpoints: {subscription.refused}"
+                self._note()
                 self._tables.look()
                 reading = asyncio.ensure_future(context.read())
         except BadRequest as error:
@@ -155,65 +148,53 @@ class XdsServer:
             context.cancel()
         finally:
             reading.cancel()
-            self._subscriptions.pop(stream, None)
-            self._refusals.pop(stream, None)
+            self._subscriptions.discard(subscription)
+            self._faults.pop(subscription, None)
             self._note()
 
     async def _load_stats(self, _: object, context: grpc.aio.ServicerContext) -> None:
-        stream = object()
-        node = ""
+        reports: NodeReports | None = None
         try:
-            reports: NodeReports | None = None
             while (value := await context.read()) is not grpc.aio.EOF:
                 request = parsed(LoadStatsRequest, value)
                 if reports is None:
                     name = node_name(request.node.id)
                     if name is None:
                         raise BadRequest(NO_NAME.format(request.node.id[:70]))
-                    node = name
-                    reports = NodeReports(node, secrets.token_hex(8))
-                    self._reporting[node] = stream
-                    await self._ask(context, _until_phase_s())
+                    reports = self._reporting[name] = NodeReports(name, secrets.token_hex(8))
+                    await self._ask(context)
                     continue
-                self._take_stats(stream, node, reports, request.cluster_stats)
-                late_s = INTERVAL_S - _until_phase_s()
-                if OFF_PHASE_S < late_s < INTERVAL_S - OFF_PHASE_S:
+                self._take_stats(reports, request.cluster_stats)
+                if OFF_PHASE_S < _until_phase_s() < INTERVAL_S - OFF_PHASE_S:
                     # Asked anew, Envoy counts its interval from then on.
-                    await self._ask(context, _until_phase_s())
+                    await self._ask(context)
         except BadRequest as error:
-            await self._abort(context, node, str(error))
+            await self._abort(context, reports.lb if reports else "?", str(error))
         except TimeoutError:
             context.cancel()
         finally:
-            self._reported.pop(stream, None)
-            if self._reporting.get(node) is stream:
-                del self._reporting[node]
-                self._doubles.pop(node, None)
+            if reports is not None and self._reporting.get(reports.lb) is reports:
+                del self._reporting[reports.lb]
+                self._faults.pop(reports.lb, None)
                 self._note()
 
-    async def _ask(self, context: grpc.aio.ServicerContext, after_s: float) -> None:
-        await asyncio.sleep(after_s)
+    async def _ask(self, context: grpc.aio.ServicerContext) -> None:
+        await asyncio.sleep(_until_phase_s())
         response = LoadStatsResponse(send_all_clusters=True, report_endpoint_granularity=True)
         response.load_reporting_interval.FromMilliseconds(round(1000 * INTERVAL_S))
         await asyncio.wait_for(context.write(response.SerializeToString()), WRITE_S)
 
-    def _take_stats(self, stream: object, node: str, reports: NodeReports, stats: Any) -> None:  # noqa: ANN401
-        if self._reporting.get(node) is not stream:
-            self._doubles[node] = f"two Envoys have the node id {node}: only the later one's traffic counts"
+    def _take_stats(self, reports: NodeReports, stats: Any) -> None:  # noqa: ANN401
+        lb, tables = reports.lb, self._tables.tables
+        if self._reporting.get(lb) is not reports:
+            self._faults[lb] = f"two Envoys have the node id {lb}: only the later one's traffic counts"
             self._note()
             return
-        self._reported[stream] = {cluster_name(each) for each in stats[:MOST_NAMES]}
-        for report in reports.reports(stats, self._tables.tables, round(time.time() * 1000)):
-            self._writer.put(report, self._tables.tables[report.upstream])
-
-    def _note_refusal(self, stream: object, node: str, subscription: Subscription) -> None:
-        self._refusals.pop(stream, None)
-        if subscription.refused is not None:
-            self._refusals[stream] = f"{node[:64]} refuses endpoints: {subscription.refused}"
-        self._note()
+        for report in reports.reports(stats[:MOST_NAMES], tables, round(time.time() * 1000)):
+            self._writer.put(report, tables[report.upstream])
 
     def _note(self) -> None:
-        lines = [*self._refusals.values(), *self._doubles.values()]
+        lines = [*self._faults.values()]
         more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
         self._service.faults.note("Envoy", f"{lines[0]}{more}" if lines else None)
         self._service.instruments.xds_streams = len(self._subscriptions)
