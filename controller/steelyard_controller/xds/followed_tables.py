@@ -105,27 +105,20 @@ class FollowedTables:
             self.changed = asyncio.Event()
 
     async def _take(self, newest: dict[str, WeightTable]) -> bool:
-        """Take over what is newer; tell whether Envoy has to know."""
+        """Take over what is newer; tell whether Envoy may have to know."""
         newer = {
             name: table
             for name, table in newest.items()
             if name not in self.tables or self.tables[name].order < table.order
         }
         self.tables |= newer
-        newer = {name: table for name, table in newer.items() if self._is_due(name, table)}
-        if not newer:
+        due = {name: table for name, table in newer.items() if self._is_due(name, table)}
+        if not due:
             return False
-        made = await asyncio.to_thread(
-            lambda: {name: assignments.assignment(table) for name, table in newer.items()}
-        )
-        self._encoded |= {name: (table, self._clock()) for name, table in newer.items()}
-        changes = {
-            name: each
-            for name, each in made.items()
-            if name not in self.assignments or self.assignments[name].version != each.version
-        }
-        self.assignments |= changes
-        return bool(changes)
+        made = await asyncio.to_thread(lambda: {name: assignments.assignment(due[name]) for name in due})
+        self._encoded |= {name: (table, self._clock()) for name, table in due.items()}
+        self.assignments |= made
+        return True
 
     def _is_due(self, name: str, table: WeightTable) -> bool:
         encoded, at_s = self._encoded.get(name, (None, 0.0))
