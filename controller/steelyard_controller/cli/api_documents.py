@@ -48,9 +48,7 @@ class Live(Document):
     waiting: float | None = None
     open: float | None = None
     latency_ms: float | None = None
-    why: Text = ""
     pod: Text | None = None
-    shadows: dict[str, float] = {}
 
 
 class Indicator(Document):
@@ -58,7 +56,6 @@ class Indicator(Document):
 
     used: bool = True
     knee: float | None = None
-    weight: float | None = None
     reporting: int = 0
 
 
@@ -101,7 +98,6 @@ class Overview(Document):
     alert: bool = False
     thresholds: dict[str, float] | None = None
     headroom: Headroom | None = None
-    entropy_weights: dict[str, float] = {}
     indicators: dict[Text, Indicator] = {}
     peers: list[Live]
     load_balancers: dict[Text, LoadBalancer | None] = {}
@@ -109,21 +105,13 @@ class Overview(Document):
     degraded: list[Text] = []
     matching: int | None = None
 
-    @property
-    def order(self) -> tuple[int, int]:
-        """Return the order of the table: (term, generation)."""
-        return self.term, self.generation
-
 
 class Declared(Document):
-    """A peer as declared; `live` is its row of the overview, None where it has none yet."""
+    """A peer as declared."""
 
     id: Text
-    address: Text
-    baseline: float | None = None
     state: Text = "up"
     pin: float | None = None
-    live: Live | None = None
 
 
 class Leader(Document):
@@ -222,7 +210,6 @@ class Moment(Document):
 
     at_ms: int
     ids: list[Text]
-    weight: list[int]
     share: list[float]
 
 
@@ -236,7 +223,6 @@ class History(Document):
 class Change(Document):
     """What `GET /v1/events` calls a change."""
 
-    upstream: Text
     revision: int | None = None
     what: Text = ""
 
