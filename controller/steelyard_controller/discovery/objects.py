@@ -108,14 +108,14 @@ class ListMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """One page of a list."""
+    """One page of a list, its items unread."""
 
     metadata: ListMetadata
     items: list[Raw] | None = None
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """One line of a watch."""
+    """One line of a watch, its object unread."""
 
     type: str
     object: Raw
@@ -136,41 +136,22 @@ class UnreadableError(ValueError):
     """This is not what the API reference promises; the message says why."""
 
 
-def read_service(value: bytes | Raw) -> Service:
-    """Return a Service; raise `UnreadableError`."""
-    return _read(value, Service)
-
-
-def read_slice(value: bytes | Raw) -> EndpointSlice:
-    """Return an EndpointSlice; raise `UnreadableError`."""
-    return _read(value, EndpointSlice)
-
-
-def read_page(value: bytes) -> Page:
-    """Return a page of a list, its items unread; raise `UnreadableError`."""
-    return _read(value, Page)
-
-
-def read_event(line: bytes) -> Event:
-    """Return an event of a watch, its object unread; raise `UnreadableError`."""
-    return _read(line, Event)
+def read(value: bytes | Raw, kind: type[T]) -> T:
+    """Return an object of this kind; raise `UnreadableError`."""
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableError(f"what it sent is no {kind.__name__.strip('_')}: {error}") from None
 
 
 def revision_of(value: Raw) -> str:
     """Return the resourceVersion of an object of any kind; raise `UnreadableError`."""
-    return _read(value, _Revision).metadata.resource_version
+    return read(value, _Revision).metadata.resource_version
 
 
 def read_status(value: bytes | Raw) -> Status:
     """Return a Status; an empty one where it is none, as an answer of a proxy in between."""
     try:
-        return _read(value, Status)
+        return read(value, Status)
     except UnreadableError:
         return Status()
-
-
-def _read(value: bytes | Raw, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(value, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableError(f"what it sent is no {kind.__name__.strip('_')}: {error}") from None

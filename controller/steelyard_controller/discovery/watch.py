@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import httpx
-from msgspec import Raw
 
 from steelyard_controller.discovery import claims, objects
 from steelyard_controller.discovery.api_server import AccessError, ApiServer, one_line
@@ -52,7 +51,7 @@ TIMING = Timing()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind(Generic[Object]):
-    """A kind of object: the start of its path, its name there, and as RBAC has it; how one is read.
+    """A kind of object: the start of its path, its name there, and as RBAC has it; what one is read as.
 
     Those that are not `wanted` are not kept: most Services of a cluster.
     """
@@ -60,7 +59,7 @@ class Kind(Generic[Object]):
     prefix: str
     plural: str
     group: str
-    read: Callable[[Raw], Object]
+    model: type[Object]
     wanted: Callable[[Object], bool]
 
     def path(self, namespace: str | None) -> str:
@@ -76,14 +75,14 @@ SERVICES = Kind(
     prefix="/api/v1",
     plural="services",
     group="",
-    read=objects.read_service,
+    model=Service,
     wanted=claims.has_claim,
 )
 ENDPOINT_SLICES = Kind(
     prefix="/apis/discovery.k8s.io/v1",
     plural="endpointslices",
     group="discovery.k8s.io",
-    read=objects.read_slice,
+    model=EndpointSlice,
     wanted=lambda each: bool(each.service[1]),
 )
 
@@ -186,9 +185,9 @@ class Watch(Generic[Object]):
             except TimeoutError:
                 raise TimeoutError(f"no whole list came within {self._timing.page_s:g} s") from None
             self._judge("list", answer.status_code, answer.content)
-            page = objects.read_page(answer.content)
+            page = objects.read(answer.content, objects.Page)
             for item in page.items or ():
-                each = self.kind.read(item)
+                each = objects.read(item, self.kind.model)
                 if self.kind.wanted(each):
                     listed[each.metadata.namespace, each.metadata.name] = each
             token = page.metadata.continue_token
@@ -216,7 +215,7 @@ class Watch(Generic[Object]):
                 if not self._is_late:
                     self._answered()
                 async for line in _lines(answer):
-                    self._take(objects.read_event(line))
+                    self._take(objects.read(line, objects.Event))
         except TimeoutError:
             self._is_late = True
             longest_s = self._timing.watch_s + self._timing.late_s
@@ -233,7 +232,7 @@ class Watch(Generic[Object]):
         if event.type == "BOOKMARK":
             self._revision = objects.revision_of(event.object)
         elif event.type in {"ADDED", "MODIFIED", "DELETED"}:
-            each = self.kind.read(event.object)
+            each = objects.read(event.object, self.kind.model)
             key = each.metadata.namespace, each.metadata.name
             after = dict(self.objects or {})
             after.pop(key, None)

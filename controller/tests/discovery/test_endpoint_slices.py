@@ -14,8 +14,7 @@ from steelyard_controller.discovery.objects import (
     EndpointSlice,
     Service,
     UnreadableError,
-    read_service,
-    read_slice,
+    read,
 )
 from steelyard_protocol import peer_address, wire
 
@@ -44,7 +43,7 @@ def sliced(
         "ports": ports,
         **more,
     }
-    return read_slice(json.dumps(document).encode())
+    return read(json.dumps(document).encode(), EndpointSlice)
 
 
 def pods_in(*slices: EndpointSlice, port: str = "http") -> list[tuple[str, str, str]]:
@@ -295,7 +294,7 @@ def service(name: str, *, upstream: str | None = "web", ports: Any = None, **met
         },
         "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}] if ports is None else ports},
     }
-    return read_service(json.dumps(document).encode())
+    return read(json.dumps(document).encode(), Service)
 
 
 def owners(services: Iterable[Service], holders: dict[str, str] | None = None) -> dict[str, str]:
@@ -384,6 +383,6 @@ def test_a_port_that_cannot_be_told_is_said_and_the_upstream_stays_its_own(
 
 @pytest.mark.parametrize("value", [b"", b"[]", b'{"metadata":{}}', b'{"metadata":{"name":1}}', b"\xff", b"{"])
 def test_what_is_no_object_of_kubernetes_is_refused(value: bytes) -> None:
-    for read in (read_service, read_slice):
+    for kind in (Service, EndpointSlice):
         with pytest.raises(UnreadableError, match="what it sent is no"):
-            read(Raw(value))
+            read(Raw(value), kind)
