@@ -66,17 +66,16 @@ def rows(outcome: Outcome) -> Mapping[str, Row]:
 def answer(row: Row, configured: int) -> bytes:
     """Return the line for a peer whose weight in haproxy.cfg is `configured`."""
     percent = "" if row.weight is None else f" {_percent(row.weight, configured)}%"
-    return _line(f"{row.words}{percent}", row.why)
+    return line(f"{row.words}{percent}", row.why)
 
 
-def nothing(why: str) -> bytes:
-    """Return a line that changes nothing in HAProxy: no word, only a text for people."""
-    return _line("", why)
+def line(words: str, why: str) -> bytes:
+    """Return an answer and its text for people; words that HAProxy does not know change nothing.
 
-
-def complaint(word: str, why: str) -> bytes:
-    """Return a line that changes nothing in HAProxy either, but shows a `word` on its statistics page."""
-    return _line(word, why)
+    It shows them on its statistics page.
+    """
+    comment = f"#{why}" if why else ""
+    return f"{' '.join(filter(None, (words, comment)))}\n".encode("ascii", "replace")
 
 
 def _row(outcome: Outcome, peer: str, state: str, weight: int) -> Row:
@@ -103,8 +102,3 @@ def _percent(weight: int, configured: int) -> int:
     below = 100 * weight // configured
     possible = [percent for percent in (below, below + 1) if configured * percent // 100 >= 1]
     return min(possible, key=lambda percent: abs(configured * percent // 100 - weight))
-
-
-def _line(words: str, why: str) -> bytes:
-    comment = f"#{why}" if why else ""
-    return f"{' '.join(filter(None, (words, comment)))}\n".encode("ascii", "replace")

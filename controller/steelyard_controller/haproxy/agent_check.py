@@ -76,7 +76,7 @@ class AgentCheck:
             )  # fmt: skip
         if self._controller.role != "leader":
             self._rows.clear()
-            return agent_answer.nothing("this controller does not lead; ask the leader")
+            return agent_answer.line("", "this controller does not lead; ask the leader")
         view = self._controller.views.get(asked.upstream)
         if view is None:
             self._rows.pop(asked.upstream, None)
@@ -85,7 +85,7 @@ class AgentCheck:
                 f"there is no upstream {asked.upstream}: declare it, or mend agent-send",
             )  # fmt: skip
         if view.outcome is None:
-            return agent_answer.nothing("nothing is decided yet")
+            return agent_answer.line("", "nothing is decided yet")
         row = self._rows_of(asked.upstream, view.outcome).get(asked.peer)
         if row is None:
             return self._complain(
@@ -133,7 +133,7 @@ class AgentCheck:
 
     def _complain(self, word: str, kind: str, why: str) -> bytes:
         self._log_once(kind, why)
-        return agent_answer.complaint(word, why)
+        return agent_answer.line(word, why)
 
     def _rows_of(self, upstream: str, outcome: Outcome) -> Mapping[str, Row]:
         known = self._rows.get(upstream)

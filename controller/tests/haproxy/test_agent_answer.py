@@ -169,5 +169,5 @@ def test_no_bytes_raise(line: bytes) -> None:
 
 
 def test_a_line_that_changes_nothing_is_one_ascii_line() -> None:
-    assert agent_answer.nothing("wärum") == b"#w?rum\n"
-    assert agent_answer.complaint("unknown-server", "x") == b"unknown-server #x\n"
+    assert agent_answer.line("", "wärum") == b"#w?rum\n"
+    assert agent_answer.line("unknown-server", "x") == b"unknown-server #x\n"
