@@ -88,6 +88,13 @@ def one_of_two_is_slow(law: laws.Law) -> dict[str, float]:
     return {"its share": loop.share(0)}
 
 
+def _when_back(loop: Loop[Servers]) -> dict[str, float]:
+    loop.ticks(1)
+    back = loop.share(0)
+    loop.ticks(30)
+    return {"its share when it is back": back, "30 s later": loop.share(0)}
+
+
 def away(law: laws.Law) -> dict[str, float]:
     """Away for 20 s: no requests, no samples."""
     loop = _loop(law, 0.5)
@@ -95,10 +102,7 @@ def away(law: laws.Law) -> dict[str, float]:
     loop.away, loop.sampled = np.array([True, False, False]), np.array([False, True, True])
     loop.ticks(20)
     loop.away, loop.sampled = np.zeros(3, dtype=np.bool_), np.ones(3, dtype=np.bool_)
-    loop.ticks(1)
-    back = loop.share(0)
-    loop.ticks(30)
-    return {"its share when it is back": back, "30 s later": loop.share(0)}
+    return _when_back(loop)
 
 
 def ejected(law: laws.Law) -> dict[str, float]:
@@ -108,10 +112,7 @@ def ejected(law: laws.Law) -> dict[str, float]:
     loop.away = np.array([True, False, False])
     loop.ticks(300)
     loop.away = np.zeros(3, dtype=np.bool_)
-    loop.ticks(1)
-    back = loop.share(0)
-    loop.ticks(30)
-    return {"its share when it is back": back, "30 s later": loop.share(0)}
+    return _when_back(loop)
 
 
 def restarted_within_a_tick(law: laws.Law) -> dict[str, float]:
@@ -120,10 +121,7 @@ def restarted_within_a_tick(law: laws.Law) -> dict[str, float]:
     loop.up_s = np.full(3, 1000.0)
     loop.ticks(WARM)
     loop.up_s = np.array([0.4, 1000.0, 1000.0])
-    loop.ticks(1)
-    back = loop.share(0)
-    loop.ticks(30)
-    return {"its share when it is back": back, "30 s later": loop.share(0)}
+    return _when_back(loop)
 
 
 def dear_requests_at_one(law: laws.Law) -> dict[str, float]:
@@ -202,32 +200,30 @@ def fixed_appetite_by_chance(law: laws.Law) -> dict[str, float]:
 
 def fixed_appetites(law: laws.Law) -> dict[str, float]:
     """The same at loads of .3, .6 and .8, neighbours that take .3, .5 and .7 of one server, or of two."""
-    return _least_of_what_is_due(law, {1: (0.3, 0.5, 0.7), 2: (0.3, 0.5, 0.7)}, shared=False)
+    return _least_of_what_is_due(law, ((0.0, 1.0, 0.0), (1.0, 1.0, 0.0)), shared=False)
 
 
 def shared_appetites(law: laws.Law) -> dict[str, float]:
     """The same at one server, whose CPU is shared: neighbours give way down to a half."""
-    return _least_of_what_is_due(law, {1: (0.3, 0.5, 0.7)}, shared=True)
+    return _least_of_what_is_due(law, ((0.0, 1.0, 0.0),), shared=True)
 
 
 def _least_of_what_is_due(
-    law: laws.Law, neighbours: Mapping[int, tuple[float, ...]], *, shared: bool
+    law: laws.Law, neighbours: tuple[tuple[float, ...], ...], *, shared: bool
 ) -> dict[str, float]:
     """Return the least part of a share that is due, by what neighbours leave; and the longest queue."""
     parts, queues_s = [], []
-    for at, takes in neighbours.items():
-        for take, load in itertools.product(takes, (0.3, 0.6, 0.8)):
-            taken = np.where(np.array([at == 2, True, False]), take, 0.0)
-            left = np.array(SIZES) * (1.0 - taken)
-            loop = Loop(
-                law=law, servers=Servers(capacity=np.array(SIZES), shared=shared), demand=load * left.sum()
-            )
-            loop.ticks(WARM)
-            loop.servers.taken = taken
-            for _ in range(15):
-                loop.ticks(10)
-                queues_s.append(float((loop.servers.queue / SIZES).max()))
-            parts.append(float(loop.share(1) * left.sum() / left[1]))
+    for at, take, load in itertools.product(neighbours, (0.3, 0.5, 0.7), (0.3, 0.6, 0.8)):
+        taken = take * np.array(at)
+        left = np.array(SIZES) * (1.0 - taken)
+        servers = Servers(capacity=np.array(SIZES), shared=shared)
+        loop = Loop(law=law, servers=servers, demand=load * left.sum())
+        loop.ticks(WARM)
+        servers.taken = taken
+        for _ in range(15):
+            loop.ticks(10)
+            queues_s.append(float((servers.queue / SIZES).max()))
+        parts.append(float(loop.share(1) * left.sum() / left[1]))
     return {"the least part of what is due": min(parts), "the longest queue, s": max(queues_s)}
 
 
