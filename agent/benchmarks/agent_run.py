@@ -11,12 +11,10 @@ from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.wire import Refused
 
 
-def begin(
-    scope: str, *flags: str, interval_s: float, prefix: Sequence[str] = (), mode: str = "--once"
-) -> "subprocess.Popen[str]":
+def begin(scope: str, *flags: str, interval_s: float, prefix: Sequence[str] = ()) -> "subprocess.Popen[str]":
     """Start an agent that takes one sample and ends."""
     command = [
-        *prefix, sys.executable, "-m", "steelyard_agent", mode, "--peer", "truth",
+        *prefix, sys.executable, "-m", "steelyard_agent", "--once", "--peer", "truth",
         "--scope", scope, "--interval", f"{interval_s:g}", *flags,
     ]  # fmt: skip
     # Neither a setting of whoever runs this nor a folder that could be taken for the package.
@@ -24,17 +22,12 @@ def begin(
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=clean, cwd=Path(__file__).parent)
 
 
-def printed(agent: "subprocess.Popen[str]") -> str:
-    """Wait for the agent's end; return what it printed."""
+def sample(agent: "subprocess.Popen[str]") -> SampleRecord:
+    """Wait for the agent's end; return its sample."""
     text, _ = agent.communicate()
     if agent.returncode:
         raise RuntimeError(f"the agent ended with status {agent.returncode}: {agent.args!r}")
-    return text
-
-
-def sample(agent: "subprocess.Popen[str]") -> SampleRecord:
-    """Wait for the agent's end; return its sample."""
-    decoded = sample_reader.decode(printed(agent).encode())
+    decoded = sample_reader.decode(text.encode())
     if isinstance(decoded, Refused):
         raise RuntimeError(f"the agent printed what no controller takes: {decoded}")
     return decoded

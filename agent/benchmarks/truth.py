@@ -2,7 +2,7 @@
 
 Needs root, stress-ng and iproute2. What cannot be compared on this machine is
 named with the reason, and the rest is compared. `--page FILE` writes the table
-into a page; `--explain` shows what the agent says inside a cgroup with limits.
+into a page.
 """
 
 import argparse
@@ -11,11 +11,10 @@ import platform
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from benchmarks import agent_run, cgroups, networks, stress, truth_cases, truth_table
+from benchmarks import cgroups, networks, stress, truth_cases, truth_table
 from benchmarks.truth_table import Row
 from steelyard_loadtest.reporting import markdown
 
@@ -30,10 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; the exit status tells whether every figure is within the points allowed."""
     parser = argparse.ArgumentParser(description="The agent's figures beside work of a known size.")
     parser.add_argument("--page", type=Path, help="a page to write the table into, between its marks")
-    parser.add_argument("--explain", action="store_true", help="show the agent in a cgroup, and end")
     options = parser.parse_args(arguments)
-    if options.explain:
-        return _explain()
     # In the current folder, because a temporary one may be in memory.
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".truth-") as folder:
         rows = [case() for case in _cases(Path(folder))]
@@ -76,17 +72,6 @@ def _possible(what: str, cases: Sequence[Case], why_not: str | None) -> Sequence
         print(f"not compared: {what}, because {why_not}", file=sys.stderr)
         return ()
     return cases
-
-
-def _explain() -> int:
-    with ExitStack() as stack:
-        group = stack.enter_context(cgroups.limited(cores=0.5, memory_bytes=truth_cases.LIMIT_BYTES))
-        stack.enter_context(stress.cpu(25, prefix=group.prefix))
-        for mode in ("--once", "--explain"):
-            print(f"$ steelyard-agent {mode} --scope auto --interval 1")
-            agent = agent_run.begin("auto", interval_s=1.0, prefix=group.prefix, mode=mode)
-            print(agent_run.printed(agent))
-    return 0
 
 
 def _machine() -> str:
