@@ -5,13 +5,11 @@ A server answers under ever new addresses, as new machines would.
 
 import contextlib
 import http.client
-import json
 import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from steelyard_controller.declarations.upstream import Peer
 from steelyard_loadtest.machine import picker_list
@@ -21,7 +19,7 @@ from steelyard_resilience.soak.readings import Soaked
 from steelyard_resilience.soak.timetable import CHURNED, Step, steps
 from steelyard_resilience.stage.hosts import API_PORT, CONTROLLERS, UPSTREAM
 from steelyard_resilience.stage.namespaces import run
-from steelyard_resilience.stage.stage import Stage
+from steelyard_resilience.stage.stage import Stage, overview
 
 PATIENCE_S = 3.0
 """The first event comes at once, a tick within a second."""
@@ -65,7 +63,7 @@ def churning(
 
 def declared(stage: Stage) -> list[Peer]:
     """Return the servers of the upstream. Raises ProgramError."""
-    return [Peer.model_validate(peer) for peer in _declaration(stage)["peers"]]
+    return [Peer.model_validate(peer) for peer in overview(stage, "/declaration")["peers"]]
 
 
 def _take(stage: Stage, step: Step, token_file: Path) -> None:
@@ -73,15 +71,10 @@ def _take(stage: Stage, step: Step, token_file: Path) -> None:
         # Events reach whoever leads as well through a controller that stands by.
         _watch(stage.addresses[CONTROLLERS[0]], token_file, step.path)
         return
-    document = step.document if step.members is None else _declaration(stage) | dict(step.members)
+    document = step.document if step.members is None else overview(stage, "/declaration") | dict(step.members)
     leader = stage.leader() if step.standby else None
     standby = next(name for name in CONTROLLERS if name != leader) if step.standby else None
     stage.api(step.method, step.path, document, standby)
-
-
-def _declaration(stage: Stage) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(stage.api("GET", f"/v1/upstreams/{UPSTREAM}/declaration"))
-    return document
 
 
 def _watch(address: str, token_file: Path, path: str) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -218,6 +219,12 @@ class Stage:
         path = f"/v1/upstreams/{hosts.UPSTREAM}"
         document = http_ask.look(self.addresses[controller], hosts.API_PORT, path, self._admin_token)
         return document if document and "peers" in document else None
+
+
+def overview(stage: Stage, part: str = "") -> dict[str, Any]:
+    """Return what the leader says of the upstream, or of a part of it. Raises ProgramError."""
+    document: dict[str, Any] = json.loads(stage.api("GET", f"/v1/upstreams/{hosts.UPSTREAM}{part}"))
+    return document
 
 
 def ask_memcached(address: str, port: int, words: bytes) -> bytes:

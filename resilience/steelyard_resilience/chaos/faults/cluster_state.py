@@ -3,7 +3,6 @@
 And what they do to it again and again, beside the load, until told to stop.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -48,12 +47,6 @@ def nginx_status(stage: Stage) -> dict[str, Any]:
         raise ProgramError("nginx's status page does not answer")
     upstream: dict[str, Any] = status["upstreams"][UPSTREAM]
     return upstream
-
-
-def overview(stage: Stage, part: str = "") -> dict[str, Any]:
-    """Return what the leader says of the upstream, or of a part of it. Raises ProgramError."""
-    document: dict[str, Any] = json.loads(stage.api("GET", f"/v1/upstreams/{UPSTREAM}{part}"))
-    return document
 
 
 def change(stage: Stage, method: str, path: str, document: object) -> None:

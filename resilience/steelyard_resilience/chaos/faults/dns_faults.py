@@ -8,9 +8,9 @@ from steelyard_loadtest.machine.child_process import wait_until
 
 from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults import forgery
-from steelyard_resilience.chaos.faults.cluster_state import TABLE, change, get, leader, overview
+from steelyard_resilience.chaos.faults.cluster_state import TABLE, change, get, leader
 from steelyard_resilience.stage.hosts import SERVER_PORT, name_of
-from steelyard_resilience.stage.stage import Stage
+from steelyard_resilience.stage.stage import Stage, overview
 
 RESOLVED_S = 20.0
 """Names are looked up at once; a busy machine may take several ticks."""

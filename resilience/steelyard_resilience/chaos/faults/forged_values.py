@@ -25,7 +25,7 @@ from steelyard_resilience.chaos.faults.cluster_state import (
 )
 from steelyard_resilience.chaos.faults.forgery import text_of
 from steelyard_resilience.stage.hosts import PROXY_PORT, UPSTREAM
-from steelyard_resilience.stage.stage import Stage
+from steelyard_resilience.stage.stage import Stage, overview
 
 EACH_S = 0.05
 
@@ -86,7 +86,7 @@ def drain_by_proxy(*, stage: Stage) -> Lasting:
 
 
 def _refused(stage: Stage, key: str) -> Mapping[str, int]:
-    document = nginx_status(stage) if key == TABLE else cluster_state.overview(stage)["refused"]
+    document = nginx_status(stage) if key == TABLE else overview(stage)["refused"]
     counts: Mapping[str, int] = document["refused" if key == TABLE else "count"]
     return counts
 
@@ -159,7 +159,7 @@ def outrun_leader(*, stage: Stage) -> Lasting:
         stage.memcached_command(f"delete {key}")
 
     def check() -> str | None:
-        told = cluster_state.overview(stage)["degraded"]
+        told = overview(stage)["degraded"]
         return None if any("hold a table of term" in line for line in told) else f"the leader says {told}"
 
     yield check

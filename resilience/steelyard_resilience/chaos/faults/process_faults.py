@@ -4,14 +4,8 @@ import time
 from functools import partial
 
 from steelyard_resilience.chaos.fault import Check, Lasting, action
-from steelyard_resilience.chaos.faults.cluster_state import (
-    change,
-    daemon_of,
-    nginx_status,
-    overview,
-    repeating,
-)
-from steelyard_resilience.stage.stage import Stage
+from steelyard_resilience.chaos.faults.cluster_state import change, daemon_of, nginx_status, repeating
+from steelyard_resilience.stage.stage import Stage, overview
 
 STILL_S, RUNS_S = 0.08, 0.02
 """A slow server is stopped and let go, so that it runs a fifth of the time."""
