@@ -72,7 +72,7 @@ class Cluster:
     what: str
     load: float
     case: Case
-    later: bool = False
+    later: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +93,17 @@ def clusters() -> Mapping[str, Cluster]:
     rows = tomllib.loads(DECLARED.read_text(encoding="utf-8")).items()
     return MappingProxyType(
         {
-            name: replace(
-                _cluster(name, row["what"], row["server"], **row["case"]), later=row.get("later", False)
-            )
+            name: _cluster(name, row["what"], row["server"], later=row.get("later", False), **row["case"])
             for name, row in rows
         }
     )
 
 
 def _cluster(
-    name: str, what: str, server: list[Row], *, load: float, bursts: Sequence[tuple[float, float]] = (),
-    duration_s: float = 60.0, warmup_s: float = 15.0, drain_s: float = DRAIN_S, balancers: int = 1,
-    upstreams: int = 1, silent_s: Sequence[float] = (0.0, 0.0), held: float = 0.0, **work: float | Row,
+    name: str, what: str, server: list[Row], *, later: bool, load: float,
+    bursts: Sequence[tuple[float, float]] = (), duration_s: float = 60.0, warmup_s: float = 15.0,
+    drain_s: float = DRAIN_S, balancers: int = 1, upstreams: int = 1,
+    silent_s: Sequence[float] = (0.0, 0.0), held: float = 0.0, **work: float | Row,
 ) -> Cluster:  # fmt: skip
     kinds = [kind for kind in server for _ in range(kind.get("times", 1))]
     servers = tuple(_server(kind, phase=place * GOLDEN, end_s=duration_s) for place, kind in enumerate(kinds))
@@ -120,7 +119,7 @@ def _cluster(
     # After the last request nothing comes, so that what is in flight can end.
     (_, begin), *changes = ((at_s, then * least) for at_s, then in (*first, *bursts, (duration_s, 0.0)))
     clients = OpenClients(rate_per_s=begin, changes=tuple(changes))
-    return Cluster(name=name, what=what, load=load, case=replace(case, clients=clients))
+    return Cluster(name=name, what=what, load=load, case=replace(case, clients=clients), later=later)
 
 
 def _drawn(declared: float | Row) -> Draw:
