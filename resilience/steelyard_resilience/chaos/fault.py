@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from steelyard_loadtest.generators.tally import Request
+from steelyard_protocol.traffic_report import RUNGS as RUNGS
 
 from steelyard_resilience.stage.hosts import Front
 
@@ -28,10 +29,6 @@ def action(function: Callable[..., Lasting]) -> Act:
     """Make a function an action."""
     ACTIONS[function.__name__] = contextmanager(function)
     return ACTIONS[function.__name__]
-
-
-RUNGS = ("fresh", "hold", "drift", "saved", "bootstrap", "none")
-"""What nginx's weights may rest on, from the best to the worst (docs/architecture.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
