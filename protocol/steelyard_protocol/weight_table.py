@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
@@ -22,7 +22,6 @@ from steelyard_protocol.typed_json import Count, Name, TypedReader
 from steelyard_protocol.wire import InvalidMessage, Refused
 
 State = Literal["up", "drain", "down", "backup"]
-STATES: tuple[str, ...] = get_args(State)
 
 # Published weights are integers that sum to S, 20 a peer; a law makes S no larger than this by itself.
 MAX_WEIGHT = 1_000_000
