@@ -79,9 +79,10 @@ class Cost:
     cpu_s: float
     resident_bytes: int
 
-    def cpu_share(self, interval_s: float) -> float:
-        """Return the share of one core at an interval."""
-        return self.cpu_s / self.ticks / interval_s
+    @property
+    def tick_s(self) -> float:
+        """Return the CPU seconds of a tick, which at an interval of 1 s are the share of one core."""
+        return self.cpu_s / self.ticks
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,25 +114,25 @@ def measured(interval_s: float, seconds: float) -> dict[str, Cost]:
             for n, (name, flags) in enumerate(CASES.items())
         }
         client = stack.enter_context(closing(Client(address, connect_timeout=2, timeout=2)))
-        time.sleep(WARM_UP_S)
-        before = {name: cpu_s(process.pid) for name, process in agents.items()}
-        first = {name: seq(client, n) for n, name in enumerate(agents)}
-        time.sleep(seconds)
-        after = {name: cpu_s(process.pid) for name, process in agents.items()}
-        last = {name: seq(client, n) for n, name in enumerate(agents)}
-        return {
-            name: Cost(
-                ticks=last[name] - first[name],
-                cpu_s=after[name] - before[name],
-                resident_bytes=psutil.Process(process.pid).memory_info().rss,
-            )
-            for name, process in agents.items()
-        }
+        pids = dict(enumerate(process.pid for process in agents.values()))
+        return dict(zip(agents, costs_of(client, pids, seconds), strict=True))
+
+
+def costs_of(client: Client, pids: Mapping[int, int], seconds: float) -> list[Cost]:
+    """Return what each agent costs after its start; pids: of the agents, by their peers' numbers."""
+    time.sleep(WARM_UP_S)
+    before = [(seq(client, number), cpu_s(pid)) for number, pid in pids.items()]
+    time.sleep(seconds)
+    after = [(seq(client, number), cpu_s(pid)) for number, pid in pids.items()]
+    return [
+        Cost(ticks=last - first, cpu_s=now_s - then_s, resident_bytes=psutil.Process(pid).memory_info().rss)
+        for pid, (first, then_s), (last, now_s) in zip(pids.values(), before, after, strict=True)
+    ]
 
 
 def meets(cost: Cost) -> bool:
     """Tell whether an agent meets both targets."""
-    return cost.cpu_share(1.0) < TARGET_CPU and cost.resident_bytes < TARGET_BYTES
+    return cost.tick_s < TARGET_CPU and cost.resident_bytes < TARGET_BYTES
 
 
 def table(costs: Mapping[str, Cost], interval_s: float, seconds: float) -> str:
@@ -143,8 +144,8 @@ def table(costs: Mapping[str, Cost], interval_s: float, seconds: float) -> str:
         "| scope | ticks | CPU per tick, ms | CPU at 1 s, % of a core | resident, MB |",
         "|---|--:|--:|--:|--:|",
         *(
-            f"| {name} | {cost.ticks} | {1000 * cost.cpu_s / cost.ticks:.2f} "
-            f"| {100 * cost.cpu_share(1.0):.3f} | {cost.resident_bytes / 1e6:.1f} |"
+            f"| {name} | {cost.ticks} | {1000 * cost.tick_s:.2f} "
+            f"| {100 * cost.tick_s:.3f} | {cost.resident_bytes / 1e6:.1f} |"
             for name, cost in costs.items()
         ),
         f"| target | | | under {100 * TARGET_CPU:g} | under {TARGET_BYTES / 1e6:g} |",

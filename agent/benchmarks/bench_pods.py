@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
-import psutil
 from benchmarks import bench_agent
+from benchmarks.bench_agent import Cost
 from pymemcache.client.base import Client
 from steelyard_agent.readers import cgroup_files
 from steelyard_protocol import wire
@@ -44,15 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("| pods | CPU per tick, ms | CPU per pod, ms | of one `cgroup` agent meanwhile | resident, MB |")
     print("|--:|--:|--:|--:|--:|")
     for count in (int(part) for part in chosen.pods.split(",")):
-        node_s, alone_s, resident = measured(count, chosen.seconds)
-        ratio = f"{node_s / count / alone_s:.2f} of {1000 * alone_s:.2f} ms"
-        per_pod = f"{1000 * node_s / count:.2f}"
-        print(f"| {count} | {1000 * node_s:.1f} | {per_pod} | {ratio} | {resident / 1e6:.1f} |")
+        node, alone = measured(count, chosen.seconds)
+        ratio = f"{node.tick_s / count / alone.tick_s:.2f} of {1000 * alone.tick_s:.2f} ms"
+        figures = f"{1000 * node.tick_s:.1f} | {1000 * node.tick_s / count:.2f} | {ratio}"
+        print(f"| {count} | {figures} | {node.resident_bytes / 1e6:.1f} |")
     return 0
 
 
-def measured(count: int, seconds: float) -> tuple[float, float, int]:
-    """Return the CPU seconds of a tick with so many pods, those of an agent alone, and the resident bytes."""
+def measured(count: int, seconds: float) -> list[Cost]:
+    """Return what an agent of so many pods costs, and an agent alone meanwhile."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         uids = [stack.enter_context(made_pod()) for _ in range(count)]
@@ -68,20 +68,13 @@ def measured(count: int, seconds: float) -> tuple[float, float, int]:
         own = ["--scope", "cgroup", "--peer", f"p{count}"]
         alone = bench_agent.agent(stack, [*own, *more], address, 1.0)
         client = stack.enter_context(closing(Client(address, connect_timeout=2, timeout=2)))
-        agents = ((count - 1, process.pid), (count, alone.pid))
+        pids = {count - 1: process.pid, count: alone.pid}
         give_up_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < give_up_s and any(
-            client.get(wire.sample_key("web", f"p{number}")) is None for number, _ in agents
+            client.get(wire.sample_key("web", f"p{number}")) is None for number in pids
         ):
             time.sleep(0.1)
-        time.sleep(bench_agent.WARM_UP_S)
-        before = [(bench_agent.seq(client, number), bench_agent.cpu_s(pid)) for number, pid in agents]
-        time.sleep(seconds)
-        after = [(bench_agent.seq(client, number), bench_agent.cpu_s(pid)) for number, pid in agents]
-        node_s, alone_s = (
-            (now[1] - then[1]) / (now[0] - then[0]) for then, now in zip(before, after, strict=True)
-        )
-        return node_s, alone_s, psutil.Process(process.pid).memory_info().rss
+        return bench_agent.costs_of(client, pids, seconds)
 
 
 @contextmanager
