@@ -72,15 +72,11 @@ class Daemon:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
         deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    self.kill()
-                    raise RuntimeError(f"{self.command[0]} did not start:\n{self.log.read_text()}") from None
-                time.sleep(0.02)
+        while not listens(self.port):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"{self.command[0]} did not start:\n{self.log.read_text()}")
+            time.sleep(0.02)
 
     def kill(self) -> None:
         """Kill it as the OOM killer would."""
