@@ -135,20 +135,6 @@ function _M.new(ids, counts, breathe)
 end
 
 
---- Whether it is the ring of these owners and counts.
-function _M:is_of(ids, counts)
-    if #ids ~= #self.ids then
-        return false
-    end
-    for i = 1, #ids do
-        if ids[i] ~= self.ids[i] or counts[i] ~= self.counts[i] then
-            return false
-        end
-    end
-    return true
-end
-
-
 --- Where a key belongs: 0..n - 1.
 function _M:place(key)
     local h, hashes, n = _M.hash(key), self.hashes, self.n

@@ -22,6 +22,7 @@
 local candidates = require "steelyard.core.pickers.candidates"
 local hash_ring = require "steelyard.core.hash_ring"
 local no_pause = require("resty.vnswrr").no_pause
+local rows = require "resty.vnswrr.rows"
 local vnswrr2 = require "steelyard.core.pickers.vnswrr2"
 
 local failing, floor, max, min = candidates.failing, math.floor, math.max, math.min
@@ -69,21 +70,20 @@ local function baseline_of(peer)
 end
 
 
---- The ids, how many points each has, and the sum of the weights.
+--- The ids, and how many points each has.
 local function points_of(peers, known, breathe)
-    local ids, counts, baselines, weights = {}, {}, 0, 0
+    local ids, counts, baselines = {}, {}, 0
     for i = 1, #known do
         baselines = baselines + baseline_of(known[i])
     end
     local unit = baselines / #known / POINTS
     for i = 1, #peers do
-        weights = weights + peers[i].weight
         ids[i], counts[i] = peers[i].id, max(1, floor(baseline_of(peers[i]) / unit + 0.5))
         if i % ROWS == 0 then
             breathe()
         end
     end
-    return ids, counts, weights
+    return ids, counts
 end
 
 
@@ -94,15 +94,16 @@ function _M:update(peers, breathe, known)
     breathe = breathe or no_pause
     local update = self.updates + 1
     self.updates = update
-    local ids, counts, weights = points_of(peers, known or peers, breathe)
+    local ids, counts = points_of(peers, known or peers, breathe)
     local ring = self.ring
-    if not (ring and ring:is_of(ids, counts)) then
+    if not (ring and rows.same(ids, ring.ids) and rows.same(counts, ring.counts)) then
         ring = #peers > 0 and hash_ring.new(ids, counts, breathe) or nil
     end
     if self.updates ~= update or not self.keyless:update(peers, breathe) then
         return false
     end
-    self.peers, self.ring, self.total_weight = peers, ring, weights
+    local draw = self.keyless.candidates.draw
+    self.peers, self.ring, self.total_weight = peers, ring, draw and draw.total or 0
     self.in_flight, self.counted, self.at, self.picked_at = 0, {}, 0, 0
     return true
 end

@@ -27,6 +27,7 @@
 -- its part, or less; of the others it is taken for their part. Pure.
 
 local no_pause = require("resty.vnswrr").no_pause
+local rows = require "resty.vnswrr.rows"
 local vnswrr = require "steelyard.core.pickers.vnswrr"
 local weighted_draw = require "steelyard.core.pickers.weighted_draw"
 
@@ -63,27 +64,11 @@ local _M = { SLOWER = SLOWER, CLOCK_MS = CLOCK_MS, UNKNOWN_MS = UNKNOWN_MS }
 local mt = { __index = _M }
 
 
-local function same_weights(left, right, breathe)
-    if #left ~= #right then
-        return false
-    end
-    for i = 1, #left do
-        if left[i].weight ~= right[i].weight then
-            return false
-        end
-        if i % ROWS == 0 then
-            breathe()
-        end
-    end
-    return true
-end
-
-
 --- Make candidates of no peers.
 function _M.new(context)
     return setmetatable({
         turns = vnswrr.new(context), random = context.random, stats = context.stats, now = context.now,
-        peers = {}, mean_weight = 1, draw = nil, updates = 0,
+        peers = {}, weights = {}, mean_weight = 1, draw = nil, updates = 0,
         others = context.others, latency_ms = 0, picks = 0, -- others: nil where nobody tells
         by_told = false, told_mean = 0, -- of what others have at a peer, for a weight of 1
         most = MORE, -- further peers that this pick may look at
@@ -97,22 +82,21 @@ function _M:update(peers, breathe)
     breathe = breathe or no_pause
     local update = self.updates + 1
     self.updates = update
-    local drawn = self.draw
-    if not same_weights(peers, self.peers, breathe) then
-        local weights = {}
-        for i = 1, #peers do
-            weights[i] = peers[i].weight
-            if i % ROWS == 0 then
-                breathe()
-            end
+    local weights, drawn = {}, self.draw
+    for i = 1, #peers do
+        weights[i] = peers[i].weight
+        if i % ROWS == 0 then
+            breathe()
         end
+    end
+    if not rows.same(weights, self.weights) then
         drawn = weighted_draw.new(weights, self.random, breathe)
     end
     -- The ring breathes, and then it and all else change in one go.
     if self.updates ~= update or not self.turns:update(peers, breathe) then
         return false
     end
-    self.peers, self.draw = peers, drawn
+    self.peers, self.weights, self.draw = peers, weights, drawn
     self.mean_weight = drawn and drawn.total / drawn.n or 1
     return true
 end

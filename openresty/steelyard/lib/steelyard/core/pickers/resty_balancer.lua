@@ -14,18 +14,6 @@ local _M = {}
 local mt = { __index = _M }
 
 
-local function whole(peers, breathe)
-    local nodes = {}
-    for i = 1, #peers do
-        nodes[peers[i].id] = peers[i].weight
-        if i % ROWS == 0 then
-            breathe()
-        end
-    end
-    return nodes
-end
-
-
 local function same(old, new)
     for id, weight in pairs(new) do
         if old[id] ~= weight then
@@ -80,14 +68,13 @@ function _M:update(peers, breathe)
     breathe = breathe or no_pause
     local update = self.updates + 1
     self.updates = update
-    local by_id = {}
+    local by_id, nodes = {}, {}
     for i = 1, #peers do
-        by_id[peers[i].id] = peers[i]
+        by_id[peers[i].id], nodes[peers[i].id] = peers[i], peers[i].weight
         if i % ROWS == 0 then
             breathe()
         end
     end
-    local nodes = whole(peers, breathe)
     if self.updates == update then
         apply(self, nodes)
         self.by_id = by_id
