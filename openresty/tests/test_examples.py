@@ -2,7 +2,7 @@
 
 A test replaces only what depends on the machine: the port, the addresses of servers and of
 Memcached, the number of workers, the limit of open files, and where files lie. The first example is a
-whole nginx.conf, and what it has around its http {} is around the others, too.
+whole nginx.conf. What it has around its http {} is around the others, too, and they have its two pages.
 """
 
 import json
@@ -31,6 +31,12 @@ FIRST = "one-upstream.conf"
 WORKERS = 2
 # Their servers want TLS, or gRPC: test_protocol_examples.py and test_grpc.py start them.
 OTHER_SERVERS = ("tls.conf", "grpc.conf")
+LISTEN = "listen 8080;"
+PAGES = "".join(
+    f"location = /steelyard/{page} {{ access_log off; "
+    f'content_by_lua_block {{ require("steelyard").{page}() }} }}'
+    for page in ("status", "metrics")
+)
 TEMPORARY = ("proxy", "fastcgi", "uwsgi", "scgi")
 
 GENERATOR = [str(OPENRESTY / "bin" / "steelyard-upstream"), "web", "--servers", "2000"]
@@ -56,7 +62,9 @@ def whole(name: str) -> str:
         return text
     around, _, _ = (EXAMPLES / FIRST).read_text().partition("    lua_package_path")
     before = re.findall(r"^#   ((?:env|worker_\w+) .*;)$", text, re.MULTILINE)
-    return "\n".join([*before, around, text, "}\n"])
+    if LISTEN not in text:
+        text += f"server {{\n    {LISTEN}\n}}\n"  # that of gRPC is of HTTP/2 alone
+    return "\n".join([*before, around, text.replace(LISTEN, LISTEN + PAGES, 1), "}\n"])
 
 
 def on_this_machine(text: str, servers: list[str], memcached_port: int, workers: int) -> str:
@@ -68,7 +76,7 @@ def on_this_machine(text: str, servers: list[str], memcached_port: int, workers:
         "/var/log/nginx/error.log": "@FOLDER@/error.log",
         "http {\n": f"http {{ access_log off; client_body_temp_path @FOLDER@/body; {temp}\n",
         "/usr/local/share/steelyard/lua/?.lua": f"@FOLDER@/?.lua;{LUA_PATH}",
-        "listen 8080;": "listen 127.0.0.1:@PORT@;",
+        LISTEN: "listen 127.0.0.1:@PORT@;",
         "127.0.0.1:11211": f"127.0.0.1:{memcached_port}",
         f"/etc/nginx/{GENERATED}": f"@FOLDER@/{GENERATED}",
         "/etc/nginx/servers-ca.pem": "@FOLDER@/servers-ca.pem",
