@@ -98,15 +98,10 @@ function _M:survey(now)
 end
 
 
-local function new_epoch(self)
-    return FIRST_EPOCH + self.random(EPOCHS) - 1
-end
-
-
 --- The first two questions of every request: the epoch, and who is in it.
 local function head(self)
-    local enters = self.epoch ~= 0 and not self.others:is_in()
-    return "ma " .. PREFIX .. "epoch N" .. EPOCH_S .. " J" .. new_epoch(self) .. " D0 v\r\n"
+    local enters, new_epoch = self.epoch ~= 0 and not self.others:is_in(), FIRST_EPOCH + self.random(EPOCHS) - 1
+    return "ma " .. PREFIX .. "epoch N" .. EPOCH_S .. " J" .. new_epoch .. " D0 v\r\n"
            .. "ma " .. PREFIX .. self.epoch .. (enters and " N" .. TTL_S .. " J1 D1 v\r\n" or " D0 v\r\n")
 end
 

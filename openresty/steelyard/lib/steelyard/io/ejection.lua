@@ -70,7 +70,7 @@ end
 
 
 --- Judge the peers of an upstream by their error rates; in one worker's timer, once in settings.interval_s.
-function _M.run(health, worker, name, now)
+function _M.run(worker, name, now)
     local dict, live, key = worker.dict, worker.upstreams[name], "eject/" .. name
     if not live.table then
         return -- nobody was asked for anything
@@ -94,7 +94,7 @@ function _M.run(health, worker, name, now)
         dict:delete(key)
     end
     for i = 1, #decisions do
-        apply(health, name, decisions[i])
+        apply(worker.health, name, decisions[i])
     end
 end
 

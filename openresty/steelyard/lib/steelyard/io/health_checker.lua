@@ -62,11 +62,6 @@ local function due_peers(worker, name, settings, now)
 end
 
 
-local function check_key(name, peer, settings)
-    return "check/" .. name .. "/" .. peer.id .. "/" .. settings.about
-end
-
-
 local function log(name, peer, words)
     ngx.log(ngx.NOTICE, "steelyard: upstream ", name, ": ", peer.id, " (", peer.address, ") ", words)
 end
@@ -114,8 +109,8 @@ local function check_one(worker, name, peer, settings)
     if not ok then
         log_remedy(worker, name, settings, why)
     end
-    local key, keep_s = check_key(name, peer, settings), KEEP_INTERVALS * settings.interval_s + KEEP_S
-    local kind = peer_health.check_kind(settings)
+    local kind, keep_s = peer_health.check_kind(settings), KEEP_INTERVALS * settings.interval_s + KEEP_S
+    local key = "check/" .. name .. "/" .. peer.id .. "/" .. settings.about
     local state, changed = check_verdict.step(check_verdict.read(worker.dict:get(key), peer.address), ok, settings)
     worker.dict:set(key, check_verdict.write(state, peer.address), keep_s)
     if state.up then

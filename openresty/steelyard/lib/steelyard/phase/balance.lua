@@ -25,9 +25,6 @@ local NO_LIVE_UPSTREAMS = -3
 -- Names of upstreams are no longer.
 local MAX_SHOWN = 64
 
--- Of requests for upstreams that are not served.
-local LOG_EVERY_S = 10
-
 local _M = {}
 
 
@@ -81,9 +78,7 @@ end
 local function unknown(entry, counted)
     local why, status = why_unknown()
     worker.dict:incr("unknown_upstreams", 1, 0)
-    if worker.dict:add("unknown_upstream_logged", true, LOG_EVERY_S) then
-        ngx.log(ngx.ERR, "steelyard: upstream \"", entry.upstream, "\": ", why)
-    end
+    worker.log_seldom("unknown_upstream_logged", ngx.ERR, '"' .. entry.upstream .. '"', why)
     return end_as(status, entry, counted, why)
 end
 
@@ -215,7 +210,9 @@ function _M.balance(name)
         peer = first(entry, live)
         if peer then
             if counted and not opened then
-                request.note_location(entry)
+                -- From here, and not from a location before an internal redirect: nginx gives each a context of its
+                -- own, and drops all of them with the request.
+                worker.requests:watch(entry, ngx.ctx)
             end
             ask_for_tries(live, entry, peer)
         end

@@ -12,9 +12,6 @@ local ngx = ngx
 local start_time = ngx.req.start_time
 local uintptr = ffi.typeof("uintptr_t")
 
--- An error of a function in nginx.conf.
-local LOG_EVERY_S = 10
-
 -- Entries of subrequests by their keys. Each is in a context, which nginx drops with the whole request; an internal
 -- redirect takes it away only from the subrequest.
 local of_subrequests = setmetatable({}, { __mode = "v" })
@@ -54,20 +51,6 @@ function _M.entry()
     end
     ngx.ctx.steelyard = entry
     return entry, false
-end
-
-
---- Note that a server is asked from the location that the request is in now, and not from one before an internal
--- redirect: nginx gives each a context of its own, and drops all of them with the request.
--- @param entry one that is held in flight
-function _M.note_location(entry)
-    worker.requests:watch(entry, ngx.ctx)
-end
-
-
---- Whether the last try's server was asked from this location.
-function _M.was_asked_here(entry)
-    return worker.requests:is_watched_by(entry, ngx.ctx)
 end
 
 
@@ -183,9 +166,9 @@ function _M.hash_key(live)
         return how and ngx.var[how]
     end
     local ok, key = pcall(how)
-    if not ok and worker.dict:add("hash_key_logged/" .. live.name, true, LOG_EVERY_S) then
-        ngx.log(ngx.ERR, "steelyard: upstream ", live.name, ": the function in hash_key fails, and its requests are ",
-                "spread as those without a key: ", key)
+    if not ok then
+        worker.log_seldom("hash_key_logged/" .. live.name, ngx.ERR, live.name,
+                          "the function in hash_key fails, and its requests are spread as those without a key: ", key)
     end
     return ok and key and tostring(key) or nil
 end

@@ -37,9 +37,6 @@ local answers, says_in_flight = 0, false
 -- Of $upstream_cache_status: no server was asked, or it was of no use.
 local FROM_CACHE = { HIT = true, STALE = true, UPDATING = true }
 
--- Of a variable that nginx.conf does not set.
-local LOG_EVERY_S = 10
-
 local _M = {}
 
 
@@ -77,7 +74,8 @@ end
 
 --- Whether the answer is that of the last try's server: not where an error_page has something else answer, or a cache.
 local function is_of_last_try(entry)
-    return entry.n > 0 and request.was_asked_here(entry) and not FROM_CACHE[ngx.var.upstream_cache_status]
+    return entry.n > 0 and worker.requests:is_watched_by(entry, ngx.ctx)
+           and not FROM_CACHE[ngx.var.upstream_cache_status]
 end
 
 
@@ -285,9 +283,10 @@ local function explain(entry)
         local var, last = ngx.var, entry[entry.n]
         var.steelyard_server, var.steelyard_tries, var.steelyard_why = last.id, entry.n, entry.explained
     end)
-    if not ok and worker.dict:add("explain_logged", true, LOG_EVERY_S) then
-        ngx.log(ngx.ERR, "steelyard: upstream ", entry.upstream, ": explain = true needs three variables: write ",
-                'set $steelyard_server ""; set $steelyard_tries ""; set $steelyard_why ""; in the server block')
+    if not ok then
+        worker.log_seldom("explain_logged", ngx.ERR, entry.upstream, "explain = true needs three variables: write ",
+                          'set $steelyard_server ""; set $steelyard_tries ""; set $steelyard_why ""; ',
+                          "in the server block")
     end
 end
 

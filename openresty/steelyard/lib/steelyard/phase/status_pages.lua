@@ -107,11 +107,6 @@ local function reports_read(known)
 end
 
 
-local function costs_malformed(live)
-    return worker.dict:get("costs_malformed/" .. live.name) or 0
-end
-
-
 local function upstream_of(live, breathe)
     local store, served = worker.store, live.table or {}
     local arrived_at = store:arrived_at(live.name)
@@ -130,7 +125,9 @@ local function upstream_of(live, breathe)
         sticky = live.sticky and live.sticky.cookie or null, -- the cookie's name
         host = or_null(live.settings.host),
         -- What requests cost: their mean in this worker, and of how many nothing usable was told.
-        cost = live.costs and { mean = live.costs.mean, malformed = costs_malformed(live) },
+        cost = live.costs and {
+            mean = live.costs.mean, malformed = worker.dict:get("costs_malformed/" .. live.name) or 0,
+        },
         -- Which server the table came from, and when.
         source = or_null(store:source(live.name)), age_s = arrived_at and clock.monotonic() - arrived_at or null,
         last_fetch = outcome or "none yet",

@@ -39,7 +39,6 @@ local TICK_S = 0.1
 -- Two or three ticks; reports are once a second.
 local FLUSH_S = 0.2
 
--- An outage has a line now and then, not one a request.
 local LOG_EVERY_S = 10
 
 -- How often requests are looked for that ended without being logged, and how much garbage is collected for it:
@@ -124,13 +123,20 @@ function _M.answered(name, peer)
 end
 
 
+--- Log a line about an upstream: what goes wrong with many requests has one now and then.
+-- @param key what of, in the shared dict: for all workers
+function _M.log_seldom(key, level, name, ...)
+    if _M.dict:add(key, true, LOG_EVERY_S) then
+        ngx.log(level, "steelyard: upstream ", name, ": ", ...)
+    end
+end
+
+
 --- Count a request that was not tried again because its upstream's retry budget was spent; log it now and then.
 function _M.retry_refused(name)
     _M.dict:incr("retries_refused/" .. name, 1, 0)
-    if _M.dict:add("retries_refused_logged/" .. name, true, LOG_EVERY_S) then
-        ngx.log(ngx.WARN, "steelyard: upstream ", name, ": the retry budget is spent, failed requests are not tried ",
-                "again: too many fail")
-    end
+    _M.log_seldom("retries_refused_logged/" .. name, ngx.WARN, name, "the retry budget is spent, failed requests are ",
+                  "not tried again: too many fail")
 end
 
 
@@ -157,20 +163,17 @@ local function jobs()
 end
 
 
--- An upstream may be gone since the timer was set.
-
-local function run_ejection(name)
-    if _M.upstreams[name] then
-        ejection.run(_M.health, _M, name, ngx.now())
+--- A job of an upstream, which may be gone since the timer was set.
+local function job_of(run)
+    return function(name)
+        if _M.upstreams[name] then
+            run(_M, name, ngx.now())
+        end
     end
 end
 
 
-local function run_checks(name)
-    if _M.upstreams[name] then
-        health_checker.run(_M, name, ngx.now())
-    end
-end
+local run_ejection, run_checks = job_of(ejection.run), job_of(health_checker.run)
 
 
 local next_name = 0 -- where the next look begins, from 0: those that found no room come first
@@ -222,11 +225,9 @@ local function close_unlogged(now)
     end
     for name, count in pairs(requests:take_unlogged()) do
         dict:incr("unlogged/" .. name, count, 0)
-        if dict:add("unlogged_logged/" .. name, true, LOG_EVERY_S) then
-            ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", count, " requests were counted as in flight after ",
-                    "their end: a location, or a server of stream {}, has a log_by_lua of its own; call ",
-                    "Steelyard's log() in it")
-        end
+        _M.log_seldom("unlogged_logged/" .. name, ngx.ERR, name, count, " requests were counted as in flight after ",
+                      "their end: a location, or a server of stream {}, has a log_by_lua of its own; call ",
+                      "Steelyard's log() in it")
     end
 end
 
