@@ -77,18 +77,6 @@ local function each_point(ids, counts, breathe, put)
 end
 
 
---- Where each bucket begins: what is counted two places behind it is summed, and the last is one place
--- behind.
-local function summed(starts, buckets, breathe)
-    for bucket = 1, buckets + 1 do
-        starts[bucket] = starts[bucket] + starts[bucket - 1]
-        if bucket % (10 * ROWS) == 0 then
-            breathe()
-        end
-    end
-end
-
-
 --- Fill the circle: each point goes to the end of what its bucket has, behind all that are not above it. What
 -- lies in the bucket before is not above it.
 local function fill(self, breathe)
@@ -129,7 +117,13 @@ function _M.new(ids, counts, breathe)
         local counted = rshift(h, shift) + 2
         starts[counted] = starts[counted] + 1
     end)
-    summed(starts, buckets, breathe)
+    -- Where each bucket begins: what is counted two places behind it is summed, and the last is one place behind.
+    for bucket = 1, buckets + 1 do
+        starts[bucket] = starts[bucket] + starts[bucket - 1]
+        if bucket % (10 * ROWS) == 0 then
+            breathe()
+        end
+    end
     fill(self, breathe)
     return self
 end

@@ -54,10 +54,11 @@ local mt = { __index = _M }
 
 --- Make a picker without peers.
 -- @param context as others' (core/pickers)
+-- @param factor  left out: the upstream's, or FACTOR
 local function new(context, factor)
     return setmetatable({
         keyless = vnswrr2.new(context), stats = context.stats, now = context.now, others = context.others,
-        factor = factor,
+        factor = factor or context.hash_balance_factor or FACTOR,
         peers = {}, ring = nil, total_weight = 0, updates = 0,
         in_flight = 0, counted = {}, at = 0, picked_at = 0, -- the sum of what was counted of each peer
     }, mt)
@@ -196,15 +197,9 @@ end
 
 
 --- The picker, and the same without a bound: a key has its server as long as that is there.
-local function module(factor_of)
-    return {
-        new = function(context) return new(context, factor_of(context)) end,
-        by_in_flight = true, by_key = true,
-    }
+local function module(factor)
+    return { new = function(context) return new(context, factor) end, by_in_flight = true, by_key = true }
 end
 
 
-return {
-    bounded = module(function(context) return context.hash_balance_factor or FACTOR end),
-    unbounded = module(function() return NO_BOUND end),
-}
+return { bounded = module(), unbounded = module(NO_BOUND) }
