@@ -1,7 +1,5 @@
 """Conditional requests: ETag, If-Match, If-None-Match (RFC 9110, 13.1). Pure."""
 
-from collections.abc import Iterable
-
 from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.declarations.declaration import Declaration
 
@@ -13,7 +11,7 @@ def tag(*parts: int) -> str:
 
 def matches(header: str | None, wanted: str, *, weak: bool) -> bool:
     """Tell whether a header's list of tags has the wanted one, or `*`; with `weak`, W/ is ignored."""
-    offered = _tags(header or "")
+    offered = [part.strip() for part in (header or "").split(",")]
     if weak:
         offered = [each.removeprefix("W/") for each in offered]
     return wanted in offered or "*" in offered
@@ -36,7 +34,3 @@ def expected_revision(
             412, f"upstream {upstream} has revision {declared.revision}, not {header[:64]}: read it again"
         )
     return declared.revision
-
-
-def _tags(header: str) -> Iterable[str] | list[str]:
-    return [part.strip() for part in header.split(",")]

@@ -2,8 +2,8 @@
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
@@ -77,192 +77,168 @@ def render(
     of its own.
     """
     is_few = sum(cycle.size for cycle in source.views.values()) <= most_servers
-    registry = CollectorRegistry()
-    registry.register(_Service(source, is_few))
-    if instruments is not None:
-        registry.register(instruments)
-    if source.discovery is not None:
-        registry.register(_Kubernetes(source.discovery, now_s))
-    registry.register(_Upstreams(source, now_s))
-    registry.register(_Heard(source, is_few))
-    if is_few:
-        registry.register(_Peers(source, now_s))
-    return generate_latest(registry)
+    parts = [
+        _service(source, is_few),
+        () if instruments is None else instruments.collect(),
+        () if source.discovery is None else _kubernetes(source.discovery, now_s),
+        _upstreams(source, now_s),
+        _heard(source, is_few),
+        _peers(source, now_s) if is_few else (),
+    ]
+    return generate_latest(_Metrics(chain.from_iterable(parts)))
 
 
-class _Service(Collector):
-    def __init__(self, source: Source, has_servers: bool) -> None:
-        self._source = source
-        self._has_servers = has_servers
+class _Metrics(Collector):
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
 
-    def collect(self) -> Iterator[Metric]:
-        role = GaugeMetricFamily("steelyard_role", "1 for what this controller is now.", labels=["role"])
-        for name in ROLES:
-            role.add_metric([name], self._source.role == name)
-        yield role
-        yield GaugeMetricFamily("steelyard_leader", "Whether it leads.", self._source.role == "leader")
-        yield GaugeMetricFamily("steelyard_term", "Its term; 0: it does not lead.", self._source.term or 0)
-        yield GaugeMetricFamily(
-            "steelyard_controller_degraded", "Parts that do not work.", len(self._source.degraded)
-        )
-        yield GaugeMetricFamily(
-            "steelyard_server_series",
-            "Whether single servers have series: --metrics-servers.",
-            self._has_servers,
-        )
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
 
 
-class _Kubernetes(Collector):
-    def __init__(self, discovery: Discovery, now_s: float) -> None:
-        self._discovery = discovery
-        self._now_s = now_s
-
-    def collect(self) -> Iterator[Metric]:
-        by = ["resource", "namespace"]
-        age = _gauge("steelyard_kubernetes_word_age_seconds", "Since the API server last said anything.", by)
-        known = _gauge("steelyard_kubernetes_objects", "Services and EndpointSlices that count.", by)
-        faults = _gauge("steelyard_kubernetes_fault", "Whether what it is asked for fails.", by)
-        lists = CounterMetricFamily("steelyard_kubernetes_lists", "Whole lists taken.", labels=by)
-        for watch in self._discovery.watches:
-            labels = [watch.kind.plural, watch.namespace or ""]
-            if watch.last_answer_s is not None:
-                age.add_metric(labels, self._now_s - watch.last_answer_s)
-            if watch.objects is not None:
-                known.add_metric(labels, len(watch.objects))
-            faults.add_metric(labels, watch.fault is not None)
-            lists.add_metric(labels, watch.lists)
-        yield from (age, known, faults, lists)
+def _service(source: Source, has_servers: bool) -> Iterator[Metric]:
+    role = GaugeMetricFamily("steelyard_role", "1 for what this controller is now.", labels=["role"])
+    for name in ROLES:
+        role.add_metric([name], source.role == name)
+    yield role
+    yield GaugeMetricFamily("steelyard_leader", "Whether it leads.", source.role == "leader")
+    yield GaugeMetricFamily("steelyard_term", "Its term; 0: it does not lead.", source.term or 0)
+    yield GaugeMetricFamily("steelyard_controller_degraded", "Parts that do not work.", len(source.degraded))
+    yield GaugeMetricFamily(
+        "steelyard_server_series",
+        "Whether single servers have series: --metrics-servers.",
+        has_servers,
+    )
 
 
-class _Upstreams(Collector):
-    def __init__(self, source: Source, now_s: float) -> None:
-        self._source = source
-        self._now_s = now_s
-
-    def collect(self) -> Iterator[Metric]:
-        gauges: list[Metric] = []
-
-        def gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
-            gauges.append(made := _gauge(name, text, [*by, *labels]))
-            return made
-
-        by = ["upstream"]
-        tick_age = gauge("steelyard_tick_age_seconds", "Since the last tick, or since it is known.")
-        generation = gauge("steelyard_generation", "Of the weight table.")
-        revision = gauge("steelyard_revision", "Of what is declared.")
-        peers = gauge("steelyard_peers", "Servers by declared state.", "state")
-        alert = gauge("steelyard_alert", "Whether the law is in its high-load mode.")
-        entropy = gauge("steelyard_entropy_weight", "Of an indicator; they sum to 1.", "indicator")
-        degraded = gauge("steelyard_degraded", "Parts of it alone that do not work.")
-        lb_age = gauge("steelyard_report_age_seconds", "Since the last traffic report.", "lb")
-        rung = gauge("steelyard_rung", "1 for the rung a load balancer stands on.", "lb", "rung")
-        clamped = gauge("steelyard_clamped_peers", "Servers at a bound of the law's.", "bound")
-        room = [(field, gauge(metric, text)) for field, metric, text in HEADROOM]
-        overruns = CounterMetricFamily("steelyard_tick_overruns", "Ticks skipped.", labels=by)
-        failures = CounterMetricFamily("steelyard_tick_failures", "Ticks that a fault ended.", labels=by)
-        refused = CounterMetricFamily("steelyard_refused", "Values refused.", labels=[*by, "reason"])
-        cpu = HistogramMetricFamily("steelyard_tick_cpu_seconds", "CPU time of a tick.", labels=by)
-        for name, cycle in self._source.views.items():
-            overruns.add_metric([name], cycle.overruns)
-            failures.add_metric([name], cycle.failures)
-            revision.add_metric([name], cycle.declaration.revision)
-            cpu.add_metric([name], cycle.used.buckets(), cycle.used.sum_s)
-            outcome = cycle.outcome
-            if outcome is None:
-                # An upstream that never has a tick is told by an alert, too.
-                tick_age.add_metric([name], self._now_s - cycle.added_s)
-                continue
-            tick_age.add_metric([name], self._now_s - outcome.now_s)
-            headroom = headroom_of(outcome)
-            generation.add_metric([name], outcome.table.generation)
-            alert.add_metric([name], outcome.decision.alert)
-            for field, family in room:
-                figure = getattr(headroom, field)
-                if figure is not None:
-                    family.add_metric([name], figure)
-            degraded.add_metric([name], len(set(outcome.degraded).difference(self._source.degraded)))
-            decision = outcome.decision
-            for indicator, weight in zip(decision.indicators, decision.entropy_weights, strict=True):
-                entropy.add_metric([name, indicator], float(weight))
-            for column, values in decision.columns.items():
-                if column.startswith("clamp_"):
-                    clamped.add_metric([name, column.removeprefix("clamp_")], float((values == 1).sum()))
-            for reason, count in outcome.inbox.refused.items():
-                refused.add_metric([name, reason], count)
-            states = [peer.state for peer in outcome.table.peers]
-            for state in ("up", "drain", "down", "backup"):
-                peers.add_metric([name, state], states.count(state))
-            for lb, received in outcome.inbox.reports.items():
-                lb_age.add_metric([name, lb], self._now_s - received.arrived_s)
-                if received.message.rung is not None:
-                    rung.add_metric([name, lb, received.message.rung], 1)
-        yield from (*gauges, overruns, failures, refused, cpu)
+def _kubernetes(discovery: Discovery, now_s: float) -> Iterator[Metric]:
+    by = ["resource", "namespace"]
+    age = _gauge("steelyard_kubernetes_word_age_seconds", "Since the API server last said anything.", by)
+    known = _gauge("steelyard_kubernetes_objects", "Services and EndpointSlices that count.", by)
+    faults = _gauge("steelyard_kubernetes_fault", "Whether what it is asked for fails.", by)
+    lists = CounterMetricFamily("steelyard_kubernetes_lists", "Whole lists taken.", labels=by)
+    for watch in discovery.watches:
+        labels = [watch.kind.plural, watch.namespace or ""]
+        if watch.last_answer_s is not None:
+            age.add_metric(labels, now_s - watch.last_answer_s)
+        if watch.objects is not None:
+            known.add_metric(labels, len(watch.objects))
+        faults.add_metric(labels, watch.fault is not None)
+        lists.add_metric(labels, watch.lists)
+    yield from (age, known, faults, lists)
 
 
-class _Heard(Collector):
+def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
+    gauges: list[Metric] = []
+
+    def gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+        gauges.append(made := _gauge(name, text, [*by, *labels]))
+        return made
+
+    by = ["upstream"]
+    tick_age = gauge("steelyard_tick_age_seconds", "Since the last tick, or since it is known.")
+    generation = gauge("steelyard_generation", "Of the weight table.")
+    revision = gauge("steelyard_revision", "Of what is declared.")
+    peers = gauge("steelyard_peers", "Servers by declared state.", "state")
+    alert = gauge("steelyard_alert", "Whether the law is in its high-load mode.")
+    entropy = gauge("steelyard_entropy_weight", "Of an indicator; they sum to 1.", "indicator")
+    degraded = gauge("steelyard_degraded", "Parts of it alone that do not work.")
+    lb_age = gauge("steelyard_report_age_seconds", "Since the last traffic report.", "lb")
+    rung = gauge("steelyard_rung", "1 for the rung a load balancer stands on.", "lb", "rung")
+    clamped = gauge("steelyard_clamped_peers", "Servers at a bound of the law's.", "bound")
+    room = [(field, gauge(metric, text)) for field, metric, text in HEADROOM]
+    overruns = CounterMetricFamily("steelyard_tick_overruns", "Ticks skipped.", labels=by)
+    failures = CounterMetricFamily("steelyard_tick_failures", "Ticks that a fault ended.", labels=by)
+    refused = CounterMetricFamily("steelyard_refused", "Values refused.", labels=[*by, "reason"])
+    cpu = HistogramMetricFamily("steelyard_tick_cpu_seconds", "CPU time of a tick.", labels=by)
+    for name, cycle in source.views.items():
+        overruns.add_metric([name], cycle.overruns)
+        failures.add_metric([name], cycle.failures)
+        revision.add_metric([name], cycle.declaration.revision)
+        cpu.add_metric([name], cycle.used.buckets(), cycle.used.sum_s)
+        outcome = cycle.outcome
+        if outcome is None:
+            # An upstream that never has a tick is told by an alert, too.
+            tick_age.add_metric([name], now_s - cycle.added_s)
+            continue
+        tick_age.add_metric([name], now_s - outcome.now_s)
+        headroom = headroom_of(outcome)
+        generation.add_metric([name], outcome.table.generation)
+        alert.add_metric([name], outcome.decision.alert)
+        for field, family in room:
+            figure = getattr(headroom, field)
+            if figure is not None:
+                family.add_metric([name], figure)
+        degraded.add_metric([name], len(set(outcome.degraded).difference(source.degraded)))
+        decision = outcome.decision
+        for indicator, weight in zip(decision.indicators, decision.entropy_weights, strict=True):
+            entropy.add_metric([name, indicator], float(weight))
+        for column, values in decision.columns.items():
+            if column.startswith("clamp_"):
+                clamped.add_metric([name, column.removeprefix("clamp_")], float((values == 1).sum()))
+        for reason, count in outcome.inbox.refused.items():
+            refused.add_metric([name, reason], count)
+        states = [peer.state for peer in outcome.table.peers]
+        for state in ("up", "drain", "down", "backup"):
+            peers.add_metric([name, state], states.count(state))
+        for lb, received in outcome.inbox.reports.items():
+            lb_age.add_metric([name, lb], now_s - received.arrived_s)
+            if received.message.rung is not None:
+                rung.add_metric([name, lb, received.message.rung], 1)
+    yield from (*gauges, overruns, failures, refused, cpu)
+
+
+def _heard(source: Source, has_servers: bool) -> Iterator[Metric]:
     """Whether the leader hears whom it is to hear: also of who was never heard, so that an alert has a 0."""
-
-    def __init__(self, source: Source, has_servers: bool) -> None:
-        self._source = source
-        self._has_servers = has_servers
-
-    def collect(self) -> Iterator[Metric]:
-        by = ["upstream", "lb"]
-        lbs = _gauge("steelyard_lb_reporting", "Whether its traffic reports come in.", by)
-        higher = _gauge("steelyard_lb_higher_term", "Whether it refuses tables: it has a higher term.", by)
-        peers = _gauge("steelyard_peer_measured", "Whether its utilization comes in.", ["upstream", "peer"])
-        missing = _gauge("steelyard_peers_unmeasured", "Servers whose utilization does not.", ["upstream"])
-        for name, cycle in self._source.views.items() if self._source.role == "leader" else ():
-            outcome = cycle.outcome
-            report, come = (set(), set()) if outcome is None else (reporting(outcome), measured(outcome))
-            for lb in cycle.load_balancers:
-                lbs.add_metric([name, lb], lb in report)
-            refusing = {} if outcome is None else ahead(outcome)
-            for lb in () if outcome is None else outcome.load_balancers:
-                higher.add_metric([name, lb], lb in refusing)
-            declared = [peer.id for peer in cycle.declaration.upstream.peers]
-            missing.add_metric([name], len(set(declared) - come))
-            for peer in declared if self._has_servers else ():
-                peers.add_metric([name, peer], peer in come)
-        yield from (lbs, higher, peers, missing)
+    by = ["upstream", "lb"]
+    lbs = _gauge("steelyard_lb_reporting", "Whether its traffic reports come in.", by)
+    higher = _gauge("steelyard_lb_higher_term", "Whether it refuses tables: it has a higher term.", by)
+    peers = _gauge("steelyard_peer_measured", "Whether its utilization comes in.", ["upstream", "peer"])
+    missing = _gauge("steelyard_peers_unmeasured", "Servers whose utilization does not.", ["upstream"])
+    for name, cycle in source.views.items() if source.role == "leader" else ():
+        outcome = cycle.outcome
+        report, come = (set(), set()) if outcome is None else (reporting(outcome), measured(outcome))
+        for lb in cycle.load_balancers:
+            lbs.add_metric([name, lb], lb in report)
+        refusing = {} if outcome is None else ahead(outcome)
+        for lb in () if outcome is None else outcome.load_balancers:
+            higher.add_metric([name, lb], lb in refusing)
+        declared = [peer.id for peer in cycle.declaration.upstream.peers]
+        missing.add_metric([name], len(set(declared) - come))
+        for peer in declared if has_servers else ():
+            peers.add_metric([name, peer], peer in come)
+    yield from (lbs, higher, peers, missing)
 
 
-class _Peers(Collector):
-    def __init__(self, source: Source, now_s: float) -> None:
-        self._source = source
-        self._now_s = now_s
-
-    def collect(self) -> Iterator[Metric]:
-        by = ["upstream", "peer"]
-        weight = _gauge("steelyard_peer_weight", "Effective weight.", by)
-        baseline = _gauge("steelyard_peer_baseline_weight", "Weight at rest.", by)
-        share = _gauge("steelyard_peer_share", "Share of the requests that the weight is to bring.", by)
-        score = _gauge("steelyard_peer_score", "Weighted residual, U: 1 is idle.", by)
-        used = _gauge(
-            "steelyard_peer_utilization", "Of an indicator, in its last sample.", [*by, "indicator"]
-        )
-        age = _gauge("steelyard_sample_age_seconds", "Since the last new sample.", by)
-        learnt = [(column, _gauge(metric, text, by)) for column, metric, text in LEARNT]
-        for name, cycle in self._source.views.items():
-            if cycle.outcome is None:
-                continue
-            shown, columns = indicators(cycle.outcome), cycle.outcome.decision.columns
-            for row, (peer, part) in enumerate(
-                zip(cycle.outcome.table.peers, shares(cycle.outcome.table), strict=True)
-            ):
-                labels = [name, peer.id]
-                for column, family in learnt:
-                    if column in columns:
-                        _add_known(family, labels, [("", float(columns[column][row]))])
-                weight.add_metric(labels, peer.weight)
-                baseline.add_metric(labels, peer.baseline)
-                share.add_metric(labels, part)
-                _add_known(score, labels, [("", float(cycle.outcome.decision.score[row]))])
-                _add_known(used, labels, _sampled(cycle.outcome, peer.id, shown))
-                received = cycle.outcome.inbox.samples.get(peer.id)
-                if received is not None:
-                    age.add_metric(labels, self._now_s - received.arrived_s)
-        yield from (weight, baseline, share, score, used, age, *(family for _, family in learnt))
+def _peers(source: Source, now_s: float) -> Iterator[Metric]:
+    by = ["upstream", "peer"]
+    weight = _gauge("steelyard_peer_weight", "Effective weight.", by)
+    baseline = _gauge("steelyard_peer_baseline_weight", "Weight at rest.", by)
+    share = _gauge("steelyard_peer_share", "Share of the requests that the weight is to bring.", by)
+    score = _gauge("steelyard_peer_score", "Weighted residual, U: 1 is idle.", by)
+    used = _gauge("steelyard_peer_utilization", "Of an indicator, in its last sample.", [*by, "indicator"])
+    age = _gauge("steelyard_sample_age_seconds", "Since the last new sample.", by)
+    learnt = [(column, _gauge(metric, text, by)) for column, metric, text in LEARNT]
+    for name, cycle in source.views.items():
+        if cycle.outcome is None:
+            continue
+        shown, columns = indicators(cycle.outcome), cycle.outcome.decision.columns
+        for row, (peer, part) in enumerate(
+            zip(cycle.outcome.table.peers, shares(cycle.outcome.table), strict=True)
+        ):
+            labels = [name, peer.id]
+            for column, family in learnt:
+                if column in columns:
+                    _add_known(family, labels, [("", float(columns[column][row]))])
+            weight.add_metric(labels, peer.weight)
+            baseline.add_metric(labels, peer.baseline)
+            share.add_metric(labels, part)
+            _add_known(score, labels, [("", float(cycle.outcome.decision.score[row]))])
+            _add_known(used, labels, _sampled(cycle.outcome, peer.id, shown))
+            received = cycle.outcome.inbox.samples.get(peer.id)
+            if received is not None:
+                age.add_metric(labels, now_s - received.arrived_s)
+    yield from (weight, baseline, share, score, used, age, *(family for _, family in learnt))
 
 
 def _sampled(outcome: Outcome, peer: str, shown: Container[str]) -> list[tuple[str, float]]:

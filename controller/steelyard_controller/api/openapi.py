@@ -6,7 +6,6 @@ and bounds that only code knows (the names of the laws, the form of an address).
 """
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI
@@ -51,19 +50,6 @@ _ADDRESS = r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?\.?):[1
 
 def install(app: FastAPI, access: Access) -> None:
     """Serve the description at /openapi.json; `access` tells which requests need a token here."""
-    app.openapi = _describer(app, access)  # type: ignore[method-assign]
-
-
-def allowed(app: FastAPI, path: str) -> list[str]:
-    """Return the methods that a path takes, sorted; an empty list where there is no such path."""
-    for template, operations in app.openapi()["paths"].items():
-        if re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", template), path):
-            methods = [name.upper() for name in operations if name != "parameters"]
-            return sorted([*methods, "HEAD"] if "GET" in methods else methods)
-    return []
-
-
-def _describer(app: FastAPI, access: Access) -> Callable[[], dict[str, Any]]:
     original = app.openapi
 
     def described() -> dict[str, Any]:
@@ -73,7 +59,16 @@ def _describer(app: FastAPI, access: Access) -> Callable[[], dict[str, Any]]:
             app.openapi_schema = document
         return app.openapi_schema
 
-    return described
+    app.openapi = described  # type: ignore[method-assign]
+
+
+def allowed(app: FastAPI, path: str) -> list[str]:
+    """Return the methods that a path takes, sorted; an empty list where there is no such path."""
+    for template, operations in app.openapi()["paths"].items():
+        if re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", template), path):
+            methods = [name.upper() for name in operations if name != "parameters"]
+            return sorted([*methods, "HEAD"] if "GET" in methods else methods)
+    return []
 
 
 def _complete(document: dict[str, Any], access: Access) -> None:

@@ -1,6 +1,7 @@
 """Look up the upstream that a request's path names, and its last outcome; raise the 404 or 503 problem."""
 
 import asyncio
+import contextlib
 from typing import Annotated
 
 from fastapi import Path
@@ -35,15 +36,11 @@ def cycle_of(service: Service, upstream: str) -> Cycle:
 
 async def outcome_of(service: Service, upstream: str) -> tuple[Cycle, Outcome]:
     """Return an upstream and its last outcome; wait `PATIENCE_S` for the first, then raise a 503 problem."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE_S):
+            while cycle_of(service, upstream).outcome is None:
+                await asyncio.sleep(0.02)
     cycle = cycle_of(service, upstream)
-    if cycle.outcome is None:
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while cycle_of(service, upstream).outcome is None:
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise later(f"{upstream} has not had its first tick") from None
-        cycle = cycle_of(service, upstream)
     if cycle.outcome is None:
         raise later(f"{upstream} has not had its first tick")
     return cycle, cycle.outcome

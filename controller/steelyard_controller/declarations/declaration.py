@@ -175,13 +175,8 @@ def peer_of(upstream: Upstream, peer: str) -> Peer:
 
 def with_peer(upstream: Upstream, peer: Peer) -> Upstream:
     """Return the upstream with `peer` added, or in place of the peer with its id."""
-    ids = [each.id for each in upstream.peers]
-    peers = list(upstream.peers)
-    if peer.id in ids:
-        peers[ids.index(peer.id)] = peer
-    else:
-        peers.append(peer)
-    return _with_peers(upstream, peers)
+    peers = {each.id: each for each in upstream.peers} | {peer.id: peer}
+    return _with_peers(upstream, list(peers.values()))
 
 
 def with_patch(upstream: Upstream, peer: str, patch: Mapping[str, Any]) -> Upstream:

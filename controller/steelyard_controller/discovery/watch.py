@@ -64,11 +64,8 @@ class Kind(Generic[Object]):
 
     def path(self, namespace: str | None) -> str:
         """Return the path of the objects of a namespace; None: of all."""
-        return (
-            f"{self.prefix}/{self.plural}"
-            if namespace is None
-            else (f"{self.prefix}/namespaces/{namespace}/{self.plural}")
-        )
+        within = "" if namespace is None else f"namespaces/{namespace}/"
+        return f"{self.prefix}/{within}{self.plural}"
 
 
 SERVICES = Kind(

