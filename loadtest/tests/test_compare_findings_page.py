@@ -13,7 +13,7 @@ from steelyard_loadtest.measurements.percentiles import Quantile
 from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Trial
 
 DATAPLANE_CSV = """\
-round,peers,contender,requests_per_s,p50_ms,p99_ms,cpu_us_per_request
+repeat,level,algorithm,requests_per_s,p50_ms,p99_ms,balancer_cpu_us_per_request
 1,2000,direct,55000,0.8,1.0,
 1,2000,nginx-swrr,12000,5.0,7.0,80
 2,2000,nginx-swrr,13000,5.5,7.5,90

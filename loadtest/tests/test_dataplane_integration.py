@@ -21,14 +21,14 @@ def test_a_small_run_measures_ours_beside_nginx_s_and_writes_its_files(tmp_path:
     assert done.returncode == 0, done.stderr
     assert "| Steelyard vnswrr | " in done.stdout
     with (out / "dataplane.csv").open(newline="") as lines:
-        rows = {row["contender"]: row for row in csv.DictReader(lines)}
+        rows = {row["algorithm"]: row for row in csv.DictReader(lines)}
     assert list(rows) == ["direct", "nginx-swrr", "vnswrr"]
     for row in rows.values():
         assert int(row["requests"]) > 0
-        assert (row["non_2xx"], row["socket_errors"]) == ("0", "0")
-    assert rows["direct"]["cpu_us_per_request"] == ""
-    assert float(rows["vnswrr"]["cpu_us_per_request"]) > 0
-    assert int(rows["vnswrr"]["resident_bytes"]) > 1_000_000
+        assert (row["failures"], row["failure_kinds"]) == ("0", "")
+    assert rows["direct"]["balancer_cpu_us_per_request"] == ""
+    assert float(rows["vnswrr"]["balancer_cpu_us_per_request"]) > 0
+    assert int(rows["vnswrr"]["balancer_resident_bytes"]) > 1_000_000
     assert (out / "dataplane.png").exists()
     assert "(1.00)" in (out / "dataplane.md").read_text(encoding="utf-8")
 

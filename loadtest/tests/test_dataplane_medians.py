@@ -16,11 +16,12 @@ from steelyard_loadtest.dataplane.medians import (
     Verdict,
     changes,
     find,
-    rounds_csv,
     rows,
     verdicts,
 )
 from steelyard_loadtest.dataplane.plot import LOOKS, plot
+from steelyard_loadtest.figures.columns import results_csv
+from steelyard_loadtest.figures.trial_figures import figures
 from steelyard_loadtest.generators.wrk_output import STATUS
 from steelyard_loadtest.measurements.percentiles import Quantile
 from steelyard_loadtest.measurements.trials import Measured, Outcome, Trial
@@ -193,10 +194,10 @@ def test_a_report_of_nothing_is_its_conditions() -> None:
 
 
 def test_the_csv_has_every_round_and_nothing_for_the_unknown() -> None:
-    lines = list(csv.DictReader(StringIO(rounds_csv(MEASURED))))
+    lines = list(csv.DictReader(StringIO(results_csv(figures(entry, ()) for entry in MEASURED))))
     assert len(lines) == len(MEASURED)
-    assert [row["cpu_us_per_request"] for row in lines[:2]] == ["25.0", "26.0"]
-    assert [row["cpu_s"] for row in lines if row["contender"] == "direct"] == [""]
+    assert [row["balancer_cpu_us_per_request"] for row in lines[:2]] == ["25", "26"]
+    assert [row["balancer_cpu_us_per_request"] for row in lines if row["algorithm"] == "direct"] == [""]
 
 
 def test_a_report_replaces_only_what_is_between_the_marks() -> None:

@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from steelyard_loadtest.dataplane import medians, session, table
-from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS
+from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS, COST
+from steelyard_loadtest.figures.columns import results_csv
+from steelyard_loadtest.figures.trial_figures import figures
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
@@ -89,7 +91,8 @@ def _publish(options: argparse.Namespace, known: dict[str, str], results: Result
     """Print the page; write it, the rounds and the plot."""
     from steelyard_loadtest.dataplane.plot import plot  # matplotlib takes a second that --help need not wait
 
-    rows, changes = medians.rows(results.measured), medians.changes(results.measured)
+    costs = [entry for entry in results.measured if entry.trial.scenario == COST]
+    rows, changes = medians.rows(costs), medians.changes(results.measured)
     known_cpu = any(medians.CPU in row.metrics for row in rows)
     page = Page(
         text=lambda paths: table.page(
@@ -101,7 +104,7 @@ def _publish(options: argparse.Namespace, known: dict[str, str], results: Result
             plot=paths.get("dataplane"),
         ),
         plots={"dataplane": lambda file: plot(file, rows)} if known_cpu else {},
-        files={"dataplane.csv": medians.rounds_csv(results.measured)},
+        files={"dataplane.csv": results_csv(figures(entry, ()) for entry in costs)},
     )
     write_page(page, options.out, "dataplane")
     print(page.text({}))

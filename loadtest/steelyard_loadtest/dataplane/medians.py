@@ -1,4 +1,4 @@
-"""From rounds, which are compare's trials, to CSV, medians, spreads, ratios and targets. Pure.
+"""From rounds, which are compare's trials, to medians, spreads, ratios and targets. Pure.
 
 A trial's level is a number of servers, its repeat a round.
 
@@ -11,29 +11,23 @@ on a fast one.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from steelyard_loadtest.dataplane.contenders import AFTER, BASE, BEFORE, BY_NAME, COST
+from steelyard_loadtest.dataplane.contenders import AFTER, BASE, BEFORE, BY_NAME
 from steelyard_loadtest.figures.summary import Summary, summarize
 from steelyard_loadtest.figures.trial_figures import figures
 from steelyard_loadtest.generators.tally import REFUSED, RESET
-from steelyard_loadtest.generators.wrk_output import STATUS
 from steelyard_loadtest.machine.errors import UnreadableError
 from steelyard_loadtest.measurements.trials import Measured, Outcome
-from steelyard_loadtest.reporting.csv_text import csv_text
-from steelyard_loadtest.reporting.statistics import Spread, grouped, spread, spread_of
+from steelyard_loadtest.reporting.statistics import Spread, grouped, spread
 
 MANY, FEW = 2000, 3
 ORDER = list(BY_NAME)
 # The pickers that are judged: what lua-resty-balancer's cost is its own.
 OURS = [name for name in ORDER if BY_NAME[name].ours and not name.startswith("resty-")]
 
-LOAD = ("requests", "seconds", "requests_per_s", "p50_ms", "p99_ms", "p999_ms", "max_ms",
-        "non_2xx", "socket_errors")  # fmt: skip
-PROXY = ("cpu_s", "cpu_us_per_request", "cpu_utilization", "resident_bytes")
-
 CPU, CORES = "balancer_cpu_us_per_request", "balancer_cpu_cores"
 P99, P99_BEFORE = "p99_ms", "p99_before_ms"
 RATIO, RATIO_OF_MEDIANS = "ratio", "ratio_of_medians"
-FAILED, RESIDENT = "failed", "resident_bytes"
+FAILED, RESIDENT = "failed", "balancer_resident_bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +59,12 @@ def metrics(entry: Measured) -> dict[str, float]:
     return {name: figure.median for name, figure in alone.metrics.items()}
 
 
-def rounds_csv(measured: Sequence[Measured]) -> str:
-    """Return one line for each contender, number of servers and round; an unknown value is empty."""
-    lines = [_line(entry) for entry in measured if entry.trial.scenario == COST]
-    return csv_text(lines, ["round", "peers", "contender", *LOAD, *PROXY])
-
-
-def rows(measured: Sequence[Measured]) -> list[Summary]:
+def rows(costs: Sequence[Measured]) -> list[Summary]:
     """Return a row for each number of servers and contender that has a round, in their order.
 
-    Among its metrics are FAILED, of all rounds; of a proxy RESIDENT, and RATIO: its CPU per request over
-    that of nginx's SWRR at as many servers in the same run.
+    Among its metrics are FAILED, of all rounds; and of a proxy RATIO: its CPU per request over that of
+    nginx's SWRR at as many servers in the same run.
     """
-    costs = [entry for entry in measured if entry.trial.scenario == COST]
     rounds = grouped(costs, lambda entry: (entry.trial.level, entry.trial.algorithm))
     summaries = summarize(figures(entry, ()) for entry in costs)
     summaries.sort(key=lambda row: (row.level, ORDER.index(row.algorithm)))
@@ -87,7 +74,6 @@ def rows(measured: Sequence[Measured]) -> list[Summary]:
         cpu_us, base_us = _cpu_us(row), _cpu_us(find(summaries, BASE, row.level))
         more = {
             FAILED: _failed(own),
-            RESIDENT: spread_of(own, lambda entry: entry.balancer_resident_bytes),
             RATIO: spread([cpu_us / base_us]) if cpu_us and base_us else None,
         }
         known = {name: figure for name, figure in more.items() if figure}
@@ -145,23 +131,6 @@ def verdicts(rows: Sequence[Summary], changes: Sequence[Summary]) -> list[Verdic
     return judged + [
         Verdict(target=target, contender=name, value=ratio, bound=2.0) for name, ratio in ratios.items()
     ]
-
-
-def _line(entry: Measured) -> dict[str, object]:
-    trial, outcome, known = entry.trial, entry.outcome, metrics(entry)
-    failed_status = outcome.kinds.get(STATUS, 0)
-    return {name: known.get(name) for name in LOAD} | {
-        "round": trial.repeat,
-        "peers": trial.level,
-        "contender": trial.algorithm,
-        "seconds": outcome.seconds,
-        "non_2xx": failed_status,
-        "socket_errors": outcome.failures - failed_status,
-        "cpu_s": entry.balancer_cpu_s,
-        "cpu_us_per_request": known.get(CPU),
-        "cpu_utilization": known.get(CORES),
-        "resident_bytes": entry.balancer_resident_bytes,
-    }
 
 
 def _failed(entries: Sequence[Measured]) -> Spread:

@@ -57,6 +57,7 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
         "generator_cpu_utilization": outcome.generator_cpu_utilization,
         "balancer_cpu_us_per_request": cpu_s * 1e6 / outcome.requests if cpu_s and outcome.requests else None,
         "balancer_cpu_cores": cpu_s * per_second if cpu_s and seconds > 0 else None,
+        "balancer_resident_bytes": measured.balancer_resident_bytes,
         "jain_utilization": jain(list(used.values())),
         "settle_s": settled[0] if settled else None,
         "settle_after_event_s": max(after) if after else None,

@@ -122,8 +122,9 @@ def measured(metric: str, spots: Sequence[Spot], terms: Terms, world: World) -> 
 def gather(summaries: Iterable[Summary], dataplane: Sequence[Mapping[str, str]] | None) -> World:
     """Bring both into one form; `dataplane` is dataplane.csv by `csv.DictReader`."""
     compared = {(one.scenario, one.algorithm, one.level): _means(one) for one in summaries}
-    by_peers = grouped(dataplane or (), lambda row: (row["contender"], float(row["peers"])))
-    return compared | {(DATAPLANE, *key): _medians(rounds) for key, rounds in by_peers.items()}
+    known = [row for row in dataplane or () if "algorithm" in row]  # an earlier version wrote other columns
+    by_servers = grouped(known, lambda row: (row["algorithm"], float(row["level"])))
+    return compared | {(DATAPLANE, *key): _medians(rounds) for key, rounds in by_servers.items()}
 
 
 def with_derived(figures: Figures) -> Figures:
@@ -168,11 +169,10 @@ def _means(summary: Summary) -> Figures:
 
 def _medians(rounds: Sequence[Mapping[str, str]]) -> Figures:
     """Medians of the rounds, as docs/benchmarks-dataplane.md gives them."""
-    columns = {name: name for name in METRICS} | {"balancer_cpu_us_per_request": "cpu_us_per_request"}
     return {
         name: statistics.median(values)
-        for name, column in columns.items()
-        if (values := [float(row[column]) for row in rounds if row.get(column)])
+        for name in METRICS
+        if (values := [float(row[name]) for row in rounds if row.get(name)])
     }
 
 
