@@ -1,17 +1,9 @@
-"""Plots that are declared become small PNG files; holes are gaps."""
+"""Plots that are declared become small PNG files."""
 
-import math
 from pathlib import Path
 
 from PIL import Image
-from steelyard_loadtest.reporting.plot_style import gaps
 from steelyard_loadtest.reporting.plots import Mark, Panel, RowName, RowPanel, Rule, Series, draw
-
-
-def test_what_is_unknown_and_every_wider_hole_is_a_gap() -> None:
-    times, values = gaps([0, 1, 5, 6], [1.0, None, 2.0, 3.0], wider_than=2.5)
-    assert times == [0, 1, 1, 5, 6]
-    assert [math.isnan(value) for value in values] == [False, True, True, False, False]
 
 
 def test_panels_and_rows_are_drawn_into_a_png_of_256_colours(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """How all plots look: type, grid, colours, scales, legends; and saving them small (matplotlib, PNG files)."""
 
 import io
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -127,18 +126,3 @@ def log_scale(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> 
 def plain_numbers(axis: Axis) -> None:
     """Write an axis's figures in full, with a comma at the thousands."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-
-
-def gaps(
-    times: Sequence[float], values: Sequence[float | None], wider_than: float = math.inf
-) -> tuple[list[float], list[float]]:
-    """Return times and values; an unknown value and a wider hole are NaN, which is drawn as a gap."""
-    drawn_times: list[float] = []
-    drawn: list[float] = []
-    for at, value in zip(times, values, strict=True):
-        if drawn_times and at - drawn_times[-1] > wider_than:
-            drawn_times.append(drawn_times[-1])
-            drawn.append(math.nan)
-        drawn_times.append(at)
-        drawn.append(math.nan if value is None else value)
-    return drawn_times, drawn

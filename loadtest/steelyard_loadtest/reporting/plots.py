@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from steelyard_loadtest.reporting import plot_style
-from steelyard_loadtest.reporting.plot_style import FAINT, INK, REFERENCE, Place, canvas, gaps, headline
+from steelyard_loadtest.reporting.plot_style import FAINT, INK, REFERENCE, Place, canvas, headline
 
 Scale = Literal["linear", "log", "auto"]
 Style = Mapping[str, Any]
@@ -34,8 +34,6 @@ class Series:
     style: Style = field(default_factory=dict)
     below: Sequence[float] | None = None
     above: Sequence[float] | None = None
-    gap: float = math.inf
-    """A wider hole between two points is drawn as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,16 +154,16 @@ def _panel(axes: Axes, panel: Panel) -> None:
         axes.axvspan(begin, end, color=color, zorder=0, linewidth=0)
     values: list[float] = []
     for series in panel.series:
-        x, y = gaps(series.x, series.y, series.gap)
+        y = [math.nan if value is None else value for value in series.y]
         values += [value for value in y if not math.isnan(value)]
         if series.below is None and series.above is None:
-            axes.plot(x, y, label=series.label or None, **series.style)
+            axes.plot(series.x, y, label=series.label or None, **series.style)
         else:
             nothing = [0.0] * len(series.x)
             whiskers = [list(series.below or nothing), list(series.above or nothing)]
             axes.errorbar(
-                series.x, [math.nan if value is None else value for value in series.y], yerr=whiskers,
-                capsize=2, elinewidth=0.8, label=series.label or None, **series.style,
+                series.x, y, yerr=whiskers, capsize=2, elinewidth=0.8, label=series.label or None,
+                **series.style,
             )  # fmt: skip
     axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
     if panel.x_counts:
