@@ -2,7 +2,6 @@
 
 import math
 import random
-from dataclasses import replace
 
 import pytest
 from steelyard_loadtest.figures import motion
@@ -63,13 +62,6 @@ def test_chance_alone_is_settled_at_any_rate(rate: int) -> None:
     for seed in range(10):
         entries = drawn(rate, 60, (0.5, 0.3, 0.2), seed)
         assert motion.settle_s(entries, MINUTE) == 0
-
-
-def test_servers_that_are_read_one_after_the_other_are_one_observation() -> None:
-    entries = [
-        replace(entry, t_s=entry.t_s + 0.01 * "ab".index(entry.server)) for entry in course(*[(70, 30)] * 60)
-    ]
-    assert motion.settle_s(entries, MINUTE) == 0
 
 
 def test_what_lasts_is_a_change_at_both_ends_and_the_server_stays_in_use() -> None:

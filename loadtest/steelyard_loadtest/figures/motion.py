@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from steelyard_loadtest.measurements.trials import Observed
+from steelyard_loadtest.reporting.statistics import grouped
 from steelyard_loadtest.scenario.definition import Event
 
 SMOOTH_S = 2.0
@@ -94,16 +95,10 @@ def settle_s(observed: Sequence[Observed], stretch: Stretch) -> float | None:
 
 
 def moments(observed: Sequence[Observed], stretch: Stretch) -> list[Moment]:
-    """Return the observations that ended in a stretch.
-
-    Servers are read one after the other: a round ends where a server comes again.
-    """
-    rounds: list[Moment] = []
-    for entry in sorted(observed, key=lambda entry: entry.t_s):
-        served = rounds.pop()[1] if rounds and entry.server not in rounds[-1][1] else Counter()
-        served[entry.server] = entry.served
-        rounds.append((entry.t_s, served))
-    return [moment for moment in rounds if stretch.began_s < moment[0] <= stretch.ended_s]
+    """Return the observations that ended in a stretch."""
+    inside = [entry for entry in observed if stretch.began_s < entry.t_s <= stretch.ended_s]
+    rounds = grouped(inside, lambda entry: entry.t_s)
+    return [(t_s, Counter({one.server: one.served for one in own})) for t_s, own in sorted(rounds.items())]
 
 
 def window(recent: Sequence[Moment]) -> Counter[str]:
