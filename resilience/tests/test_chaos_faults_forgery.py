@@ -36,12 +36,6 @@ def reason(value: bytes, key: bytes) -> str:
     return table.reason
 
 
-def test_garbage_is_the_same_in_every_run_and_is_refused() -> None:
-    assert forgery.garbage(500) == forgery.garbage(500)
-    assert len(forgery.garbage(500)) == 500
-    assert reason(forgery.garbage(500), KEY) == "unsigned"
-
-
 def test_a_signed_value_has_its_text_behind_the_signature() -> None:
     assert forgery.text_of(signature.sign(KEY, TEXT)) == TEXT
 

@@ -43,20 +43,18 @@ def _faults(groups: list[dict[str, Any]], named: Mapping[str, float]) -> Iterato
                 if unknown := row.keys() - KEYS:
                     raise ValueError(f"{on}: a fault has no {', '.join(sorted(unknown))}")
                 names: str | None = row.get("faults")
+                more = {name: row[name] for name in ("quick", "faketime", "front") if name in row}
+                bound = {name: row[name] for name in ("failed", "slow", "rung") if name in row}
                 yield Fault(
                     name=names.format(on) if names else on,
                     group=group["name"],
                     act=partial(ACTIONS[row["act"]], *([on] if names else []), **row.get("with", {})),
                     lasts_s=seconds(row.get("lasts", [])),
                     bound=Bound(
-                        failed=row.get("failed", 0),
                         worst_ms=1000 * seconds(["calm", *row.get("slowest", [])]),
-                        slow=row.get("slow"),
                         recover_s=seconds(row.get("well_after", ["ticks"])),
-                        rung=row.get("rung", "fresh"),
                         why=row.get("why", "").format(**row.get("with", {})),
+                        **bound,
                     ),
-                    quick=row.get("quick", False),
-                    faketime=row.get("faketime", False),
-                    front=row.get("front", "nginx"),
+                    **more,
                 )

@@ -3,6 +3,7 @@
 And what they do to it again and again, beside the load, until told to stop.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -11,6 +12,7 @@ from typing import Any
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_protocol import wire
 
+from steelyard_resilience.chaos.faults.forgery import text_of
 from steelyard_resilience.stage.hosts import CONTROLLERS, UPSTREAM
 from steelyard_resilience.stage.stage import Stage
 
@@ -71,6 +73,13 @@ def get(stage: Stage, key: str) -> bytes:
     if value is None:
         raise ProgramError(f"memcached has no {key}")
     return value
+
+
+def document(stage: Stage, key: str) -> dict[str, Any]:
+    """Return a value in Memcached that is JSON, signed or not. Raises ProgramError when there is none."""
+    value = get(stage, key)
+    read: dict[str, Any] = json.loads(value if value.startswith(b"{") else text_of(value))
+    return read
 
 
 def put(stage: Stage, key: str, value: bytes) -> None:

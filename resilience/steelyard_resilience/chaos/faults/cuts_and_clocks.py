@@ -4,15 +4,13 @@ Where the network is cut nothing passes, and nobody is told so. A clock is set a
 """
 
 import email.utils
-import json
 import time
 import urllib.request
 from collections.abc import Callable
 from itertools import product
 
 from steelyard_resilience.chaos.fault import Lasting, action
-from steelyard_resilience.chaos.faults import forgery
-from steelyard_resilience.chaos.faults.cluster_state import TABLE, daemon_of, get, sample
+from steelyard_resilience.chaos.faults.cluster_state import TABLE, daemon_of, document, sample
 from steelyard_resilience.stage.hosts import CONTROLLERS
 from steelyard_resilience.stage.stage import Stage
 
@@ -35,12 +33,7 @@ def _of_redis(stage: Stage) -> float:
 
 
 def _stored(key: str, member: str) -> Time:
-    def read(stage: Stage) -> float:
-        value = get(stage, key)
-        text = value if value.startswith(b"{") else forgery.text_of(value)
-        return float(json.loads(text)[member]) / 1000
-
-    return read
+    return lambda stage: float(document(stage, key)[member]) / 1000
 
 
 CLOCKS: dict[str, tuple[str, Time | None]] = {

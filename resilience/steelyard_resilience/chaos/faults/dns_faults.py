@@ -1,14 +1,11 @@
 """Servers declared by host names, and a DNS that does not answer any more (I/O by the stage)."""
 
-import json
 import time
-from typing import Any
 
 from steelyard_loadtest.machine.child_process import wait_until
 
 from steelyard_resilience.chaos.fault import Lasting, action
-from steelyard_resilience.chaos.faults import forgery
-from steelyard_resilience.chaos.faults.cluster_state import TABLE, change, get, leader
+from steelyard_resilience.chaos.faults.cluster_state import TABLE, change, document, leader
 from steelyard_resilience.stage.hosts import SERVER_PORT, name_of
 from steelyard_resilience.stage.stage import Stage, overview
 
@@ -28,22 +25,24 @@ def hide_names(*, unknown: int = 0, take_over: bool = False, stage: Stage) -> La
     declared = overview(stage, "/declaration")
     peers = [{**peer, "address": f"{name_of(peer['id'])}:{SERVER_PORT}"} for peer in declared["peers"]]
     change(stage, "PUT", "", {**declared, "peers": peers})
-    first = _table(stage)["generation"]
+    first = document(stage, TABLE)["generation"]
     wait_until(
-        lambda: None if _table(stage)["generation"] > first + 1 else "no table of names was published",
+        lambda: (
+            None if document(stage, TABLE)["generation"] > first + 1 else "no table of names was published"
+        ),
         within_s=RESOLVED_S,
     )
     stage.hide_names(True)
     hidden = [f"unknown-{number}" for number in range(unknown)]
     more = [{"id": name, "address": f"{name_of(name)}:{SERVER_PORT}"} for name in hidden]
     change(stage, "PUT", "", {**declared, "peers": [*peers, *more]})
-    before, began_s = _table(stage)["generation"], time.monotonic()
+    before, began_s = document(stage, TABLE)["generation"], time.monotonic()
     killed = leader(stage) if take_over else None
     if killed:
         stage.daemon(killed).kill()
 
     def check() -> str | None:
-        table = _table(stage)
+        table = document(stage, TABLE)
         if len(table["peers"]) != len(peers):
             return f"the table has {len(table['peers'])} servers, not {len(peers)}"
         if killed:
@@ -57,8 +56,3 @@ def hide_names(*, unknown: int = 0, take_over: bool = False, stage: Stage) -> La
     if killed:
         stage.daemon(killed).start()
     change(stage, "PUT", "", declared)
-
-
-def _table(stage: Stage) -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(forgery.text_of(get(stage, TABLE)))
-    return table

@@ -3,7 +3,6 @@
 A table that would steer names servers that are not there: if it were believed, requests would fail.
 """
 
-import hashlib
 import json
 
 from steelyard_protocol import signature
@@ -23,11 +22,6 @@ EARLIER_RUN = "0e0e0e0e"
 """A boot is eight random hex digits."""
 
 HOUR_MS = 3_600_000
-
-
-def garbage(size: int) -> bytes:
-    """Return bytes that mean nothing; the same each time, so that a run can be repeated."""
-    return hashlib.shake_256(b"garbage").digest(size)
 
 
 def text_of(value: bytes) -> bytes:
