@@ -4,10 +4,9 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.memcached_client import MemcachedClient, Unavailable
@@ -29,6 +28,7 @@ from steelyard_loadtest.dataplane.medians import CPU, MANY, P99, answered, metri
 from steelyard_loadtest.machine.child_process import wait_until
 from steelyard_loadtest.machine.errors import ProgramError, SetupError, UnreadableError
 from steelyard_loadtest.machine.programs import Programs
+from steelyard_loadtest.machine.repeating import repeating
 from steelyard_loadtest.measurements.trials import Measured, Missing, Results, Trial
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.wording import number
@@ -68,31 +68,23 @@ TTL_S = 86_400
 
 
 class Publisher:
-    """The controller's part: a weight table in Memcached, its generation rising every second.
-
-    Entering and publishing raise ProgramError.
-    """
+    """The controller's part: a weight table in Memcached, its generation rising every second."""
 
     def __init__(self, port: int, servers: tuple[TablePeer, ...], picker: str) -> None:
         self._client = MemcachedClient((HOST, port), timeout_s=ANSWER_S)
         self.servers, self._picker = servers, picker
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._tick, daemon=True)
         self.generation = 0
 
-    def __enter__(self) -> Self:
+    @contextlib.contextmanager
+    def publishing(self) -> Iterator[None]:
+        """Publish now and every second. Raises ProgramError."""
         self.publish()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-        self._client.close()
+        with contextlib.closing(self._client), repeating(self.publish, interval_s=TICK_S):
+            yield
 
     def publish(self) -> None:
-        """Publish the servers as they are now."""
+        """Publish the servers as they are now. Raises ProgramError."""
         with self._lock:
             self.generation += 1
             now_ms = int(time.time() * 1000)
@@ -103,10 +95,6 @@ class Publisher:
                 self._client.put(wire.weights_key(UPSTREAM), weight_table.encode(document), ttl_s=TTL_S)
             except Unavailable as error:
                 raise ProgramError(f"Memcached does not take the weight table: {error}") from None
-
-    def _tick(self) -> None:
-        while not self._stopped.wait(TICK_S):
-            self.publish()
 
 
 class Contender(Balancer):
@@ -172,7 +160,7 @@ class Contender(Balancer):
 
     def _start(self, stack: contextlib.ExitStack, cpus: set[int] | None) -> None:
         if self._publisher:
-            stack.enter_context(self._publisher)
+            stack.enter_context(self._publisher.publishing())
         super()._start(stack, cpus)
 
 

@@ -3,17 +3,16 @@
 A server answers under ever new addresses, as new machines would.
 """
 
-import contextlib
 import http.client
-import threading
-import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from steelyard_controller.declarations.upstream import Peer
 from steelyard_loadtest.machine import picker_list
 from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.repeating import repeating
 
 from steelyard_resilience.soak.readings import Soaked
 from steelyard_resilience.soak.timetable import CHURNED, Step, steps
@@ -33,32 +32,21 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """No proxy leads to a stage."""
 
 
-@contextlib.contextmanager
 def churning(
     stage: Stage, token_file: Path, servers: Sequence[Peer], soaked: Soaked, every_s: float
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Take one step after another in a thread of its own, until it is left."""
-    stopped = threading.Event()
+    left = steps(UPSTREAM, servers, PICKERS)
 
     def churn() -> None:
-        next_s = time.monotonic()
-        for step in steps(UPSTREAM, servers, PICKERS):
-            next_s += every_s
-            if stopped.wait(max(0.0, next_s - time.monotonic())):
-                return
-            try:
-                _take(stage, step, token_file)
-            except (ProgramError, OSError, ValueError, http.client.HTTPException) as error:
-                soaked.refused.append(f"{step.words}: {error}")
-            soaked.steps += 1
+        step = next(left)
+        try:
+            _take(stage, step, token_file)
+        except (ProgramError, OSError, ValueError, http.client.HTTPException) as error:
+            soaked.refused.append(f"{step.words}: {error}")
+        soaked.steps += 1
 
-    thread = threading.Thread(target=churn, name="churn", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopped.set()
-        thread.join()
+    return repeating(churn, interval_s=every_s)
 
 
 def declared(stage: Stage) -> list[Peer]:

@@ -3,13 +3,12 @@
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 from steelyard_loadtest.cluster.parts import Part
-from steelyard_loadtest.machine.child_process import Process, inherited_environment
+from steelyard_loadtest.machine.child_process import Process, inherited_environment, wait_until
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.server.throttle import children_of
 
@@ -18,8 +17,6 @@ GONE_S = 5.0
 
 ORDERLY_S = 15.0
 """For a stop in order: nginx's workers finish their requests, which may wait for a server that hangs."""
-
-PAUSE_S = 0.01
 
 
 class Daemon:
@@ -70,11 +67,8 @@ class Daemon:
     def kill(self) -> None:
         """Send SIGKILL to it and its children, wait until they are gone. Harmless when it does not run."""
         self._signal_all(signal.SIGKILL)
-        deadline = time.monotonic() + GONE_S
-        while self.pid is not None or self._living():
-            if time.monotonic() > deadline:
-                raise ProgramError(f"{self.name} is still there {GONE_S:.0f} s after SIGKILL")
-            time.sleep(PAUSE_S)
+        told = f"{self.name} is still there after SIGKILL"
+        wait_until(lambda: told if self.pid is not None or self._living() else None, within_s=GONE_S)
         self._gone = True
 
     def pause(self) -> None:
@@ -92,9 +86,7 @@ class Daemon:
             self.resume()
             with contextlib.suppress(ProgramError, ProcessLookupError):
                 self.signal(getattr(signal, f"SIG{self._part.stop_signal}"))
-            deadline = time.monotonic() + ORDERLY_S
-            while self.pid is not None and time.monotonic() < deadline:
-                time.sleep(PAUSE_S)
+                wait_until(lambda: None if self.pid is None else "it takes its time", within_s=ORDERLY_S)
         self.kill()
 
     def restart(self, *extra: str) -> None:

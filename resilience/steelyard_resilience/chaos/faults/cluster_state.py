@@ -1,12 +1,6 @@
-"""What faults ask a stage for: who leads, what nginx and the leader tell, what lies in Memcached (I/O).
-
-And what they do to it again and again, beside the load, until told to stop.
-"""
+"""What faults ask a stage for: who leads, what nginx and the leader tell, what lies in Memcached (I/O)."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Event, Thread
 from typing import Any
 
 from steelyard_loadtest.machine.errors import ProgramError
@@ -88,33 +82,3 @@ def put(stage: Stage, key: str, value: bytes) -> None:
     answer = stage.memcached_command(head + value)
     if not answer.startswith(b"STORED"):
         raise ProgramError(f"memcached does not store {key}: {answer[:100]!r}")
-
-
-@contextmanager
-def repeating(work: Callable[[], object], *, interval_s: float) -> Iterator[None]:
-    """Do `work` each `interval_s` while the block runs; what goes wrong once is tried again.
-
-    Raises ProgramError in the end where it was never done.
-    """
-    stopping, done, errors = Event(), 0, list[Exception]()
-
-    def repeat() -> None:
-        nonlocal done
-        while True:
-            try:
-                work()
-                done += 1
-            except (OSError, ProgramError) as error:
-                errors[:] = [error]
-            if stopping.wait(interval_s):
-                return
-
-    thread = Thread(target=repeat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
-    if not done:
-        raise ProgramError(f"what the fault does was never done: {errors[0]}")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 from steelyard_loadtest.machine.child_process import wait_until
+from steelyard_loadtest.machine.repeating import repeating
 from steelyard_protocol import signature, wire
 
 from steelyard_resilience.chaos.fault import Lasting, action
@@ -22,7 +23,6 @@ from steelyard_resilience.chaos.faults.cluster_state import (
     document,
     get,
     nginx_status,
-    repeating,
     sample,
 )
 from steelyard_resilience.chaos.faults.forgery import text_of

@@ -10,11 +10,12 @@ from signal import SIGCONT, SIGHUP, SIGUSR2, Signals
 
 from steelyard_loadtest.machine.child_process import wait_until
 from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.repeating import repeating
 from steelyard_protocol import signature, weight_table
 from steelyard_protocol.wire import Refused
 
 from steelyard_resilience.chaos.fault import Lasting, action
-from steelyard_resilience.chaos.faults.cluster_state import change, nginx_status, repeating
+from steelyard_resilience.chaos.faults.cluster_state import change, nginx_status
 from steelyard_resilience.stage.hosts import EDGE, OWN_LOG_PORT, UPSTREAM, WEB_PORT
 from steelyard_resilience.stage.stage import Stage
 

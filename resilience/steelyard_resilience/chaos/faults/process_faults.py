@@ -3,8 +3,10 @@
 import time
 from functools import partial
 
+from steelyard_loadtest.machine.repeating import repeating
+
 from steelyard_resilience.chaos.fault import Check, Lasting, action
-from steelyard_resilience.chaos.faults.cluster_state import change, daemon_of, nginx_status, repeating
+from steelyard_resilience.chaos.faults.cluster_state import change, daemon_of, nginx_status
 from steelyard_resilience.stage.stage import Stage, overview
 
 STILL_S, RUNS_S = 0.08, 0.02

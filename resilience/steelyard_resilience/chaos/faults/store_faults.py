@@ -9,9 +9,10 @@ from functools import partial
 from random import Random
 
 from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.repeating import repeating
 
 from steelyard_resilience.chaos.fault import Lasting, action
-from steelyard_resilience.chaos.faults.cluster_state import leader, put, repeating
+from steelyard_resilience.chaos.faults.cluster_state import leader, put
 from steelyard_resilience.stage.hosts import CONTROLLERS
 from steelyard_resilience.stage.stage import Stage
 

@@ -1,10 +1,10 @@
-"""What a fault does again and again."""
+"""What is done again and again beside other work."""
 
 from threading import Event
 
 import pytest
 from steelyard_loadtest.machine.errors import ProgramError
-from steelyard_resilience.chaos.faults.cluster_state import repeating
+from steelyard_loadtest.machine.repeating import repeating
 
 PATIENCE_S = 10.0
 

@@ -1,0 +1,37 @@
+"""Work that is done again and again beside other work, in a thread of its own."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+from steelyard_loadtest.machine.errors import ProgramError
+
+
+@contextmanager
+def repeating(work: Callable[[], object], *, interval_s: float) -> Iterator[None]:
+    """Do `work` each `interval_s` while the block runs; what goes wrong once is tried again.
+
+    Raises ProgramError in the end where it was never done.
+    """
+    stopping, done, errors = Event(), 0, list[Exception]()
+
+    def repeat() -> None:
+        nonlocal done
+        while True:
+            try:
+                work()
+                done += 1
+            except (OSError, ProgramError) as error:
+                errors[:] = [error]
+            if stopping.wait(interval_s):
+                return
+
+    thread = Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+    if not done:
+        raise ProgramError(f"what is to be done again and again was never done: {errors[0]}")
