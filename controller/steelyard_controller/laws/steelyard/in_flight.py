@@ -74,7 +74,8 @@ def tell_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlight:
     duration_s = _duration_s(previous["d"], traffic.latency_s, idle, tick_s)
     snapshots = inputs.snapshots
     requested = known_or_zero(snapshots.completed) + known_or_zero(snapshots.failed) > 0
-    missed = np.where(requested | ~snapshots.eligible, 0.0, previous["missed"] + traffic.expected)
+    missed = np.maximum(previous["missed"] + traffic.expected, 0.0)
+    missed = np.where(requested | ~snapshots.eligible, 0.0, missed)
     due = DURATIONS * known_or_zero(duration_s) / tick_s * traffic.expected
     calm = idle & (missed < np.maximum(1.0, due)) & ~(traffic.latency_s > WAITS * duration_s)
     before, part = previous["open"], 1.0 - np.exp(-tick_s / inputs.parameters.tau_n)

@@ -29,7 +29,7 @@ class Traffic:
     mean_in_flight     V, over the window
     latency_s          lat, of a usual request; NaN where it is not known
     ok, bad            requests completed and failed, fading with tau_e
-    expected           requests that the published weights would have sent in the window
+    expected           requests that the published weights would have sent in the window; may be below 0
     """
 
     reportless_ticks: Floats
@@ -52,7 +52,9 @@ def count_traffic(inputs: Inputs) -> Traffic:
     n                    requests completed; where load balancers tell costs, cost/m
     V = n lat/T          of requests, Little's law; where d > T at least Q - O: few are completed meanwhile
     expected             sum i times the peer's published share; 0 without a report
-    i = n + failed + Q - Q'  requests that came, not below 0; Q': in flight at the window before
+    i = n + failed + Q - Q'  requests that came; Q': in flight at the window before. Below 0 where Q' was
+                         counted a moment late: its sum over windows is right, so it is not cut.
+                         failed alone where lat > T and Q' < n: nobody counts what is in flight there
     """
     snapshots, previous = inputs.snapshots, inputs.previous
     reported = anybody(~np.isnan(snapshots.completed))
@@ -65,7 +67,10 @@ def count_traffic(inputs: Inputs) -> Traffic:
     fade = exp(-snapshots.tick_s / inputs.parameters.tau_e)
     at_end = known_or_zero(snapshots.in_flight)
     # Not those that ended: who works off a queue after the last request has not taken the others' part.
-    came = completed + failed + at_end - known_or_zero(previous["Q"])
+    before = known_or_zero(previous["Q"])
+    came = completed + failed + at_end - before
+    # They lasted longer than the window, so all were in flight before it: who has fewer counts none.
+    came = np.where((latency_s > snapshots.tick_s) & (before < completed), np.minimum(came, failed), came)
     in_flight = count * known_or_zero(latency_s) / snapshots.tick_s
     mean_cost, count = _of_usual(inputs, count)
     long = previous["d"] > snapshots.tick_s
@@ -81,7 +86,7 @@ def count_traffic(inputs: Inputs) -> Traffic:
         latency_s=latency_s,
         ok=np.where(reported, previous["ok"] * fade + completed, previous["ok"]),
         bad=np.where(reported, previous["bad"] * fade + failed, previous["bad"]),
-        expected=np.where(reported, summed(np.maximum(came, 0.0)) * _shares(inputs), 0.0),
+        expected=np.where(reported, summed(came) * _shares(inputs), 0.0),
     )
 
 
