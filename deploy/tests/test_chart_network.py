@@ -118,3 +118,14 @@ def test_who_may_send_requests_and_who_may_ask_the_api_can_be_said() -> None:
     ways = (("dataplane", 8080), ("controller", 8081))
     more = {(who, *way) for who in ("server", "stranger") for way in ways}
     assert allowed(rendered) == (DEFAULT - {REQUESTS}) | more
+
+
+def test_envoys_reach_the_controllers_where_there_is_a_certificate() -> None:
+    peer = {"xds": [{"podSelector": {"matchLabels": {"app": "cart"}}, "namespaceSelector": {}}]}
+    assert allowed(render({"networkPolicy": peer})) == DEFAULT
+    secret = {"xds": {"secret": "controllers-xds"}}
+    assert allowed(render(secret)) == DEFAULT | {("anybody", "controller", 8084)}
+    rendered = render({"networkPolicy": peer, **secret})
+    assert allowed(rendered) == DEFAULT | {("server", "controller", 8084)}
+    service = rendered.named("Service", "steelyard-controller")
+    assert {"name": "xds", "port": 8084, "targetPort": "xds"} in service["spec"]["ports"]

@@ -111,6 +111,7 @@ VALUES = of(
         "networkPolicy": of({"enabled": st.booleans(), "agentNamespaces": NAMESPACES}),
         "monitoring": of({"serviceMonitor": of({"enabled": st.booleans()}), "namespace": NAMES}),
         "secrets": of({"existing": st.just("") | NAMES}),
+        "xds": of({"secret": st.just("") | NAMES}),
     }
 )
 
