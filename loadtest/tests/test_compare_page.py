@@ -277,7 +277,7 @@ def test_a_reader_is_warned() -> None:
 def test_a_complete_scenario_with_repeats_has_no_warning() -> None:
     scenario = find("churn", quick=False)
     (view,) = views(results(*everything(scenario), scenarios=(scenario,)))
-    assert remarks(view) == []
+    assert list(remarks(view)) == []
 
 
 def test_what_is_missing_is_named_with_its_reason() -> None:

@@ -1,12 +1,10 @@
 """What a person sees of a soak: the line while it runs, the table, the plot, the command line."""
 
 import argparse
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from PIL import Image
-from steelyard_loadtest.reporting.progress import Progress
 from steelyard_resilience.soak import page as table
 from steelyard_resilience.soak.command import add_parser
 from steelyard_resilience.soak.leaks import Check, Growth, Row, Verdict
@@ -95,18 +93,6 @@ def test_an_interrupted_run_passes_for_nothing() -> None:
 def test_progress_tells_time_and_failures() -> None:
     assert table.describe(run(failures={"502": 3})) == "1:59 of 2:00 · 23,800 requests, 3 failed · 119 steps"
     assert table.describe(run(refused=("drain: 503",))).endswith("119 steps, 1 REFUSED")
-
-
-def test_progress_in_a_file_is_a_line_every_ten_seconds() -> None:
-    stream, now_s = StringIO(), 0.0
-    told = []
-    with Progress(stream, clock=lambda: now_s) as progress:
-        for now_s in range(0, 31):
-            if progress.due():
-                told.append(now_s)
-                progress.show("so far")
-    assert told == [0, 10, 20, 30]
-    assert stream.getvalue() == "so far\n" * 4
 
 
 def test_the_plot_shows_what_each_judged_process_has_gained(tmp_path: Path) -> None:

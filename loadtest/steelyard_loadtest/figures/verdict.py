@@ -98,9 +98,10 @@ def _best(rivals: Sequence[Summary], own: Summary | None) -> Rival | None:
     theirs = best.metrics["p99_ms"]
     ours = own.metrics.get("p99_ms") if own else None
     repeated = own is not None and len(own.trials) > 1 and len(best.trials) > 1
+    overlap = ours and ours.lowest <= theirs.highest and theirs.lowest <= ours.highest
     return Rival(
         algorithm=best.algorithm,
         p99_ms=theirs,
         ratio=ours.median / theirs.median if ours and theirs.median > 0 else None,
-        within_noise=bool(ours and repeated and ours.overlaps(theirs)),
+        within_noise=bool(repeated and overlap),
     )

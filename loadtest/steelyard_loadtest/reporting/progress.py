@@ -87,14 +87,10 @@ class Progress(AbstractContextManager["Progress"]):
         """Show a line that the next one replaces; a plain one at most every ten seconds, unless `always`."""
         if self._live:
             self._draw(self._live, text)
-        elif not self._quiet and (always or self.due()):
+        elif not self._quiet and (always or self._clock() - self._plain_at_s >= PLAIN_EVERY_S):
             if not always:
                 self._plain_at_s = self._clock()
             self.say(text)
-
-    def due(self) -> bool:
-        """Say whether `show` would write: a line that takes work to make is made only then."""
-        return self._live is not None or self._clock() - self._plain_at_s >= PLAIN_EVERY_S
 
     def say(self, text: str) -> None:
         """Write a line that stays."""

@@ -30,10 +30,6 @@ class Spread:
     lowest: float
     highest: float
 
-    def overlaps(self, other: "Spread") -> bool:
-        """Say whether the two ranges have a value in common."""
-        return self.lowest <= other.highest and other.lowest <= self.highest
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:

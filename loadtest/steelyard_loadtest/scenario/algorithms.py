@@ -93,14 +93,10 @@ DEFAULT = f"steelyard-steelyard-{picker_list.DEFAULT}"
 """The default law with the default picker."""
 
 
-def _said(law: str) -> str:
-    return "Steelyard" if law == "steelyard" else f"Steelyard {law}"
-
-
 _OURS = [
     Algorithm(
-        name=f"steelyard-{law}-{picker}", title=f"{_said(law)}, {picker}", program="steelyard",
-        method=picker, law=law,
+        name=f"steelyard-{law}-{picker}", program="steelyard", method=picker, law=law,
+        title=f"Steelyard{'' if law == 'steelyard' else f' {law}'}, {picker}",
     )
     for law, picker in product(laws.NAMES, PICKERS)
 ]  # fmt: skip

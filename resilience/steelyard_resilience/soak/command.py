@@ -48,12 +48,7 @@ def _run(options: argparse.Namespace) -> int:
     about = conditions(sys.argv[1:], versions(), on_machine=[where])
     soaked = Soaked(seconds=plan.seconds)
     with Progress(sys.stderr) as progress, tempfile.TemporaryDirectory(prefix="steelyard-soak-") as folder:
-
-        def tell() -> None:
-            if progress.due():
-                progress.show(page.describe(soaked))
-
-        session.run(plan, Path(folder), soaked, tell)
+        session.run(plan, Path(folder), soaked, lambda: progress.show(page.describe(soaked)))
     if not soaked.readings:
         return INTERRUPTED
     passed = _report(options, plan, soaked, about)

@@ -53,7 +53,7 @@ def section(
         "ruled": ruled,
         "not_explained": NOT_EXPLAINED,
         **{
-            name: _percent(getattr(comparisons, name))
+            name: f"{100 * (getattr(comparisons, name) - 1):.3g} %"
             for name in ("NOISE", "ALIKE", "ROUGHLY", "NEARLY_BEST")
         },
     }
@@ -78,7 +78,3 @@ def verdict_of(grades: Sequence[Grade]) -> Verdict:
     if not grades:
         return "not measured"
     return grades[0] if len(set(grades)) == 1 else "partly"
-
-
-def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):.3g} %"

@@ -154,14 +154,11 @@ def _bullets(items: Mapping[str, str]) -> str:
     return bullets({name: plain(text) for name, text in items.items()})
 
 
-def remarks(view: View) -> list[str]:
-    """Return the warnings of a scenario."""
+def remarks(view: View) -> Iterator[str]:
+    """Yield the warnings of a scenario."""
     if not view.measured:
-        return ["Nothing was measured."]
-    return [*_unfinished(view), *_single(view), *_busy_generator(view)]
-
-
-def _unfinished(view: View) -> Iterator[str]:
+        yield "Nothing was measured."
+        return
     load = view.scenario.load
     there = {(entry.trial.algorithm, entry.trial.level, entry.trial.repeat) for entry in view.measured}
     missing = {entry.algorithm for entry in view.missing}
@@ -170,19 +167,13 @@ def _unfinished(view: View) -> Iterator[str]:
     measured = sum(name not in missing for name, _, _ in there)
     if measured < planned:
         yield f"Unfinished: {measured} of {planned} trials are measured."
-
-
-def _single(view: View) -> Iterator[str]:
     if view.repeats == 1:
         yield (
             "One repeat: there is no deviation, and differences of some ten percent may be noise."
             " Full scenarios repeat."
         )
-
-
-def _busy_generator(view: View) -> Iterator[str]:
     for level in view.levels:
-        where = scenario_text.level(view.scenario.load, level)
+        where = scenario_text.level(load, level)
         used = {entry.algorithm: entry.metrics.get("generator_cpu_utilization") for entry in view.at(level)}
         busy = [
             scenario_text.title(name) for name, spread in used.items() if spread and spread.highest > BUSY

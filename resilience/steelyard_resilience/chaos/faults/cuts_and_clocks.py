@@ -27,11 +27,6 @@ def _of_nginx(stage: Stage) -> float:
     return email.utils.parsedate_to_datetime(date).timestamp()
 
 
-def _of_redis(stage: Stage) -> float:
-    seconds, _ = stage.redis_command("TIME")
-    return float(seconds)
-
-
 def _stored(key: str, member: str) -> Time:
     return lambda stage: float(document(stage, key)[member]) / 1000
 
@@ -40,7 +35,7 @@ CLOCKS: dict[str, tuple[str, Time | None]] = {
     "edge": ("nginx", _of_nginx),
     "leader": ("leader", _stored(TABLE, "issued_at_ms")),
     "memcached": ("memcached", None),
-    "redis": ("redis", _of_redis),
+    "redis": ("redis", lambda stage: float(stage.redis_command("TIME")[0])),
     "server-1": ("agent-1", _stored(sample("server-1"), "taken_at_ms")),
 }
 """A daemon on each host, and what it says of the time (None: it goes by no such clock)."""
