@@ -11,6 +11,7 @@ local SPEC = { std = "+busted", read_globals = { "io", "os", "print", "debug" } 
 files["openresty/steelyard/lib/steelyard/io"] = GLUE
 files["openresty/steelyard/lib/steelyard/phase"] = GLUE
 files["openresty/steelyard/lib/steelyard.lua"] = GLUE
+files["openresty/steelyard/lib/steelyard/inference.lua"] = GLUE
 files["openresty/steelyard/lib/steelyard/stream.lua"] = GLUE
 files["openresty/lua-resty-vnswrr/spec"] = SPEC
 files["openresty/steelyard/spec"] = SPEC

@@ -29,8 +29,9 @@ STREAM = "stream.conf"  # started by test_stream.py
 NAMES = sorted(path.name for path in EXAMPLES.glob("*.conf") if path.name != STREAM)
 FIRST = "one-upstream.conf"
 WORKERS = 2
-# Their servers want TLS, or gRPC: test_protocol_examples.py and test_grpc.py start them.
-OTHER_SERVERS = ("tls.conf", "grpc.conf")
+# Their servers want TLS, speak gRPC or stream tokens: test_protocol_examples.py, test_grpc.py and
+# test_inference.py start them.
+OTHER_SERVERS = ("tls.conf", "grpc.conf", "inference.conf")
 LISTEN = "listen 8080;"
 PAGES = "".join(
     f"location = /steelyard/{page} {{ access_log off; "

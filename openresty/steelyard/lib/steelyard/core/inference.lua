@@ -1,0 +1,151 @@
+--- What a request of an OpenAI-style API, and its answer, say of its work: tokens, and whose prefix may be cached.
+--
+--   cost = input + OUTPUT * output    in tokens: an estimate before, what the answer's `usage` says after
+--
+-- Pure.
+
+local json = require "steelyard.core.json"
+
+local find, floor, match, max, min, sub = string.find, math.floor, string.match, math.max, math.min, string.sub
+
+-- Of English; code and other languages have fewer. It counts for its proportions alone.
+local BYTES_A_TOKEN = 4
+
+-- What hosted models charge for an output token beside one of input is 4 to 8 times as much. In docs/inference.md's
+-- model 0, 4 and 16 had the same cache hits and latencies within their noise.
+local OUTPUT = 4
+
+-- Tokens of an answer of a model that has answered nothing yet: those of an hour of conversations have 343 (Mooncake).
+local USUAL = 300
+
+-- Answers that the mean remembers, and models whose mean is known.
+local MEMORY, MODELS = 64, 100
+
+-- Of a prompt that begins no conversation, and of a conversation's first question: 1,000 tokens. With less, all that
+-- share a system prompt would be one key; with more, what grows by a turn would have another key each time.
+local START = 4096
+
+-- The usage stands in the last event but one, or at the end of the object.
+local TAIL = 4096
+
+local EVENT = "\ndata:"
+
+local _M = {}
+local mt = { __index = _M }
+
+
+--- Make what one worker knows of its models: the tokens of their answers lately.
+function _M.new()
+    return setmetatable({ lately = {}, models = 0 }, mt)
+end
+
+
+--- The text of a prompt or of a message's content, which may be a list of parts, prompts or tokens.
+local function text_of(content)
+    if type(content) ~= "table" then
+        return type(content) == "string" and content or ""
+    end
+    local texts = {}
+    for i = 1, #content do
+        local part = content[i]
+        part = type(part) == "table" and part.text or part
+        texts[i] = (type(part) == "string" or type(part) == "number") and part or ""
+    end
+    return table.concat(texts, " ")
+end
+
+
+--- What stays the same of a conversation from turn to turn: all up to its first question, and the start of that.
+local function start_of(messages)
+    local texts = {}
+    for i = 1, #messages do
+        local message = type(messages[i]) == "table" and messages[i] or {}
+        texts[i] = text_of(message.content)
+        if message.role == "user" then
+            texts[i] = sub(texts[i], 1, START)
+            break
+        end
+    end
+    return table.concat(texts, "\n")
+end
+
+
+--- Read the body of a request.
+-- @return its model, the tokens that its answer may have, and the start of its prompt, each nil where it has none; or
+--         nil where it is no JSON object
+function _M.request(body)
+    local document = json.decode(body)
+    if type(document) ~= "table" or document[1] then
+        return nil
+    end
+    local messages, model = document.messages, document.model
+    local prefix = type(messages) == "table" and start_of(messages) or sub(text_of(document.prompt), 1, START)
+    return {
+        model = type(model) == "string" and model or nil,
+        wanted = tonumber(document.max_completion_tokens) or tonumber(document.max_tokens),
+        prefix = prefix ~= "" and prefix or nil,
+    }
+end
+
+
+--- What a request is likely to cost: few answers are as long as they may be, so no more than those of its model lately.
+-- @param bytes of its body
+function _M:estimate(request, bytes)
+    local lately = self.lately[request.model] or request.wanted or USUAL
+    return bytes / BYTES_A_TOKEN + OUTPUT * max(0, min(request.wanted or lately, lately))
+end
+
+
+--- Learn from an answer that was given to its end. Only a model that answers is remembered.
+function _M:learn(model, output)
+    local known = self.lately[model]
+    if known then
+        self.lately[model] = known + (output - known) / MEMORY
+    elseif model and self.models < MODELS then
+        self.models, self.lately[model] = self.models + 1, output
+    end
+end
+
+
+--- Make the reader of an answer, which keeps its last bytes and counts its events.
+function _M.answer()
+    return { tail = "\n", events = 0 }
+end
+
+
+--- Read a piece of an answer, wherever it was cut.
+function _M.read(answer, piece)
+    local text = sub(answer.tail, 1 - #EVENT) .. piece
+    local _, at = find(text, EVENT, 1, true)
+    while at do
+        answer.events = answer.events + 1
+        _, at = find(text, EVENT, at, true)
+    end
+    local tail = answer.tail .. sub(piece, -TAIL)
+    answer.tail = #tail > 2 * TAIL and sub(tail, -TAIL) or tail
+end
+
+
+--- What an answer says that it was, in tokens: input that had to be computed, and output. Without a usage each event
+-- is a token, but the first, which has the role alone, and the last, [DONE]; nil and nil where there are none.
+function _M.used(answer)
+    local usage = json.decode(match(answer.tail, '.*"usage"%s*:%s*(%b{})') or "")
+    local output = usage and tonumber(usage.completion_tokens)
+    if not output then
+        return nil, answer.events > 0 and max(0, answer.events - 2) or nil
+    end
+    local details = usage.prompt_tokens_details
+    local cached = type(details) == "table" and tonumber(details.cached_tokens) or 0
+    return max(0, (tonumber(usage.prompt_tokens) or 0) - cached), output
+end
+
+
+--- What a request has cost.
+-- @param input, output as used() says
+-- @param bytes of the request's body, for an input that is not known
+function _M.cost(input, output, bytes)
+    return floor(max(1, (input or bytes / BYTES_A_TOKEN) + OUTPUT * output))
+end
+
+
+return _M

@@ -1,0 +1,117 @@
+local inference = require "steelyard.core.inference"
+local json = require "steelyard.core.json"
+
+
+local function prefix(document)
+    return inference.request(json.encode(document)).prefix
+end
+
+
+local function chat(...)
+    local messages = { { role = "system", content = "Be brief." } }
+    for i, text in ipairs({ ... }) do
+        messages[i + 1] = { role = i % 2 == 1 and "user" or "assistant", content = text }
+    end
+    return { messages = messages }
+end
+
+
+--- What is read of an answer that comes in pieces of so many bytes.
+local function read(text, bytes)
+    local answer = inference.answer()
+    for at = 1, #text, bytes do
+        inference.read(answer, string.sub(text, at, at + bytes - 1))
+    end
+    return answer
+end
+
+
+describe("the prefix of a request", function()
+    it("is that of each turn of a conversation, and of no other", function()
+        local first = prefix(chat("Why?"))
+        assert.equal(first, prefix(chat("Why?", "Because.", "And then?")))
+        assert.equal(first, prefix(chat({ { type = "text", text = "Why?" } }, "Because.")))
+        assert.not_equal(first, prefix(chat("Who?")))
+    end)
+
+    it("is the first 4096 bytes of a long question, or prompt, and all of the system's words", function()
+        local long = string.rep("x", 4096)
+        assert.equal(prefix(chat(long .. "y")), prefix(chat(long .. "z")))
+        assert.equal(long, prefix({ prompt = long .. "y" }))
+        assert.equal("1 2 3", prefix({ prompt = { 1, 2, 3 } }))
+        local words, other = chat("Why?"), chat("Why?")
+        words.messages[1].content, other.messages[1].content = long .. "y", long .. "z"
+        assert.not_equal(prefix(words), prefix(other))
+    end)
+
+    it("is none where there is nothing to read, whatever stands there", function()
+        for _, body in ipairs({ "{}", '{"prompt":7}', '{"messages":[]}', '{"prompt":null}' }) do
+            assert.is_nil(inference.request(body).prefix)
+        end
+        for _, body in ipairs({ "", "[]x", "7", '"messages"', '[{"prompt":"x"}]' }) do
+            assert.is_nil(inference.request(body))
+        end
+        assert.is_string(inference.request('{"messages":[7,null,{"role":"user","content":[null,{"a":1},"x"]}]}').prefix)
+    end)
+end)
+
+
+describe("the estimate", function()
+    local function estimate(models, document)
+        return models:estimate(inference.request(json.encode(document)), 400)
+    end
+
+    it("is the input and what answers of the model had lately, at most what was asked for", function()
+        local models = inference.new()
+        assert.equal(100 + 4 * 300, estimate(models, { model = "m" }))
+        assert.equal(100 + 4 * 900, estimate(models, { model = "m", max_tokens = 900 }))
+        models:learn("m", 50)
+        assert.equal(100 + 4 * 50, estimate(models, { model = "m", max_tokens = 900 }))
+        assert.equal(100 + 4 * 7, estimate(models, { model = "m", max_completion_tokens = 7, max_tokens = 900 }))
+        assert.equal(100 + 4 * 300, estimate(models, { model = "another" }))
+        assert.equal(100, estimate(models, { model = "m", max_tokens = -5 }))
+    end)
+
+    it("follows a model's answers, and remembers no more models than it can", function()
+        local models = inference.new()
+        for _ = 1, 1000 do
+            models:learn("m", 10)
+            models:learn("n", 1000)
+        end
+        assert.near(10, models.lately.m, 1e-6)
+        for n = 1, 500 do
+            models:learn("model " .. n, 1)
+        end
+        models:learn(nil, 1)
+        assert.equal(100, models.models)
+    end)
+end)
+
+
+describe("an answer", function()
+    local USAGE = '"usage":{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":60}}'
+    local EVENT = 'data: {"choices":[{"delta":{"content":"\\"usage\\":{"}}],"usage":null}\n\n'
+
+    it("says what it took, wherever it was cut", function()
+        local text = string.rep(EVENT, 300) .. 'data: {"choices":[],' .. USAGE .. "}\n\ndata: [DONE]\n\n"
+        for _, bytes in ipairs({ 1, 2, 5, 7, 100, 5000, #text }) do
+            local answer = read(text, bytes)
+            assert.same({ 40, 7 }, { inference.used(answer) })
+            assert.equal(302, answer.events)
+            assert.is_true(#answer.tail <= 8192)
+        end
+        assert.same({ 40, 7 }, { inference.used(read('{"choices":[],' .. USAGE .. "}", 3)) })
+    end)
+
+    it("is counted where it does not say", function()
+        assert.same({ nil, 8 }, { inference.used(read(string.rep(EVENT, 9) .. "data: [DONE]\n\n", 3)) })
+        assert.same({ nil, 8 }, { inference.used(read(string.gsub(string.rep(EVENT, 10), "\n", "\r\n"), 3)) })
+        assert.same({ nil, nil }, { inference.used(read('{"choices":[]}', 3)) })
+    end)
+
+    it("costs its output four times, its input once, and never nothing", function()
+        assert.equal(68, inference.cost(40, 7, 999))
+        assert.equal(100 + 28, inference.cost(nil, 7, 400))
+        assert.equal(1, inference.cost(0, 0, 999))
+    end)
+end)

@@ -1,0 +1,115 @@
+"""An inference engine that computes nothing: it answers as vLLM does, as far as a test lets it."""
+
+import contextlib
+import json
+import select
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from openresty.tests.backend import CrowdServer
+
+LOOK_S = 0.02
+
+
+class Engine:
+    """Streams `tokens` events and one with the usage; the rest of an answer waits while `going` is cleared.
+
+    `usage` is what the answer says that it took, or None; `bodies` has what was asked, `inside` how many are
+    being answered, and `left` counts clients that went away meanwhile. `pieces` is how many bytes are sent at
+    a time; 0 is an event at a time.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.going = threading.Event()
+        self.going.set()
+        self.tokens = 5
+        self.usage: dict[str, Any] | None = {"prompt_tokens": 40, "completion_tokens": 5}
+        self.pieces = 0
+        self.bodies: list[bytes] = []
+        self.inside = self.left = 0
+        self._lock = threading.Lock()
+        engine = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                engine.serve(self, name)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = CrowdServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let all answers end, and stop listening."""
+        self.going.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def serve(self, to: BaseHTTPRequestHandler, name: str) -> None:
+        """Answer a request."""
+        body = to.rfile.read(int(to.headers["Content-Length"]))
+        with self._lock:
+            self.bodies.append(body)
+            self.inside += 1
+        try:
+            self._answer(to, body, name)
+        except ConnectionError:
+            to.close_connection = True
+            with self._lock:
+                self.left += 1
+        finally:
+            with self._lock:
+                self.inside -= 1
+
+    def _answer(self, to: BaseHTTPRequestHandler, body: bytes, name: str) -> None:
+        request = None
+        with contextlib.suppress(ValueError):
+            request = json.loads(body)
+        if not isinstance(request, dict):
+            self._head(to, 400, name, "application/json")
+            return self._send(to, b'{"error": "no JSON"}', last=True)
+        told = {"usage": self.usage} if self.usage else {}
+        if not request.get("stream"):
+            self._head(to, 200, name, "application/json")
+            self._wait(to.connection)
+            whole = {"choices": [{"message": {"role": "assistant", "content": "x" * self.tokens}}], **told}
+            return self._send(to, json.dumps(whole).encode(), last=True)
+        self._head(to, 200, name, "text/event-stream")
+        events = [{"choices": [{"delta": {"role": "assistant"}}]}]
+        events += [{"choices": [{"delta": {"content": '"usage": {'}}]}] * self.tokens
+        for event in [*events, *([{"choices": [], **told}] if told else [])]:
+            self._send(to, f"data: {json.dumps(event)}\n\n".encode())
+            self._wait(to.connection)
+        return self._send(to, b"data: [DONE]\n\n", last=True)
+
+    def _head(self, to: BaseHTTPRequestHandler, status: int, name: str, content_type: str) -> None:
+        to.send_response(status)
+        for header, value in (
+            ("X-Backend", name), ("Content-Type", content_type), ("Transfer-Encoding", "chunked")
+        ):  # fmt: skip
+            to.send_header(header, value)
+        to.end_headers()
+
+    def _send(self, to: BaseHTTPRequestHandler, data: bytes, *, last: bool = False) -> None:
+        step = self.pieces or len(data)
+        for at in range(0, len(data), step):
+            piece = data[at : at + step]
+            to.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            if self.pieces:
+                time.sleep(0.0005)  # so that most pieces are read alone
+        to.wfile.write(b"0\r\n\r\n" if last else b"")
+
+    def _wait(self, connection: socket.socket) -> None:
+        """Wait until the answer may go on; a connection that is closed meanwhile is noticed."""
+        while not self.going.wait(LOOK_S):
+            if select.select([connection], [], [], 0)[0] and not connection.recv(1, socket.MSG_PEEK):
+                raise ConnectionAbortedError
