@@ -15,4 +15,5 @@ files["openresty/steelyard/lib/steelyard/inference.lua"] = GLUE
 files["openresty/steelyard/lib/steelyard/stream.lua"] = GLUE
 files["openresty/lua-resty-vnswrr/spec"] = SPEC
 files["openresty/steelyard/spec"] = SPEC
+files["openresty/tests"] = { std = "ngx_lua", globals = { "math" }, read_globals = { "debug" } }
 files["openresty/benchmarks"] = { read_globals = { "io", "os" } }
