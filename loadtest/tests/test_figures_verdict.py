@@ -4,8 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from steelyard_loadtest.figures.summary import summarize
-from steelyard_loadtest.figures.trial_figures import TrialFigures, figures
+from steelyard_loadtest.figures.trial_figures import TrialFigures, figures, summarize
 from steelyard_loadtest.figures.verdict import Verdict, is_online, verdicts
 from steelyard_loadtest.measurements.percentiles import Quantile
 from steelyard_loadtest.measurements.trials import Measured, Outcome, Trial

@@ -13,8 +13,7 @@ from steelyard_loadtest.reporting import flags, wording
 from steelyard_loadtest.reporting.csv_text import Field, csv_text, names_of
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.markdown import as_section, bullets, document, image
-from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
-from steelyard_loadtest.reporting.result_files import write_text
+from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page, write_text
 from steelyard_loadtest.reporting.statistics import grouped, interval, spread, spread_of
 from steelyard_loadtest.templates import lua, render_file
 

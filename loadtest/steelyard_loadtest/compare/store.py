@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.measurements.trials import Measured, Trial
-from steelyard_loadtest.reporting.result_files import write_text
+from steelyard_loadtest.reporting.publish import write_text
 from steelyard_loadtest.scenario.definition import Scenario
 
 _MEASURED = TypeAdapter(Measured)

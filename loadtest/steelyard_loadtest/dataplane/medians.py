@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from steelyard_loadtest.dataplane.contenders import AFTER, BASE, BEFORE, BY_NAME
-from steelyard_loadtest.figures.summary import Summary, summarize
-from steelyard_loadtest.figures.trial_figures import figures
+from steelyard_loadtest.figures.trial_figures import Summary, figures, summarize
 from steelyard_loadtest.generators.tally import REFUSED, RESET
 from steelyard_loadtest.machine.errors import UnreadableError
 from steelyard_loadtest.measurements.trials import Measured, Outcome

@@ -6,7 +6,7 @@ from pathlib import Path
 from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME, CONTENDERS
 from steelyard_loadtest.dataplane.medians import CPU, RATIO
 from steelyard_loadtest.figures.looks import looks
-from steelyard_loadtest.figures.summary import Summary
+from steelyard_loadtest.figures.trial_figures import Summary
 from steelyard_loadtest.reporting.plot_style import INK
 from steelyard_loadtest.reporting.plots import Mark, Panel, RowName, RowPanel, Rule, Series, draw
 from steelyard_loadtest.reporting.statistics import grouped

@@ -15,7 +15,7 @@ from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.flags import Subparsers, whole
 from steelyard_loadtest.reporting.markdown import bullets, document, image
 from steelyard_loadtest.reporting.progress import Progress
-from steelyard_loadtest.reporting.result_files import write_text
+from steelyard_loadtest.reporting.publish import write_text
 from steelyard_loadtest.scenario.algorithms import BY_NAME
 from steelyard_loadtest.trial import measure
 

@@ -1,13 +1,14 @@
-"""The figures of one trial: its latencies, and how evenly the servers were used. Pure."""
+"""The figures of one trial (latencies, how evenly the servers were used), and of its repeats as one. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from steelyard_loadtest.figures import fair_share, motion
 from steelyard_loadtest.measurements.percentiles import latency_at
 from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome
-from steelyard_loadtest.reporting.statistics import grouped
+from steelyard_loadtest.reporting.statistics import Spread, grouped, spread_of
 from steelyard_loadtest.scenario.definition import Event, Server
 
 PERCENTILES = {"p50_ms": 0.5, "p75_ms": 0.75, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
@@ -111,3 +112,44 @@ def shares(observed: Sequence[Observed]) -> dict[str, float]:
     for entry in observed:
         served[entry.server] += entry.served
     return {server: count / served.total() for server, count in served.items()} if served.total() else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """All repeats of one algorithm at one level. A metric that no repeat knows is not in `metrics`."""
+
+    scenario: str
+    algorithm: str
+    level: float
+    trials: tuple[TrialFigures, ...]
+    metrics: Mapping[str, Spread]
+
+    @property
+    def failures(self) -> int:
+        """Return the failures of all repeats."""
+        return sum(one.measured.outcome.failures for one in self.trials)
+
+    @property
+    def failures_part(self) -> float:
+        """Return the failures of all repeats over the requests of all, 0..1."""
+        requests = sum(one.measured.outcome.requests for one in self.trials)
+        return self.failures / requests if requests else 0.0
+
+
+def summarize(repeats: Iterable[TrialFigures]) -> list[Summary]:
+    """Put the repeats together, in the order in which scenario, level and algorithm first came."""
+    groups = grouped(repeats, lambda one: replace(one.measured.trial, repeat=0))
+    return [
+        Summary(
+            scenario=trial.scenario,
+            algorithm=trial.algorithm,
+            level=trial.level,
+            trials=tuple(trials),
+            metrics={
+                name: spread
+                for name in trials[0].metrics
+                if (spread := spread_of([one.metrics for one in trials], itemgetter(name)))
+            },
+        )
+        for trial, trials in groups.items()
+    ]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from steelyard_loadtest.figures.summary import Summary
+from steelyard_loadtest.figures.trial_figures import Summary
 from steelyard_loadtest.reporting.statistics import Spread, grouped
 from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TextIO
 
 from steelyard_loadtest.generators.tally import Request, line_of, read_requests
-from steelyard_loadtest.reporting.result_files import write_text
+from steelyard_loadtest.reporting.publish import write_text
 
 BEGAN = "began"
 REQUESTS = "requests.csv"

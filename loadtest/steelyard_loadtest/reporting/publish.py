@@ -1,11 +1,12 @@
-"""Leaves a page in a folder of results and between the marks of a file, its plots beside it (I/O)."""
+"""Writes result files, and leaves a page in a folder and between the marks of a file (I/O)."""
 
+import gzip
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 
 from steelyard_loadtest.reporting.markdown import filled
-from steelyard_loadtest.reporting.result_files import write_text
 
 Draw = Callable[[Path], object]
 
@@ -53,3 +54,24 @@ def fill_page(page: Page, file: Path | None, marks: str, *, folder: str = "plots
         draw(file.parent / paths[plot])
     text = filled(file.read_text(encoding="utf-8"), marks, page.text(paths))
     file.write_text(text, encoding="utf-8")
+
+
+def write_text(file: Path, text: str) -> Path:
+    """Write a text, compressed without a time stamp where the name ends in .gz. Raises OSError.
+
+    In one step, so that nobody reads half of it.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode()
+    fresh = file.with_name(f".{file.name}.new")
+    fresh.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
+    return fresh.replace(file)
+
+
+def json_text(document: object) -> str:
+    """Return a document with one space of indent; dataclasses in it become objects."""
+
+    def plain(value: object) -> object:
+        return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+    return json.dumps(document, indent=1, default=plain, ensure_ascii=False) + "\n"

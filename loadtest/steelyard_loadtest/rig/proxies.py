@@ -20,7 +20,7 @@ from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.child_process import Process, wait_until
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.machine.network import raise_files
-from steelyard_loadtest.reporting.result_files import write_text
+from steelyard_loadtest.reporting.publish import write_text
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.control import Control
 from steelyard_loadtest.rig.place import Place

@@ -14,8 +14,7 @@ from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.conditions import conditions
 from steelyard_loadtest.reporting.csv_text import Field, csv_text
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
-from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
-from steelyard_loadtest.reporting.result_files import json_text
+from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, json_text, write_page
 
 from steelyard_resilience.chaos.fault import Fault, Gathered, Look
 from steelyard_resilience.chaos.faults import FAULTS, chosen, listed

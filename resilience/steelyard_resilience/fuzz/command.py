@@ -8,8 +8,7 @@ from functools import partial
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
-from steelyard_loadtest.reporting.publish import Page, fill_page, write_page
-from steelyard_loadtest.reporting.result_files import json_text
+from steelyard_loadtest.reporting.publish import Page, fill_page, json_text, write_page
 
 from steelyard_resilience.fuzz import page
 from steelyard_resilience.fuzz.target import Tally

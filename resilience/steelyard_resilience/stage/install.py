@@ -9,7 +9,7 @@ from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.machine.programs import LUA
 from steelyard_loadtest.reporting.conditions import version_of
-from steelyard_loadtest.reporting.result_files import write_text
+from steelyard_loadtest.reporting.publish import write_text
 from steelyard_loadtest.rig.proxies import steelyard_blocks
 
 from steelyard_resilience import CHECKOUT

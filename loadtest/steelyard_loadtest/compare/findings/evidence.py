@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from steelyard_loadtest.figures.summary import Summary
+from steelyard_loadtest.figures.trial_figures import Summary
 from steelyard_loadtest.reporting.statistics import grouped
 
 METRICS = {

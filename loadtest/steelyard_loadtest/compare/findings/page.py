@@ -9,7 +9,7 @@ from steelyard_loadtest.compare.findings import comparisons
 from steelyard_loadtest.compare.findings.comparisons import Compared, Grade, compare
 from steelyard_loadtest.compare.findings.evidence import World, gather
 from steelyard_loadtest.compare.findings.sources import Finding, Source
-from steelyard_loadtest.figures.summary import Summary
+from steelyard_loadtest.figures.trial_figures import Summary
 from steelyard_loadtest.templates import render_file
 
 Verdict = Literal["reproduced", "partly", "not reproduced", "not measured"]

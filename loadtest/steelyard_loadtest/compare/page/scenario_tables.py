@@ -9,7 +9,7 @@ from typing import Any
 
 from steelyard_loadtest.compare.page import scenario_text
 from steelyard_loadtest.compare.page.view import View
-from steelyard_loadtest.figures.summary import Summary
+from steelyard_loadtest.figures.trial_figures import Summary
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.tables import Column, Table, table, without_empty_columns

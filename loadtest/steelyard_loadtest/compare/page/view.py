@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from steelyard_loadtest.compare.page import scenario_text
-from steelyard_loadtest.figures.summary import Summary, summarize
-from steelyard_loadtest.figures.trial_figures import figures
+from steelyard_loadtest.figures.trial_figures import Summary, figures, summarize
 from steelyard_loadtest.figures.verdict import Verdict, verdicts
 from steelyard_loadtest.measurements.trials import Measured, Missing, Results
 from steelyard_loadtest.reporting.statistics import Spread

@@ -10,11 +10,10 @@ from steelyard_loadtest.compare.page.document import page_text
 from steelyard_loadtest.compare.page.plots.draw import FOLDER, draw_scenario
 from steelyard_loadtest.compare.page.view import views
 from steelyard_loadtest.figures.columns import results_csv, servers_csv
-from steelyard_loadtest.figures.summary import summarize
-from steelyard_loadtest.figures.trial_figures import TrialFigures, figures
+from steelyard_loadtest.figures.trial_figures import TrialFigures, figures, summarize
 from steelyard_loadtest.measurements.trials import Results
 from steelyard_loadtest.reporting.markdown import as_section, filled
-from steelyard_loadtest.reporting.result_files import write_text
+from steelyard_loadtest.reporting.publish import write_text
 
 
 def write(out: Path, results: Results) -> list[Path]:

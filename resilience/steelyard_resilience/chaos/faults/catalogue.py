@@ -8,7 +8,6 @@ from typing import Any
 
 from steelyard_resilience.chaos.fault import ACTIONS, Bound, Fault
 from steelyard_resilience.chaos.faults import (  # noqa: F401 - their actions
-    balancer_faults,
     cuts_and_clocks,
     dns_faults,
     envoy_faults,

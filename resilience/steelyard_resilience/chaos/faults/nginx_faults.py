@@ -1,22 +1,31 @@
-"""What is done to nginx: workers killed, stopped, ended; reloads, HAProxy's too; a full disk; no log()."""
+"""What is done to nginx: workers killed, stopped, ended; reloads, HAProxy's too; a full disk; no log().
+
+And a second nginx that dies, or loses Memcached, with requests open: both tell what is in flight.
+"""
 
 import contextlib
 import os
 import shutil
 import socket
 import time
+from collections.abc import Callable
 from functools import partial
 from signal import SIGCONT, SIGHUP, SIGUSR2, Signals
 
+from steelyard_loadtest.cluster import parts
+from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.child_process import wait_until
 from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.machine.repeating import repeating
 from steelyard_protocol import signature, weight_table
 from steelyard_protocol.wire import Refused
 
 from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults.cluster_state import change, nginx_status
-from steelyard_resilience.stage.hosts import EDGE, OWN_LOG_PORT, UPSTREAM, WEB_PORT
+from steelyard_resilience.stage.daemon import Daemon
+from steelyard_resilience.stage.hosts import EDGE, MEMCACHED, OWN_LOG_PORT, SECOND_LB, UPSTREAM, WEB_PORT
+from steelyard_resilience.stage.layout import NGINX_LB
 from steelyard_resilience.stage.stage import Stage
 
 BETWEEN_RELOADS_S = 0.5
@@ -37,7 +46,14 @@ FOUND_S = 10.0
 """What ends without a word is found when the garbage is collected: at the load's rate within some 5 s."""
 
 PEER = "server-3"
-"""Drained and taken back, so that there is a table to be saved."""
+"""Drained and taken back, so that there is a table to be saved; and on its host, which can be cut off from
+Memcached alone, runs a second nginx."""
+
+OPEN_MS = 2500
+"""What is open at the second one is answered so late: within proxy_read_timeout."""
+
+GHOST_S = 10.0
+"""An epoch (core/in_flight_exchange.lua): what was left behind in it is forgotten then."""
 
 CHUNK = 4096
 
@@ -69,16 +85,9 @@ def reload(times: int, *, stage: Stage) -> Lasting:
 @action
 def reload_under(requests: int, *, stage: Stage) -> Lasting:
     """Reload nginx while so many requests wait for their servers; all must be answered, and counted."""
-    before, asked = _uncounted(stage), []
-    for _ in range(requests):
-        asked.append(begin(stage, WEB_PORT, f"/sleep?ms={WAIT_MS}"))
-        time.sleep(OPENED_EACH_S)
-    wait_until(
-        lambda: None if _in_flight(stage) >= requests / 2 else "not half of them are under way",
-        within_s=WAIT_MS / 1000,
-    )
+    before, asked = _uncounted(stage), _opened(stage, requests, WAIT_MS, EDGE, _in_flight)
     stage.daemon("nginx").signal(SIGHUP)
-    lost = lost_of(asked)
+    lost = _lost_of(asked)
 
     def check() -> str | None:
         if lost:
@@ -96,7 +105,7 @@ def end_unlogged(*, stage: Stage) -> Lasting:
     before = nginx_status(stage)["unlogged"]
 
     def ask() -> None:
-        lost.append(lost_of([begin(stage, OWN_LOG_PORT, "/") for _ in range(UNLOGGED)]))
+        lost.append(_lost_of([_begin(stage, OWN_LOG_PORT, "/", EDGE) for _ in range(UNLOGGED)]))
 
     def check() -> str | None:
         if any(lost):
@@ -112,14 +121,28 @@ def end_unlogged(*, stage: Stage) -> Lasting:
     )
 
 
-def begin(stage: Stage, port: int, path: str, host: str = EDGE) -> socket.socket:
-    """Send nginx a request on a connection of its own."""
+def _opened(
+    stage: Stage, requests: int, wait_ms: int, host: str, known: Callable[[Stage], int]
+) -> list[socket.socket]:
+    """Open requests that are answered so late, until the first nginx knows of half of them."""
+    asked = []
+    for _ in range(requests):
+        asked.append(_begin(stage, WEB_PORT, f"/sleep?ms={wait_ms}", host))
+        time.sleep(OPENED_EACH_S)
+    wait_until(
+        lambda: None if known(stage) >= requests / 2 else "nginx does not know of half of them",
+        within_s=wait_ms / 1000,
+    )
+    return asked
+
+
+def _begin(stage: Stage, port: int, path: str, host: str) -> socket.socket:
     asked = socket.create_connection((stage.addresses[host], port), ANSWERED_S)
     asked.sendall(f"GET {path} HTTP/1.1\r\nHost: {UPSTREAM}\r\nConnection: close\r\n\r\n".encode())
     return asked
 
 
-def lost_of(asked: list[socket.socket]) -> int:
+def _lost_of(asked: list[socket.socket]) -> int:
     """Wait for all the answers; return how many are not as wanted."""
     lost = 0
     for each in asked:
@@ -170,3 +193,42 @@ def _old_one_is_whole(stage: Stage) -> str | None:
     path = stage.state_dir / f"{UPSTREAM}.weights"
     table = signature.read(stage.key, path.read_bytes(), weight_table.decode)
     return f"the table that was saved before is damaged: {table}" if isinstance(table, Refused) else None
+
+
+def _second(stage: Stage) -> Daemon:
+    """Start another nginx, as the first one is but for its name and files."""
+    folder = stage.state_dir.parent
+    text = (folder / "nginx.conf").read_text()
+    for first, second in ((NGINX_LB, SECOND_LB), ("nginx.pid", "2.pid"), ("logs/nginx", "logs/nginx-2")):
+        text = text.replace(first, second)
+    (folder / "nginx-2.conf").write_text(text.replace(str(stage.state_dir), str(folder)))
+    log = folder / "logs" / "nginx-2.log"
+    part = parts.nginx(WEB_PORT, folder, log=log, program=find(None).nginx, config="nginx-2.conf")
+    daemon = Daemon(part, stage.addresses[PEER], stage.on(PEER), log)
+    daemon.start()
+    return daemon
+
+
+def _of_others(stage: Stage) -> int:
+    """Return how many requests others have in flight, as the first one knows it."""
+    return sum(peer["others_in_flight"] or 0 for peer in nginx_status(stage)["peers"])
+
+
+@action
+def lose_balancer(requests: int, *, cut: bool, stage: Stage) -> Lasting:
+    """Kill the second one with so many requests open, or cut it off from Memcached; they are forgotten."""
+    second, lost = _second(stage), 0
+    try:
+        silent = partial(http_ask.why_not_ok, stage.addresses[PEER], WEB_PORT, "/steelyard/status")
+        wait_until(silent, within_s=GHOST_S)
+        asked = _opened(stage, requests, OPEN_MS, PEER, _of_others)
+        if cut:
+            stage.cut(PEER, MEMCACHED)
+            lost = _lost_of(asked)
+        else:
+            second.kill()
+        wait_until(lambda: f"{left} still count" if (left := _of_others(stage)) else None, within_s=GHOST_S)
+        yield lambda: f"{lost} of {requests} requests are lost" if lost else None
+    finally:
+        second.kill()
+        stage.mend(PEER, MEMCACHED)

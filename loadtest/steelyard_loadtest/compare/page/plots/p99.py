@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from steelyard_loadtest.compare.page import scenario_text
 from steelyard_loadtest.compare.page.scenario_text import LOOKS
 from steelyard_loadtest.compare.page.view import View, shown_levels
-from steelyard_loadtest.figures.summary import Summary
+from steelyard_loadtest.figures.trial_figures import Summary
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.plot_style import FAINT, INK, spans_decades
