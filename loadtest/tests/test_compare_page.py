@@ -19,8 +19,8 @@ from steelyard_loadtest.compare.page.view import (
 from steelyard_loadtest.measurements.percentiles import PARTS, Quantile
 from steelyard_loadtest.measurements.trials import Measured, Missing, Observed, Outcome, Results, Trial
 from steelyard_loadtest.reporting import wording
+from steelyard_loadtest.reporting.markdown import Table, text_columns
 from steelyard_loadtest.reporting.statistics import spread
-from steelyard_loadtest.reporting.tables import Table, text_columns
 from steelyard_loadtest.scenario.algorithms import ALGORITHMS, DEFAULT
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.scenario.find import NAMES, find

@@ -4,7 +4,7 @@ import pytest
 from steelyard_loadtest.dataplane.contenders import COST
 from steelyard_loadtest.dataplane.medians import CORES, CPU, RESIDENT, answered, metrics
 from steelyard_loadtest.generators.tally import RESET
-from steelyard_loadtest.generators.wrk_output import STATUS, parse_wrk
+from steelyard_loadtest.generators.wrk import STATUS, parse_wrk
 from steelyard_loadtest.machine.errors import UnreadableError
 from steelyard_loadtest.measurements.percentiles import Quantile
 from steelyard_loadtest.measurements.trials import Measured, Outcome, Trial

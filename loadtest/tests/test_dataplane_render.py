@@ -9,7 +9,7 @@ import pytest
 import yaml
 from steelyard_loadtest.cluster import nginx
 from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS, peers
-from steelyard_loadtest.generators.wrk_output import script
+from steelyard_loadtest.generators.wrk import script
 from steelyard_loadtest.machine.programs import FAIR, LUA, VNSWRR, Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.place import Place

@@ -15,7 +15,7 @@ from steelyard_loadtest.generators.tally import (
     read_requests,
     tally,
 )
-from steelyard_loadtest.generators.wrk_output import parse_wrk, script
+from steelyard_loadtest.generators.wrk import parse_wrk, script
 from steelyard_loadtest.machine.errors import UnreadableError
 from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.measurements.percentiles import PARTS

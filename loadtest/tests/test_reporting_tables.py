@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from steelyard_loadtest.reporting import wording
-from steelyard_loadtest.reporting.tables import (
+from steelyard_loadtest.reporting.markdown import (
     Column,
     markdown,
     pivot,

@@ -6,8 +6,7 @@ from typing import TypeVar
 from steelyard_loadtest.dataplane import medians
 from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME
 from steelyard_loadtest.figures.trial_figures import Summary
-from steelyard_loadtest.reporting.markdown import bullets, document, image
-from steelyard_loadtest.reporting.tables import Column, markdown, pivot, table
+from steelyard_loadtest.reporting.markdown import Column, bullets, document, image, markdown, pivot, table
 from steelyard_loadtest.reporting.wording import MB, number, percent
 
 T = TypeVar("T")

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
-from steelyard_loadtest.reporting.markdown import bullets, document, image
+from steelyard_loadtest.reporting.markdown import Column, bullets, document, image, markdown
+from steelyard_loadtest.reporting.markdown import table as table_of
 from steelyard_loadtest.reporting.statistics import grouped
-from steelyard_loadtest.reporting.tables import Column, markdown
-from steelyard_loadtest.reporting.tables import table as table_of
 from steelyard_loadtest.reporting.wording import ABSENT, NEVER, against, counted, milliseconds
 
 from steelyard_resilience.chaos.fault import RUNGS, Gathered, Outcome, Stray

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from steelyard_loadtest.reporting.markdown import document
-from steelyard_loadtest.reporting.tables import Column, markdown, table
+from steelyard_loadtest.reporting.markdown import Column, document, markdown, table
 
 from steelyard_resilience.fuzz.target import Tally
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from steelyard_loadtest.reporting.markdown import bullets, document, image
-from steelyard_loadtest.reporting.tables import Column, markdown, table
+from steelyard_loadtest.reporting.markdown import Column, bullets, document, image, markdown, table
 from steelyard_loadtest.reporting.wording import KB, MB, clock
 
 from steelyard_resilience.soak import leaks

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.markdown import document, image
+from steelyard_loadtest.reporting.markdown import document, image, markdown, text_columns
 from steelyard_loadtest.reporting.publish import Page
 
 from steelyard_simulator.model import Background, Case, Draw, OpenClients, RunResult, ScaledBy, Server, Work
@@ -69,7 +68,7 @@ def page(_options: argparse.Namespace, runs: Runs, command: str) -> Page:
         for trial, row in averaged(runs).items()
     }
     lines = [[name, *(f"{figure:,.0f}" for figure in row[:4])] for name, row in rows.items()]
-    table = tables.markdown(tables.text_columns(HEAD, lines))
+    table = markdown(text_columns(HEAD, lines))
 
     def draw(file: Path) -> None:
         from steelyard_loadtest.reporting.plots import Panel, Series, draw

@@ -13,8 +13,7 @@ from statistics import geometric_mean, median
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.markdown import document, image
+from steelyard_loadtest.reporting.markdown import document, image, markdown, pivot, text_columns
 from steelyard_loadtest.reporting.wording import counted, milliseconds, number, ratio, small_percent
 
 from steelyard_simulator.model import Case, RunResult, Server, Work
@@ -118,7 +117,7 @@ def page(evidence: Evidence, command: str, ratios: str | None, curves: str | Non
         _ratio_table(evidence),
         image("p99 over that of the reference, a point for each cluster, by algorithm", ratios),
         "**Targets**",
-        tables.markdown(tables.text_columns(["", "at most", "found", ""], _targets(evidence))),
+        markdown(text_columns(["", "at most", "found", ""], _targets(evidence))),
         f"**Failed, or without an answer {declared.DRAIN_S:g} s after the last request**: part of all "
         "requests in the worst seed; the clusters in which there were any. What failed is not in p99.",
         _lost_table(evidence),
@@ -142,7 +141,7 @@ def _ratio_table(evidence: Evidence) -> str:
         for place, name in enumerate(("geometric mean", "worst")):
             of = " of those declared later" if later else ""
             lines.append([name + of, "", *(_short(summary[place]) for summary in summaries)])
-    return tables.markdown(tables.text_columns(["cluster", "reference, ms", *compared], lines))
+    return markdown(text_columns(["cluster", "reference, ms", *compared], lines))
 
 
 def _short(value: float) -> str:
@@ -192,9 +191,7 @@ def _lost_table(evidence: Evidence) -> str:
     hit = [
         cluster for cluster in evidence.clusters if any(lost(cluster, name) for name in declared.ALGORITHMS)
     ]
-    return tables.markdown(
-        tables.pivot("cluster", hit, [*declared.ALGORITHMS], lambda *of: small_percent(lost(*of)))
-    )
+    return markdown(pivot("cluster", hit, [*declared.ALGORITHMS], lambda *of: small_percent(lost(*of))))
 
 
 def _whole_table(evidence: Evidence) -> str:
@@ -207,12 +204,10 @@ def _whole_table(evidence: Evidence) -> str:
         for name in evidence.clusters
         if not math.isnan(evidence.figures(name, DEFAULT, "whole_after_s")[0])
     ]
-    return tables.markdown(tables.pivot("cluster", mended, [declared.CSWRR, *declared.OURS], back))
+    return markdown(pivot("cluster", mended, [declared.CSWRR, *declared.OURS], back))
 
 
 def _cluster_table(evidence: Evidence) -> str:
     own = [declared.clusters()[name] for name in evidence.clusters]
     lines = [[each.name, each.what, str(len(each.case.servers)), f"{each.load:g}"] for each in own]
-    return tables.markdown(
-        tables.text_columns(["cluster", "what it stands for", "servers", "load"], lines, left=2)
-    )
+    return markdown(text_columns(["cluster", "what it stands for", "servers", "load"], lines, left=2))

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 import numpy as np
-from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.markdown import document
+from steelyard_loadtest.reporting.markdown import document, markdown, text_columns
 from steelyard_loadtest.reporting.statistics import Interval
 from steelyard_loadtest.reporting.wording import counted, plus_minus
 
@@ -99,7 +98,7 @@ def page(runs: Runs, command: str) -> str:
                 what = f"*published, {name}*" if name in HASHED else "*published, one run*"
                 lines.append([what, *(f"*{figure:.3f}*" for figure in PUBLISHED[name]), ""])
     head = ["ms", *COLUMNS.values(), "% to the slow server"]
-    return document(f"{how}.", tables.markdown(tables.text_columns(head, lines)))
+    return document(f"{how}.", markdown(text_columns(head, lines)))
 
 
 def _text(figure: Interval, digits: int) -> str:

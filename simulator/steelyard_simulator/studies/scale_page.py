@@ -3,8 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.markdown import bullets, document
+from steelyard_loadtest.reporting.markdown import bullets, document, markdown, pivot
 from steelyard_loadtest.reporting.wording import plus_minus
 from steelyard_protocol import weight_table, wire
 
@@ -101,11 +100,11 @@ def _measure_table(title: str, points: Points, measure: str, scale: float, digit
 
 
 def _grid_table(title: str, grid: Grid, text: Callable[[Place], str]) -> str:
-    rows = tables.pivot(
+    rows = pivot(
         "servers",
         sorted({servers for servers, _ in grid}),
         sorted({count for _, count in grid}),
         lambda servers, count: text((servers, count)),
         row_text=lambda servers: f"{servers:,}",
     )
-    return f"**{title}**\n\n{tables.markdown(rows)}"
+    return f"**{title}**\n\n{markdown(rows)}"

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.markdown import document, image
+from steelyard_loadtest.reporting.markdown import Column, document, image, markdown, table
 from steelyard_loadtest.reporting.statistics import Interval
-from steelyard_loadtest.reporting.tables import Column
 from steelyard_loadtest.reporting.wording import plus_minus
 
 from steelyard_simulator.model import Case, RunResult
@@ -120,9 +118,9 @@ def page(maps: Maps, runs: Runs, command: str, plot: str | None) -> str:
         "**Margins of the defaults**: how far each thing may go, alone, until the law oscillates. Lateness: "
         f"at the loads at which the law settles as shipped, up to {HIGHEST_PLANNED:g}. T and gain: at load "
         f"{BUSY:g}, of the paper's law at {PAPERS_EDGE:g}.",
-        tables.markdown(tables.table(VARIANTS, _margins(maps, points))),
+        markdown(table(VARIANTS, _margins(maps, points))),
         f"**As shipped, at load {BUSY:g}**",
-        tables.markdown(tables.table(VARIANTS, _as_shipped(points))),
+        markdown(table(VARIANTS, _as_shipped(points))),
     )
 
 

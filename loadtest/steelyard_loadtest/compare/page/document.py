@@ -9,10 +9,11 @@ from steelyard_loadtest.figures.columns import DEFINITIONS
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST, Rival, Verdict
 from steelyard_loadtest.measurements.trials import Missing, Results
 from steelyard_loadtest.reporting import wording
-from steelyard_loadtest.reporting.markdown import bullets, document
-from steelyard_loadtest.reporting.tables import (
+from steelyard_loadtest.reporting.markdown import (
     Column,
     Table,
+    bullets,
+    document,
     markdown,
     plain,
     table,

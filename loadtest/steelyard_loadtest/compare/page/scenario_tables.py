@@ -12,7 +12,7 @@ from steelyard_loadtest.compare.page.view import View
 from steelyard_loadtest.figures.trial_figures import Summary
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST
 from steelyard_loadtest.reporting import wording
-from steelyard_loadtest.reporting.tables import Column, Table, table, without_empty_columns
+from steelyard_loadtest.reporting.markdown import Column, Table, table, without_empty_columns
 from steelyard_loadtest.scenario.algorithms import DEFAULT
 
 SHARES_OF = 5

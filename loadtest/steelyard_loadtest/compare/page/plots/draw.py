@@ -12,10 +12,9 @@ from steelyard_loadtest.compare.page import scenario_text
 from steelyard_loadtest.compare.page.plots.over_time import COLUMNS, SMOOTHED, draw_over_time, shows_fair
 from steelyard_loadtest.compare.page.plots.p99 import draw_p99
 from steelyard_loadtest.compare.page.view import MOST_PANELS, View, main_level, shown_algorithms
-from steelyard_loadtest.reporting.markdown import image
+from steelyard_loadtest.reporting.markdown import image, plain
 from steelyard_loadtest.reporting.plot_style import spans_decades
 from steelyard_loadtest.reporting.plots import Panel, Series, draw
-from steelyard_loadtest.reporting.tables import plain
 from steelyard_loadtest.reporting.wording import sentence
 
 FOLDER = "plots"
