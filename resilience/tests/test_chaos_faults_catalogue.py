@@ -7,7 +7,8 @@ import pytest
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_resilience.chaos.command import RATE_PER_S
 from steelyard_resilience.chaos.fault import RUNGS, Fault
-from steelyard_resilience.chaos.faults import FAULTS, catalogue, cuts_and_clocks
+from steelyard_resilience.chaos.faults import catalogue, cuts_and_clocks
+from steelyard_resilience.chaos.faults.catalogue import FAULTS
 
 from .chaos_fake_stage import FakeStage
 

@@ -14,7 +14,7 @@ from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.publish import fill_page, write_page
 from steelyard_resilience.chaos.command import NAME, left_of
 from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Outcome, Stray, Trial
-from steelyard_resilience.chaos.faults import FAULTS, chosen, listed
+from steelyard_resilience.chaos.faults.catalogue import FAULTS, chosen, listed
 from steelyard_resilience.chaos.outcomes import outcome
 from steelyard_resilience.chaos.page import line, page, summary, table
 from steelyard_resilience.chaos.session import tell

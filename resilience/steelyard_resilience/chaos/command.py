@@ -17,7 +17,7 @@ from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, json_text, write_page
 
 from steelyard_resilience.chaos.fault import Fault, Gathered, Look
-from steelyard_resilience.chaos.faults import FAULTS, chosen, listed
+from steelyard_resilience.chaos.faults.catalogue import FAULTS, chosen, listed
 from steelyard_resilience.chaos.outcomes import lost_between
 from steelyard_resilience.chaos.page import page, summary
 from steelyard_resilience.running_load import TIMEOUT_S

@@ -12,6 +12,7 @@ from steelyard_resilience.stage.stage import Stage
 
 TABLE = wire.weights_key(UPSTREAM)
 REPORT = wire.traffic_key(UPSTREAM, "edge-1")
+SAMPLE = wire.sample_key(UPSTREAM, "server-1")
 
 LIVES_S = 60
 """What is put into Memcached goes by itself, should a fault not be undone."""
@@ -25,15 +26,15 @@ def leader(stage: Stage) -> str:
     return name
 
 
-def standby(stage: Stage) -> str:
-    """Return a controller that does not lead. Raises ProgramError when none does."""
-    leading = leader(stage)
-    return next(name for name in CONTROLLERS if name != leading)
-
-
 def daemon_of(stage: Stage, name: str) -> str:
-    """Return the name of a fault's daemon; `leader` and `standby` are whoever is it by now."""
-    return leader(stage) if name == "leader" else standby(stage) if name == "standby" else name
+    """Return the name of a fault's daemon; `leader` and `standby` are whoever is it by now.
+
+    Raises ProgramError when no controller leads.
+    """
+    if name not in ("leader", "standby"):
+        return name
+    leading = leader(stage)
+    return next(one for one in CONTROLLERS if (one == leading) == (name == "leader"))
 
 
 def nginx_status(stage: Stage) -> dict[str, Any]:
@@ -48,11 +49,6 @@ def nginx_status(stage: Stage) -> dict[str, Any]:
 def change(stage: Stage, method: str, path: str, document: object) -> None:
     """Ask the leader for a change. Raises ProgramError when it is not made."""
     stage.api(method, f"/v1/upstreams/{UPSTREAM}{path}", document)
-
-
-def sample(peer: str) -> str:
-    """Return the key of a server's sample."""
-    return wire.sample_key(UPSTREAM, peer)
 
 
 def value_of(stage: Stage, key: str) -> bytes | None:

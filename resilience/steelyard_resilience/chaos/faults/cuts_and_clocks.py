@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import product
 
 from steelyard_resilience.chaos.fault import Lasting, action
-from steelyard_resilience.chaos.faults.cluster_state import TABLE, daemon_of, document, sample
+from steelyard_resilience.chaos.faults.cluster_state import SAMPLE, TABLE, daemon_of, document
 from steelyard_resilience.stage.hosts import CONTROLLERS
 from steelyard_resilience.stage.stage import Stage
 
@@ -36,7 +36,7 @@ CLOCKS: dict[str, tuple[str, Time | None]] = {
     "leader": ("leader", _stored(TABLE, "issued_at_ms")),
     "memcached": ("memcached", None),
     "redis": ("redis", lambda stage: float(stage.redis_command("TIME")[0])),
-    "server-1": ("agent-1", _stored(sample("server-1"), "taken_at_ms")),
+    "server-1": ("agent-1", _stored(SAMPLE, "taken_at_ms")),
 }
 """A daemon on each host, and what it says of the time (None: it goes by no such clock)."""
 

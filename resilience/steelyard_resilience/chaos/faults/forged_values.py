@@ -19,11 +19,11 @@ from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults import cluster_state, forgery
 from steelyard_resilience.chaos.faults.cluster_state import (
     REPORT,
+    SAMPLE,
     TABLE,
     document,
     get,
     nginx_status,
-    sample,
 )
 from steelyard_resilience.chaos.faults.forgery import text_of
 from steelyard_resilience.stage.hosts import PROXY_PORT, UPSTREAM
@@ -39,8 +39,6 @@ BEHIND = 3
 
 PATIENCE_S = 6.0
 """The leader publishes each second, nginx fetches each half; 10,000 servers are decoded in slices."""
-
-SAMPLE = sample("server-1")
 
 HEAD = wire.head_key(UPSTREAM)
 
