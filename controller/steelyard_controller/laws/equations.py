@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard_controller.laws.small_arrays import anybody, summed
+from steelyard_controller.laws.small_arrays import anybody, clip, summed
 from steelyard_controller.laws.snapshot import INDICATORS, Bools, Floats, Ints
 
 EQUAL = np.full(len(INDICATORS), 1.0 / len(INDICATORS))
@@ -41,17 +41,13 @@ def spread(busy: Floats) -> Spread:
     """
     measured = ~np.isnan(busy)
     count = measured.sum(axis=-2, keepdims=True)
-    low = np.min(busy, axis=-2, keepdims=True, where=measured, initial=np.inf)
-    high = np.max(busy, axis=-2, keepdims=True, where=measured, initial=-np.inf)
-    extent = np.subtract(high, low, out=np.zeros(count.shape), where=count > 0)
-    tells = (extent >= SMALLEST_RANGE) & (count >= 2)
-    normalized = np.zeros_like(busy)
-    np.divide(busy - np.where(tells, low, 0.0), extent, out=normalized, where=measured & tells)
-    proportions = np.zeros_like(busy)
-    equal = np.broadcast_to(1.0 / np.maximum(count, 1), busy.shape)
-    np.copyto(proportions, equal, where=measured & ~tells)
-    sums = np.where(tells, normalized.sum(axis=-2, keepdims=True), 1.0)
-    np.divide(normalized, sums, out=proportions, where=measured & tells)
+    low = np.fmin.reduce(busy, axis=-2, keepdims=True, initial=np.inf)
+    high = np.fmax.reduce(busy, axis=-2, keepdims=True, initial=-np.inf)
+    extent = np.maximum(high - low, 0.0)
+    tells = extent >= SMALLEST_RANGE
+    normalized = np.where(measured & tells, (busy - low) / np.where(tells, extent, 1.0), 0.0)
+    sums = np.where(tells, np.add.reduce(normalized, axis=-2, keepdims=True), 1.0)
+    proportions = np.where(tells, normalized / sums, measured / np.maximum(count, 1))
     return Spread(
         normalized=normalized,
         proportions=proportions,
@@ -62,12 +58,8 @@ def spread(busy: Floats) -> Spread:
 
 def _entropy(proportions: Floats, count: Ints) -> Floats:
     """Return eq 3 per column; a column of fewer than two peers reads 1."""
-    terms = np.zeros_like(proportions)
-    np.log(proportions, out=terms, where=proportions > 0)
-    terms *= proportions
-    scale = np.log(np.maximum(count, 2))
-    entropy: Floats = np.clip(-terms.sum(axis=-2, keepdims=True) / scale, 0.0, 1.0)
-    return entropy
+    terms = proportions * np.log(np.where(proportions > 0, proportions, 1.0))
+    return clip(-np.add.reduce(terms, axis=-2, keepdims=True) / np.log(np.maximum(count, 2)), 0.0, 1.0)
 
 
 def entropy_weights(entropy: Floats, credit: Floats | None = None) -> Floats:

@@ -16,8 +16,9 @@ def clip(values: Floats, low: float, high: float) -> Floats:
 
 
 def known_or_zero(values: Floats) -> Floats:
-    """Return the values with 0 for NaN."""
-    return np.where(np.isnan(values), 0.0, values)
+    """Return the values, none of which is below 0, with 0 for NaN."""
+    known: Floats = np.fmax(values, 0.0)
+    return known
 
 
 def summed(values: Floats | Bools, among: Bools | None = None) -> Floats:

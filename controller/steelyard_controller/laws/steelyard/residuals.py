@@ -115,9 +115,8 @@ def residuals(snapshots: Batch, knee: Floats) -> Floats:
 
 def tightest(residual: Floats) -> Floats:
     """Return the least residual of each peer, k; NaN where nothing is measured."""
-    measured = ~np.isnan(residual)
-    least = np.min(residual, axis=-1, where=measured, initial=np.inf)
-    return np.where(measured.any(axis=-1), least, np.nan)
+    least: Floats = np.fmin.reduce(residual, axis=-1)
+    return least
 
 
 def smoothed(before: Floats, residual: Floats, part: float) -> Floats:
@@ -133,7 +132,7 @@ def smoothed(before: Floats, residual: Floats, part: float) -> Floats:
 def indicator_weights(inputs: Inputs, rs: Floats, judged: Bools) -> IndicatorWeights:
     """Return the weights of the indicators after a tick, from the peers that are `judged`.
 
-        q_i   = min(1, R_i/R0)              R_i: range of 1 - rs_ij (eq 1); where fewer than two measure it, 0
+        q_i   = min(1, R_i/R0)              R_i: range of 1 - rs_ij (eq 1); 0 where fewer than two measure it
         d_i   = (1 - E_i) q_i               E_i: its entropy (eq 3)
         mu    = (1 - phi) max_i q_i         the part of W that is for telling peers apart
         W_i  += (1 - e^(-T/tau_W)) (mu d_i/sum d + (1 - mu) a_i - W_i)
@@ -144,10 +143,10 @@ def indicator_weights(inputs: Inputs, rs: Floats, judged: Bools) -> IndicatorWei
     indicators, parameters = inputs.snapshots.indicators, inputs.parameters
     busy = np.where(judged[..., None], 1.0 - rs, np.nan)
     apart = spread(busy)
-    measured = (~np.isnan(busy)).sum(axis=-2)
-    credit = np.where(measured >= 2, np.minimum(1.0, apart.range / parameters.R0), 0.0)
-    mu = (1.0 - parameters.phi) * credit.max(axis=-1, keepdims=True)
-    counts = np.array([each in INDICATORS for each in indicators]) | (measured > 0)
+    credit = np.minimum(1.0, apart.range / parameters.R0)
+    mu = (1.0 - parameters.phi) * np.maximum.reduce(credit, axis=-1, keepdims=True)
+    somebody_measures = np.logical_or.reduce(~np.isnan(busy), axis=-2)
+    counts = np.array([each in INDICATORS for each in indicators]) | somebody_measures
     equal = (1.0 - mu) * counts / np.maximum(summed(counts), 1)
     target = mu * entropy_weights(apart.entropy, credit) + equal
     tau_w = parameters.tau_W
