@@ -64,7 +64,7 @@ def build_decisions(
     """
     m, n = len(snapshots.ids), len(snapshots.indicators)
     total = law_total(parameters["S"], snapshots.k)
-    weights, published, clamp_pin = _published(snapshots, raw, baseline, total)
+    weights, (published, published_baseline), clamp_pin = _published(snapshots, raw, baseline, total)
     unknown = np.full((m, snapshots.k), np.nan)
     explained = {
         **_inputs(snapshots),
@@ -84,7 +84,7 @@ def build_decisions(
         "weights": weights,
         "published": published,
         "baseline": baseline,
-        "published_baseline": quantize(baseline, total),
+        "published_baseline": published_baseline,
         "score": unknown if score is None else score,
         "alert": [False] * m if alert is None else alert[:, 0].tolist(),
         "entropy_weights": np.full((m, n), 1.0 / n) if entropy_weights is None else entropy_weights,
@@ -101,8 +101,10 @@ def build_decisions(
     return weights, [Decision(**shared, **each) for each in unstacked(decided, m)]
 
 
-def _published(snapshots: Batch, raw: Floats, baseline: Floats, total: int) -> tuple[Floats, Ints, Bools]:
-    """Return the weights, summing to S, the integers, and whose pin was scaled; m x k each.
+def _published(
+    snapshots: Batch, raw: Floats, baseline: Floats, total: int
+) -> tuple[Floats, tuple[Ints, Ints], Bools]:
+    """Return the weights, summing to S; their integers, the baseline's; whose pin was scaled; m x k each.
 
     leaving   W_j = 0.02 W_Sj        it may still answer, but nothing should be sent;  W_S: baseline
     pinned    W_j as pinned; the others share S - sum of pins, in proportion
@@ -112,13 +114,14 @@ def _published(snapshots: Batch, raw: Floats, baseline: Floats, total: int) -> t
         left = np.where(snapshots.leaving, LEAVING_SHARE * baseline, weights)
         left *= total / summed(left)
         weights = np.where(anybody(snapshots.leaving), left, weights)
-    published = quantize(weights, total)
+    integers = quantize(np.concatenate((weights, baseline)), total)
+    published, of_baseline = integers[: len(weights)], integers[len(weights) :]
     pinned = ~np.isnan(snapshots.pinned)
     scaled = np.zeros((len(weights), 1), dtype=np.bool_)
     for row in np.flatnonzero(pinned.any(axis=-1)):
         weights[row], scaled[row] = _with_pins(weights[row], snapshots.pinned[row], pinned[row], total)
         published[row] = quantize_with_pins(weights[row], pinned[row], total)
-    return weights, published, pinned & scaled
+    return weights, (published, of_baseline), pinned & scaled
 
 
 def quantize_with_pins(weights: Floats, pinned: Bools, total: int) -> Ints:

@@ -187,6 +187,11 @@ def batch_of(snapshots: Sequence[Snapshot]) -> Batch:
     def column(name: str) -> Any:  # noqa: ANN401 - an array of the column's type
         return stacked([getattr(each, name) for each in snapshots])
 
+    def figures(*names: str, low: float = 0.0) -> dict[str, Any]:
+        columns = stacked([getattr(each, name) for name in names for each in snapshots])
+        together = columns.reshape(len(names), len(snapshots), -1)
+        return dict(zip(names, _within(together, low, MAX_FIGURE), strict=True))
+
     return Batch(
         t_s=tuple(each.t_s for each in snapshots),
         ids=tuple(each.ids for each in snapshots),
@@ -198,18 +203,11 @@ def batch_of(snapshots: Sequence[Snapshot]) -> Batch:
         utilization=_within(column("utilization"), 0.0, MAX_UTILIZATION),
         sample_age_ticks=np.maximum(column("sample_age_ticks"), 0),
         capacity=_within(column("capacity"), 0.0, MAX_FIGURE),
-        baseline=_within(column("baseline"), 1.0 / MAX_FIGURE, MAX_FIGURE),
-        completed=_within(column("completed"), 0.0, MAX_FIGURE),
-        failed=_within(column("failed"), 0.0, MAX_FIGURE),
-        in_flight=_within(column("in_flight"), 0.0, MAX_FIGURE),
-        latency_s=_within(column("latency_s"), 0.0, MAX_FIGURE),
         leaving=column("leaving"),
         eligible=column("eligible"),
-        pinned=_within(column("pinned"), 1.0 / MAX_FIGURE, MAX_FIGURE),
-        published=_within(column("published"), 0.0, MAX_FIGURE),
-        up_s=_within(column("up_s"), 0.0, MAX_FIGURE),
-        cost=_within(column("cost"), 0.0, MAX_FIGURE),
         knees=_within(column("knees"), 0.0, MAX_KNEE),
+        **figures("baseline", "pinned", low=1.0 / MAX_FIGURE),
+        **figures("completed", "failed", "in_flight", "latency_s", "published", "up_s", "cost"),
     )
 
 
@@ -223,9 +221,7 @@ def stacked(columns: Sequence[Floats]) -> Floats:
 
 def unstacked(columns: Mapping[str, Any], m: int) -> list[dict[str, Any]]:
     """Return what is of each of the m upstreams, by name; arrays are views."""
-    if not columns:
-        return [{} for _ in range(m)]
-    return [dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)]
+    return [{name: of_each[row] for name, of_each in columns.items()} for row in range(m)]
 
 
 def indicator_column(table: Floats, indicators: tuple[str, ...], name: str) -> Floats:
