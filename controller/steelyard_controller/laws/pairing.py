@@ -19,9 +19,6 @@ RING = OLDEST_TICKS + 2
 """Ticks kept: those of age 0 to `OLDEST_TICKS`, and the next one, which is cleared ahead."""
 
 
-NOTHING = np.array([[np.nan]])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
     """The windows completed at this tick: k each; `matched` where the load and the first count are there.
@@ -47,17 +44,25 @@ def paired(
     report_age_ticks: Ints,
 ) -> Paired:
     """File a load (k, NaN: no sample) and counts (k each, NaN: no report); take out what matches."""
+    upstreams, peers, _ = load_ring.shape
+    each_upstream, each_peer = np.arange(upstreams)[:, None], np.arange(peers)
+
+    def place(tick: Ints) -> tuple[Ints, Ints, Ints]:
+        # Of a few servers numpy's own take_along_axis takes five times as long.
+        return each_upstream, each_peer, tick % RING
+
     load_ring, count_rings = load_ring.copy(), tuple(ring.copy() for ring in count_rings)
     sampled = ~np.isnan(load)
     age = np.where(sampled, sample_age_ticks, 0)
-    _put(load_ring, tick - age, np.where(sampled, load, _taken(load_ring, tick - age)))
-    _put(load_ring, tick + 1, NOTHING)
+    of_sample, of_report, ahead = place(tick - age), place(tick - report_age_ticks), place(tick + 1)
+    load_ring[of_sample] = np.where(sampled, load, load_ring[of_sample])
+    load_ring[ahead] = np.nan
     for ring, count in zip(count_rings, counts, strict=True):
-        _put(ring, tick - report_age_ticks, count)
-        _put(ring, tick + 1, NOTHING)
-    window = tick - np.maximum(age, report_age_ticks)
-    window_load, window_counts = _taken(load_ring, window), [_taken(ring, window) for ring in count_rings]
-    _put(load_ring, window, NOTHING)
+        ring[of_report] = count
+        ring[ahead] = np.nan
+    window = place(tick - np.maximum(age, report_age_ticks))
+    window_load, window_counts = load_ring[window], [ring[window] for ring in count_rings]
+    load_ring[window] = np.nan
     is_there = ~np.isnan(window_load)
     matched = is_there & ~np.isnan(window_counts[0])
     return Paired(
@@ -67,20 +72,3 @@ def paired(
         load_ring=load_ring,
         count_rings=count_rings,
     )
-
-
-def _taken(ring: Floats, tick: Ints) -> Floats:
-    """Return what the ring has under each peer's tick."""
-    figures: Floats = ring[_places(ring, tick)]
-    return figures
-
-
-def _put(ring: Floats, tick: Ints, figures: Floats) -> None:
-    """File a figure of each peer under its tick; where these are m x 1, they are the same for all."""
-    ring[_places(ring, tick)] = figures
-
-
-def _places(ring: Floats, tick: Ints) -> tuple[Ints, Ints, Ints]:
-    # Of a few servers numpy's own take_along_axis takes five times as long.
-    upstreams, peers, _ = ring.shape
-    return np.arange(upstreams)[:, None], np.arange(peers), tick % RING

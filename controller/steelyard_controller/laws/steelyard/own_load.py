@@ -62,8 +62,10 @@ def attribute_load(
     is full where l >= 0.95. Where a backlog says so the count is exact, and l is ours. Of a full window
     without a request of ours nothing can be said, unless they take longer than that.
     """
-    tick_s, known = inputs.snapshots.tick_s, known_of(inputs, evidence, in_flight)
-    waiting = _waiting_load(inputs, evidence, known, window, traffic, in_flight)
+    tick_s, l0 = inputs.snapshots.tick_s, inputs.parameters.l0
+    known = known_of(inputs, evidence, in_flight)
+    e, w = split(evidence.sums, known, l0)
+    waiting = _waiting_load(inputs, evidence, e, w, window, traffic, in_flight)
     blocked = window.matched & (waiting > window.load)
     load = np.maximum(window.load, waiting)
     full = window.matched & (load >= FULL)
@@ -76,10 +78,11 @@ def attribute_load(
 
     first = np.isnan(evidence.cost) & seen & (window.count > 0) & (ours > 0)
     prior = prior_cost(evidence.cost, rate * first, ours * first, inputs.baseline)
-    cost, sums = np.where(first, prior, evidence.cost), np.where(first[..., None], 0.0, evidence.sums)
-    known = replace(known, cost=cost)
-    e, w = split(sums, known, inputs.parameters.l0)
-    telling = seen & ~np.isnan(cost) & ~full & (window.count >= FEWEST_REQUESTS)
+    if first.any():
+        cost, sums = np.where(first, prior, evidence.cost), np.where(first[..., None], 0.0, evidence.sums)
+        known, evidence = replace(known, cost=cost), replace(evidence, cost=cost, sums=sums)
+        e, w = split(sums, known, l0)
+    telling = seen & ~np.isnan(evidence.cost) & ~full & (window.count >= FEWEST_REQUESTS)
     half = _in_flight_at_half(
         evidence.in_flight_at_half, telling, mean_in_flight, rate * e / (1.0 - w), tick_s
     )
@@ -91,7 +94,7 @@ def attribute_load(
         telling=telling,
         window=_of_the_seen(seen, window.count, ours * tick_s, tick_s),
         prior=prior,
-        evidence=replace(evidence, cost=cost, sums=sums, in_flight_at_half=half),
+        evidence=replace(evidence, in_flight_at_half=half),
         known=known,
         e=e,
         w=w,
@@ -99,11 +102,16 @@ def attribute_load(
 
 
 def _waiting_load(
-    inputs: Inputs, evidence: Evidence, known: Known, window: Window, traffic: Traffic, in_flight: InFlight
+    inputs: Inputs,
+    evidence: Evidence,
+    e: Floats,
+    w: Floats,
+    window: Window,
+    traffic: Traffic,
+    in_flight: InFlight,
 ) -> Floats:
     """Return clip((D_j - Dm)/max(d_sat, d), 0, 1), k: a backlog means busy, whatever the sample says."""
     parameters = inputs.parameters
-    e, w = split(evidence.sums, known, parameters.l0)
     able = capacity(e, w, evidence.requests, inputs.baseline, prior_worth(evidence.cost, parameters))
     backlog_s, mean_backlog_s = waiting_s(in_flight.waiting, able, inputs.yardsticks)
     saturated_s = np.maximum(parameters.d_sat, in_flight.known_duration_s)
