@@ -38,6 +38,8 @@ class Session:
     election: Election
     store: Store
     takeover: Takeover
+    asked: list[str]
+    """The Memcached server of each question so far."""
 
     @property
     def outcome(self) -> Outcome:
@@ -86,7 +88,8 @@ async def session(
     busy machine may take is for a test that waits for its end.
     `servers` are the Memcached servers, where they are not `memcached` alone.
     """
-    pipeline = MemcachedPool(servers or memcached.address)
+    asked: list[str] = []
+    pipeline = MemcachedPool(servers or memcached.address, took=lambda server, _: asked.append(server))
     if store is None:
         # Only behind a URL of the test's own, a proxy's, does Redis hang.
         timeout_s = TIMEOUT_S if url else PATIENCE_S
@@ -104,9 +107,8 @@ async def session(
         lease_s=lease_s, version="0", instruments=Instruments("0"), addresses=no_names,
     )  # fmt: skip
     try:
-        yield Session(
-            service, loop, election, store, Takeover(loop=loop, store=store, file=file, faults=faults)
-        )
+        takeover = Takeover(loop=loop, store=store, file=file, faults=faults)
+        yield Session(service, loop, election, store, takeover, asked)
     finally:
         await election.release()
         pipeline.close()

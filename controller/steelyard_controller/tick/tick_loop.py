@@ -105,10 +105,9 @@ class TickLoop:
         ]
         skip: set[str] = set()
         with self.span("read", cycles):
-            lists = await self._published_upstreams.read(skip)
+            lists, tables = await self._read_published([cycle.name for cycle in cycles], skip)
             self._announce(lists)
             values = await self._read_messages([key for cycle in cycles for key in cycle.keys()], skip)  # noqa: SIM118
-            tables = await self.published.read([cycle.name for cycle in cycles], skip)
         self._note_servers()
         progressed()
         await self._refuse_higher(tables, lists, lease)
@@ -259,6 +258,16 @@ class TickLoop:
     def _is_gone(self, cycle: Cycle) -> bool:
         """Tell whether the upstream was deleted during this tick."""
         return self.cycles.get(cycle.name) is not cycle
+
+    async def _read_published(self, upstreams: list[str], skip: set[str]) -> tuple[Held, Tables]:
+        """Return what each server holds of the list and of announcements, and of the tables, at once."""
+        lists = [wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY]
+        try:
+            held = await self._pipeline.seen([*lists, *map(wire.weights_key, upstreams)], skip)
+        except memcached_client.Unavailable:
+            return {}, {}
+        taken = {name: {key: each.pop(key) for key in lists if key in each} for name, each in held.items()}
+        return taken, held
 
     async def _read_messages(self, keys: list[str], skip: set[str]) -> dict[str, bytes] | None:
         try:

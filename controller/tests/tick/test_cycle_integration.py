@@ -101,6 +101,18 @@ def test_a_tick_publishes_a_table(memcached: Daemon, redis_server: Daemon) -> No
     assert [peer.weight for peer in table.peers] == [peer.baseline for peer in table.peers] == [334, 333, 333]
 
 
+def test_a_tick_asks_memcached_for_what_is_published_for_messages_and_to_replace_the_table(
+    memcached: Daemon, redis_server: Daemon
+) -> None:
+    async def steps(it: Session) -> None:
+        await it.tick(1.0)
+        before = len(it.asked)
+        await it.tick(2.0)
+        assert len(it.asked) - before == 3
+
+    _run(memcached, redis_server, steps)
+
+
 def test_a_busy_server_gets_less_and_the_others_more(memcached: Daemon, redis_server: Daemon) -> None:
     async def steps(it: Session) -> None:
         for tick in range(1, 12):
