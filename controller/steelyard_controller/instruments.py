@@ -61,16 +61,11 @@ class Instruments(Collector):
         if self.lease_left_s is not None:
             lease.add_metric([], self.lease_left_s)
         yield lease
-        yield GaugeMetricFamily(
-            "steelyard_event_readers", "Who reads events.", value=float(self.event_readers)
-        )
+        yield GaugeMetricFamily("steelyard_event_readers", "Who reads events.", self.event_readers)
         yield CounterMetricFamily(
             "steelyard_events_missed", "Changes that a reader was told it missed.", value=self.events_missed
         )
-
-        yield GaugeMetricFamily(
-            "steelyard_xds_streams", "Envoys' streams of endpoints.", value=float(self.xds_streams)
-        )
+        yield GaugeMetricFamily("steelyard_xds_streams", "Envoys' streams of endpoints.", self.xds_streams)
         yield CounterMetricFamily(
             "steelyard_xds_refused", "Responses that an Envoy refused (NACK).", value=self.xds_refused
         )

@@ -20,7 +20,10 @@ class TextLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; a traceback, where there is one, follows it."""
         fields = "".join(f"{name}={_shown(value)} " for name, value in _fields(record).items())
-        return _with_trace(self, record, f"{_at(record)} {record.levelname} {fields}{_one_line(record)}")
+        # What came from the network may hold line breaks, which would make two lines of one.
+        said = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+        line = f"{_at(record)} {record.levelname} {fields}{said}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
 class JsonLine(logging.Formatter):
@@ -53,15 +56,6 @@ def _at(record: logging.LogRecord) -> str:
     return f"{seconds}.{int(record.msecs):03d}Z"
 
 
-def _one_line(record: logging.LogRecord) -> str:
-    # What came from the network may hold line breaks, which would make two lines of one.
-    return record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
-
-
 def _shown(value: object) -> str:
     text = str(value)
     return json.dumps(text) if not text or any(mark in text for mark in ' "=\n\r') else text
-
-
-def _with_trace(formatter: logging.Formatter, record: logging.LogRecord, line: str) -> str:
-    return f"{line}\n{formatter.formatException(record.exc_info)}" if record.exc_info else line

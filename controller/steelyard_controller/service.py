@@ -263,7 +263,9 @@ class Service:
             else:
                 self._loop.follow(name, after)
             log.info("%s: %s", name, said, extra={"event": "declared", "upstream": name, "by": str(by)})
-            self._publish_change(name, after, said)
+            revision = None if after is None else after.revision
+            document = {"upstream": name, "revision": revision, "what": said}
+            self.listeners.publish("change", name, _json(document))
             return after
 
     async def history(
@@ -347,11 +349,6 @@ class Service:
             with contextlib.suppress(Unavailable, LeaseLost):
                 await self._store.declare(self.leader_loop.led, true, entries)
                 self._unconfirmed.clear()
-
-    def _publish_change(self, name: str, after: Declaration | None, what: str) -> None:
-        revision = None if after is None else after.revision
-        document = {"upstream": name, "revision": revision, "what": what}
-        self.listeners.publish("change", name, _json(document))
 
     def _publish_role(self) -> None:
         now = (self.role, self.leader)

@@ -282,10 +282,8 @@ def load(arguments: Sequence[str]) -> Settings:
         def settings_customise_sources(
             cls,
             settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-            env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-            dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-            file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+            *_: PydanticBaseSettingsSource,
+            **__: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             flags: CliSettingsSource[Settings] = CliSettingsSource(
                 settings_cls,

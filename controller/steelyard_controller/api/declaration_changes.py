@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import Response
+from fastapi import Request, Response
 from pydantic import BaseModel, ValidationError
 
-from steelyard_controller.api import request_body, validation_errors
+from steelyard_controller.api import middleware, request_body, validation_errors
 from steelyard_controller.api.etags import expected_revision, tag
 from steelyard_controller.api.problems import Mistake, ProblemError, invalid, later
-from steelyard_controller.declarations.audit import Author
 from steelyard_controller.declarations.declaration import Declaration, Unknown
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.service import Conflict, NotLeading, NotStored, Service
@@ -17,25 +16,25 @@ from steelyard_controller.service import Conflict, NotLeading, NotStored, Servic
 
 async def change(
     service: Service,
+    request: Request,
     upstream: str,
     edit: Callable[[Upstream | None], Upstream],
     *,
-    by: Author,
     if_match: str | None = None,
     if_none_match: str | None = None,
     dry_run: bool = False,
 ) -> Declaration:
     """Change an upstream and return its new declaration; raise the problem that says why it cannot."""
-    declared = await _asked(service, upstream, edit, by, if_match, if_none_match, dry_run)
+    declared = await _asked(service, request, upstream, edit, if_match, if_none_match, dry_run)
     if declared is None:
         raise RuntimeError("an edit that returns an upstream does not delete it")
     return declared
 
 
-async def remove(service: Service, upstream: str, *, by: Author, if_match: str | None = None) -> None:
+async def remove(service: Service, request: Request, upstream: str, *, if_match: str | None) -> None:
     """Delete an upstream; raise the problem that says why it is still there."""
     try:
-        await _asked(service, upstream, lambda _: None, by, if_match, None)
+        await _asked(service, request, upstream, lambda _: None, if_match, None)
     except ProblemError as error:
         # A DELETE has no body that could be wrong: it conflicts with the state of the upstream.
         raise ProblemError(409, error.errors[0].message) if error.status_code == 422 else error from None
@@ -64,9 +63,9 @@ def openapi_body(model: type[BaseModel], example: dict[str, Any], *types: str) -
 
 async def _asked(
     service: Service,
+    request: Request,
     upstream: str,
     edit: Callable[[Upstream | None], Upstream | None],
-    by: Author,
     if_match: str | None,
     if_none_match: str | None,
     dry_run: bool = False,
@@ -74,6 +73,7 @@ async def _asked(
     cycle = service.views.get(upstream)
     before = None if cycle is None else cycle.declaration
     revision = expected_revision(if_match, if_none_match, before, upstream=upstream)
+    by = middleware.author(request.scope)
     try:
         return await service.change(upstream, edit, revision=revision, by=by, dry_run=dry_run)
     except NotLeading:

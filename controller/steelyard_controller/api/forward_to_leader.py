@@ -11,6 +11,7 @@ not lead answers 503.
 """
 
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 
@@ -57,26 +58,23 @@ class LeaderConnections:
 
     def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._transport = transport
-        self._client: httpx.AsyncClient | None = None
 
-    @property
+    @functools.cached_property
     def client(self) -> httpx.AsyncClient:
         """Return the client, made at the first use."""
-        if self._client is None:
-            # No proxy from the environment and no redirect: requests go to the leader alone.
-            self._client = httpx.AsyncClient(
-                transport=self._transport,
-                trust_env=False,
-                follow_redirects=False,
-                timeout=TIMEOUTS,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-            )
-        return self._client
+        # No proxy from the environment and no redirect: requests go to the leader alone.
+        return httpx.AsyncClient(
+            transport=self._transport,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=TIMEOUTS,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+        )
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._client is not None:
-            await self._client.aclose()
+        if "client" in vars(self):
+            await self.client.aclose()
 
 
 class ForwardToLeader:

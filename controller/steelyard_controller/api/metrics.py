@@ -1,6 +1,6 @@
 """The controller's Prometheus metrics, made anew from the last outcomes at each scrape."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -12,7 +12,6 @@ from steelyard_controller.discovery.discovery import Discovery
 from steelyard_controller.instruments import Instruments
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import (
-    Outcome,
     ahead,
     headroom_of,
     indicators,
@@ -229,27 +228,23 @@ def _peers(source: Source, now_s: float) -> Iterator[Metric]:
             labels = [name, peer.id]
             for column, family in learnt:
                 if column in columns:
-                    _add_known(family, labels, [("", float(columns[column][row]))])
+                    _add_known(family, labels, columns[column][row])
             weight.add_metric(labels, peer.weight)
             baseline.add_metric(labels, peer.baseline)
             share.add_metric(labels, part)
-            _add_known(score, labels, [("", float(cycle.outcome.decision.score[row]))])
-            _add_known(used, labels, _sampled(cycle.outcome, peer.id, shown))
+            _add_known(score, labels, cycle.outcome.decision.score[row])
+            for indicator, value in (utilization(cycle.outcome, peer.id) or {}).items():
+                if value is not None and indicator in shown:
+                    used.add_metric([*labels, indicator], value)
             received = cycle.outcome.inbox.samples.get(peer.id)
             if received is not None:
                 age.add_metric(labels, now_s - received.arrived_s)
     yield from (weight, baseline, share, score, used, age, *(family for _, family in learnt))
 
 
-def _sampled(outcome: Outcome, peer: str, shown: Container[str]) -> list[tuple[str, float]]:
-    figures = utilization(outcome, peer) or {}
-    return [(name, value) for name, value in figures.items() if value is not None and name in shown]
-
-
-def _add_known(family: GaugeMetricFamily, labels: list[str], figures: Iterable[tuple[str, float]]) -> None:
-    for label, figure in figures:
-        if figure == figure:
-            family.add_metric([*labels, label] if label else labels, figure)
+def _add_known(family: GaugeMetricFamily, labels: list[str], figure: float) -> None:
+    if figure == figure:
+        family.add_metric(labels, float(figure))
 
 
 def _gauge(name: str, text: str, labels: list[str]) -> GaugeMetricFamily:

@@ -129,9 +129,7 @@ def routes(service: Service) -> APIRouter:
                 raise _of_the_file(peer)
             return after
 
-        declared = await declaration_changes.change(
-            service, upstream, edit, by=middleware.author(request.scope), if_match=if_match
-        )
+        declared = await declaration_changes.change(service, request, upstream, edit, if_match=if_match)
         return declaration_changes.answer(peer_of(declared.upstream, peer), declared, created=created)
 
     @router.patch(
@@ -167,9 +165,7 @@ def routes(service: Service) -> APIRouter:
                 refuse_of_kubernetes(upstream, peer)
             return after
 
-        declared = await declaration_changes.change(
-            service, upstream, edit, by=middleware.author(request.scope), if_match=if_match
-        )
+        declared = await declaration_changes.change(service, request, upstream, edit, if_match=if_match)
         return declaration_changes.answer(peer_of(declared.upstream, peer), declared, created=False)
 
     @router.delete(
@@ -193,9 +189,7 @@ def routes(service: Service) -> APIRouter:
             refuse_of_kubernetes(upstream, peer)
             return without_peer(before, peer)
 
-        await declaration_changes.change(
-            service, upstream, edit, by=middleware.author(request.scope), if_match=if_match
-        )
+        await declaration_changes.change(service, request, upstream, edit, if_match=if_match)
         return Response(status_code=204)
 
     @router.get(

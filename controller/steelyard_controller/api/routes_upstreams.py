@@ -9,7 +9,6 @@ from fastapi import APIRouter, Header, Request, Response
 from steelyard_controller.api import (
     declaration_changes,
     etags,
-    middleware,
     models,
     pages,
     request_body,
@@ -176,9 +175,7 @@ def routes(service: Service) -> APIRouter:
     async def delete_upstream(request: Request, upstream: UpstreamName, if_match: IfMatch = None) -> Response:
         """Forget an upstream and all about it; nginx keeps its last table, as when the controller is away."""
         upstream_lookup.cycle_of(service, upstream)
-        await declaration_changes.remove(
-            service, upstream, by=middleware.author(request.scope), if_match=if_match
-        )
+        await declaration_changes.remove(service, request, upstream, if_match=if_match)
         return Response(status_code=204)
 
     return router
@@ -205,9 +202,9 @@ async def _put(
 
     after = await declaration_changes.change(
         service,
+        request,
         upstream,
         edit,
-        by=middleware.author(request.scope),
         if_match=if_match,
         if_none_match=if_none_match,
         dry_run=dry_run,

@@ -54,18 +54,14 @@ _SAID: Mapping[str, _Say] = {
 def of_document(errors: Sequence[ErrorDetails], *, fields: Sequence[str] | None = None) -> list[Mistake]:
     """Return pydantic's errors about a document as mistakes; `fields` are those of a peer's document."""
     return [
-        Mistake(field=_field(error["loc"]), message=_message(error, fields))
+        Mistake(field=".".join(map(str, error["loc"])) or WHOLE, message=_message(error, fields))
         for error in errors
-    ]  # fmt: skip
+    ]
 
 
 def of_parameters(errors: Sequence[Any]) -> list[Mistake]:
     """Return FastAPI's errors about a path, a query or a header as mistakes."""
     return [Mistake(field=str(error["loc"][-1]), message=_message(error, ())) for error in errors]
-
-
-def _field(location: Sequence[str | int]) -> str:
-    return ".".join(str(part) for part in location) or WHOLE
 
 
 def _message(error: Mapping[str, Any], fields: Sequence[str] | None) -> str:

@@ -172,7 +172,7 @@ def path(*parts: str) -> str:
 
 
 def _failure(url: str, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    if not error_answers.is_problem(headers.get("content-type", "")):
+    if headers.get("content-type", "").split(";")[0].strip().lower() != "application/problem+json":
         return error_answers.not_a_controller(url, status)
     return error_answers.failure(url, status, body)
 

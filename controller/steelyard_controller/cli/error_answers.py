@@ -21,11 +21,6 @@ _STATUSES = {
 }
 
 
-def is_problem(media_type: str) -> bool:
-    """Tell whether an error answer is a problem document; if not, it is not from a controller."""
-    return media_type.split(";")[0].strip().lower() == "application/problem+json"
-
-
 def failure(url: str, status: int, body: bytes) -> Failure:
     """Return the failure that a problem document means."""
     try:

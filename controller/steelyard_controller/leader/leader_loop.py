@@ -220,7 +220,9 @@ class LeaderLoop:
                 self._ticked(time.monotonic() - began_s, began_s - pace.due_s)
                 missed = pace.next(time.monotonic(), time.time())
                 if missed:
-                    self._count_overruns(missed)
+                    for cycle in self._loop.cycles.values():
+                        cycle.overruns += missed
+                    log.warning("a tick overran: %d left out", missed, extra={"event": "overrun"})
                 await self._pause(pace.due_s - time.monotonic())
 
     def _pace(self) -> Pace:
@@ -230,11 +232,6 @@ class LeaderLoop:
 
     def _progressed(self) -> None:
         self._progressed_s = time.monotonic()
-
-    def _count_overruns(self, missed: int) -> None:
-        for cycle in self._loop.cycles.values():
-            cycle.overruns += missed
-        log.warning("a tick overran: %d left out", missed, extra={"event": "overrun"})
 
     async def _pause(self, seconds: float) -> None:
         """Sleep, until the loop is to stop at the latest."""

@@ -60,7 +60,8 @@ class Subscription(ABC):
         is_answer = self._is_waiting and request.response_nonce == str(self._nonce)
         if is_answer:
             self._is_waiting = False
-            self.refused = _words(request.error_detail.message) if request.HasField("error_detail") else None
+            words = " ".join(request.error_detail.message.split())[:MOST_WORDS] or "it does not say why"
+            self.refused = words if request.HasField("error_detail") else None
             self.refusals += self.refused is not None
         self._follow(request, is_answer)
         if len(self.names) > MOST_NAMES:
@@ -145,7 +146,3 @@ def parsed(kind: type[Message], value: bytes) -> Any:  # noqa: ANN401
         return kind.FromString(value)
     except DecodeError as error:
         raise BadRequest(f"this is no {kind.DESCRIPTOR.name}: {error}") from None
-
-
-def _words(message: str) -> str:
-    return " ".join(message.split())[:MOST_WORDS] or "it does not say why"
