@@ -27,14 +27,19 @@ def printable(value: object) -> object:
 Text = Annotated[str, BeforeValidator(printable)]
 
 
-class Live(Document):
-    """One peer's row of an overview."""
+class TablePeer(Document):
+    """One row of a weight table."""
 
     id: Text
     address: Text
     weight: int
     baseline: int
     state: Text
+
+
+class Live(TablePeer):
+    """One peer's row of an overview."""
+
     share: float = 0.0
     pin: float | None = None
     score: float | None = None
@@ -86,14 +91,25 @@ class Headroom(Document):
     unknown: Text | None = None
 
 
-class Overview(Document):
-    """`GET /v1/upstreams/{upstream}`, and what `GET /v1/events` calls a tick."""
+class Published(Document):
+    """What a weight table and an overview say of their upstream."""
 
     upstream: Text
     term: int
     generation: int
     law: Text
     picker: Text
+
+
+class Table(Published):
+    """`GET /v1/upstreams/{upstream}/weights`."""
+
+    peers: list[TablePeer]
+
+
+class Overview(Published):
+    """`GET /v1/upstreams/{upstream}`, and what `GET /v1/events` calls a tick."""
+
     revision: int = 0
     alert: bool = False
     thresholds: dict[str, float] | None = None
@@ -154,27 +170,6 @@ class Upstreams(Document):
 
     upstreams: list[Row]
     matching: int | None = None
-
-
-class TablePeer(Document):
-    """One row of a weight table."""
-
-    id: Text
-    address: Text
-    weight: int
-    baseline: int
-    state: Text
-
-
-class Table(Document):
-    """`GET /v1/upstreams/{upstream}/weights`."""
-
-    upstream: Text
-    term: int
-    generation: int
-    law: Text
-    picker: Text
-    peers: list[TablePeer]
 
 
 class Shadow(Document):

@@ -43,8 +43,7 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         action="store_true",
         help="have all as the file has it: what it does not say gets its default, drains and pins are lifted",
     )
-    connection_flags.add(parser)
-    parser.set_defaults(run=_run)
+    connection_flags.add(parser, run=_run)
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -31,8 +31,8 @@ class Connection:
     timeout_s: float
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the flags; absent ones stay unset, so that they may come before or after the subcommand."""
+def add(parser: argparse.ArgumentParser, **defaults: object) -> None:
+    """Add the flags, and defaults; absent flags stay unset: they may come before or after the subcommand."""
     unset = argparse.SUPPRESS
     group = parser.add_argument_group("the controller, and how it is asked")
     group.add_argument(
@@ -52,6 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--json", default=unset, action="store_true", help="the API's own document instead of a table"
     )
+    parser.set_defaults(**defaults)
 
 
 def connection(options: argparse.Namespace, environment: Mapping[str, str]) -> Connection:

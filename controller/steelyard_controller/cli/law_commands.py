@@ -34,9 +34,14 @@ def _add_laws(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 def _laws(given: argparse.Namespace) -> int:
     from steelyard_controller import laws  # numpy takes a moment that others need not wait
-    from steelyard_controller.cli.views import law_list
 
-    Output(as_json=connection_flags.wants_json(given)).answer(laws.describe(), law_list.lines())
+    lines = []
+    for name in laws.NAMES:
+        lines.append(name)
+        for each in laws.parameters_of(name):
+            bounds = f"{each.low:g}..{each.high:g}"
+            lines.append(f"  {each.name:<11} {each.default:<8g} {each.unit:<12} {bounds:<14} {each.reason}")
+    Output(as_json=connection_flags.wants_json(given)).answer(laws.describe(), lines)
     return Exit.OK
 
 

@@ -63,8 +63,8 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
             action="store_true",
             help="until a weight table has it, and show the shares before and after",
         )
-        connection_flags.add(parser)
-        parser.set_defaults(run=_set_pin if parser in (pin, unpin) else _set_state, only_drained=False)
+        run = _set_pin if parser in (pin, unpin) else _set_state
+        connection_flags.add(parser, run=run, only_drained=False)
     drain.set_defaults(state="drain")
     undrain.set_defaults(state="up", only_drained=True)
     unpin.set_defaults(percent=None)

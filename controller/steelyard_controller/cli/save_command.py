@@ -29,8 +29,7 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "States and pins are there where somebody has set them; servers of Kubernetes are not.",
     )
     parser.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="of this one alone")
-    connection_flags.add(parser)
-    parser.set_defaults(run=_run)
+    connection_flags.add(parser, run=_run)
 
 
 def _run(given: argparse.Namespace) -> int:

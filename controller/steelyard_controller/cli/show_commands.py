@@ -31,14 +31,7 @@ from steelyard_controller.cli.views import (
 
 def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands, in the order of --help."""
-    for add_one in (
-        _add_status, _add_upstreams, _add_weights, _add_explain, _add_history, _add_audit, _add_page
-    ):  # fmt: skip
-        add_one(subparsers)
-
-
-def _add_status(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser(
+    status = subparsers.add_parser(
         "status",
         help="who leads, what is declared, is it well (exit status 1: it is not)",
         description="Who leads, what is declared, and is it well: exit status 1 where nobody leads, an "
@@ -46,11 +39,66 @@ def _add_status(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
         "its servers, load balancers and what is refused. Of more than 50 those that need a look first. "
         '--json: {"service": …, "upstreams": […], "overview": … (only with UPSTREAM)}.',
     )
-    parser.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="look at this one closely")
-    parser.add_argument("--search", metavar="TEXT", help="those with it in a name, or in a server's address")
-    parser.add_argument("--limit", metavar="N", type=int, help="so many at the most (50; --json: all)")
-    connection_flags.add(parser)
-    parser.set_defaults(run=_status)
+    status.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="look at this one closely")
+    status.add_argument("--search", metavar="TEXT", help="those with it in a name, or in a server's address")
+    status.add_argument("--limit", metavar="N", type=int, help="so many at the most (50; --json: all)")
+    connection_flags.add(status, run=_status)
+    upstreams = subparsers.add_parser(
+        "upstreams", help="which upstreams there are", description="List the upstreams: GET /v1/upstreams."
+    )
+    connection_flags.add(upstreams, run=_upstreams)
+    _add_of_one(subparsers)
+    _add_others(subparsers)
+
+
+def _add_of_one(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    weights = subparsers.add_parser(
+        "weights",
+        help="the weight table as nginx gets it",
+        description="Show an upstream's weight table as it was published: "
+        "GET /v1/upstreams/UPSTREAM/weights. The longest bar is the largest share.",
+    )
+    add_upstream(weights)
+    connection_flags.add(weights, run=_weights)
+    explain = subparsers.add_parser(
+        "explain",
+        help="why a peer has its weight",
+        description="Say why a peer has its weight, then every figure behind it: "
+        "GET /v1/upstreams/UPSTREAM/peers/PEER/explain.",
+    )
+    add_upstream(explain)
+    explain.add_argument("peer", metavar="PEER")
+    connection_flags.add(explain, run=_explain)
+    history = subparsers.add_parser(
+        "history",
+        help="how the shares went",
+        description="Show how each peer's share went: GET /v1/upstreams/UPSTREAM/history. "
+        "Each course is drawn from 0 to its own most.",
+    )
+    add_upstream(history)
+    history.add_argument("--seconds", default="900", help="how far back (900)")
+    history.add_argument("--step", default="1", metavar="SECONDS", help="between two moments (1)")
+    connection_flags.add(history, run=_history)
+
+
+def _add_others(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    audit = subparsers.add_parser(
+        "audit",
+        help="who changed what",
+        description="Say who changed what of an upstream, or of all, newest first: GET /v1/audit. --json has "
+        "every field before and after.",
+    )
+    audit.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="of this one alone")
+    audit.add_argument("--limit", default=50, type=int, metavar="N", help="at most so many, up to 1000 (50)")
+    audit.add_argument("--before", type=int, metavar="ID", help="those before this one")
+    connection_flags.add(audit, run=_audit)
+    page = subparsers.add_parser(
+        "page",
+        help="the link of the controller's page, with the token",
+        description="The link of the controller's page. What stands behind its # is the token, which the "
+        "browser keeps until the tab is closed and sends with each change; it is in no request for the page.",
+    )
+    connection_flags.add(page, run=_page)
 
 
 def _status(given: argparse.Namespace) -> int:
@@ -115,14 +163,6 @@ def _json(answer: Answer[Any]) -> Any:  # noqa: ANN401
     return json.loads(answer.body)
 
 
-def _add_upstreams(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser(
-        "upstreams", help="which upstreams there are", description="List the upstreams: GET /v1/upstreams."
-    )
-    connection_flags.add(parser)
-    parser.set_defaults(run=_upstreams)
-
-
 def _upstreams(given: argparse.Namespace) -> int:
     with opened(given) as session:
         upstreams = session.controllers.get(Upstreams, "/v1/upstreams")
@@ -132,37 +172,12 @@ def _upstreams(given: argparse.Namespace) -> int:
         return Exit.OK
 
 
-def _add_weights(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser(
-        "weights",
-        help="the weight table as nginx gets it",
-        description="Show an upstream's weight table as it was published: "
-        "GET /v1/upstreams/UPSTREAM/weights. The longest bar is the largest share.",
-    )
-    add_upstream(parser)
-    connection_flags.add(parser)
-    parser.set_defaults(run=_weights)
-
-
 def _weights(given: argparse.Namespace) -> int:
     with opened(given) as session:
         upstream = upstream_of(session, given)
         weights = session.controllers.get(Table, path("upstreams", upstream, "weights"))
         session.out.answer(weights.body, peer_table.of_table(weights.document, session.out.look))
         return Exit.OK
-
-
-def _add_explain(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser(
-        "explain",
-        help="why a peer has its weight",
-        description="Say why a peer has its weight, then every figure behind it: "
-        "GET /v1/upstreams/UPSTREAM/peers/PEER/explain.",
-    )
-    add_upstream(parser)
-    parser.add_argument("peer", metavar="PEER")
-    connection_flags.add(parser)
-    parser.set_defaults(run=_explain)
 
 
 def _explain(given: argparse.Namespace) -> int:
@@ -174,20 +189,6 @@ def _explain(given: argparse.Namespace) -> int:
             said.body, weight_explanation.of_explanation(upstream, said.document, session.out.look)
         )
         return Exit.OK
-
-
-def _add_history(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser(
-        "history",
-        help="how the shares went",
-        description="Show how each peer's share went: GET /v1/upstreams/UPSTREAM/history. "
-        "Each course is drawn from 0 to its own most.",
-    )
-    add_upstream(parser)
-    parser.add_argument("--seconds", default="900", help="how far back (900)")
-    parser.add_argument("--step", default="1", metavar="SECONDS", help="between two moments (1)")
-    connection_flags.add(parser)
-    parser.set_defaults(run=_history)
 
 
 def _history(given: argparse.Namespace) -> int:
@@ -203,20 +204,6 @@ def _history(given: argparse.Namespace) -> int:
         return Exit.OK
 
 
-def _add_audit(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser(
-        "audit",
-        help="who changed what",
-        description="Say who changed what of an upstream, or of all, newest first: GET /v1/audit. --json has "
-        "every field before and after.",
-    )
-    parser.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="of this one alone")
-    parser.add_argument("--limit", default=50, type=int, metavar="N", help="at most so many, up to 1000 (50)")
-    parser.add_argument("--before", type=int, metavar="ID", help="those before this one")
-    connection_flags.add(parser)
-    parser.set_defaults(run=_audit)
-
-
 def _audit(given: argparse.Namespace) -> int:
     asked = {
         name: vars(given)[name] for name in ("limit", "before", "upstream") if vars(given)[name] is not None
@@ -225,17 +212,6 @@ def _audit(given: argparse.Namespace) -> int:
         answer = session.controllers.get(Audit, AUDIT, **asked)
         session.out.answer(answer.body, audit_log.of_entries(answer.document.entries, session.out.look))
         return Exit.OK
-
-
-def _add_page(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser(
-        "page",
-        help="the link of the controller's page, with the token",
-        description="The link of the controller's page. What stands behind its # is the token, which the "
-        "browser keeps until the tab is closed and sends with each change; it is in no request for the page.",
-    )
-    connection_flags.add(parser)
-    parser.set_defaults(run=_page)
 
 
 def _page(given: argparse.Namespace) -> int:

@@ -34,8 +34,7 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     )
     add_upstream(parser)
     parser.add_argument("--count", metavar="N", help="end after N ticks")
-    connection_flags.add(parser)
-    parser.set_defaults(run=_run)
+    connection_flags.add(parser, run=_run)
 
 
 def _run(given: argparse.Namespace) -> int:
