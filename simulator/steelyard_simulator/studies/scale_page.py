@@ -1,10 +1,12 @@
-"""The scale study in words and tables: Markdown. Pure."""
+"""The scale study in words and tables: template scale_page.md beside this file. Pure but for reading it."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from steelyard_loadtest.reporting.markdown import bullets, document, markdown, pivot
+from steelyard_loadtest.reporting.markdown import markdown, pivot
 from steelyard_loadtest.reporting.wording import plus_minus
+from steelyard_loadtest.templates import render_file
 from steelyard_protocol import weight_table, wire
 
 from steelyard_simulator.studies.measures import Measures, Runs, averaged
@@ -46,13 +48,23 @@ def page(runs: Runs, grid: Grid, command: str) -> str:
         bytes_per_s = out_of_memcached(servers, load_balancers, REQUESTS_PER_SERVER_S * servers)
         return f"{bytes_per_s / 1e6:.3g}"
 
-    return document(
-        f"From the model: `{command}`. Means of the seeds ± half of their 95 % interval; columns: load "
-        "balancers.",
-        *(_measure_table(*each) for each in measured),
-        _grid_table("Out of Memcached, MB/s", grid, out),
-        limits(ours, grid),
-    )
+    made = [*(_measure_table(*each) for each in measured), _grid_table("Out of Memcached, MB/s", grid, out)]
+    whole = most_servers_in_an_item()
+    values = {
+        "command": command, "tables": [table for table in made if table], "whole": whole,
+        "bytes": len(weight_table.to_json(uneven_table(whole))),
+        "most_mb": wire.MAX_TABLE_BYTES // wire.MAX_BYTES, "most": most_servers_in_a_table(),
+        "full": {
+            servers: most_load_balancers(servers, REQUESTS_PER_SERVER_S, GIGABIT_BYTES_PER_S)
+            for servers in sorted({servers for servers, _ in grid})
+        },
+        "changed": [
+            _span([measures[name].mean for measures in ours.values()])
+            for name in ("rows_changed", "rows_changed_5")
+            if ours
+        ],
+    }  # fmt: skip
+    return render_file(Path(__file__).with_name("scale_page.md"), values)
 
 
 def _of_picker(runs: Runs, picker: str, *, exchanged: bool = False) -> Points:
@@ -60,28 +72,6 @@ def _of_picker(runs: Runs, picker: str, *, exchanged: bool = False) -> Points:
         {trial: runs[trial] for trial in runs if (trial.picker, trial.exchanged) == (picker, exchanged)}
     )
     return {(trial.servers, trial.load_balancers): measures for trial, measures in averages.items()}
-
-
-def limits(points: Points, grid: Grid) -> str:
-    """Return where it ends, as a list."""
-    whole = most_servers_in_an_item()
-    size = len(weight_table.to_json(uneven_table(whole)))
-    sizes = sorted({servers for servers, _ in grid})
-    full = ", ".join(
-        f"{most_load_balancers(servers, REQUESTS_PER_SERVER_S, GIGABIT_BYTES_PER_S):,} at {servers:,}"
-        for servers in sizes
-    )
-    lines = [
-        f"**One Memcached item holds a table of {whole:,} servers** (names like `server-00001`, IPv4): "
-        f"{size:,} bytes of 1 MB. A larger table goes in chunks, up to "
-        f"{wire.MAX_TABLE_BYTES // wire.MAX_BYTES} MB: some {most_servers_in_a_table():,} servers.",
-        f"**1 Gbit/s out of one Memcached is full** with so many load balancers, by servers: {full}.",
-    ]
-    if points:
-        changed = _span([measures["rows_changed"].mean for measures in points.values()])
-        much = _span([measures["rows_changed_5"].mean for measures in points.values()])
-        lines.append(f"**Rows that change in a tick**: {changed} of the table; by more than 5 %: {much}.")
-    return bullets(lines)
 
 
 def _span(parts: Sequence[float], digits: int = 0) -> str:
