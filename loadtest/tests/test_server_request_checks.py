@@ -37,7 +37,7 @@ def test_both_bounds_are_taken_and_their_neighbours_are_not(argument: Argument) 
 
 
 @pytest.mark.parametrize(
-    "text", ["", " 5", "5 ", "+5", "-5", "5.0", "5e1", "1_0", "0x5", "five", "nan", "٥", "²", "9" * 5000]
+    "text", ["", " ", "+5", "-5", "5.0", "5e1", "1_0", "0x5", "five", "nan", "٥", "²", "9" * 5000]
 )
 def test_what_is_no_plain_whole_number_is_refused(text: str) -> None:
     with pytest.raises(Problem):
@@ -55,7 +55,7 @@ def test_a_refusal_names_the_argument_its_unit_and_its_bounds() -> None:
         "type": "about:blank",
         "title": "Bad query argument",
         "status": 400,
-        "detail": "workers must be a whole number of processes from 1 to 8",
+        "detail": "workers must be a whole number of processes from 1 to 8, not '9'",
     }
 
 

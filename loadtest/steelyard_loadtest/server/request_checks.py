@@ -10,9 +10,12 @@ the Host must name this machine too (nginx sends its upstream's name or the clie
 Host), and a forwarding header means somebody else stands behind the peer.
 """
 
+import argparse
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from steelyard_loadtest.server.bounds import whole
 
 FORWARDING = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
@@ -47,19 +50,11 @@ BURN_WORKERS = Argument("workers", "processes", default=2, lowest=1, highest=8)
 
 def read(argument: Argument, query: Mapping[str, str]) -> int:
     """Return the argument's value, its default where it is absent. Raises Problem."""
-    text = query.get(argument.name, str(argument.default))
-    # isascii: int() would also take digits of other scripts, underscores, signs and spaces around.
-    # 10 digits hold every bound; longer texts are refused before int() has to read them.
-    if text.isascii() and text.isdigit() and len(text) <= 10:
-        value = int(text)
-        if argument.lowest <= value <= argument.highest:
-            return value
-    raise Problem(
-        400,
-        "Bad query argument",
-        f"{argument.name} must be a whole number of {argument.unit}"
-        f" from {argument.lowest} to {argument.highest}",
-    )
+    parse = whole(argument.lowest, argument.highest, argument.unit)
+    try:
+        return parse(query.get(argument.name, str(argument.default)))
+    except argparse.ArgumentTypeError as refused:
+        raise Problem(400, "Bad query argument", f"{argument.name} must be {refused}") from None
 
 
 def is_loopback_name(name: str) -> bool:
