@@ -31,7 +31,14 @@ def up(cluster: Cluster) -> int:
             _write(cluster, texts)
             supervisor.launch(cluster.run_dir / "supervisord.conf")
         _start(cluster, supervisor)
-    print(_welcome(cluster), end="")
+    values = {
+        "lb": cluster.lb_port,
+        "api": cluster.api_port,
+        "server": cluster.servers[0],
+        "limits": " : ".join(f"{server.cpu_limit:g}" for server in cluster.servers),
+        "log_dir": cluster.log_dir,
+    }
+    print(render_file(TEMPLATES / "welcome.txt", values), end="")
     return 0
 
 
@@ -133,17 +140,6 @@ def _log_tail(cluster: Cluster, name: str, lines: int = 15) -> str:
     except OSError:
         tail = []
     return "\n".join(f"    {line}" for line in tail or ["(nothing was logged)"]) + f"\n    ({path})"
-
-
-def _welcome(cluster: Cluster) -> str:
-    values = {
-        "lb": cluster.lb_port,
-        "api": cluster.api_port,
-        "server": cluster.servers[0],
-        "limits": " : ".join(f"{server.cpu_limit:g}" for server in cluster.servers),
-        "log_dir": cluster.log_dir,
-    }
-    return render_file(TEMPLATES / "welcome.txt", values)
 
 
 def _checks(cluster: Cluster) -> dict[str, Check]:

@@ -214,8 +214,6 @@ class Servers:
         for server, port in zip(self._scenario.servers, self._place.server_ports, strict=True):
             files = self._files[server.name]
             self._start(server_part(server, port, files), files.server_log)
-        for server, port in zip(self._scenario.servers, self._place.server_ports, strict=True):
-            files = self._files[server.name]
             if server.workers:
                 files.agent_config.write_text(agent_config(port))
             part = agent_part(server, self._place.memcached_port, files)

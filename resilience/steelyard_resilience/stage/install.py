@@ -32,12 +32,9 @@ def place(folder: Path, settings: Settings) -> Place:
     """Find the programs; say which packages are missing. Raises SetupError."""
     programs = find(None)
     missing = sorted({package for program, package in PACKAGES.items() if shutil.which(program) is None})
-    if programs.memcached is None:
-        missing.append("memcached")
-    if programs.modules[LUA] is None:
-        missing.append("libnginx-mod-http-lua")
-    if settings.front == "haproxy" and programs.haproxy is None:
-        missing.append("haproxy")
+    haproxy = settings.front != "haproxy" or programs.haproxy
+    here = {"memcached": programs.memcached, "libnginx-mod-http-lua": programs.modules[LUA] is not None}
+    missing += [package for package, there in {**here, "haproxy": haproxy}.items() if not there]
     if settings.front == "envoy" and programs.envoy is None:
         raise SetupError("Envoy is not installed: scripts/setup --with-bench")
     if missing:
