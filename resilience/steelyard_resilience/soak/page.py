@@ -1,9 +1,11 @@
-"""What came of a soak in words: the line while it runs, the tables. Pure."""
+"""What came of a soak in words: the line while it runs, the tables. Pure but for reading judged.md."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from steelyard_loadtest.reporting.markdown import Column, bullets, document, image, markdown, table
 from steelyard_loadtest.reporting.wording import KB, MB, clock
+from steelyard_loadtest.templates import render_file
 
 from steelyard_resilience.soak import leaks
 from steelyard_resilience.soak.leaks import COUNTS, FIGURES, Check, Growth, Row, Verdict
@@ -42,7 +44,7 @@ def page(
         image("Memory and descriptors of every judged process over the soak", plot),
         markdown(table(verdict.checks, CHECKS)),
         markdown(table(verdict.rows, ROWS)),
-        _explained(plan),
+        render_file(Path(__file__).with_name("judged.md"), {"leaks": leaks, "seconds": plan.seconds}),
         bullets(conditions),
     )
 
@@ -97,16 +99,3 @@ ROWS = (
     _grown("would show", lambda row, growth: _smallest(row, growth.span_s)),
     Column[Row]("", lambda row: _pass(row.passed) if row.growth else SHORT_LIVED, "left"),
 )
-
-
-def _explained(plan: Plan) -> str:
-    return (
-        f"Judged is each process from {leaks.PYTHON.warm_after_s(plan.seconds):.0f} s after it was first "
-        "seen until the load's end. *begin* and *end* are the medians of the first and the "
-        "last fifth of that; *trend* is Theil and Sen's slope; *growth* is the larger of the trend over "
-        "the whole and of end − begin, for descriptors and threads the smaller; *would show* is the "
-        "smallest steady leak that would not have passed. Memory is private (heap and stacks): the shared "
-        "dict is of a fixed size. Its own count of its heap is LuaJIT's, whose Lua is interpreted here so "
-        "that it has what Lua keeps and nothing that was compiled, and all that Redis uses. "
-        f"What may grow: {leaks.NGINX.why}. {leaks.PYTHON.why}. {leaks.HISTORY.why}."
-    )
