@@ -1,4 +1,4 @@
-"""The evidence study's figures of a run, and its report in Markdown. Pure.
+"""The evidence study's figures of a run, and its report: template evidence_page.md beside this file.
 
 ratio    p99 over that of the reference with the same seed; of a cluster the geometric mean over its seeds
 whole    seconds from when a server can do again all it could, to the first tick at which its published
@@ -9,12 +9,14 @@ whole    seconds from when a server can do again all it could, to the first tick
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import geometric_mean, median
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from steelyard_loadtest.reporting.markdown import document, image, markdown, pivot, text_columns
+from steelyard_loadtest.reporting.markdown import markdown, pivot, text_columns
 from steelyard_loadtest.reporting.wording import counted, milliseconds, number, ratio, small_percent
+from steelyard_loadtest.templates import render_file
 
 from steelyard_simulator.model import Case, RunResult, Server, Work
 from steelyard_simulator.run import run
@@ -110,24 +112,14 @@ class Evidence:
 
 def page(evidence: Evidence, command: str, ratios: str | None, curves: str | None) -> str:
     """Return the tables: ratios, targets, failures, recoveries, and the clusters."""
-    seeds = len(next(iter(evidence.runs.values())))
-    return document(
-        f"From the model: `{command}`, {counted(seeds, 'seed')} each. p99 over that of the reference "
-        f"({REFERENCE} at every moment); of a cluster the geometric mean over its seeds. Less is better.",
-        _ratio_table(evidence),
-        image("p99 over that of the reference, a point for each cluster, by algorithm", ratios),
-        "**Targets**",
-        markdown(text_columns(["", "at most", "found", ""], _targets(evidence))),
-        f"**Failed, or without an answer {declared.DRAIN_S:g} s after the last request**: part of all "
-        "requests in the worst seed; the clusters in which there were any. What failed is not in p99.",
-        _lost_table(evidence),
-        f"**From whole again to {100 * FAIR:.0f} % of the fair share**, as published, in seconds: median "
-        "(worst) of the seeds; of each seed the slowest server",
-        _whole_table(evidence),
-        image("Over time: the first server's share beside the truth, and p99, in three clusters", curves),
-        "**The clusters**: the load is of what the servers can do together when they can do the least",
-        _cluster_table(evidence),
-    )
+    values = {
+        "command": command, "seeds": counted(len(next(iter(evidence.runs.values()))), "seed"),
+        "reference": REFERENCE, "drain_s": f"{declared.DRAIN_S:g}", "fair": f"{100 * FAIR:.0f}",
+        "plots": {"ratios": ratios, "curves": curves}, "ratios": _ratio_table(evidence),
+        "targets": markdown(text_columns(["", "at most", "found", ""], _targets(evidence))),
+        "lost": _lost_table(evidence), "whole": _whole_table(evidence), "clusters": _cluster_table(evidence),
+    }  # fmt: skip
+    return render_file(Path(__file__).with_name("evidence_page.md"), values)
 
 
 def _ratio_table(evidence: Evidence) -> str:
