@@ -3,6 +3,12 @@ local peer_stats = require "steelyard.core.peer_stats"
 
 local A, B = { id = "a", address = "a:80", cell = 0 }, { id = "b", address = "b:80", cell = 1 }
 
+-- What phase/ notes of a request.
+local NOTED = {
+    "upstream", "ended_as", "reserved", "reserved_of", "reserved_at", "waited", "full", "stuck_after", "explained",
+    "weight", "cost", "priced_for", "queue", "no_retry", "spare_try",
+}
+
 
 local function new_stats()
     return peer_stats.new(peer_stats.local_memory(2), 1, 2, 0)
@@ -131,6 +137,36 @@ describe("the open requests", function()
         local again = book:entry(2, 0)
         assert.equal(entry, again)
         assert.same({ n = 0, from = 1, started = 0 }, again)
+    end)
+
+    it("begins and ends a request in tables that are there, whatever its phases note", function()
+        jit.off()
+        local book, growth = open_requests.new(new_stats()), {}
+        local witness, entry = {}, nil
+        local function step(name, ...)
+            local before = collectgarbage("count")
+            entry = book[name](book, ...) or entry
+            growth[#growth + 1] = collectgarbage("count") - before
+        end
+        collectgarbage("stop")
+        for started = 1, 4 do
+            step("entry", 1, started)
+            step("watch", entry, witness)
+            step("picked", entry, A)
+            step("none", entry, "of no use")
+            step("picked", entry, B)
+            local before = collectgarbage("count")
+            for _, field in ipairs(NOTED) do
+                entry[field], entry[3] = true, A
+                entry[field], entry[3] = nil, nil
+            end
+            growth[#growth + 1] = collectgarbage("count") - before
+            step("tried", A, "completed", 3, started)
+            step("close", 1)
+        end
+        collectgarbage("restart")
+        jit.on()
+        assert.same({ 0, 0, 0, 0, 0, 0, 0, 0 }, { unpack(growth, #growth - 7) })
     end)
 
     it("notes what was in flight when each try came, where the peer stats keep levels", function()

@@ -96,6 +96,22 @@ end
 local release = _M.release
 
 
+--- Make an entry with a place for each field, and for three tries: LuaJIT makes one even to assign nil, and where none
+-- is left builds the table anew, without those that are nil. That was done for every request.
+local function new_entry()
+    local entry = {
+        0, 0, 0, n = 0, from = 0, started = 0, why = 0, ended_as = 0, upstream = 0, reserved = 0, reserved_of = 0,
+        reserved_at = 0, waited = 0, full = 0, stuck_after = 0, explained = 0, weight = 0, cost = 0, priced_for = 0,
+        watched = 0, held = 0, held_extra = 0, in_flight = 0, queue = 0, no_retry = 0, spare_try = 0,
+    }
+    for field in pairs(entry) do
+        entry[field] = nil
+    end
+    entry.n, entry.from, entry.started = 0, 1, 0
+    return entry
+end
+
+
 --- The entry of an open request: its tries [1..n], what was `in_flight` at its server when
 -- each came (nil where the peer stats keep no levels), the first of the running pass `from`, the
 -- peer `reserved` for the next pass and whether the request `waited` for it, `why` there was no peer, the
@@ -116,7 +132,7 @@ function _M:entry(key, started)
     if entry then
         spare[last] = nil
     else
-        entry = { n = 0, from = 1, started = 0 }
+        entry = new_entry()
     end
     entry.started = started
     self.open[key] = entry
