@@ -146,10 +146,14 @@ class Edge:
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         return [int(pid) for pid in children.read_text().split()]
 
+    def begin_reload(self) -> None:
+        """Have nginx read its configuration again; old workers stay while they serve something."""
+        self._process.send_signal(signal.SIGHUP)
+
     def reload(self) -> None:
         """Have nginx read its configuration again; return when the old workers are gone."""
         before = set(self.worker_pids())
-        self._process.send_signal(signal.SIGHUP)
+        self.begin_reload()
         wait_until(lambda: before.isdisjoint(self.worker_pids()), "the old workers are gone")
 
     def logged(self, text: str) -> int:

@@ -327,7 +327,7 @@ def test_a_mistake_in_the_option_is_named(rig: Rig) -> None:
     assert "share_in_flight.cpu_share" in edge.get().body
 
 
-def test_a_server_that_leaves_and_is_back_leaves_no_ghost_and_is_counted_anew(
+def test_a_server_that_leaves_and_is_back_has_what_is_open_there_and_no_ghost(
     rig: Rig, clients: ThreadPoolExecutor
 ) -> None:
     a, b = servers(rig)
@@ -342,12 +342,14 @@ def test_a_server_that_leaves_and_is_back_leaves_no_ghost_and_is_counted_anew(
             rig.publish(rows, generation=generation, picker="vnswrr2")
             for edge in (first, second):
                 edge.wait_for(generation)
-        rig.wait_until(lambda: others(second) == {"a": at_a, "b": 0}, "what was left behind does not count")
+        rig.wait_until(
+            lambda: others(second) == {"a": at_a, "b": 8 - at_a}, "what is open there counts again"
+        )
         asked += [clients.submit(first.get, "/held") for _ in range(4)]
-        rig.wait_until(lambda: of_others(second) == at_a + 4, "what comes then does")
-        assert others(second)["b"]
-    a.holds["/held"].set()
-    assert {answer.result().status for answer in asked} == {200}
+        rig.wait_until(lambda: of_others(second) == 12, "what comes then does")
+        a.holds["/held"].set()
+        assert {answer.result().status for answer in asked} == {200}
+        rig.wait_until(lambda: of_others(second) == 0, "no ghost is left")
     assert not [edge for edge in (first, second) if edge.complaints()]
 
 

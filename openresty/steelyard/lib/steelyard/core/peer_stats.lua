@@ -208,7 +208,14 @@ function _M:tell(cell, excess, at)
 end
 
 
---- Count a request of this worker as in flight at a server.
+--- Count so many more requests of this worker, or fewer, as in flight at a server.
+function _M:add(cell, requests)
+    local i = cell * 2 * self.stride + self.column
+    self.levels[i] = self.levels[i] + requests
+end
+
+
+--- Count one as in flight.
 function _M:raise(cell)
     local i = cell * 2 * self.stride + self.column
     self.levels[i] = self.levels[i] + 1

@@ -3,7 +3,7 @@
 -- Counts only grow, by `incr`, so workers never overwrite each other. What is
 -- in flight is a level and not a count: each worker writes its own, under its
 -- own slot, with a TTL; a worker that is killed leaves nothing behind for
--- longer. So does one that outlives a reload and no longer runs timers.
+-- longer. One that outlives a reload goes on saying it until its last request ends.
 --
 -- A job that wants to know what servers did since its last run keeps beside them:
 --
@@ -14,6 +14,7 @@
 -- packed, because for 10,000 servers JSON once a second would cost more than
 -- their requests do: a run reads the totals in slices, about 1 us a field.
 
+local clock = require "steelyard.io.clock"
 local ffi = require "ffi"
 local json = require "steelyard.core.json"
 
@@ -62,6 +63,9 @@ function _M:flush(requests, about, breathe)
         end
     end, breathe)
     dict:set("worker/" .. self.slot, json.encode(about), WORKER_TTL_S)
+    if about.leaving then
+        dict:set("left_at", clock.monotonic(), WORKER_TTL_S)
+    end
 end
 
 
@@ -106,6 +110,24 @@ function _M:workers()
         end
     end
     return workers, in_flight
+end
+
+
+--- When a worker that a reload has sent off last said what it has in flight; nil while there is none.
+function _M:left_at()
+    return (self.dict:get("left_at"))
+end
+
+
+--- Address -> requests that such workers still serve.
+function _M:left_behind()
+    local left = {}
+    for _, worker in ipairs((self:workers())) do
+        for address, n in pairs(worker.leaving and worker.in_flight or {}) do
+            left[address] = (left[address] or 0) + n
+        end
+    end
+    return left
 end
 
 

@@ -15,6 +15,7 @@ local fetch = require "steelyard.io.fetch"
 local health_checker = require "steelyard.io.health_checker"
 local job_lock = require "steelyard.io.job_lock"
 local list_fetch = require "steelyard.io.list_fetch"
+local left_behind = require "steelyard.phase.left_behind"
 local listed_upstreams = require "steelyard.phase.listed_upstreams"
 local no_pause = require("resty.vnswrr").no_pause
 local open_requests = require "steelyard.core.open_requests"
@@ -82,6 +83,7 @@ function _M.flush(breathe)
     local about = {
         pid = ngx.worker.pid(), slot = _M.counters.slot, serving = serving,
         lua_bytes = collectgarbage("count") * 1024, -- what is garbage and not yet collected is in it
+        leaving = _M.leaving or nil, -- sent off by a reload
     }
     local ok, err = pcall(_M.counters.flush, _M.counters, _M.requests, about, breathe)
     if ok then
@@ -254,10 +256,13 @@ end
 
 local function on_timer(premature)
     if premature then
-        -- A reload sends this worker off. Timers stop, requests go on: from now on they leave their counts when
-        -- they end (flush_if_leaving).
-        _M.leaving = true
-        return _M.flush()
+        if not _M.leaving then
+            left_behind.leave(_M, function() guarded(close_unlogged, ngx.now()) end)
+        end
+        return
+    end
+    if ngx.worker.id() == 0 then
+        guarded(left_behind.carry, _M)
     end
     guarded(flush_if_due, ngx.now())
     guarded(close_unlogged, ngx.now())
