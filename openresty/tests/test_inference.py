@@ -38,12 +38,12 @@ def engines() -> Iterator[list[Engine]]:
 
 
 @contextlib.contextmanager
-def asked(edge: Edge, body: Any, path: str = CHAT) -> Iterator[http.client.HTTPResponse]:
+def asked(edge: Edge, body: Any, path: str = CHAT, key: str = "") -> Iterator[http.client.HTTPResponse]:
     """Send a request, and return its answer as soon as it begins."""
     connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
     try:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request("POST", path, data, {"Content-Type": "application/json"})
+        connection.request("POST", path, data, {"X-Session-Id": key} if key else {})
         yield connection.getresponse()
     finally:
         connection.close()
@@ -56,9 +56,9 @@ def chat(*turns: Any, **more: Any) -> dict[str, Any]:
     return {"model": "llama", "messages": [SYSTEM, *said], **more}
 
 
-def ask(edge: Edge, body: Any, path: str = CHAT) -> tuple[int, str]:
+def ask(edge: Edge, body: Any, path: str = CHAT, key: str = "") -> tuple[int, str]:
     """Ask, and return the status and who answered."""
-    with asked(edge, body, path) as response:
+    with asked(edge, body, path, key) as response:
         response.read()
         return response.status, response.headers.get("X-Backend", "")
 
@@ -111,16 +111,41 @@ def test_what_begins_alike_has_one_engine(example: Edge) -> None:
 
 
 def test_a_session_of_the_client_s_own_goes_before_the_prompt(example: Edge) -> None:
-    def ask_in(session: str, text: str) -> str:
-        connection = http.client.HTTPConnection("127.0.0.1", example.port, timeout=PATIENCE_S)
-        connection.request("POST", CHAT, json.dumps(chat(text)), {"X-Session-Id": session})
-        response = connection.getresponse()
-        response.read()
-        connection.close()
-        return response.headers["X-Backend"]
-
     for session in "12345":
-        assert len({ask_in(session, f"Question {number}") for number in range(6)}) == 1
+        assert len({ask(example, chat(f"Question {n}"), key=session) for n in range(6)}) == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_conversation_stays_when_engines_come(rig: Rig, engines: list[Engine], workers: int) -> None:
+    rows = [(f"e{n}", engine.address, 1, "up") for n, engine in enumerate(engines)]
+    rig.publish(rows[:1], generation=1, picker="bounded_hash")
+    key = 'hash_key = "header:X-Session-Id", hash_balance_factor = 1000'
+    edge = rig.edge(
+        workers=workers,
+        options=f'upstreams = {{ web = {{ {key}, remember_keys = "keys" }} }},',
+        servers="location /v1/ { proxy_pass http://web; } } lua_shared_dict keys 1m;",
+    )
+    edge.wait_for(1)
+    for number in range(12):
+        assert ask(edge, chat("Hello"), key=str(number))[1] == "a"
+    rig.publish(rows, generation=2, picker="bounded_hash")
+    edge.wait_for(2)
+    assert {ask(edge, chat("Hello"), key=str(number))[1] for number in range(12)} == {"a"}
+    assert {ask(edge, chat("Hello"), key=str(number))[1] for number in range(12, 36)} == {"a", "b", "c"}
+    # And when they go.
+    rig.publish([*rows[:1], rows[2]], generation=3, picker="bounded_hash")
+    edge.wait_for(3)
+    assert {ask(edge, chat("Hello"), key=str(number))[1] for number in range(36)} == {"a", "c"}
+    assert {ask(edge, chat("Hello"), key=str(number))[1] for number in range(12)} == {"a"}
+
+
+def test_a_memory_that_is_not_there_is_told(rig: Rig) -> None:
+    edge = rig.edge(options='upstreams = { web = { picker = "bounded_hash", remember_keys = "keys" } },')
+    said = "remember_keys: there is no such dict; add `lua_shared_dict keys 10m;` to http {}"
+    rig.publish([("a", rig.backend("a").address, 1, "up")], generation=1)
+    edge.wait_for(1)
+    assert (edge.upstream()["picker"], said in edge.upstream()["picker_error"]) == ("vnswrr2", True)
+    assert edge.logged(said) >= 1
 
 
 LOCATION = """

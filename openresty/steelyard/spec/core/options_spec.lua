@@ -191,6 +191,7 @@ describe("a bad option", function()
         { "upstreams.web.failure_statuses", with({ upstreams = { web = { failure_statuses = { "4xx" } } } }) },
         { "upstreams.web.hash_balance_factor", with({ upstreams = { web = { hash_balance_factor = 0.9 } } }) },
         { "upstreams.web.hash_balance_factor", with({ upstreams = { web = { hash_balance_factor = "2" } } }) },
+        { "upstreams.web.remember_keys", with({ upstreams = { web = { remember_keys = true } } }) },
         { "upstreams.web.shards", with({ upstreams = { web = { shards = 0 } } }) },
         { "upstreams.web.retries", with({ upstreams = { web = { retries = 1.5 } } }) },
         { "upstreams.web.retry_budget", with({ upstreams = { web = { retry_budget = 0.2 } } }) },

@@ -108,9 +108,9 @@ function _M.new(name, settings, context)
     if settings.explain then
         stats, notes = pick_notes.recorder(stats)
     end
-    if stats ~= context.stats or settings.hash_balance_factor then
-        context = setmetatable({ stats = stats, hash_balance_factor = settings.hash_balance_factor },
-                               { __index = context })
+    if stats ~= context.stats or settings.hash_balance_factor or settings.remember_keys then
+        context = setmetatable({ stats = stats, name = name, hash_balance_factor = settings.hash_balance_factor,
+                                 remember_keys = settings.remember_keys }, { __index = context })
     end
     return setmetatable({
         name = name, settings = settings, context = context,

@@ -9,7 +9,7 @@ local sticky = require "steelyard.core.sticky"
 local validate = require "steelyard.core.validate"
 local wire = require "steelyard.core.wire"
 
-local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, shards, retries, retry_budget, "
+local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, remember_keys, shards, retries, retry_budget, "
               .. "idempotent_methods, max_conns, queue, failure_statuses, max_fails, fail_timeout_s, slow_start_s, "
               .. "panic_threshold, eject, explain, check, load_metrics_format, sticky, grpc, host, cost, cost_at_end, "
               .. "connect_timeout_s, send_timeout_s, read_timeout_s"
@@ -214,6 +214,10 @@ function _M.check(where, given)
     settings.hash_variable = hash_variable(where .. "hash_key", key)
     settings.hash_key = type(key) == "function" and "function" or key
     settings.hash_balance_factor = optional(where, given, "hash_balance_factor", NUMBER, 1, 1000, 1.25)
+    settings.remember_keys = given.remember_keys
+    if given.remember_keys ~= nil and type(given.remember_keys) ~= "string" then
+        bad(where .. "remember_keys", "must name a lua_shared_dict", 'write it as remember_keys = "steelyard_keys"')
+    end
     settings.shards = optional(where, given, "shards", WHOLE, 1, 1000, 32)
     settings.retry_budget = retry_budget.of_options(where .. "retry_budget", given.retry_budget)
     settings.idempotent_methods = retries.methods_of_options(where .. "idempotent_methods", given.idempotent_methods)

@@ -299,6 +299,78 @@ describe("picker bounded_hash", function()
         assert.are_not.equal(first, picker:pick("key"))
     end)
 
+    describe("with a memory", function()
+        local function remembering(peers, factor)
+            local dict = { values = {} }
+            function dict.get(_, entry) return dict.values[entry] end
+            function dict.set(_, entry, value) dict.values[entry] = value end
+            local picker, stats = picker_of(peers, {
+                name = "web", remember_keys = "keys", shared = { keys = dict }, hash_balance_factor = factor,
+            })
+            return picker, stats, dict
+        end
+
+        it("has a new key at the less busy of its first two, for their weights", function()
+            local peers = equal(6)
+            local first = picker_of(peers):pick("key")
+            local picker, stats = remembering(peers, 100)
+            stats:raise(first.cell)
+            local second = picker:pick("key")
+            assert.are_not.equal(first, second)
+            assert.equal(second, picker_of(without(peers, first.cell)):pick("key"))
+            first.weight = 2 * second.weight -- then one of two is as busy as none
+            picker, stats = remembering(peers, 100)
+            stats:raise(first.cell)
+            stats:raise(second.cell)
+            assert.equal(first, picker:pick("key"))
+        end)
+
+        it("keeps a key where it was, and where it has moved to, until that is full or gone", function()
+            local peers = equal(6)
+            local picker, stats, dict = remembering(peers, 2)
+            local first = picker:pick("key")
+            for cell = 1, 6 do
+                stats:raise(cell)
+            end
+            stats:raise(first.cell)
+            stats:raise(first.cell)
+            assert.equal(first, picker:pick("key")) -- 3 of 8, where the bound is 3, and one more for its own last one
+            for _ = 1, 8 do
+                stats:raise(first.cell)
+            end
+            local second = picker:pick("key")
+            assert.are_not.equal(first, second)
+            for _ = 1, 11 do
+                stats:lower(first.cell)
+            end
+            assert.equal(second, picker:pick("key"))
+            picker:update(without(peers, second.cell))
+            assert.are_not.equal(second, picker:pick("key"))
+            local entry = next(dict.values)
+            assert.is_nil(next(dict.values, entry))
+        end)
+
+        it("is another upstream's in the same dict, and of all workers", function()
+            local peers = equal(6)
+            local picker, stats, dict = remembering(peers, 100)
+            local first = picker:pick("key")
+            local another, others_stats = remembering(peers, 100)
+            another.memory = dict
+            others_stats:raise(first.cell)
+            assert.equal(first, another:pick("key"))
+            another.name = "shop"
+            assert.are_not.equal(first, another:pick("key"))
+            assert.equal(0, stats:in_flight(first.cell))
+        end)
+
+        it("says what nginx.conf must have for it", function()
+            local context = { remember_keys = "keys", shared = {}, now = os.time, random = math.random }
+            local _, name, err = pickers.make("bounded_hash", context)
+            assert.equal("vnswrr2", name)
+            assert.matches("add `lua_shared_dict keys 10m;`", err, 1, true)
+        end)
+    end)
+
     it("sends a retry to the next on the ring that was not tried", function()
         local live = upstream.new("web", { retries = 2, hash_variable = "request_uri" }, {
             random = math.random, now = function() return 0 end,

@@ -17,6 +17,10 @@
 -- not sizes: a peer that is out, or drained, moves its own keys alone; one of share s that leaves the table
 -- moves s of the keys, and at most |s - 1/n| more by the others' points.
 --
+-- With a memory (remember_keys) a key stays where it was last, while that peer is below its bound. One that is new, or
+-- has to move, goes to the less busy of the first two on the ring: so new keys even out what the old ones make uneven,
+-- and a load balancer that does not know the key has two to guess from.
+--
 -- A request without a key goes as vnswrr2 picks. O(1), with LOOKS peers to count. Pure.
 
 local candidates = require "steelyard.core.pickers.candidates"
@@ -56,7 +60,13 @@ local mt = { __index = _M }
 -- @param context as others' (core/pickers)
 -- @param factor  left out: the upstream's, or FACTOR
 local function new(context, factor)
+    local dict = context.remember_keys
+    local memory = dict and context.shared[dict]
+    if dict and not memory then
+        error("remember_keys: there is no such dict; add `lua_shared_dict " .. dict .. " 10m;` to http {}", 0)
+    end
     return setmetatable({
+        memory = memory, name = context.name, by_id = {}, -- nil: keys are where the ring says
         keyless = vnswrr2.new(context), stats = context.stats, now = context.now, others = context.others,
         factor = factor or context.hash_balance_factor or FACTOR,
         peers = {}, ring = nil, total_weight = 0, updates = 0,
@@ -71,20 +81,21 @@ local function baseline_of(peer)
 end
 
 
---- The ids, and how many points each has.
+--- The ids, and how many points each has; and the peers by their ids.
 local function points_of(peers, known, breathe)
-    local ids, counts, baselines = {}, {}, 0
+    local ids, counts, by_id, baselines = {}, {}, {}, 0
     for i = 1, #known do
         baselines = baselines + baseline_of(known[i])
     end
     local unit = baselines / #known / POINTS
     for i = 1, #peers do
         ids[i], counts[i] = peers[i].id, max(1, floor(baseline_of(peers[i]) / unit + 0.5))
+        by_id[ids[i]] = peers[i]
         if i % ROWS == 0 then
             breathe()
         end
     end
-    return ids, counts
+    return ids, counts, by_id
 end
 
 
@@ -95,7 +106,7 @@ function _M:update(peers, breathe, known)
     breathe = breathe or no_pause
     local update = self.updates + 1
     self.updates = update
-    local ids, counts = points_of(peers, known or peers, breathe)
+    local ids, counts, by_id = points_of(peers, known or peers, breathe)
     local ring = self.ring
     if not (ring and rows.same(ids, ring.ids) and rows.same(counts, ring.counts)) then
         ring = #peers > 0 and hash_ring.new(ids, counts, breathe) or nil
@@ -104,7 +115,7 @@ function _M:update(peers, breathe, known)
         return false
     end
     local draw = self.keyless.candidates.draw
-    self.peers, self.ring, self.total_weight = peers, ring, draw and draw.total or 0
+    self.peers, self.by_id, self.ring, self.total_weight = peers, by_id, ring, draw and draw.total or 0
     self.in_flight, self.counted, self.at, self.picked_at = 0, {}, 0, 0
     return true
 end
@@ -124,19 +135,21 @@ end
 
 
 --- Whether a peer may have one request more.
-local function is_below(self, peer, now)
-    local bound = self.factor * peer.weight / self.total_weight * (self.in_flight + 1)
+-- @param beyond the bound, by so many
+local function is_below(self, peer, now, beyond)
+    local bound = self.factor * peer.weight / self.total_weight * (self.in_flight + 1) + (beyond or 0)
     return self.stats:in_flight(peer.cell) < bound and not failing(self.stats, peer, now)
 end
 
 
 --- The first peer from a place on that is below its bound, and its place; nil where none is near.
-local function next_below(self, place, now)
+-- @param but a peer that is passed over
+local function next_below(self, place, now, but)
     local ring, peers, last = self.ring, self.peers, 0
     for _ = 1, min(ring.n, MOST_POINTS) do
         place = place % ring.n
         local owner = ring.owners[place]
-        if owner ~= last and is_below(self, peers[owner], now) then
+        if owner ~= last and peers[owner] ~= but and is_below(self, peers[owner], now) then
             return peers[owner], place
         end
         place, last = place + 1, owner
@@ -157,6 +170,26 @@ local function any_below(self, place, now)
 end
 
 
+--- As next_below(): where the key was last, or else the less busy of its first two.
+local function remembered(self, place, now, key)
+    local memory, stats, entry = self.memory, self.stats, self.name .. "/" .. hash_ring.hash(key)
+    local peer = self.by_id[memory:get(entry)]
+    if peer and is_below(self, peer, now, 1) then -- the key's own last request may be answered, and still be counted
+        return peer, place
+    end
+    local first, at = next_below(self, place, now)
+    if not first then
+        return nil
+    end
+    local second, behind = next_below(self, at + 1, now, first)
+    if second and stats:in_flight(second.cell) / second.weight < stats:in_flight(first.cell) / first.weight then
+        first, at = second, behind
+    end
+    memory:set(entry, first.id)
+    return first, at
+end
+
+
 --- The key's peer, and its place on the ring; without a key the default's, without a place. Nil when there is
 -- none.
 function _M:pick(key)
@@ -174,7 +207,12 @@ function _M:pick(key)
     if self.factor < NO_BOUND then
         count(self, now)
     end
-    local peer, found = next_below(self, place, now)
+    local peer, found
+    if self.memory then
+        peer, found = remembered(self, place, now, key)
+    else
+        peer, found = next_below(self, place, now)
+    end
     peer = peer or any_below(self, place, now)
     if peer then
         return peer, found or place
