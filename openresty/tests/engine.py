@@ -17,9 +17,9 @@ LOOK_S = 0.02
 class Engine:
     """Streams `tokens` events and one with the usage; the rest of an answer waits while `going` is cleared.
 
-    `usage` is what the answer says that it took, or None; `bodies` has what was asked, `inside` how many are
-    being answered, and `left` counts clients that went away meanwhile. `pieces` is how many bytes are sent at
-    a time; 0 is an event at a time.
+    With `begins_late` its header waits, too. `usage` is what the answer says that it took, or None; `bodies`
+    has what was asked, `inside` how many are being answered, and `left` counts clients that went away
+    meanwhile. `pieces` is how many bytes are sent at a time; 0 is an event at a time.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,6 +28,7 @@ class Engine:
         self.tokens = 5
         self.usage: dict[str, Any] | None = {"prompt_tokens": 40, "completion_tokens": 5}
         self.pieces = 0
+        self.begins_late = False
         self.bodies: list[bytes] = []
         self.inside = self.left = 0
         self._lock = threading.Lock()
@@ -83,6 +84,8 @@ class Engine:
             self._wait(to.connection)
             whole = {"choices": [{"message": {"role": "assistant", "content": "x" * self.tokens}}], **told}
             return self._send(to, json.dumps(whole).encode(), last=True)
+        if self.begins_late:
+            self._wait(to.connection)
         self._head(to, 200, name, "text/event-stream")
         events = [{"choices": [{"delta": {"role": "assistant"}}]}]
         events += [{"choices": [{"delta": {"content": '"usage": {'}}]}] * self.tokens

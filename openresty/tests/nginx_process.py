@@ -217,7 +217,7 @@ def one_upstream(memcached_port: int, options: str, servers: str) -> str:
   set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP;
   server {{
     listen 127.0.0.1:@PORT@;
-    error_page 502 503 504 @steelyard_failure;
+    error_page 429 502 503 504 @steelyard_failure;
     location / {{
       proxy_pass http://web; header_filter_by_lua_block {{ require("steelyard").header() }}
     }}

@@ -364,7 +364,7 @@ for _, picker in ipairs(fixtures.own()) do
 
         local function limited(peers)
             math.randomseed(20261122)
-            local live = new({ retries = 2, max_conns = 2 }, math.random)
+            local live = new({ retries = 2, max_conns = 2, full_status = 503 }, math.random)
             live:take(table_of(peers, picker), "fresh", 0)
             return live
         end
@@ -402,7 +402,7 @@ for _, picker in ipairs(fixtures.own()) do
         it("counts what others have, as far as that is known, where the table has a limit over all", function()
             local live = new({ retries = 2 }, math.random)
             local limit_of_all = table_of({ A, B }, picker)
-            limit_of_all.max_conns = 3
+            limit_of_all.max_conns, live.settings.full_status = 3, 503
             live:take(limit_of_all, "fresh", 0)
             live.context.others = { live = true }
             for _, cell in ipairs({ A.cell, B.cell }) do

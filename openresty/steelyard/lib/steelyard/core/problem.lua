@@ -7,7 +7,8 @@ local try_outcomes = require "steelyard.core.try_outcomes"
 
 local TITLES = {
     [400] = "Bad Request", [403] = "Forbidden", [404] = "Not Found", [405] = "Method Not Allowed",
-    [500] = "Internal Server Error", [502] = "Bad Gateway", [503] = "Service Unavailable", [504] = "Gateway Timeout",
+    [429] = "Too Many Requests", [500] = "Internal Server Error", [502] = "Bad Gateway", [503] = "Service Unavailable",
+    [504] = "Gateway Timeout",
 }
 
 local _M = { CONTENT_TYPE = "application/problem+json", TITLES = TITLES }

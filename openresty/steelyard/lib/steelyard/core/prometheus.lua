@@ -152,7 +152,7 @@ local OF_UPSTREAM = {
     { "upstream_retries_refused_total", "counter", "Failed requests without a retry: the retry budget was spent.",
       plain("retries_refused") },
     { "upstream_max_conns", "gauge", "Requests that a peer may have in flight.", plain("max_conns") },
-    { "upstream_full_total", "counter", "Requests answered 503: every peer was at max_conns.", plain("full") },
+    { "upstream_full_total", "counter", "Requests that were refused: every peer was at max_conns.", plain("full") },
     { "upstream_queued_total", "counter", "Requests that waited: every peer was at max_conns.", plain("queued") },
     { "upstream_costs_malformed_total", "counter", "Requests of which no usable cost was told: they weigh 1.",
       { { value = function(upstream) return upstream.cost and upstream.cost.malformed end } } },

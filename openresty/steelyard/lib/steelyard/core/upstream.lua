@@ -388,9 +388,16 @@ function _M:why_none(tries, from)
         return "all " .. full .. " servers " .. (tries.n >= from and "that were not tried " or "")
                .. "have max_conns = " .. (self.settings.max_conns or self.max_conns_of_all) .. " requests in flight"
                .. (self.max_conns_of_all and " here, or " .. self.max_conns_of_all .. " of all load balancers" or ""),
-               503
+               self.settings.full_status
     end
     return "every server was tried"
+end
+
+
+--- When who found all servers full may come again, in whole seconds: not before those who may wait now have had their
+-- turn.
+function _M:retry_after_s()
+    return math.ceil(self.settings.queue and self.settings.queue.timeout_s or 1)
 end
 
 

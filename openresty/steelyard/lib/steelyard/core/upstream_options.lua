@@ -10,9 +10,9 @@ local validate = require "steelyard.core.validate"
 local wire = require "steelyard.core.wire"
 
 local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, remember_keys, shards, retries, retry_budget, "
-              .. "idempotent_methods, max_conns, queue, failure_statuses, max_fails, fail_timeout_s, slow_start_s, "
-              .. "panic_threshold, eject, explain, check, load_metrics_format, sticky, grpc, host, cost, cost_at_end, "
-              .. "connect_timeout_s, send_timeout_s, read_timeout_s"
+              .. "idempotent_methods, max_conns, queue, priority, full_status, failure_statuses, max_fails, "
+              .. "fail_timeout_s, slow_start_s, panic_threshold, eject, explain, check, load_metrics_format, sticky, "
+              .. "grpc, host, cost, cost_at_end, connect_timeout_s, send_timeout_s, read_timeout_s"
 
 local bad, NUMBER, SECONDS, WHOLE = validate.bad, validate.NUMBER, validate.SECONDS, validate.WHOLE
 
@@ -27,6 +27,7 @@ local NUMBERS = {
     { "fail_timeout_s", SECONDS, 0.1, 86400, 10 },
     { "slow_start_s", SECONDS, 0, 86400, 0 },
     { "panic_threshold", NUMBER, 0, 1, 0 },
+    { "full_status", WHOLE, 400, 599, 503 },
 }
 
 -- Of each worker. Whoever waits longer than a second for a server that answers within
@@ -151,14 +152,14 @@ local function grpc(where, given)
 end
 
 
---- How a request's cost is told: one of nginx's variables, by its name, or a function; or nil.
-local function cost(name, given)
+--- How a request's cost, or priority, is told: one of nginx's variables, by its name, or a function; or nil.
+local function told(name, given)
     if given == nil or type(given) == "function" then
         return given
     end
     local variable = type(given) == "string" and string.match(given, "^%$?([%w_]+)$")
     if not variable then
-        bad(name, "is neither a variable of nginx's nor a function", 'write it as cost = "arg_tokens"')
+        bad(name, "is neither a variable of nginx's nor a function", 'write it as "http_x_name"')
     end
     return variable
 end
@@ -232,8 +233,9 @@ function _M.check(where, given)
         bad(where .. "explain", "must be true or false", "write it as explain = true to have $steelyard_why")
     end
     settings.failure_statuses = failure_statuses(where .. "failure_statuses", given.failure_statuses)
-    settings.cost = cost(where .. "cost", given.cost)
-    settings.cost_at_end = cost(where .. "cost_at_end", given.cost_at_end)
+    for _, option in ipairs({ "cost", "cost_at_end", "priority" }) do
+        settings[option] = told(where .. option, given[option])
+    end
     settings.sticky = sticky.of_options(where .. "sticky", given.sticky)
     return settings
 end

@@ -1,7 +1,8 @@
 --- Hold a request while every server is at max_conns: access_by_lua, where a request may wait.
 --
--- balancer_by_lua cannot wait. Here up to `queue.size` requests of each worker do, in the order in which they
--- came. Only the first of them looks: at a server that a request of this worker has let go of, and each LOOK_S at
+-- balancer_by_lua cannot wait. Here up to `queue.size` requests of each worker do, the more urgent first and of one
+-- class in the order in which they came. Of the less urgent fewer may wait, so that there is a place for the others.
+-- Only the first of them looks: at a server that a request of this worker has let go of, and each LOOK_S at
 -- all, for what other workers did. A request that comes while a server has room does not queue behind them. A body
 -- is read before, so that nothing comes between the end of the wait, or the look at who has room, and the server's
 -- choice.
@@ -19,6 +20,9 @@ local ngx = ngx
 -- Twenty looks a second and worker, of O(servers).
 local LOOK_S = 0.05
 
+-- Of what `priority` says, from 0 on, and what is taken for it where it says nothing: RFC 9218's urgencies.
+local CLASSES, USUAL = 8, 3
+
 -- Of less than a millisecond the semaphore makes nothing, and does not wait at all: time would stand still.
 local LEAST_S = 0.002
 
@@ -29,15 +33,31 @@ local Queue = {}
 Queue.__index = Queue
 
 
---- The requests of this worker that wait: `n` of them, the first is `head` (true: it has been told that it is, and has
--- not run since). The others are in `line`; `freed` lists addresses that the head has not looked at.
+--- The requests of this worker that wait: `n` of them, the first is `head`, the others are in `line` in their order;
+-- `freed` lists addresses that the head has not looked at.
 local function queue_of(live)
     local queue = live.waiting
     if not queue then
-        queue = setmetatable({ n = 0, line = semaphore.new(), news = semaphore.new(), freed = {} }, Queue)
+        queue = setmetatable({ n = 0, line = {}, news = semaphore.new(), freed = {} }, Queue)
         live.waiting = queue
     end
     return queue
+end
+
+
+--- Take a request in: as the first, or behind those that are as urgent.
+function Queue:join(entry, class)
+    entry.queue, entry.class, self.n = self, class, self.n + 1
+    if not self.head then
+        self.head = entry
+        return
+    end
+    local line, at = self.line, #self.line
+    while at > 0 and line[at].class > class do
+        at = at - 1
+    end
+    entry.turn = semaphore.new()
+    table.insert(line, at + 1, entry)
 end
 
 
@@ -45,11 +65,28 @@ end
 function Queue:leave(entry)
     entry.queue, self.n = nil, self.n - 1
     if self.head == entry then
-        self.head = self.n > 0
+        self.head = table.remove(self.line, 1)
         if self.head then
-            self.line:post()
+            self.head.turn:post()
+        end
+        return
+    end
+    for at = 1, #self.line do
+        if self.line[at] == entry then
+            table.remove(self.line, at)
+            return
         end
     end
+end
+
+
+--- How urgent the request is: 0, the most, where nobody asks, to CLASSES - 1.
+local function class_of(settings)
+    if not settings.priority then
+        return 0
+    end
+    local class = tonumber(request.told(settings.priority)) or USUAL
+    return math.floor(math.max(0, math.min(CLASSES - 1, class)))
 end
 
 
@@ -73,18 +110,18 @@ end
 
 --- Wait until a server has room, and return it; nil when that takes too long, or too many wait.
 local function wait(live, entry)
-    local settings, queue = live.settings.queue, queue_of(live)
-    if queue.n >= settings.size then
+    local settings, queue, class = live.settings.queue, queue_of(live), class_of(live.settings)
+    if queue.n >= settings.size * (CLASSES - class) / CLASSES then
         return nil
     end
     worker.dict:incr("queued/" .. live.name, 1, 0)
     local until_s = ngx.now() + settings.timeout_s
-    queue.n, entry.queue = queue.n + 1, queue
-    -- Where the one that was told has left, its post is still there, and ends the wait at once.
-    local is_first = not queue.head or wait_on(queue.line, until_s, settings.timeout_s)
-    local peer
+    queue:join(entry, class)
+    if queue.head ~= entry then
+        wait_on(entry.turn, until_s, settings.timeout_s)
+    end
+    local is_first, peer = queue.head == entry, nil
     if is_first then
-        queue.head = entry
         peer = let_go(live, queue)
     end
     while is_first and not peer and ngx.now() < until_s do
@@ -107,7 +144,7 @@ local function wait_aside(live)
 end
 
 
---- Have the request wait while all servers are full, then go on, or end with 503.
+--- Have the request wait while all servers are full, then go on, or end with `full_status`.
 local function wait_or_refuse(live)
     if not live:full() then
         return -- balance() says what else is wrong
@@ -122,15 +159,17 @@ local function wait_or_refuse(live)
         entry.waited = (ngx.req.http_version() or 1.1) < 2 or ngx.var.content_length ~= nil
         return
     end
-    entry.upstream, entry.ended_as, entry.why = name, 503, (live:why_none(entry, entry.n + 1))
+    local status = live.settings.full_status
+    entry.upstream, entry.ended_as, entry.why = name, status, (live:why_none(entry, entry.n + 1))
     worker.dict:incr("full/" .. name, 1, 0)
     ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", entry.why)
-    return ngx.exit(503)
+    ngx.header["Retry-After"] = live:retry_after_s()
+    return ngx.exit(status)
 end
 
 
 --- access_by_lua: have the request wait, as the option `queue` says, while all servers of the upstream are
--- at max_conns; then answer 503.
+-- at max_conns; then answer `full_status`.
 function _M.limit(name)
     local live = worker.upstreams[name]
     if worker.broken or not live then

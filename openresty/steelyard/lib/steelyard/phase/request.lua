@@ -87,14 +87,18 @@ function _M.ended_subrequest()
 end
 
 
---- What is told of the request's cost, of any type: by a variable, or a function; nil where that raises an error.
+--- What is told of the request's cost, or priority, of any type: by a variable, or a function; nil where that raises an
+-- error.
 local function told(how)
     if type(how) == "string" then
         return ngx.var[how]
     end
-    local ok, cost = pcall(how)
-    return ok and cost or nil
+    local ok, answer = pcall(how)
+    return ok and answer or nil
 end
+
+
+_M.told = told
 
 
 local function weighed(live, how)

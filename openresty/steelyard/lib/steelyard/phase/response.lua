@@ -108,13 +108,17 @@ function _M.sticky()
 end
 
 
---- The content of `error_page 502 503 504 @...`: a problem document that
+--- The content of `error_page 429 502 503 504 @...`: a problem document that
 -- says why, with the status that nginx would have answered.
 function _M.failure()
     local entry = open_entry()
     local status = request.failed_as(entry)
     local detail, extra = problem.of_request(entry, entry and outcomes_of(entry), ngx.var.upstream_status ~= nil)
     ngx.status = status
+    local live = entry and entry.full and worker.upstreams[entry.upstream]
+    if live then -- balancer_by_lua could not say it
+        ngx.header["Retry-After"] = live:retry_after_s()
+    end
     ngx.header["Content-Type"] = problem.CONTENT_TYPE
     ngx.header["Cache-Control"] = "no-store"
     ngx.say(problem.encode(status, detail, extra))
