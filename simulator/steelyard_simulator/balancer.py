@@ -27,11 +27,11 @@ class Balancer:
 
     __slots__ = (
         "_completed", "_cost", "_failed", "_held_s", "_in_flight", "_latency_s", "away", "index", "picker",
-        "weights",
+        "weights", "zone",
     )  # fmt: skip
 
-    def __init__(self, index: int, picker: Picker, servers: int) -> None:
-        self.index, self.picker = index, picker
+    def __init__(self, index: int, picker: Picker, servers: int, zone: int = 0) -> None:
+        self.index, self.picker, self.zone = index, picker, zone
         self._in_flight = [0] * servers
         self._held_s: list[list[float]] = [[] for _ in range(servers)]
         self.weights: Sequence[int] = [1] * servers

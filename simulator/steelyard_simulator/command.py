@@ -22,6 +22,7 @@ from steelyard_simulator.studies import (
     scale_page,
     stability_grid,
     stability_page,
+    zones_study,
 )
 from steelyard_simulator.studies.evidence_clusters import ALGORITHMS, EvidenceTrial
 from steelyard_simulator.studies.measures import Figures, Runs, runs_csv
@@ -63,7 +64,8 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     """Add the subcommand `simulate`, with a subcommand a study."""
     parser = subparsers.add_parser(
         "simulate",
-        help="the shipped laws and pickers on simulated servers: ns-3, scale, stability, evidence, autoscale",
+        help="the shipped laws and pickers on simulated servers: ns-3, scale, stability, evidence, autoscale,"
+        " zones",
     )
     studies = parser.add_subparsers(required=True, metavar="STUDY")
     for study in STUDIES:
@@ -212,6 +214,16 @@ STUDIES = (
         trials=lambda _: autoscale_study.TRIALS,
         figures_of=autoscale_study.figures_of,
         page=autoscale_study.page,
+        seeds=2,
+        quick=("one seed: minutes", 1),
+    ),
+    Study(
+        name="zones",
+        help="a day on three zones, one at half its size: what crosses, p99, beside Envoy's two",
+        description="Simulates days on three zones, one of which has half its servers or CPU for a while.",
+        trials=lambda _: zones_study.TRIALS,
+        figures_of=zones_study.figures_of,
+        page=zones_study.page,
         seeds=2,
         quick=("one seed: minutes", 1),
     ),

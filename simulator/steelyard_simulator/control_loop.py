@@ -4,12 +4,15 @@ Pure but for the generator passed in. The law is the controller's own, on a real
 """
 
 from collections import deque
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 from steelyard_controller import laws
+from steelyard_controller.laws.headroom import headroom
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
+from steelyard_controller.laws.zones import Zoning
 
 from steelyard_simulator.autoscaler import Pool
 from steelyard_simulator.balancer import Balancer
@@ -46,10 +49,12 @@ class ControlLoop:
     ) -> None:
         if case.balancing.law is None:
             raise ValueError("the case has no law; there is no control loop to run")
-        self._engine, self._servers, self._tick_s = engine, servers, case.tick_s
+        self._engine, self._servers, self._tick_s, self._case = engine, servers, case.tick_s, case
         self._random, self._delays = random, case.delays
         self._law = laws.create(case.balancing.law, case.balancing.parameters)
-        self._upstreams = [_Upstream(self._law.start(), SimulatedInbox(case)) for _ in range(case.upstreams)]
+        self._upstreams = [
+            _Upstream(self._law.start(), SimulatedInbox(case), case) for _ in range(case.upstreams)
+        ]
         self._pool = None if case.scaled_by is None else Pool(engine, case.scaled_by, len(servers))
         self.t_s: list[float] = []
         self.shares: list[Floats] = []
@@ -75,6 +80,10 @@ class ControlLoop:
             self._upstream_of(balancer).inbox.report(now_s, balancer.index, report)
         self._engine.at(now_s + self._tick_s, self._report, balancer)
 
+    def cpu(self) -> Floats:
+        """Return the servers' CPU as the newest samples have it; NaN before the first."""
+        return self._upstreams[0].inbox.cpu
+
     def _arrives(self, lost: float) -> bool:
         return lost == 0.0 or self._random.random() >= lost
 
@@ -82,9 +91,9 @@ class ControlLoop:
         """Take the newest table that is there by now; the ring has it after the fetch's own delay."""
         balancer, before = of
         newest = before
-        for published_s, weights in self._upstream_of(balancer).tables:
+        for published_s, tables in self._upstream_of(balancer).tables:
             if published_s <= now_s:
-                newest = weights
+                newest = tables[balancer.zone if len(tables) > 1 else 0]
         if newest is not before:
             self._engine.at(now_s + self._delays.fetch_s, lambda _, table: balancer.take(table), newest)
         self._engine.at(now_s + self._tick_s, self._fetch, (balancer, newest))
@@ -106,11 +115,21 @@ class ControlLoop:
         snapshot, pool, tables = upstream.inbox.snapshot(now_s), self._pool, upstream.tables
         if pool is not None:
             snapshot = snapshot.first(pool.there, pool.names)
+        elif upstream.zoning is not None:
+            seen = upstream.inbox.flows(self._case.zones, upstream.zoning)
+            upstream.zoning = upstream.zoning.after(seen, snapshot.tick_s)
+            snapshot = replace(snapshot, published=upstream.zoning.followed(upstream.weights, seen))
         upstream.memory, decision = self._law.step(upstream.memory, snapshot)
         if pool is not None:
             pool.note(decision, snapshot, upstream.inbox.cpu)
         upstream.weights = np.pad(decision.published, (0, len(self._servers) - len(decision.ids)))
-        published: list[int] = upstream.weights.tolist()
+        published: list[list[int]] = [upstream.weights.tolist()]
+        if upstream.zoning is not None:
+            weights = np.where(snapshot.eligible, decision.published, 0)
+            share = weights / weights.sum()
+            could = headroom(decision, (), share, share > 0, None).could_carry_per_s
+            upstream.zoning = upstream.zoning.decide(share, could)
+            published = (upstream.zoning.factors[:-1, upstream.zoning.of] * decision.published).tolist()
         # The same table again would be news to nobody.
         if not tables or published != tables[-1][1]:
             tables.append((now_s + self._delays.publish_s, published))
@@ -122,9 +141,11 @@ class ControlLoop:
 class _Upstream:
     """What the controller holds of one upstream; `tables`: (when it is in Memcached, weights), in order."""
 
-    __slots__ = ("inbox", "memory", "tables", "weights")
+    __slots__ = ("inbox", "memory", "tables", "weights", "zoning")
 
-    def __init__(self, memory: laws.Memory, inbox: SimulatedInbox) -> None:
+    def __init__(self, memory: laws.Memory, inbox: SimulatedInbox, case: Case) -> None:
         self.memory, self.inbox = memory, inbox
-        self.tables: deque[tuple[float, list[int]]] = deque()
-        self.weights: Ints = np.zeros(0, dtype=np.int64)
+        self.tables: deque[tuple[float, list[list[int]]]] = deque()
+        self.weights: Ints = np.zeros(len(case.servers), dtype=np.int64)
+        zones = [server.zone for server in case.servers]
+        self.zoning = Zoning.of_peers(zones, max(zones) + 1) if case.balancing.zoned == "steelyard" else None

@@ -16,6 +16,7 @@ Ints = NDArray[np.int64]
 
 Shape = Literal["constant", "exponential", "lognormal"]
 ScaledBy = Literal["headroom", "cpu"]
+Zoned = Literal["steelyard", "envoy", "load-aware"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,7 @@ class Server:
     latency    what every request takes here on top of its own work, with nothing busy
     memory_utilization   constant: memory is a stock, and the model has no law for it
     away       (start_s, end_s): out of service and known to be; what is in flight there is still served
+    zone       its number
     """
 
     cores: int = 1
@@ -109,6 +111,7 @@ class Server:
     steps: tuple[Step, ...] = ()
     failing: tuple[Failing, ...] = ()
     away: tuple[tuple[float, float], ...] = ()
+    zone: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +165,14 @@ class Balancing:
     picker   one of `pickers.NAMES`: the product's Lua, or one of the model's own to compare with
     priced   the load balancers know each request's seconds of CPU, its cost
     true_weights   only without a law: the weights are what the servers can truly do, at every moment
+    zoned    near servers first: by the product's rule, or by one of Envoy's two (`pickers.by_zone`); None: no
     """
 
     law: str | None = "steelyard"
     picker: str = "vnswrr2"
     true_weights: bool = False
     priced: bool = False
+    zoned: Zoned | None = None
     parameters: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -189,6 +194,7 @@ class Case:
     lost_exchanges   the part (0..1) of that which does not happen
     told         servers say in each answer what they have in flight
     scaled_by    with a law: what servers are started and stopped by, in their order (`autoscaler`)
+    zones        of each balancer; empty: all are in zone 0
     """
 
     servers: tuple[Server, ...]
@@ -205,6 +211,7 @@ class Case:
     tick_s: float = 1.0
     delays: Delays = field(default_factory=Delays)
     scaled_by: ScaledBy | None = None
+    zones: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.servers or self.balancers < 1:
@@ -223,12 +230,14 @@ class Ticks:
     weights      ticks x k, the shares that the law published at it (sum 1)
     picks        ticks x k, requests sent to each server during the tick
     utilization  ticks x k, CPU as the agents' last samples had it; NaN before the first
+    crossed      by tick, the requests that went to a server of another zone than their load balancer's
     """
 
     t_s: Floats
     weights: Floats
     picks: Ints
     utilization: Floats
+    crossed: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

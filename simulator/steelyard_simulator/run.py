@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from math import log
 from random import Random
-from typing import cast
+from typing import cast, get_args
 
 import numpy as np
 from steelyard_controller.laws.parameters import law_total
@@ -17,7 +17,7 @@ from steelyard_simulator.balancer import Balancer, Request
 from steelyard_simulator.control_loop import ControlLoop, bootstrap_weights
 from steelyard_simulator.engine import Engine, Rate, sampler, stream
 from steelyard_simulator.model import Case, OpenClients, PeriodicClients, RunResult, Ticks
-from steelyard_simulator.pickers import lua_pickers
+from steelyard_simulator.pickers import by_zone, lua_pickers
 from steelyard_simulator.simulated_server import SimulatedServer, able_at, is_away, speed_edges, speed_of
 
 
@@ -64,14 +64,17 @@ class _Running:
             exchange_s=exchange_s,
             priced=priced,
             told=case.told,
+            zones=[s.zone for s in case.servers] if case.balancing.zoned == "steelyard" else (),
         )
+        zones = case.zones or (0,) * (case.balancers * case.upstreams)
+        if case.balancing.zoned in get_args(by_zone.EnvoyRule):
+            make = by_zone.maker(make, case, seed)
+        self._zones, self._crossed, self._crossed_by_tick = [s.zone for s in case.servers], 0, [0]
         self._cost = self._servers[0].draws_first if priced else None
         weights = bootstrap_weights(case.servers)
         if case.scaled_by is not None:
             weights[autoscaler.LEAST :] = [0] * (k - autoscaler.LEAST)
-        self._balancers = [
-            Balancer(index, make(index), k) for index in range(case.balancers * case.upstreams)
-        ]
+        self._balancers = [Balancer(index, make(index), k, zone) for index, zone in enumerate(zones)]
         for balancer in self._balancers:
             balancer.take(weights)
         self._split, self._held = stream(seed, "split").random, stream(seed, "held").random
@@ -82,6 +85,9 @@ class _Running:
         )
         if exchange_s and case.balancing.picker in pickers.OURS:
             self._begin_exchanges(exchange_s, stream(seed, "exchange"))
+        for balancer in self._balancers:
+            if self._control is not None and isinstance(balancer.picker, by_zone.ByZone):
+                balancer.picker.utilization = self._control.cpu
         self._foresee_changes()
         self._begin_arrivals(stream(seed, "arrivals"))
         # After the controller's own, so that a row holds the picks up to its tick.
@@ -165,6 +171,7 @@ class _Running:
         server = balancer.pick(now_s, request)
         self._arrived += 1
         self._picks[server] += 1
+        self._crossed += self._zones[server] != balancer.zone
         self._enter[server](now_s, request)
 
     def _answered(self, now_s: float, request: Request) -> None:
@@ -182,6 +189,7 @@ class _Running:
         """Close the tick's row of picks."""
         self._ticks.append([now - before for now, before in zip(self._picks, self._counted, strict=True)])
         self._counted = self._picks.copy()
+        self._crossed_by_tick.append(self._crossed)
         self.engine.at(now_s + self._case.tick_s, self._count)
 
     def result(self, cpu_s: float) -> RunResult:
@@ -206,6 +214,7 @@ class _Running:
                 weights=np.array(shares).reshape(rows, k),
                 picks=np.array(self._ticks, dtype=np.int64).reshape(rows, k),
                 utilization=np.array(utilization).reshape(rows, k),
+                crossed=np.array(self._crossed_by_tick[1:], dtype=np.int64) - self._crossed_by_tick[:-1],
             ),
             events=self.engine.events,
             cpu_s=cpu_s,

@@ -7,10 +7,12 @@ with its last figures. The controller judges freshness by arrival, so the law is
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Snapshot
+from steelyard_controller.laws.zones import Zoning
 from steelyard_controller.tick.snapshot_builder import LATE_REPORT_TICKS
 
 from steelyard_simulator.model import Case, Floats, Server
@@ -97,6 +99,13 @@ class SimulatedInbox:
             report_age_ticks=0,
             cost=cost if self._priced else np.full(k, np.nan),
         )
+
+    def flows(self, balancers: Sequence[int], zoning: Zoning) -> Floats:
+        """Return requests per second from each zone to each by the last reports; last of both is no zone."""
+        seen = zoning.none()
+        for balancer, (_, counts) in self._held.items():
+            np.add.at(seen[balancers[balancer]], zoning.of, (counts[0] + counts[1]) / self._tick_s)
+        return seen
 
     def _current(self, now_s: float) -> list[Floats]:
         came = False

@@ -21,12 +21,13 @@ end
 
 
 --- The eligible peers of a table, in id order: what a picker's update takes.
-local function peers_of(weights)
+-- @param zones of the servers, or nil
+local function peers_of(weights, zones)
     local peers = {}
     for i = 1, #weights do
         if weights[i] > 0 then
             local id = string.format("server-%06d", i)
-            peers[#peers + 1] = { id = id, address = id, weight = weights[i], cell = i - 1 }
+            peers[#peers + 1] = { id = id, address = id, weight = weights[i], cell = i - 1, group = zones and zones[i] }
         end
     end
     return peers

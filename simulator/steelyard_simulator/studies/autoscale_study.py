@@ -36,11 +36,15 @@ class AutoscaleTrial:
             Server(cores=cores, baseline=None, background=beside if place in (0, 2) else ())
             for place, cores in enumerate(CORES)
         )
-        at_s = np.arange(0.0, DAY_S, 60.0)
-        rates = np.interp(at_s, np.arange(len(LOAD)) * DAY_S / len(LOAD), LOAD)
-        changes = tuple(zip(at_s.tolist(), rates.tolist(), strict=True))
-        clients = OpenClients(rate_per_s=LOAD[0], changes=changes[1:])
-        return Case(servers=servers, clients=clients, work=work, duration_s=DAY_S, scaled_by=self.by)
+        return Case(servers=servers, clients=day_of(), work=work, duration_s=DAY_S, scaled_by=self.by)
+
+
+def day_of(scale: float = 1.0) -> OpenClients:
+    """Return the day's requests, times `scale`."""
+    at_s = np.arange(0.0, DAY_S, 60.0)
+    rates = scale * np.interp(at_s, np.arange(len(LOAD)) * DAY_S / len(LOAD), LOAD)
+    changes = tuple(zip(at_s.tolist(), rates.tolist(), strict=True))
+    return OpenClients(rate_per_s=scale * LOAD[0], changes=changes[1:])
 
 
 TRIALS = [AutoscaleTrial(day=day, by=by) for day in DAYS for by in get_args(ScaledBy)]

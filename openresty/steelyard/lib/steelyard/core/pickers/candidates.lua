@@ -24,7 +24,10 @@
 -- begins with what that is worth: what is in flight at a peer is then theirs, too, and fewer
 -- peers are looked at. Where they do not, and peers say themselves how much they have (tell),
 -- a picker may go by that: of one that has answered lately it is known whether it has more than
--- its part, or less; of the others it is taken for their part. Pure.
+-- its part, or less; of the others it is taken for their part.
+--
+-- Where peers have a group, their zone, the others are of the first one's: what is idle in another zone would
+-- else be better than all that is busy in this one, and the requests not cross as the weights say. Pure.
 
 local no_pause = require("resty.vnswrr").no_pause
 local rows = require "resty.vnswrr.rows"
@@ -76,20 +79,54 @@ function _M.new(context)
 end
 
 
+--- The peers of each group, a draw among them and their mean weight; nil where they have none.
+local function groups_of(peers, random, breathe)
+    if not peers[1] or not peers[1].group then
+        return nil
+    end
+    local groups = {}
+    for i = 1, #peers do
+        local name = peers[i].group
+        local group = groups[name] or { peers = {}, weights = {} }
+        group.peers[#group.peers + 1], group.weights[#group.weights + 1] = peers[i], peers[i].weight
+        groups[name] = group
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    for _, group in pairs(groups) do
+        group.draw = weighted_draw.new(group.weights, random, breathe)
+        group.mean_weight = group.draw and group.draw.total / group.draw.n or 1
+    end
+    return groups
+end
+
+
+--- As `first`, where peers have groups: the next draws are from its.
+local function first_of_group(self)
+    local first = _M.first(self)
+    if first then
+        local group = self.groups[first.group]
+        self.peers, self.draw, self.mean_weight = group.peers, group.draw, group.mean_weight
+    end
+    return first
+end
+
+
 --- Take the peers. Returns whether they were taken: an update that began
 -- later, while this one breathed, wins.
 function _M:update(peers, breathe)
     breathe = breathe or no_pause
     local update = self.updates + 1
     self.updates = update
-    local weights, drawn = {}, self.draw
+    local weights, drawn, groups = {}, self.draw, groups_of(peers, self.random, breathe)
     for i = 1, #peers do
         weights[i] = peers[i].weight
         if i % ROWS == 0 then
             breathe()
         end
     end
-    if not rows.same(weights, self.weights) then
+    if groups or self.groups or not rows.same(weights, self.weights) then
         drawn = weighted_draw.new(weights, self.random, breathe)
     end
     -- The ring breathes, and then it and all else change in one go.
@@ -98,6 +135,7 @@ function _M:update(peers, breathe)
     end
     self.peers, self.weights, self.draw = peers, weights, drawn
     self.mean_weight = drawn and drawn.total / drawn.n or 1
+    self.groups, self.first = groups, groups and first_of_group
     return true
 end
 
