@@ -115,13 +115,18 @@ class Rig:
         term: int = 1,
         upstream: str = "web",
         picker: str = "vnswrr",
+        by_size: bool = False,
         **members: Any,
     ) -> None:
-        """Write a weight table as the controller does; a peer is (id, address, weight, state)."""
+        """Write a weight table as the controller does; a peer is (id, address, weight, state).
+
+        Baselines are 1, or `by_size` what the weights are.
+        """
         rows = [
-            {"id": peer, "address": address, "weight": weight, "baseline": 1, "state": state}
+            {"id": peer, "address": address, "weight": weight, "baseline": weight if by_size else 1,
+             "state": state}
             for peer, address, weight, state in peers
-        ]
+        ]  # fmt: skip
         document = {
             "v": 1, "upstream": upstream, "term": term, "generation": generation,
             "issued_at_ms": int(time.time() * 1000), "law": "steelyard", "picker": picker,

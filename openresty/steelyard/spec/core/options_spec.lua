@@ -228,6 +228,10 @@ describe("a bad option", function()
         { "upstreams.web.sticky", with({ upstreams = { web = { sticky = "route" } } }) },
         { "upstreams.web.sticky.cookie", with({ upstreams = { web = { sticky = {} } } }) },
         { "upstreams.web.sticky.cookie", with({ upstreams = { web = { sticky = { cookie = "a=b" } } } }) },
+        { "upstreams.web.subset_size", with({ upstreams = { web = { subset_size = 0 } } }) },
+        { "upstreams.web.subset_size", with({
+            upstreams = { web = { subset_size = 100, sticky = { cookie = "route" } } },
+        }) },
         { "upstreams.web.check.path", with({ upstreams = { web = { check = { path = "healthz" } } } }) },
         { "upstreams.web.check.path", with({ upstreams = { web = { check = { path = "/ HTTP/1.0\r\nX: y" } } } }) },
         { "upstreams.web.check.host", with({ upstreams = { web = { check = { path = "/", host = "a b" } } } }) },

@@ -160,6 +160,8 @@ local OF_UPSTREAM = {
       plain("unlogged") },
     { "upstream_reports_read", "gauge", "1 when the controller reads this load balancer's reports.",
       plain("reports_read") },
+    { "upstream_subset_peers", "gauge", "Peers in this load balancer's subset.",
+      { { value = function(upstream) return upstream.subset and upstream.subset.servers end } } },
     { "upstream_peers_without_cell", "gauge", "Peers of which nothing is counted, because no cell was left.",
       plain("without_cell") },
     { "table_age_seconds", "gauge", "Time since a new weight table arrived.", plain("age_s") },

@@ -22,6 +22,7 @@ local request_cost = require "steelyard.core.request_cost"
 local retry_budget = require "steelyard.core.retry_budget"
 local slow_start = require "steelyard.core.slow_start"
 local sticky = require "steelyard.core.sticky"
+local subset = require "steelyard.core.subset"
 local untried_peers = require "steelyard.core.untried_peers"
 
 -- nginx gives a try back when a connection from its pool turns out closed. It
@@ -100,8 +101,8 @@ end
 
 --- Make an upstream that knows no peer yet.
 -- @param settings its options (core/upstream_options)
--- @param context  what pickers are made with: random, stats, now; for sticky sessions the digest; and workers,
---                 how many there are
+-- @param context  what pickers are made with: random, stats, now; for sticky sessions the digest; workers, how many
+--                 there are; and lb, the load balancer's name
 function _M.new(name, settings, context)
     local budget = settings.retry_budget
     local stats, notes = settings.cost and context.stats:by_cost() or context.stats, nil
@@ -117,6 +118,7 @@ function _M.new(name, settings, context)
         rung = "none", drift = 0, unhealthy = NOBODY, fail_open = false,
         table = nil, eligible = {}, reserve = {}, picker = nil, picker_name = nil, picker_error = nil,
         check = settings.check, -- the one in force
+        subset = settings.subset_size and subset.new(settings.subset_size, context.lb), -- nil: all servers are used
         limited = settings.max_conns ~= nil, max_conns_of_all = nil, -- whether peers may be full; the table's limit
         slow_start = slow_start.new(settings.slow_start_s or 0), starting = nil, -- who has a part of its weight
         half_open = NOBODY, next_half_open = 1, -- peers that one request at a time may find out about

@@ -11,7 +11,7 @@ local wire = require "steelyard.core.wire"
 
 local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, remember_keys, shards, retries, retry_budget, "
               .. "idempotent_methods, max_conns, queue, priority, full_status, failure_statuses, max_fails, "
-              .. "fail_timeout_s, slow_start_s, panic_threshold, eject, explain, check, load_metrics_format, sticky, "
+              .. "fail_timeout_s, slow_start_s, panic_threshold, subset_size, eject, explain, check, load_metrics_format, sticky, "
               .. "grpc, host, cost, cost_at_end, connect_timeout_s, send_timeout_s, read_timeout_s"
 
 local bad, NUMBER, SECONDS, WHOLE = validate.bad, validate.NUMBER, validate.SECONDS, validate.WHOLE
@@ -237,6 +237,10 @@ function _M.check(where, given)
         settings[option] = told(where .. option, given[option])
     end
     settings.sticky = sticky.of_options(where .. "sticky", given.sticky)
+    settings.subset_size = optional(where, given, "subset_size", WHOLE, 1, 1000000, "all servers")
+    if settings.subset_size and settings.sticky then
+        bad(where .. "subset_size", "is set, and sticky", "leave one out: a session's server is not in every subset")
+    end
     return settings
 end
 

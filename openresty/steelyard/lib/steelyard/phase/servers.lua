@@ -28,7 +28,7 @@ end
 
 
 local function peer_of(live, server)
-    for _, peer in ipairs(live.table and live.table.peers or {}) do
+    for _, peer in ipairs((live.known or live.bootstrap).peers) do
         if peer.id == server or peer.address == server then
             return peer
         end

@@ -147,6 +147,8 @@ local function upstream_of(live, breathe)
         full = worker.dict:get("full/" .. live.name) or 0, queued = worker.dict:get("queued/" .. live.name) or 0,
         -- Requests that ended in a location with a log_by_lua of its own: nothing else is known of them.
         unlogged = worker.dict:get("unlogged/" .. live.name) or 0,
+        -- With `subset_size`, of how many the peers are a part.
+        subset = live.subset and live.subset.about or nil,
         -- Servers for which no cell was left: nothing is counted of them.
         without_cell = live.without_cell,
         peers = _M.rows_of(live, breathe),

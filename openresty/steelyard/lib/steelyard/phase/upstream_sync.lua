@@ -50,7 +50,7 @@ local function assign_cells(worker, live, peers, breathe)
             breathe()
         end
     end
-    live.addresses, live.without_cell = addresses, without
+    live.addresses, live.without_cell, live.with_cells = addresses, without, peers
     if worker.store:outcome_changed("!cells/" .. live.name, without > 0 and "full" or "ok") and without > 0 then
         ngx.log(ngx.ERR, "steelyard: upstream ", live.name, ": all ", worker.cells.cells, " cells of the shared ",
                 "memory are in use, and ", without, " servers have none: they get requests by their weights, and ",
@@ -75,7 +75,7 @@ local function keep_cells(worker, breathe)
     end
     for _, live in pairs(worker.upstreams) do
         if live.without_cell > 0 then
-            assign_cells(worker, live, (live.known or live.bootstrap).peers, breathe)
+            assign_cells(worker, live, live.with_cells, breathe)
         end
         for _, cell in pairs(live.addresses) do
             cells:keep(cell, now)
@@ -101,33 +101,30 @@ local function sync_table(worker, live, breathe)
         return false
     end
     local moved = not live.known or known.peers ~= live.known.peers
-    if moved then
-        assign_cells(worker, live, known.peers, breathe)
-    end
     live.known = known
     return moved
 end
 
 
+--- Which servers are out, and whether that was looked at anew.
 local function sync_health(worker, live, moved, breathe)
     local version, served = worker.health:version(live.name), live.known or live.bootstrap
     local check = live:check_with(served)
     local about = check and check.about
     if not moved and version == live.health_version and about == live.health_about
        and not (live.health_until and clock.monotonic() >= live.health_until) then
-        return live.unhealthy
+        return live.unhealthy, false
     end
     live.health_version, live.health_about = version, about
     local unhealthy
     unhealthy, live.health_until = worker.health:unhealthy(live.name, served.peers, check, breathe)
-    live:watch_half_open(served.peers, unhealthy)
     if not upstream.same_ids(unhealthy, live.unhealthy) then
-        return unhealthy
+        return unhealthy, true
     end
     for id, why in pairs(unhealthy) do
         live.unhealthy[id] = why -- the same peers are out, but why and until when may be new
     end
-    return live.unhealthy
+    return live.unhealthy, true
 end
 
 
@@ -156,9 +153,18 @@ local function sync_one(worker, live, breathe)
     if rung == "none" then
         return
     end
-    local unhealthy = sync_health(worker, live, moved, breathe)
+    local unhealthy, looked = sync_health(worker, live, moved, breathe)
+    local served = live.known or live.bootstrap
+    served = live.subset and live.subset:table_of(served, unhealthy, breathe) or served
+    if served.peers ~= live.with_cells then
+        assign_cells(worker, live, served.peers, breathe)
+        looked = true
+    end
+    if looked then
+        live:watch_half_open(served.peers, unhealthy)
+    end
     local open, failed, check = live.fail_open, live.picker_error, live.check
-    local moves = live:take(live.known or live.bootstrap, rung, drift, unhealthy, breathe)
+    local moves = live:take(served, rung, drift, unhealthy, breathe)
     log_check(worker, live, check)
     if not moves then
         return

@@ -324,7 +324,7 @@ local function start(options)
     _M.counters:enter()
     _M.context = {
         random = math.random, stats = _M.stats, now = ngx.now, digest = signature.digest,
-        workers = ngx.worker.count(), others = _M.others, shared = ngx.shared,
+        workers = ngx.worker.count(), others = _M.others, shared = ngx.shared, lb = options.lb,
     }
     _M.exchange = _M.others and exchange_loop.new(_M)
     for _, name in ipairs(options.names) do
