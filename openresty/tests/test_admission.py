@@ -1,4 +1,4 @@
-"""Who finds all servers full: the urgent go first, others are told when to come again, who leaves gives way."""
+"""Who finds all servers full: the urgent go first, others are told when to come again."""
 
 import http.client
 import json
@@ -74,6 +74,32 @@ def test_who_is_refused_is_told_when_to_come_again(rig: Rig, clients: ThreadPool
         assert (answer.json()["title"], edge.upstream()["full"]) == ("Too Many Requests", 1)
 
 
+def a_client_leaves(
+    rig: Rig, clients: ThreadPoolExecutor, edge: Edge, engine: Engine, body: bytes, *, begun: bool
+) -> None:
+    engine.begins_late = not begun
+    before = len(engine.bodies)
+    client = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
+    client.request("POST", "/v1/chat/completions", body)
+    rig.wait_until(lambda: len(engine.bodies) == before + 1, "the engine has it")
+    if begun:
+        assert client.getresponse().readline().startswith(b"data: ")
+    assert (edge.peer("e")["in_flight"], engine.inside) == (1, 1)
+    queued = edge.upstream()["queued"]
+    waiting = clients.submit(post, edge, body)
+    rig.wait_until(lambda: edge.upstream()["queued"] == queued + 1, "the next one waits")
+    left = engine.left
+    assert client.sock is not None
+    client.sock.shutdown(socket.SHUT_RDWR)
+    client.close()
+    rig.wait_until(lambda: engine.left == left + 1, "the engine sees that nobody listens")
+    rig.wait_until(lambda: len(engine.bodies) == before + 2, "the next one is there")
+    assert engine.inside == 1
+    engine.going.set()
+    assert waiting.result() == 200
+    rig.wait_until(lambda: edge.peer("e")["in_flight"] == 0, "nothing is in flight")
+
+
 def test_a_client_that_leaves_frees_its_place_at_the_engine_at_once(
     rig: Rig, clients: ThreadPoolExecutor, engines: list[Engine]
 ) -> None:
@@ -95,27 +121,7 @@ def test_a_client_that_leaves_frees_its_place_at_the_engine_at_once(
     engine.going.clear()
     body = json.dumps(chat("Hello", stream=True)).encode()
     for begun in (True, False):  # when its answer has begun, and while it waits for the first token
-        engine.begins_late = not begun
-        before = len(engine.bodies)
-        client = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
-        client.request("POST", "/v1/chat/completions", body)
-        rig.wait_until(lambda before=before: len(engine.bodies) == before + 1, "the engine has it")
-        if begun:
-            assert client.getresponse().readline().startswith(b"data: ")
-        assert (edge.peer("e")["in_flight"], engine.inside) == (1, 1)
-        queued = edge.upstream()["queued"]
-        waiting = clients.submit(post, edge, body)
-        rig.wait_until(lambda queued=queued: edge.upstream()["queued"] == queued + 1, "the next one waits")
-        left = engine.left
-        assert client.sock is not None
-        client.sock.shutdown(socket.SHUT_RDWR)
-        client.close()
-        rig.wait_until(lambda left=left: engine.left == left + 1, "the engine sees that nobody listens")
-        rig.wait_until(lambda before=before: len(engine.bodies) == before + 2, "the next one is there")
-        assert engine.inside == 1
-        engine.going.set()
-        assert waiting.result() == 200
-        rig.wait_until(lambda: edge.peer("e")["in_flight"] == 0, "nothing is in flight")
+        a_client_leaves(rig, clients, edge, engine, body, begun=begun)
         engine.going.clear()
     assert edge.peer("e")["cost_in_flight"] == 0
     assert edge.peer("e")["failed"] == 0

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from steelyard_loadtest.reporting import tables
-from steelyard_loadtest.reporting.markdown import document, image
+from steelyard_loadtest.reporting.markdown import document, image, markdown, text_columns
 from steelyard_loadtest.reporting.publish import Page
 
 from steelyard_simulator.model import Background, Balancing, Case, RunResult, Server
@@ -101,7 +100,7 @@ def page(_options: argparse.Namespace, runs: Runs, command: str) -> Page:
     return Page(
         text=lambda plots: document(
             f"`{command}`.", image("Crossing and p99 over each day", plots.get("zones")),
-            tables.markdown(tables.text_columns(HEAD, lines)),
+            markdown(text_columns(HEAD, lines)),
         ),
         plots={"zones": draw},
     )  # fmt: skip

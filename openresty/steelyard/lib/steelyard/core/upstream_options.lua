@@ -11,8 +11,9 @@ local wire = require "steelyard.core.wire"
 
 local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, remember_keys, shards, retries, retry_budget, "
               .. "idempotent_methods, max_conns, queue, priority, full_status, failure_statuses, max_fails, "
-              .. "fail_timeout_s, slow_start_s, panic_threshold, subset_size, eject, explain, check, load_metrics_format, sticky, "
-              .. "grpc, host, cost, cost_at_end, connect_timeout_s, send_timeout_s, read_timeout_s"
+              .. "fail_timeout_s, slow_start_s, panic_threshold, subset_size, eject, explain, check, "
+              .. "load_metrics_format, sticky, grpc, host, cost, cost_at_end, connect_timeout_s, "
+              .. "send_timeout_s, read_timeout_s"
 
 local bad, NUMBER, SECONDS, WHOLE = validate.bad, validate.NUMBER, validate.SECONDS, validate.WHOLE
 
