@@ -50,7 +50,6 @@ class Study:
 
     name: str
     help: str
-    description: str
     trials: Callable[[argparse.Namespace], Iterable[Any]]
     figures_of: Callable[[Case, RunResult], Figures]
     page: Callable[[argparse.Namespace, Runs, str], Page]
@@ -69,7 +68,7 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     )
     studies = parser.add_subparsers(required=True, metavar="STUDY")
     for study in STUDIES:
-        _add_study(studies.add_parser(study.name, help=study.help, description=study.description), study)
+        _add_study(studies.add_parser(study.name, help=study.help, description=study.help), study)
 
 
 def _add_study(parser: argparse.ArgumentParser, study: Study) -> None:
@@ -153,8 +152,6 @@ STUDIES = (
     Study(
         name="ns3",
         help="the published ns-3 study of Peak EWMA, again, with ours in the same table",
-        description="10 clients, 10 servers (nine answer after 5 ms, one after 50 ms): the latencies of each "
-        "algorithm beside those that the ns-3 study published.",
         trials=lambda options: map(ns3_study.Ns3Trial, options.only or ns3_study.BY_NAME),
         figures_of=ns3_study.figures_of,
         page=lambda _, runs, command: Page(text=lambda _: ns3_study.page(runs, command), plots={}),
@@ -165,9 +162,7 @@ STUDIES = (
     ),
     Study(
         name="scale",
-        help="100 to 10,000 servers, 1 to 256 load balancers: shares, p99, bytes",
-        description="Simulates servers of four speeds, one in a hundred of which changes every tick, behind "
-        "many load balancers; and tells what that is in bytes out of Memcached.",
+        help="100 to 10,000 servers of four speeds that change, 1 to 256 load balancers: shares, p99, bytes",
         trials=lambda options: scale_grid.trials(*_scale_axes(options)),
         figures_of=scale_grid.figures_of,
         page=lambda options, runs, command: Page(
@@ -185,8 +180,6 @@ STUDIES = (
     Study(
         name="stability",
         help="maps of where each law settles and where it oscillates, and the defaults' margin",
-        description="Simulates five servers, one of which slows down, and maps how far the shares swing when "
-        "all should be at rest: over load and delay, over load and mismatch, over gain and interval.",
         trials=lambda options: stability_grid.distinct(stability_grid.maps(quick=options.quick)),
         figures_of=stability_page.figures_of,
         page=_stability_page,
@@ -196,8 +189,6 @@ STUDIES = (
     Study(
         name="evidence",
         help="clusters that nobody tunes on: p99 of ours and others over that of least_conn on true weights",
-        description="Simulates clusters that stand for what befalls real ones (neighbours, drifting sizes, "
-        "cold starts, restarts, failures, stalls, bursts) under others' algorithms and ours.",
         trials=lambda options: itertools.starmap(
             EvidenceTrial, itertools.product(options.only or evidence_clusters.clusters(), ALGORITHMS)
         ),
@@ -210,7 +201,6 @@ STUDIES = (
     Study(
         name="autoscale",
         help="a day's load on servers that are started and stopped by headroom, and by mean CPU",
-        description="Simulates days on unequal servers that an autoscaler starts and stops.",
         trials=lambda _: autoscale_study.TRIALS,
         figures_of=autoscale_study.figures_of,
         page=autoscale_study.page,
@@ -220,7 +210,6 @@ STUDIES = (
     Study(
         name="zones",
         help="a day on three zones, one at half its size: what crosses, p99, beside Envoy's two",
-        description="Simulates days on three zones, one of which has half its servers or CPU for a while.",
         trials=lambda _: zones_study.TRIALS,
         figures_of=zones_study.figures_of,
         page=zones_study.page,
