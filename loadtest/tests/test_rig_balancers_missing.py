@@ -1,6 +1,5 @@
 """What is not installed is told with its package, and never measured under another one's name."""
 
-import shutil
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -9,7 +8,6 @@ import pytest
 from steelyard_loadtest.machine import find_programs
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.programs import LUA, Programs
-from steelyard_loadtest.rig import balancers
 from steelyard_loadtest.rig.balancers import Balancer, why_missing
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
@@ -58,27 +56,6 @@ def at(folder: Path, seen: Programs, memcached: int = 1, redis: int = 1) -> Plac
     )
 
 
-def pretending(folder: Path) -> Programs:
-    """Return an nginx whose Lua was built for a folder in which lua-resty-balancer seems to be."""
-    (folder / "lua" / "resty").mkdir(parents=True)
-    (folder / "lua" / "resty" / "roundrobin.lua").write_text("")
-    nginx = folder / "nginx"
-    shutil.copy(programs().nginx, nginx)
-    with nginx.open("ab") as end:
-        end.write(b"\0" + str(folder / "lua").encode() + b"/?.lua;\0")
-    return replace(programs(), nginx=str(nginx))
-
-
-@pytest.mark.parametrize("picker", balancers.BORROWED)
-def test_a_borrowed_picker_is_missing_unless_its_library_is_where_nginx_s_lua_looks(
-    picker: str, tmp_path: Path
-) -> None:
-    algorithm = BY_NAME[f"steelyard-static-{picker}"]
-    if not any((folder / "resty" / "roundrobin.lua").exists() for folder in balancers.LUA_FOLDERS):
-        assert "opm get openresty/lua-resty-balancer" in (why_missing(algorithm, programs()) or "")
-    assert why_missing(algorithm, pretending(tmp_path)) is None
-
-
 def test_what_is_not_installed_names_its_package_and_does_not_start(tmp_path: Path) -> None:
     without = replace(programs(), haproxy=None, envoy=None, modules={**programs().modules, LUA: None})
     for name, package in (
@@ -109,7 +86,7 @@ def test_least_time_is_there_where_an_nginx_that_takes_it_is_named(tmp_path: Pat
 def test_a_picker_that_falls_back_is_not_measured_under_its_name(
     tmp_path: Path, memcached: Daemon, redis_server: Daemon
 ) -> None:
-    place = at(tmp_path, pretending(tmp_path), memcached.port, redis_server.port)
+    place = at(tmp_path, programs(), memcached.port, redis_server.port)
     balancer = Balancer(BY_NAME["steelyard-static-swrr"], SCENARIO, ADDRESSES, place)
     with pytest.raises(ProgramError, match="picker swrr needs lua-resty-balancer"), balancer:
         pass

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,22 +10,16 @@ from pathlib import Path
 from typing import Self
 
 from steelyard_loadtest.cluster.parts import HOST
-from steelyard_loadtest.machine import http_ask, network, picker_list
+from steelyard_loadtest.machine import http_ask, network
 from steelyard_loadtest.machine.child_process import wait_until
 from steelyard_loadtest.machine.errors import ProgramError
-from steelyard_loadtest.machine.programs import LUA, STREAM_LUA, Programs
+from steelyard_loadtest.machine.programs import STREAM_LUA, Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.control import Control
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.proxies import PROXIES, Proxy, steelyard_blocks
 from steelyard_loadtest.scenario.algorithms import Algorithm
 from steelyard_loadtest.scenario.definition import Scenario
-
-LUA_FOLDERS = (Path("/usr/local/share/lua/5.1"), Path("/usr/share/lua/5.1"))
-"""Where LuaJIT itself looks for libraries, beside what is written into ngx_lua."""
-
-BORROWED = tuple(picker.name for picker in picker_list.listed() if picker.library)
-"""Our pickers that lua-resty-balancer does the work of."""
 
 
 class Balancer:
@@ -133,25 +126,15 @@ class Balancer:
 
 
 def why_missing(algorithm: Algorithm, programs: Programs) -> str | None:
-    """Say why an algorithm cannot be measured here, and which package would help; None when it can."""
+    """Say why an algorithm cannot be measured here, and which package would help; None when it can.
+
+    A picker whose library is missing says so itself once nginx runs.
+    """
     why = programs.why_missing(algorithm.program, algorithm.method)
-    if why is None and algorithm.ours and algorithm.method in BORROWED and not _has_lua_balancer(programs):
-        return (
-            f"picker {algorithm.method} needs lua-resty-balancer, which nginx's Lua does not find "
-            "(opm get openresty/lua-resty-balancer, or luarocks install lua-resty-balancer)"
-        )
     is_tcp = algorithm.ours and algorithm.mode == "tcp"
     if why is None and is_tcp and programs.modules.get(STREAM_LUA) is None:
         return f"{programs.nginx} has no ngx_stream_lua, which OpenResty has (--nginx PATH)"
     return why
-
-
-def _has_lua_balancer(programs: Programs) -> bool:
-    # ngx_lua is a part of nginx or a module, and the folders that it was built for are written into it.
-    binaries = [Path(programs.nginx), *map(Path, programs.modules[LUA] or ())]
-    found_in = (re.findall(rb"(/[\w./-]+)/\?\.lua", binary.read_bytes()) for binary in binaries)
-    folders = {*LUA_FOLDERS, *(Path(folder.decode()) for some in found_in for folder in some)}
-    return any((folder / "resty" / "roundrobin.lua").exists() for folder in folders)
 
 
 @contextlib.contextmanager
