@@ -1,41 +1,31 @@
-"""The outcomes in words: a line of a terminal, the table by group, the page in Markdown. Pure."""
+"""The outcomes in words: a line of a terminal, the table by group, the page. Pure but for reading page.md."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 
-from steelyard_loadtest.reporting.markdown import Column, bullets, document, image, markdown
+from steelyard_loadtest.reporting.markdown import Column, markdown
 from steelyard_loadtest.reporting.markdown import table as table_of
 from steelyard_loadtest.reporting.statistics import grouped
 from steelyard_loadtest.reporting.wording import ABSENT, NEVER, against, counted, milliseconds
+from steelyard_loadtest.templates import render_file
 
 from steelyard_resilience.chaos.fault import RUNGS, Gathered, Outcome, Stray
 from steelyard_resilience.chaos.outcomes import lost_between
 
 PASS, BROKEN = "PASS", "BROKEN"
 
-LEGEND = (
-    "Each figure stands beside its bound. *failed*: no answer, another status than 200, a body that is not "
-    "whole, or the answer to another request; *worst*: the slowest good answer, from when its request was "
-    "due (*slow*: how many took longer than half of its bound); *well again*: from the fault's end until "
-    "every part says that all is well; *rung*: the worst that nginx's weights rested on."
-)
-
 
 def page(run: Gathered, conditions: Mapping[str, str], plot: str | None) -> str:
     """Return the whole page; plot: the path of the picture of the bounds."""
     strays = lost_between(run)
-    in_short = summary(run.outcomes, len(run.requests), strays)
-    return document(
-        f"**{in_short}{', interrupted' if run.interrupted else ''}.**",
-        image("The slowest answer and the time to recover of each fault, beside their bounds", plot),
-        table(run.outcomes),
-        LEGEND,
-        bullets([f"{one.fault}: {'; '.join(one.broken)}" for one in run.outcomes if one.broken], "Broken:"),
-        bullets(between(strays), "Failed between the faults:"),
-        bullets(reasons(run.outcomes), "Why the bounds are what they are:"),
-        bullets(conditions),
-    )
+    values = {
+        "run": run, "plot": plot, "table": table(run.outcomes), "between": between(strays),
+        "in_short": summary(run.outcomes, len(run.requests), strays), "reasons": reasons(run.outcomes),
+        "conditions": conditions,
+    }  # fmt: skip
+    return render_file(Path(__file__).with_name("page.md"), values)
 
 
 def summary(outcomes: Sequence[Outcome], requests: int, strays: Sequence[Stray]) -> str:
