@@ -1,39 +1,33 @@
 """The current faults, by part: each is logged when it begins and when it ends, and shown in between."""
 
 import logging
-from collections.abc import Mapping
 
 log = logging.getLogger("steelyard.controller")
 
 
 class Faults:
-    """The faults of the controller, or of one upstream (`of`), by the part that has them."""
+    """The faults of the controller, or of one upstream (`of`); `now` has them by the part that has them."""
 
     def __init__(self, of: str | None = None) -> None:
         self._of = {} if of is None else {"upstream": of}
         self._prefix = "" if of is None else f"{of}: "
-        self._faults: dict[str, str] = {}
-
-    @property
-    def now(self) -> Mapping[str, str]:
-        """Return the current faults by part."""
-        return self._faults
+        self.now: dict[str, str] = {}
 
     def lines(self) -> tuple[str, ...]:
         """Return a line for each part that does not work."""
-        return tuple(f"{part}: {fault}" for part, fault in self._faults.items())
+        return tuple(f"{part}: {fault}" for part, fault in self.now.items())
 
     def note(self, part: str, fault: str | None) -> None:
         """Set a part's fault, or with None that it works."""
-        if fault is None and part not in self._faults:
+        if fault is None and part not in self.now:
             return  # mostly: of thousands of upstreams at every tick
         about = {**self._of, "part": part}
         if fault is None:
-            del self._faults[part]
+            del self.now[part]
             log.info("%s%s works again", self._prefix, part, extra={"event": "mended", **about})
         else:
-            if part not in self._faults:
+            if part not in self.now:
                 log.warning(
                     "%s%s: %s; the loop goes on", self._prefix, part, fault, extra={"event": "fault", **about}
                 )
-            self._faults[part] = fault
+            self.now[part] = fault

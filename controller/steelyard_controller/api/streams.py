@@ -22,32 +22,27 @@ class Ended(Exception):
 
 
 class Streams:
-    """Every stream that is open."""
+    """The streams that are open, `count` of them."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._open = 0
+        self.count = 0
         self._waiting: set[asyncio.Task[Any]] = set()
         self._ended = False
 
-    @property
-    def count(self) -> int:
-        """Return how many are open."""
-        return self._open
-
     def refuse_if_full(self) -> None:
         """Raise a 503 problem when no further stream may begin."""
-        if self._ended or self._open >= self._most:
-            raise later(f"{self._open} streams are open, the most there may be: close some", after_s=5)
+        if self._ended or self.count >= self._most:
+            raise later(f"{self.count} streams are open, the most there may be: close some", after_s=5)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
         """Count a stream until the end of the block."""
-        self._open += 1
+        self.count += 1
         try:
             yield
         finally:
-            self._open -= 1
+            self.count -= 1
 
     async def wait(self, for_: Coroutine[Any, Any, T], *, timeout_s: float | None = None) -> T:
         """Return the result of `for_`; raise `Ended` once the controller stops, TimeoutError when late."""

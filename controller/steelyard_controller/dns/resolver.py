@@ -124,24 +124,19 @@ class Resolver:
                 try:
                     done, _ = await asyncio.wait([answer], timeout=self._timeout_s)
                     if not done:
-                        self._failed(name, f"no answer within {self._timeout_s:g} s", now_s)
-                    self._answered(name, await answer, now_s)
+                        why = f"no answer within {self._timeout_s:g} s"
+                        self._take(name, resolved_names.failed, why, now_s)
+                    self._take(name, resolved_names.answered, await answer, now_s)
                 except (OSError, UnicodeError) as error:  # the latter: a name that cannot be one
-                    self._failed(name, _said(error), now_s)
+                    self._take(name, resolved_names.failed, _said(error), now_s)
                 finally:
                     answer.cancel()
         finally:
             del self._asking[name]
 
-    def _answered(self, name: str, answers: Sequence[str], now_s: float) -> None:
-        self._take(name, resolved_names.answered(self._known.get(name), answers, asked_at_s=now_s))
-
-    def _failed(self, name: str, why: str, now_s: float) -> None:
-        self._take(name, resolved_names.failed(self._known.get(name), why, asked_at_s=now_s))
-
-    def _take(self, name: str, now: Resolution) -> None:
+    def _take(self, name: str, by: Callable[..., Resolution], said: Sequence[str], now_s: float) -> None:
         before = self._known.get(name)
-        self._known[name] = now
+        now = self._known[name] = by(before, said, asked_at_s=now_s)
         if now.fault is not None:
             if before is None or before.fault is None:
                 log.warning("name %s %s", name, now.fault)

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from steelyard_protocol import wire
 from steelyard_protocol.haproxy_weights import MOST, haproxy_weights
 
+from steelyard_controller.messages.inbox import is_silent
 from steelyard_controller.tick.outcome import Outcome
 
 # The weight in haproxy.cfg where the question has none; the percentage then is the weight.
 CONFIGURED = 100
-
-# The time to live of a sample in Memcached: after three intervals without one it is missing.
-MISSED_INTERVALS = 3
 
 _QUESTION = re.compile(
     rf"(?P<upstream>{wire.NAME.pattern})/(?P<peer>{wire.NAME.pattern})(?:[ \t]+(?P<weight>[0-9]{{1,3}}))?"
@@ -92,9 +90,8 @@ def _missed(outcome: Outcome, peer: str) -> str:
         return "no sample yet"
     if received.message.leaving:
         return "its agent was told to stop"
-    age_s = outcome.now_s - received.arrived_s
-    missed = age_s > MISSED_INTERVALS * max(received.message.interval_s, outcome.snapshot.tick_s)
-    return f"no sample for {age_s:.0f} s" if missed else ""
+    missed = is_silent(received, now_s=outcome.now_s, tick_s=outcome.snapshot.tick_s)
+    return f"no sample for {outcome.now_s - received.arrived_s:.0f} s" if missed else ""
 
 
 def _percent(weight: int, configured: int) -> int:

@@ -19,12 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import UNSET, UnsetType
-from steelyard_protocol.sample_record import (
-    INDICATOR_NAME,
-    INDICATORS,
-    MAX_FURTHER_UTILIZATION,
-    SampleRecord,
-)
+from steelyard_protocol.sample_record import INDICATOR_NAME, INDICATORS, MAX_FURTHER_UTILIZATION, SampleRecord
 from steelyard_protocol.traffic_report import TrafficReport
 
 from steelyard_controller.declarations.upstream import Peer

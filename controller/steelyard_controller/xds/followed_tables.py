@@ -53,12 +53,9 @@ class FollowedTables:
         self._wanted = wanted
         self._clock = clock
         self._encoded: dict[str, tuple[WeightTable, float]] = {}
-        self._look = asyncio.Event()
-        service.after_tick.append(self._look.set)
-
-    def look(self) -> None:
-        """Look at once: something is asked for that was not."""
-        self._look.set()
+        self.look = asyncio.Event()
+        """Set by whoever asks for something that was not asked for."""
+        service.after_tick.append(self.look.set)
 
     def close(self) -> None:
         """Close the connections."""
@@ -71,7 +68,7 @@ class FollowedTables:
             is_due = time.monotonic() >= pace.due_s
             if is_due:
                 pace.next(time.monotonic(), time.time())
-            self._look.clear()
+            self.look.clear()
             try:
                 await self._refresh(is_due)
             except Exception:
@@ -79,7 +76,7 @@ class FollowedTables:
                 log.exception("weight tables could not be read for Envoy")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, pace.due_s - time.monotonic())):
-                    await self._look.wait()
+                    await self.look.wait()
 
     async def _refresh(self, is_due: bool) -> None:
         wanted, views, role = set(self._wanted()), self._service.views, self._service.role

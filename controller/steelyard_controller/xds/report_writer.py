@@ -5,14 +5,7 @@ One thread writes what has come since it last wrote, and nobody waits for it. Of
 
 import asyncio
 
-from steelyard_protocol import (
-    announced,
-    memcached_writer,
-    setting_values,
-    signature,
-    traffic_report,
-    wire,
-)
+from steelyard_protocol import announced, memcached_writer, setting_values, signature, traffic_report, wire
 from steelyard_protocol.memcached_client import MemcachedClient
 from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
 from steelyard_protocol.traffic_report import TrafficReport

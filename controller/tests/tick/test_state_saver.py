@@ -40,11 +40,15 @@ class Slow(MemoryStore):
         self.under_way -= 1
 
 
-def ticks(store: Slow, count: int, monkeypatch: pytest.MonkeyPatch, at_once: int = 1) -> Faults:
-    """Save the outcomes of five upstreams at each of `count` ticks."""
+def ticks(
+    store: Slow, count: int, monkeypatch: pytest.MonkeyPatch, at_once: int = 1, **faulty: str
+) -> Faults:
+    """Save the outcomes of five upstreams at each of `count` ticks; `faulty` are faults of before."""
     monkeypatch.setattr(state_saver, "SAVE_S", 0.001)
     monkeypatch.setattr(state_saver, "AT_ONCE", at_once)
     faults = Faults()
+    for part, fault in faulty.items():
+        faults.note(part, fault)
     saver = StateSaver(store, moments=60, faults=faults, faults_of=Faults)
     cycles = [Cycle(name, WEB, tick_s=1.0) for name in "abcde"]
 
@@ -76,8 +80,7 @@ def test_one_that_the_store_does_not_take_keeps_nobody_from_its_turn(monkeypatch
 
 
 def test_a_store_that_is_away_is_the_elections_fault_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Faults, "now", {"state": "away"})
-    assert ticks(Slow(away="abcde"), 2, monkeypatch).lines() == ()
+    assert ticks(Slow(away="abcde"), 2, monkeypatch, state="away").lines() == ("state: away",)
 
 
 def test_several_are_saved_side_by_side_and_one_that_fails_stops_none_of_them(

@@ -20,12 +20,7 @@ from steelyard_controller.laws.steelyard.evidence import (
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
-from steelyard_controller.laws.steelyard.request_cost import (
-    capacity,
-    learnt_cost,
-    prior_worth,
-    split,
-)
+from steelyard_controller.laws.steelyard.request_cost import capacity, learnt_cost, prior_worth, split
 from steelyard_controller.laws.steelyard.residuals import Busyness, tightest
 
 # A restart makes the test less eager for a while, not deaf: what was lost may come back soon.
