@@ -44,6 +44,9 @@ SMALLEST_DISPERSION = 0.3
 TESTS = [(windows, after) for windows in CHANGE_WINDOWS for after in (0, 1)]
 WINDOWS, AFTER = (np.array(each)[:, None, None] for each in zip(*TESTS, strict=True))
 TICKS = WINDOWS + AFTER
+WAITS = AFTER == 1
+# From how many windows to begin anew.
+FRESH = np.minimum(TICKS, FRESH_WINDOWS)[:, 0, 0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +56,8 @@ class Change:
     z            the largest contradiction, in sigma; 0 where nothing was tested
     restarted    the peer has changed: what was known of it is forgotten
     recent       k x 3 RECENT_WINDOWS: the last windows with this one, without those from before a restart
-    since        k x 3: requests, load seconds and seconds of the windows that a restart begins from
+    since        k x 3: requests, load seconds and seconds of the windows that a restart begins from; of this
+                 one where there is none
     dispersion   m x 1, disp after the window
     """
 
@@ -90,13 +94,15 @@ def detect_change(
     deserted = freed & (own.window[..., REQUESTS] < FEWEST_REQUESTS) & (load_before < 0.5)
     restarted = deserted | (z > np.where(freed, FREE_SIGMA, threshold))
 
-    kept, since = last_windows(recent, np.where(freed, 1, windows))
-    recent = np.where(restarted[..., None], kept, recent)
-    # Whoever filled it may have left within this window: where our requests explain hardly any of its load,
-    # the rest is over. If it is not, the next window says so at once.
-    explained_s = since[..., REQUESTS] * cost
-    left = freed & (explained_s < MOSTLY_OTHERS * since[..., BUSY])
-    since[..., BUSY] = np.where(left, explained_s, since[..., BUSY])
+    since = own.window
+    if restarted.any():
+        kept, since = last_windows(recent, np.where(freed, 1, windows))
+        recent = np.where(restarted[..., None], kept, recent)
+        # Whoever filled it may have left within this window: where our requests explain hardly any of its
+        # load, the rest is over. If it is not, the next window says so at once.
+        explained_s = since[..., REQUESTS] * cost
+        left = freed & (explained_s < MOSTLY_OTHERS * since[..., BUSY])
+        since[..., BUSY] = np.where(left, explained_s, since[..., BUSY])
     steady = own.telling & tested & ~restarted
     dispersion = dispersion_after(
         evidence.dispersion, steady, recent, own, min(1.0, parameters.beta * tick_s)
@@ -141,12 +147,12 @@ def contradiction(
     scatter = a + a * a / np.maximum(earlier[..., REQUESTS], 1.0) + in_progress
     variance = scatter * evidence.dispersion * e * e + (parameters.eps * expected) ** 2 + (IDLE_LOAD * s) ** 2
     is_loss = b > expected
-    told = np.where(AFTER == 1, ~is_loss, is_loss | (freed & (TICKS == 1))) & (tick >= TICKS)
+    told = np.where(WAITS, ~is_loss, is_loss | (freed & (TICKS == 1))) & (tick >= TICKS)
     variance = np.where(is_loss, variance, variance + (PHASE_PART * apart * e) ** 2)
     known = told & (s > 0) & (earlier[..., SECONDS] > 0.5 * evidence.sums[..., SECONDS])
     each = np.where(known, np.abs(b - expected) / np.sqrt(np.maximum(variance, FADED**2)), 0.0)
     z = each.max(axis=0)
-    return z, np.where(z > 0, np.minimum(TICKS, FRESH_WINDOWS)[each.argmax(axis=0), 0, 0], 1)
+    return z, np.where(z > 0, FRESH[each.argmax(axis=0)], 1)
 
 
 def _tests(sums: Floats, recent: Floats, fade: Floats) -> tuple[Floats, Floats, Floats]:

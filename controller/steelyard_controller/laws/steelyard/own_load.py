@@ -7,7 +7,14 @@ import numpy as np
 from steelyard_controller.laws.small_arrays import clip, median, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.contrast import Known, known_of
-from steelyard_controller.laws.steelyard.evidence import BUSY, FEWEST_REQUESTS, REQUESTS, SECONDS, Evidence
+from steelyard_controller.laws.steelyard.evidence import (
+    BUSY,
+    FEWEST_REQUESTS,
+    REQUESTS,
+    SECONDS,
+    YOUNG_WINDOWS,
+    Evidence,
+)
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.request_cost import capacity, prior_cost, prior_worth, split
@@ -32,7 +39,7 @@ class OwnLoad:
     seen       something can be learnt from the window
     telling    it says what load a request is: seen, no resource full, and more than a few requests
     window     k x 3, requests, load seconds that are ours, seconds; 0 where not seen
-    prior      cost_0, what a request should cost
+    prior      cost_0, what a request should cost; asked for only while there are peers of young cost
     evidence   from before the window, with cost_0 for peers whose first requests are in it; V_half is new
     known      what that evidence tells of whose load it is
     e, w       what it expects: load seconds a request, and load that is not ours
@@ -77,7 +84,9 @@ def attribute_load(
     seen = window.matched & ~(full & short & (window.count < 1.0))
 
     first = np.isnan(evidence.cost) & seen & (window.count > 0) & (ours > 0)
-    prior = prior_cost(evidence.cost, rate * first, ours * first, inputs.baseline)
+    prior = evidence.cost
+    if first.any() or (evidence.windows <= YOUNG_WINDOWS).any():
+        prior = prior_cost(evidence.cost, rate * first, ours * first, inputs.baseline)
     if first.any():
         cost, sums = np.where(first, prior, evidence.cost), np.where(first[..., None], 0.0, evidence.sums)
         known, evidence = replace(known, cost=cost), replace(evidence, cost=cost, sums=sums)
