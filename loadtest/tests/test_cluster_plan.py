@@ -185,7 +185,7 @@ def test_a_wrong_port_is_status_2_and_names_the_flag(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["cluster"], ["cluster", "sideways"], [], ["cluster", "up", "--limit-by=x"]]
+    "arguments", [["cluster"], ["cluster", "sideways"], [], ["cluster", "up", "--lb-port=x"]]
 )
 def test_a_wrong_command_line_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

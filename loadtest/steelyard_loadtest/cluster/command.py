@@ -37,8 +37,6 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
     flag = parser.add_argument
     flag("--run-dir", type=Path, default=None, help="where it keeps its files and logs (.run)")
     flag("--law", default="steelyard", help="the live control law (%(default)s)")
-    means = "how the demo servers' CPU is limited (%(default)s: cgroups when root)"
-    flag("--limit-by", choices=("auto", "cgroup", "process", "none"), default="auto", help=means)
     port = whole(1, HIGHEST_PORT, "port")
     first_port = whole(1, HIGHEST_PORT - len(CPU_LIMITS) + 1, "port", f", as {len(CPU_LIMITS)} are needed")
     for name, kind, default, what in (
@@ -82,7 +80,6 @@ def cluster_of(options: argparse.Namespace) -> Cluster:
             for number, limit in enumerate(CPU_LIMITS)
         ),
         law=options.law,
-        limit_by=options.limit_by,
         nginx_modules=_nginx_modules(),
         user=pwd.getpwuid(0).pw_name if os.getuid() == 0 else None,
     )

@@ -36,7 +36,6 @@ class Cluster:
     redis_port: int
     servers: tuple[Server, ...]
     law: str = "steelyard"
-    limit_by: str = "auto"
     nginx_workers: int = 2
     nginx_modules: tuple[str, ...] = ()
     user: str | None = None
@@ -70,7 +69,6 @@ def components(cluster: Cluster) -> list[Part]:
                 pid_file=pid_file,
                 count_file=cluster.run_dir / f"{server.name}.count",  # the demo reads it
                 cpu_limit=limit,
-                limit_by=cluster.limit_by,
             ),
             parts.agent(server.name, memcached=memcached, pid_file=pid_file, cpu_limit=limit),
         ]
