@@ -7,7 +7,6 @@ TALLY = Tally(
     target="sample",
     method="hypothesis",
     about="a|b",
-    tried=1234,
     outcomes={ACCEPTED: 34, "type": 1000, "range": 100, "a": 50, "b": 30, "c": 15, "d": 5},
     notes=("2 x 1e2",),
 )
@@ -20,9 +19,7 @@ def test_a_line_has_the_most_frequent_reasons() -> None:
 
 
 def test_a_page_has_the_sums_and_a_row_each() -> None:
-    broken = Tally(
-        target="x", method="hypothesis", tried=1, violations=(Violation(what="it raises", input=b""),)
-    )
+    broken = Tally(target="x", method="hypothesis", violations=(Violation(what="it raises", input=b""),))
     text = page.page([TALLY, broken], conditions="1 s each.")
     assert text.startswith("**1,235 inputs to 2 targets: 1 violations.** 1 s each.\n")
     assert "| sample | a\\|b | hypothesis | 1,234 | 34 |" in text

@@ -27,7 +27,8 @@ def run(target: Target, *, seconds: float, seed: int, method: str = METHOD) -> T
     while not violations and (rounds == 0 or time.monotonic() < deadline):
         violations = _round(target, seed + rounds, outcomes, deadline)
         rounds += 1
-    return target.tally(method, outcomes, violations[-1:])  # the last one is the shrunk one
+    shrunk = tuple(violations[-1:])
+    return Tally(target.name, method, about=target.about, outcomes=dict(outcomes), violations=shrunk)
 
 
 def _round(target: Target, seed: int, outcomes: Counter[str], deadline: float) -> list[Violation]:

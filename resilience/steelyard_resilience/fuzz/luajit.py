@@ -54,8 +54,7 @@ def run(target: str, *, seconds: float, seed: int) -> Iterator[Tally]:
             Violation(what=each["what"], input=bytes.fromhex(each["input"])) for each in tally["violations"]
         ]
         yield Tally(
-            target=target, method=METHOD, about=tally["about"], tried=tally["tried"],
-            outcomes=dict(tally["outcomes"]), violations=tuple(broken),
+            target, METHOD, about=tally["about"], outcomes=dict(tally["outcomes"]), violations=tuple(broken)
         )  # fmt: skip
 
 

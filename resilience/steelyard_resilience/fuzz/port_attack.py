@@ -159,10 +159,7 @@ def _judged(
     if port.answer not in answer:
         broken.append(f"afterwards {port.question.splitlines()[0]!r} is answered with {answer[:200]!r}")
     violations = tuple(Violation(what=what, input=daemon.log.read_bytes()) for what in broken)
-    return Tally(
-        target=name, method=METHOD, about=about, tried=outcomes.total(), outcomes=dict(outcomes),
-        violations=violations,
-    )  # fmt: skip
+    return Tally(name, METHOD, about=about, outcomes=dict(outcomes), violations=violations)
 
 
 def _registration(seconds: float, seed: int) -> Tally:
@@ -181,7 +178,5 @@ def _registration(seconds: float, seed: int) -> Tally:
                     outcomes["no answer"] += 1
             except Exception as error:
                 violations.append(Violation(what=raised(error)))
-    return Tally(
-        target=REGISTRATION, method=METHOD, about="to an agent that registers: the controller's",
-        tried=outcomes.total() + len(violations), outcomes=dict(outcomes), violations=tuple(violations),
-    )  # fmt: skip
+    about = "to an agent that registers: the controller's"
+    return Tally(REGISTRATION, METHOD, about=about, outcomes=dict(outcomes), violations=tuple(violations))

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from steelyard_loadtest.machine.errors import ProgramError
@@ -23,17 +23,22 @@ class Violation:
     seed: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Tally:
     """What came of a target's inputs under one method."""
 
     target: str
     method: str
+    _: KW_ONLY
     about: str = ""
-    tried: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     violations: tuple[Violation, ...] = ()
+
+    @property
+    def tried(self) -> int:
+        """Return how many inputs there were; a violation is one more."""
+        return sum(self.outcomes.values()) + len(self.violations)
 
     @property
     def accepted(self) -> int:
@@ -58,13 +63,6 @@ class Target:
     about: str
     judge: Callable[[bytes], str]
     seeds: Sequence[bytes]
-
-    def tally(self, method: str, outcomes: Mapping[str, int], violations: Sequence[Violation]) -> Tally:
-        """Return what came of its inputs; each violation is an input more."""
-        return Tally(
-            target=self.name, method=method, about=self.about, tried=sum(outcomes.values()) + len(violations),
-            outcomes=dict(outcomes), violations=tuple(violations),
-        )  # fmt: skip
 
 
 def outcome_of(target: Target, data: bytes) -> str:
