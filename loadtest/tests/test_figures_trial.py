@@ -149,7 +149,7 @@ def test_a_line_of_the_servers_file() -> None:
 
 
 def test_every_column_but_the_trials_name_is_defined_and_every_metric_is_a_column() -> None:
-    assert [entry.column for entry in DEFINITIONS] == [
+    assert list(DEFINITIONS) == [
         name for name in COLUMNS if name not in ("scenario", "algorithm", "repeat", "generator")
     ]
     metrics = tuple(figures(measured(), []).metrics)

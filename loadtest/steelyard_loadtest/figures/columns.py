@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
 
 from steelyard_loadtest.figures.trial_figures import TrialFigures
 from steelyard_loadtest.measurements.trials import Measured, Observed, Trial
@@ -17,22 +16,13 @@ from steelyard_loadtest.reporting.csv_text import csv_text, names_of
 DIGITS = 6
 
 
-class Definition(NamedTuple):
-    """A column of results.csv, its name in the page's tables, its unit, and what it is."""
-
-    column: str
-    name: str
-    unit: str
-    meaning: str
-
-
-DEFINITIONS = tuple(
-    Definition(column, *told)
-    for column, told in tomllib.loads(Path(__file__).with_name("definitions.toml").read_text("utf-8")).items()
+DEFINITIONS: Mapping[str, tuple[str, str, str]] = tomllib.loads(
+    Path(__file__).with_name("definitions.toml").read_text("utf-8")
 )
+"""By column of results.csv: its name in the page's tables, its unit, and what it is."""
 
 _TRIAL = names_of(Trial)
-COLUMNS = (*_TRIAL, "generator", *(entry.column for entry in DEFINITIONS if entry.column not in _TRIAL))
+COLUMNS = (*_TRIAL, "generator", *(column for column in DEFINITIONS if column not in _TRIAL))
 
 SERVERS_COLUMNS = (*_TRIAL, *names_of(Observed, without=["interval_s"]))
 

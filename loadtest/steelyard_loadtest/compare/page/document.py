@@ -93,7 +93,7 @@ def page_text(results: Results, views: Sequence[View], figures: Mapping[str, Seq
     """Put the page together; `figures` are the plots that were drawn, in Markdown, by scenario."""
     definitions = text_columns(
         ("column", "here", "unit", "definition"),
-        [(f"`{entry.column}`", entry.name, entry.unit, entry.meaning) for entry in DEFINITIONS],
+        [(f"`{column}`", *told) for column, told in DEFINITIONS.items()],
         left=4,
         title="What the figures are",
         note="The first column is the name in results.csv.",
