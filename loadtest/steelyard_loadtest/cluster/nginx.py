@@ -2,7 +2,6 @@
 
 Pure but for reading the templates, which are part of the code.
 
-
     http.conf          what every nginx of the lab has; the others extend it
     steelyard.conf     an nginx that balances by Steelyard
     stream.conf        the same for TCP connections

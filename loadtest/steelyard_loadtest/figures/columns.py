@@ -15,7 +15,6 @@ from steelyard_loadtest.reporting.csv_text import csv_text, names_of
 
 DIGITS = 6
 
-
 DEFINITIONS: Mapping[str, tuple[str, str, str]] = tomllib.loads(
     Path(__file__).with_name("definitions.toml").read_text("utf-8")
 )

@@ -92,7 +92,6 @@ SETS = {"usual": USUAL, "few": FEW}
 DEFAULT = f"steelyard-steelyard-{picker_list.DEFAULT}"
 """The default law with the default picker."""
 
-
 _OURS = [
     Algorithm(
         name=f"steelyard-{law}-{picker}", program="steelyard", method=picker, law=law,

@@ -111,7 +111,6 @@ IN_FLIGHT_WITHIN_S = 10.0
 JUDGED_LEAST_S = 30.0
 """A shorter life tells nothing: a leak would have to be of 20 kB/s to stand out."""
 
-
 KINDS = {
     MASTER: NGINX,
     WORKER: NGINX,

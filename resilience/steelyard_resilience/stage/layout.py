@@ -19,7 +19,6 @@ CONCURRENCY = 1000
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - of a host that has one address
 
-
 CONNECT_TIMEOUT_MS, READ_TIMEOUT_MS = 1000, 3000
 """Of nginx: so long a request waits for a server that has vanished. Answers take some milliseconds."""
 

@@ -33,7 +33,6 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own place
 THREADS = 16
 """Several looks at a time, each of which may have to wait for every daemon that it asks."""
 
-
 ORDER_S = 5.0
 """Of a change, which may take a while on a busy machine."""
 

@@ -9,7 +9,6 @@ from steelyard_resilience.stage.hosts import Settings
 FRESH_TICKS = 3.0
 """A sample, or a load balancer's report, is fresh that long (docs/control-law.md)."""
 
-
 Document = Mapping[str, Any]
 
 

@@ -24,7 +24,6 @@ from steelyard_simulator.studies.measures import Figures
 
 C = TypeVar("C", bound="Trial")
 
-
 Run = tuple[Figures, int, float]
 """What a run came to: its figures, the events of the model, and the seconds of CPU that they took."""
 

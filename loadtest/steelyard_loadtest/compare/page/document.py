@@ -81,7 +81,6 @@ COLUMNS = (
     Column[Judged]("ratio to told", lambda line: _ratio(line[1].told)),
 )
 
-
 BUSY = 0.8
 """A generator that uses more of its one core makes requests wait for itself."""
 

@@ -17,14 +17,7 @@ from steelyard_protocol import signature, wire
 
 from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults import cluster_state, forgery
-from steelyard_resilience.chaos.faults.cluster_state import (
-    REPORT,
-    SAMPLE,
-    TABLE,
-    document,
-    get,
-    nginx_status,
-)
+from steelyard_resilience.chaos.faults.cluster_state import REPORT, SAMPLE, TABLE, document, get, nginx_status
 from steelyard_resilience.chaos.faults.forgery import text_of
 from steelyard_resilience.stage.hosts import PROXY_PORT, UPSTREAM
 from steelyard_resilience.stage.stage import Stage, overview

@@ -61,7 +61,6 @@ UPSTREAMS = (
     ),
 )  # fmt: skip
 
-
 REPLAY = (
     b'{"t_s":10.0,"indicators":["cpu","net","io","mem"],"report_age_ticks":0,"peers":['
     b'{"id":"a","utilization":[0.9,0.1,null,0.3],"sample_age_ticks":0,"capacity":[4,125e6,5000,8e9],'
