@@ -117,4 +117,13 @@ describe("the problem document", function()
         local document = json.decode(problem.encode(502, "why"))
         assert.same({ type = "about:blank", title = "Bad Gateway", status = 502, detail = "why" }, document)
     end)
+
+    it("reads what is looked up, in one table of the first hundred ms, as it reads all else", function()
+        for ms = 0, 120 do
+            assert.equal(ms, try_outcomes.latency_ms(200, string.format("%.3f", ms / 1000)))
+        end
+        assert.is_nil(try_outcomes.latency_ms(101, "0.003"))
+        assert.is_nil(try_outcomes.latency_ms(502, "-"))
+        assert.is_nil(try_outcomes.latency_ms(502, nil))
+    end)
 end)

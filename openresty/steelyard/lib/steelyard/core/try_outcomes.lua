@@ -22,6 +22,12 @@ local NOT_THE_SERVERS_FAULT = {
     [16] = true, -- UNAUTHENTICATED
 }
 
+-- Times to a header that are met most, in ms: to read one as a number costs 0.15 us.
+local MS = {}
+for ms = 0, 99 do
+    MS[string.format("%.3f", ms / 1000)] = ms
+end
+
 local _M = {}
 
 
@@ -58,8 +64,11 @@ end
 -- is a handshake and no work.
 -- @param header_s as in $upstream_header_time, "-" where no header came
 function _M.latency_ms(status, header_s)
-    header_s = status ~= 101 and tonumber(header_s)
-    return header_s and header_s * 1000 or nil
+    if status == 101 then
+        return nil
+    end
+    local seconds = not MS[header_s] and tonumber(header_s)
+    return MS[header_s] or seconds and seconds * 1000 or nil
 end
 
 
