@@ -36,6 +36,7 @@ def report(
     boot: str = "n1",
     sent_at_ms: int | None = None,
     interval_s: float = 1.0,
+    zone: str | None = None,
     **peers: tuple[Any, ...],
 ) -> bytes:
     """Return a traffic report of upstream `web`: completed, failed, in flight and latency in ms, by peer.
@@ -54,6 +55,7 @@ def report(
             "seq": seq,
             **({} if sent_at_ms is None else {"sent_at_ms": sent_at_ms}),
             "interval_s": interval_s,
+            **({} if zone is None else {"zone": zone}),
             "peers": {peer: dict(zip(names, row, strict=False)) for peer, row in peers.items()},
         }
     ).encode()

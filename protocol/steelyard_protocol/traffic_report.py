@@ -65,9 +65,9 @@ class TrafficReport:
     cost                what the completed ones cost, in the operator's unit; None: not told
     loads               what servers said of themselves, by id, with the requests that they completed
 
-    `rung` is one of RUNGS and `order` the (term, generation) of the table that it serves; None where it tells
-    none: it serves no table, or is of an earlier version. `sent_at_ms` is its own clock since 1970; None: of
-    an earlier version.
+    `zone` is the load balancer's own; None: it has none. `rung` is one of RUNGS and `order` the (term,
+    generation) of the table that it serves; None where it tells none: it serves no table, or is of an earlier
+    version. `sent_at_ms` is its own clock since 1970; None: of an earlier version.
     """
 
     upstream: str
@@ -83,6 +83,7 @@ class TrafficReport:
     latency_p50_ms: Sequence[float | None] = ()
     cost: Sequence[float] | None = None
     loads: dict[str, tuple[int, PeerLoad]] = field(default_factory=dict)
+    zone: str | None = None
     rung: str | None = None
     order: tuple[int, int] | None = None
     sent_at_ms: int | None = None
@@ -94,6 +95,7 @@ class _Report(Struct, kw_only=True):
     boot: Boot
     seq: Count
     interval_s: Interval
+    zone: Name | UnsetType = UNSET
     rung: Rung | UnsetType = UNSET
     order: tuple[Count, Count] | UnsetType = UNSET
     sent_at_ms: Count | UnsetType = UNSET
@@ -125,7 +127,7 @@ class _Columns(_Report, tag_field="v", tag=VERSION, kw_only=True):
 
 
 # In the order in which they are written.
-_MEMBERS = ("upstream", "lb", "boot", "seq", "interval_s", "sent_at_ms", "rung", "order")
+_MEMBERS = ("upstream", "lb", "boot", "seq", "interval_s", "sent_at_ms", "zone", "rung", "order")
 
 _REQUIRED = ("completed", "failed", "in_flight", "latency_ms")
 _FIGURES = (*_REQUIRED, "latency_p50_ms")

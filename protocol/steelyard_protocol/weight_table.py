@@ -40,6 +40,10 @@ HASH_KEY = re.compile(r"address|uri|(header|cookie|argument):[A-Za-z0-9_-]{1,64}
 
 Weight = Annotated[int, Meta(ge=1, le=MAX_WEIGHT)]
 
+# The factors are as many as zones by zones.
+MOST_ZONES = 32
+LARGEST_FACTOR = 1000
+
 
 class TablePeer(Struct, frozen=True, kw_only=True):
     """One row: the effective and the baseline weight of a peer, both of the same total.
@@ -52,6 +56,7 @@ class TablePeer(Struct, frozen=True, kw_only=True):
     weight: Weight
     baseline: Weight
     state: State
+    zone: Name | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,9 @@ class WeightTable:
     None leaves those in force. `max_conns` is a peer's limit over all load balancers. `report_version`
     is the latest version of a traffic report that the controller reads; None: one of before it had
     versions. `reporters` are those whose reports it reads; None: one of before they announced themselves.
-    `digest` is `with_digest`'s; None: the table has no head.
+    `digest` is `with_digest`'s; None: the table has no head. `zones` are the servers' zones where a load
+    balancer has one, too: by `zone_factors` those of each zone, and last those of none, multiply the weights
+    of the servers of each, and last of those of none; they come with a head.
     """
 
     upstream: str
@@ -77,6 +84,8 @@ class WeightTable:
     max_conns: int | None = None
     report_version: int | None = None
     reporters: tuple[str, ...] | None = None
+    zones: tuple[str, ...] | None = None
+    zone_factors: tuple[tuple[int, ...], ...] | None = None
     digest: str | None = None
 
     @property
@@ -132,10 +141,10 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
     """
     baselines = [peer.baseline for peer in table.peers] if declared is None else declared
     rows = [
-        (peer.id, peer.address, baseline, peer.state)
+        (peer.id, peer.address, baseline, peer.state, *(() if peer.zone is UNSET else (peer.zone,)))
         for peer, baseline in zip(table.peers, baselines, strict=True)
     ]
-    later = [value for value in (table.reporters, table.max_conns) if value is not None]
+    later = [value for value in (table.reporters, table.max_conns, table.zones) if value is not None]
     fixed = [table.law, table.picker, table.check, table.hash_key, table.report_version, *later, rows]
     return replace(table, digest=hashlib.blake2b(msgspec.json.encode(fixed), digest_size=16).hexdigest())
 
@@ -143,6 +152,8 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
 def encode_head(table: WeightTable) -> bytes:
     """Return the head of a table that has a digest: its weights, in the order of its rows."""
     members = {name: getattr(table, name) for name in _OF_A_HEAD}
+    if table.zone_factors is not None:
+        members["zone_factors"] = table.zone_factors
     weights = [peer.weight for peer in table.peers]
     return msgspec.json.encode({"v": wire.VERSION, **members, "weights": weights})
 
@@ -163,6 +174,9 @@ class _Check(Struct, kw_only=True):
     grpc_service: Annotated[str, Meta(pattern=rf"^(?:{GRPC_SERVICE.pattern})\Z")] | None = None
 
 
+_Factor = Annotated[int, Meta(ge=1, le=LARGEST_FACTOR)]
+
+
 class Members(Struct, kw_only=True):
     """What a table has beside its rows, as it lies in Memcached."""
 
@@ -178,6 +192,8 @@ class Members(Struct, kw_only=True):
     max_conns: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
     report_version: Annotated[int, Meta(ge=1, le=wire.MAX_INTEGER)] | UnsetType = UNSET
     reporters: tuple[Name, ...] | UnsetType = UNSET
+    zones: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MOST_ZONES)] | UnsetType = UNSET
+    zone_factors: tuple[tuple[_Factor, ...], ...] | UnsetType = UNSET
     digest: Name | UnsetType = UNSET
 
 
@@ -203,6 +219,7 @@ def of_message(message: Members, peers: tuple[TablePeer, ...]) -> WeightTable:
     given = typed_json.members(message, _MEMBERS)
     if "check" in given:
         given["check"] = _whole(to_builtins(given["check"]))
+    _check_factors(given.get("zones"), given.get("zone_factors"))
     return WeightTable(**given, peers=peers)
 
 
@@ -215,6 +232,15 @@ def check_rows(peers: Sequence[TablePeer]) -> None:
             peer_address.split(peer.address)
         except ValueError as error:
             raise InvalidMessage("range", str(error)) from None
+
+
+def _check_factors(zones: tuple[str, ...] | None, factors: tuple[tuple[int, ...], ...] | None) -> None:
+    if zones is None:
+        return
+    if factors is None:
+        raise InvalidMessage("missing", 'no "zone_factors" for the "zones"')
+    if any(len(row) != len(zones) + 1 for row in (factors, *factors)):
+        raise InvalidMessage("range", f'"zone_factors" has not {len(zones) + 1} rows of as many figures')
 
 
 def _whole(check: dict[str, Any]) -> dict[str, Any]:

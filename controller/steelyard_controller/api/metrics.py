@@ -19,6 +19,7 @@ from steelyard_controller.tick.outcome import (
     reporting,
     shares,
     utilization,
+    zone_traffic,
 )
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
@@ -39,6 +40,11 @@ HEADROOM = (
     ("left_per_s", "steelyard_headroom_requests_per_second", "That are left; below 0: that it lacks."),
     ("ratio", "steelyard_headroom_ratio", "Left as a part of what it could carry, 0 to 1."),
     ("learnt", "steelyard_headroom_learnt_ratio", "How much of what it could carry was seen, not assumed."),
+)
+
+ZONES = (
+    ("brings_per_s", "steelyard_zone_requests_per_second", "That load balancers of a zone bring."),
+    ("crosses_per_s", "steelyard_zone_crossing_requests_per_second", "Of those, that leave the zone."),
 )
 
 # What a law says of a server in a decision's columns, where it has these.
@@ -146,6 +152,7 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
     rung = gauge("steelyard_rung", "1 for the rung a load balancer stands on.", "lb", "rung")
     clamped = gauge("steelyard_clamped_peers", "Servers at a bound of the law's.", "bound")
     room = [(field, gauge(metric, text)) for field, metric, text in HEADROOM]
+    zones = [(field, gauge(metric, text, "zone")) for field, metric, text in ZONES]
     overruns = CounterMetricFamily("steelyard_tick_overruns", "Ticks skipped.", labels=by)
     failures = CounterMetricFamily("steelyard_tick_failures", "Ticks that a fault ended.", labels=by)
     refused = CounterMetricFamily("steelyard_refused", "Values refused.", labels=[*by, "reason"])
@@ -168,6 +175,9 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
             figure = getattr(headroom, field)
             if figure is not None:
                 family.add_metric([name], figure)
+        for zone, figures in zone_traffic(outcome).items():
+            for field, family in zones:
+                family.add_metric([name, zone], figures[field])
         degraded.add_metric([name], len(set(outcome.degraded).difference(source.degraded)))
         decision = outcome.decision
         for indicator, weight in zip(decision.indicators, decision.entropy_weights, strict=True):

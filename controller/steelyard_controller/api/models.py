@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard_controller.api.upstream_models import PeerRow, State
-from steelyard_controller.declarations.upstream import Address, Peer, Upstream
+from steelyard_controller.declarations.upstream import Address, Name, Peer, Upstream
 from steelyard_controller.laws import Parameter
 from steelyard_controller.laws.presentation import Step
 
@@ -41,6 +41,7 @@ class PeerDocument(BaseModel):
     pin: float | None = Field(
         default=None, gt=0, lt=100, description="percentage of the weight; null: the law decides"
     )
+    zone: Name | None = Field(default=None, examples=["eu-1a"], description="null: it is near to nobody")
 
 
 class PeerPatch(BaseModel):
@@ -52,6 +53,7 @@ class PeerPatch(BaseModel):
     baseline: float | None = Field(default=None, gt=0, le=1e6)
     state: State | None = None
     pin: float | None = Field(default=None, gt=0, lt=100, examples=[25])
+    zone: Name | None = Field(default=None, examples=["eu-1a"])
 
 
 class LawDescription(BaseModel):

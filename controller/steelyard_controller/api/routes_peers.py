@@ -36,6 +36,7 @@ FIELDS = tuple(Peer.model_fields)[1:]
 
 # Only a person sets these: a server that its agent registers again must not undo a drain.
 PERSONAL = ("state", "pin")
+OF_AN_AGENT = tuple(name for name in FIELDS if name not in PERSONAL)
 
 
 def routes(service: Service) -> APIRouter:
@@ -105,7 +106,7 @@ def routes(service: Service) -> APIRouter:
         peer: PeerName,
         if_match: IfMatch = None,
     ) -> Response:
-        """Declare a server as the document says; with an agent's token, its address and baseline alone."""
+        """Declare a server as the document says; with an agent's token, its address, baseline, zone alone."""
         document = request_body.read(await request.body(), request.headers.get("content-type"))
         by_agent = not middleware.grant(request.scope).may("declare")
         wanted = _wanted(document, peer, by_agent=by_agent)
@@ -123,7 +124,7 @@ def routes(service: Service) -> APIRouter:
             if known is None or not by_agent:
                 return with_peer(before, wanted)
             after = with_patch(
-                before, peer, {name: document[name] for name in ("address", "baseline") if name in document}
+                before, peer, {name: document[name] for name in OF_AN_AGENT if name in document}
             )
             if is_of_file and after != before:
                 raise _of_the_file(peer)

@@ -123,6 +123,7 @@ class PeerRow(BaseModel):
     open: Known = Field(examples=[2.0], description="the others: merely open, and no work waits")
     latency_ms: Known = Field(examples=[4.1])
     why: str = Field(examples=["267 because it does 410 requests per busy second (baseline 333)."])
+    zone: Annotated[str, Field(default=None, examples=["eu-1a"], exclude_if=lambda zone: zone is None)]
     pod: Annotated[
         Condition,
         Field(
@@ -169,6 +170,7 @@ class TableRow(BaseModel):
     weight: int = Field(examples=[267], ge=1)
     baseline: int = Field(examples=[333], ge=1)
     state: State
+    zone: Annotated[str, Field(default=None, examples=["eu-1a"], exclude_if=lambda zone: zone is None)]
 
 
 class Totals(BaseModel):
@@ -206,6 +208,18 @@ class _Published(BaseModel):
     reporters: list[str] = Field(
         examples=[["edge-1", "edge-2"]], description="the load balancers whose traffic reports are read"
     )
+    zones: Annotated[
+        list[str],
+        Field(default=None, description="the servers' zones; left out: no load balancer is in any"),
+    ]
+    zone_factors: Annotated[
+        list[list[int]],
+        Field(
+            default=None,
+            description="by what load balancers of each zone, and of none, multiply the weights of each "
+            "zone's servers, and of none's",
+        ),
+    ]
     digest: str = Field(
         examples=["0c1f6b1d9d5f4c0e8a7b6c5d4e3f2a1b"],
         description="of all but order, time and weights: nginx reads the whole table where it has changed",
@@ -216,6 +230,13 @@ class Table(_Published):
     """A weight table as it was published; docs/contract/weights.json has examples."""
 
     peers: list[TableRow]
+
+
+class ZoneTraffic(BaseModel):
+    """What the load balancers of a zone bring, over some 5 s, and what of it leaves the zone."""
+
+    brings_per_s: float = Field(examples=[120.0])
+    crosses_per_s: float = Field(examples=[12.0])
 
 
 class Overview(_Published):
@@ -229,6 +250,9 @@ class Overview(_Published):
     entropy_weights: EntropyWeights
     indicators: IndicatorRows
     totals: Totals
+    zone_traffic: Annotated[
+        dict[str, ZoneTraffic], Field(default=None, description="by zone; left out where `zones` are")
+    ]
     matching: Annotated[int, Field(default=None, description="servers that match; left out: all are here")]
     shadow_laws: list[str] = Field(examples=[["paper"]])
     load_balancers: dict[str, LoadBalancer | None] = Field(description="null: none has reported")

@@ -91,6 +91,13 @@ class Headroom(Document):
     unknown: Text | None = None
 
 
+class ZoneTraffic(Document):
+    """What a zone's load balancers bring, and what of it leaves the zone."""
+
+    brings_per_s: float
+    crosses_per_s: float
+
+
 class Published(Document):
     """What a weight table and an overview say of their upstream."""
 
@@ -114,6 +121,7 @@ class Overview(Published):
     alert: bool = False
     thresholds: dict[str, float] | None = None
     headroom: Headroom | None = None
+    zone_traffic: dict[Text, ZoneTraffic] = {}
     indicators: dict[Text, Indicator] = {}
     peers: list[Live]
     load_balancers: dict[Text, LoadBalancer | None] = {}

@@ -40,6 +40,8 @@ class Peer(BaseModel):
     baseline: float | None = Field(default=None, gt=0, le=1e6)
     state: weight_table.State = "up"
     pin: float | None = Field(default=None, gt=0, lt=100)
+    # Left out where it is not declared, or an earlier controller could read no declaration of a later one.
+    zone: Name | None = Field(default=None, exclude_if=lambda declared: declared is None)
 
     @property
     def has_ip(self) -> bool:
@@ -117,13 +119,12 @@ class Upstream(BaseModel):
     parameters: dict[str, float] = {}
     shadows: dict[str, dict[str, float]] = {}
     blend: Blend | None = None
-    # Left out where it is not declared, or an earlier controller could read no declaration of a later one.
+    # As a peer's `zone`: left out where it is not declared.
     indicators: dict[IndicatorName, Indicator] | None = Field(
         default=None, min_length=1, exclude_if=lambda declared: declared is None
     )
     picker: Name = "vnswrr2"
     hash_key: str | None = Field(default=None, pattern=_HASH_KEY)
-    # As `indicators`: left out where it is not declared.
     max_conns: int | None = Field(
         default=None, ge=1, le=1_000_000, exclude_if=lambda declared: declared is None
     )
@@ -136,6 +137,8 @@ class Upstream(BaseModel):
         twice = sorted(peer for peer, count in Counter(peer.id for peer in self.peers).items() if count > 1)
         if twice:
             raise ValueError(f"peers share an id: {', '.join(twice)}; give each its own")
+        if len(self.zones) > weight_table.MOST_ZONES:
+            raise ValueError(f"{len(self.zones)} zones; a weight table has at most {weight_table.MOST_ZONES}")
         pins = sum(peer.pin or 0 for peer in self.peers)
         if pins > MOST_PINNED:
             raise ValueError(
@@ -153,6 +156,11 @@ class Upstream(BaseModel):
             )
         self.made_laws()
         return self
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Return the servers' zones in order."""
+        return tuple(sorted({peer.zone for peer in self.peers if peer.zone is not None}))
 
     @property
     def knees(self) -> Mapping[str, float | None]:

@@ -23,11 +23,12 @@ from steelyard_controller.messages.inbox import Inbox, SenderClocks
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.messages.undeclared_balancers import UndeclaredBalancers
 from steelyard_controller.store.saved_state import SavedState
-from steelyard_controller.tick import upstream_faults
+from steelyard_controller.tick import upstream_faults, upstream_zones
 from steelyard_controller.tick.cpu_time import CpuTime
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.snapshot_builder import build_snapshot
 from steelyard_controller.tick.table_builder import build_table
+from steelyard_controller.tick.upstream_zones import UpstreamZones
 from steelyard_controller.tick.window_pairing import WindowPairing
 
 # After a longer pause than this, the messages in Memcached may be of any age.
@@ -79,6 +80,8 @@ class Cycle:
         self._in_effect_of = declaration
         self._upstream = declaration.in_effect
         self._laws = self._upstream.made_laws()
+        self._zone_names = self._upstream.zones
+        self._zones: UpstreamZones | None = None
         self._named = _named(self._upstream)
         self._sample_keys = self._keys_of(declaration.upstream)
         self._names_of: Declaration | None = None
@@ -223,6 +226,9 @@ class Cycle:
         due = self._pairing.due(
             self._inbox.samples, self._inbox.reports.values(), now_s=now_s, tick_s=self._tick_s
         )
+        self._zones = upstream_zones.follow(
+            self._zones, self._zone_names, upstream.peers, self._inbox, now_s=now_s, tick_s=self._tick_s
+        )
         snapshot = build_snapshot(
             self._inbox,
             upstream.peers,
@@ -259,9 +265,10 @@ class Cycle:
             generation=self.generation,
             issued_at_ms=issued_at_ms,
             reporters=self._reporting(upstream),
+            zones=None if self._zones is None else self._zones.names,
         )
         self._carried = self._carried.after(snapshot.completed, snapshot.failed, snapshot.tick_s)
-        return Outcome(
+        outcome = Outcome(
             table=table,
             decision=decision,
             shadows={name: stepped.decisions[name] for name in upstream.shadows},
@@ -273,6 +280,9 @@ class Cycle:
             led_since_s=self._led_since_s,
             carries_per_s=self._carried.per_s,
         )
+        if self._zones is not None:
+            self._zones, outcome = upstream_zones.decide(self._zones, outcome)
+        return outcome
 
     def _follow(self, addresses: Mapping[str, str]) -> Upstream:
         declaration, declared = self.declaration, self._upstream
@@ -280,6 +290,7 @@ class Cycle:
             self._in_effect_of = declaration
             self._upstream = declared = declaration.in_effect
             self._laws = declared.made_laws()
+            self._zone_names = declared.zones
             self._memories = {law: memory for law, memory in self._memories.items() if law in self._laws}
             self._named = _named(declared)
             self._sample_keys = self._keys_of(declared)
@@ -349,9 +360,14 @@ class Cycle:
         return np.array(pins, dtype=float)
 
     def _followed(self, upstream: Upstream) -> Floats:
-        """Return the published weights, k, which shadow laws need to know; NaN: none yet."""
-        if self.outcome is None or len(self._laws) == 1:
+        """Return the weights that are followed, k, which shadow laws need to know; NaN: none yet.
+
+        So does any law where load balancers of other zones follow others than those that are published.
+        """
+        if self.outcome is None or (self._zones is None and len(self._laws) == 1):
             return np.empty(0)
+        if self._zones is not None:
+            return upstream_zones.followed(self._zones, self.outcome.table, upstream.peers)
         table = {peer.id: float(peer.weight) for peer in self.outcome.table.peers}
         return np.array([table.get(peer.id, math.nan) for peer in upstream.peers], dtype=float)
 

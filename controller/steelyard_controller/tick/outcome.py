@@ -14,6 +14,7 @@ from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.explanation import explain
 from steelyard_controller.laws.headroom import Headroom, headroom
 from steelyard_controller.laws.snapshot import Snapshot
+from steelyard_controller.laws.zones import Zoning
 from steelyard_controller.messages.inbox import Inbox, Message, Received, is_silent
 from steelyard_controller.tick.snapshot_builder import Used, in_band_utilization, sampled_utilization
 
@@ -28,7 +29,7 @@ class Outcome:
 
     `load_balancers` are those whose reports are read, of which nobody declared the `undeclared`;
     `led_since_s` is the time of the first tick of this term; `degraded` has a line for each part that does
-    not work.
+    not work; `zoning` is of the table's zones, None where it has none.
     """
 
     table: WeightTable
@@ -42,6 +43,7 @@ class Outcome:
     led_since_s: float = -math.inf
     degraded: tuple[str, ...] = ()
     carries_per_s: float | None = None
+    zoning: Zoning | None = None
 
 
 def shares(table: WeightTable) -> list[float]:
@@ -77,6 +79,16 @@ def headroom_of(outcome: Outcome) -> Headroom:
     heard = np.array([peer.id in come for peer in outcome.table.peers], dtype=np.bool_)
     counts = (share > 0) & heard & ~outcome.snapshot.leaving
     return headroom(outcome.decision, outcome.shadows.values(), share, counts, outcome.carries_per_s)
+
+
+def zone_traffic(outcome: Outcome) -> dict[str, dict[str, float]]:
+    """Return by zone the requests/s that its load balancers bring, and those of them that leave it."""
+    zones, per_s = outcome.table.zones, None if outcome.zoning is None else outcome.zoning.per_s
+    if zones is None or per_s is None:
+        return {}
+    brings = per_s.sum(axis=1)
+    rows = zip(zones, brings.tolist(), (brings - per_s.diagonal()).tolist(), strict=False)
+    return {zone: {"brings_per_s": came, "crosses_per_s": crossed} for zone, came, crossed in rows}
 
 
 def _is_heard(outcome: Outcome, received: Received[Message]) -> bool:

@@ -182,7 +182,7 @@ def _traffic(inbox: Inbox, peers: Sequence[Peer], *, now_s: float, tick_s: float
     places = {peer.id: row for row, peer in enumerate(peers)}
     ids: Sequence[str] = ()
     rows = np.empty(0, dtype=np.intp)
-    for received in _current(inbox, now_s=now_s, tick_s=tick_s):
+    for received in current_reports(inbox, now_s=now_s, tick_s=tick_s):
         report = received.message
         if report.ids != ids:  # load balancers with the same table have the same ids
             ids = report.ids
@@ -205,7 +205,8 @@ def _traffic(inbox: Inbox, peers: Sequence[Peer], *, now_s: float, tick_s: float
     return tuple(column[:count] for column in (completed, failed, in_flight, latency_s, cost))
 
 
-def _current(inbox: Inbox, *, now_s: float, tick_s: float) -> list[Received[TrafficReport]]:
+def current_reports(inbox: Inbox, *, now_s: float, tick_s: float) -> list[Received[TrafficReport]]:
+    """Return the reports that a tick counts: none where no new one arrived at it."""
     if not any(received.arrived_s == now_s for received in inbox.reports.values()):
         return []
     oldest_s = now_s - (LATE_REPORT_TICKS + 0.5) * tick_s

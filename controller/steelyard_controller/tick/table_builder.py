@@ -1,13 +1,14 @@
 """Builds the weight table of a decision; refuses an upstream whose table would be too large. Pure."""
 
+from msgspec import UNSET
 from steelyard_protocol import traffic_report, weight_table
 from steelyard_protocol.weight_table import MAX_WEIGHT, TablePeer, TableTooLarge, WeightTable
 
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.laws.decision import Decision
 
-# A row has at most 64 + 260 characters of names, and some 80 more.
-PEERS_THAT_ALWAYS_FIT = 20_000
+# A row has at most 64 + 260 + 64 characters of names, and some 90 more.
+PEERS_THAT_ALWAYS_FIT = 17_000
 
 
 def build_table(
@@ -19,12 +20,13 @@ def build_table(
     generation: int,
     issued_at_ms: int,
     reporters: tuple[str, ...] = (),
+    zones: tuple[str, ...] | None = None,
 ) -> WeightTable:
     """Return the table of a decision on `upstream`, whose peers are in the decision's order.
 
     Weights and baselines both sum to S, at every tick, so that a person can compare the two columns, and two
     tables; a picker divides by what the weights have in common. `reporters` are those whose reports are
-    read.
+    read; the factors of `zones` are still to be decided.
     """
     rows = zip(
         upstream.peers,
@@ -44,6 +46,7 @@ def build_table(
         max_conns=upstream.max_conns,
         report_version=traffic_report.VERSION,
         reporters=reporters,
+        zones=zones,
         peers=tuple(
             TablePeer(
                 id=peer.id,
@@ -51,6 +54,7 @@ def build_table(
                 weight=weight,
                 baseline=baseline,
                 state=peer.state,
+                zone=UNSET if peer.zone is None else peer.zone,
             )
             for peer, weight, baseline in rows
         ),
@@ -63,7 +67,14 @@ def refuse_unpublishable(name: str, upstream: Upstream) -> None:
     if len(upstream.peers) <= PEERS_THAT_ALWAYS_FIT:
         return
     rows = tuple(
-        TablePeer(id=peer.id, address=peer.address, weight=MAX_WEIGHT, baseline=MAX_WEIGHT, state=peer.state)
+        TablePeer(
+            id=peer.id,
+            address=peer.address,
+            weight=MAX_WEIGHT,
+            baseline=MAX_WEIGHT,
+            state=peer.state,
+            zone=UNSET if peer.zone is None else peer.zone,
+        )
         for peer in upstream.peers
     )
     table = WeightTable(

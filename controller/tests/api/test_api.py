@@ -217,6 +217,16 @@ def test_a_patch_changes_what_it_names_and_null_restores_the_default(own: TestCl
     assert own.patch(PEER, json={}).json() == restored.json()
 
 
+def test_a_zone_is_declared_and_left_out_where_there_is_none(own: TestClient) -> None:
+    assert "zone" not in own.get(PEER).json()
+    assert own.patch(PEER, json={"zone": "eu-1a"}).json()["zone"] == "eu-1a"
+    wait_until(lambda: own.get(PEER).json()["live"].get("zone") == "eu-1a")
+    assert own.patch(PEER, json={"zone": "eu 1a"}).status_code == 422
+    assert "zone" not in own.patch(PEER, json={"zone": None}).json()
+    put = own.put(PEER, json={"address": "10.0.0.11:80", "zone": "eu-1b"})
+    assert put.json()["zone"] == "eu-1b"
+
+
 def test_a_drained_server_gets_no_share(own: TestClient) -> None:
     own.patch(PEER, json={"state": "drain"})
     wait_until(lambda: own.get(PEER).json()["live"]["share"] == 0)

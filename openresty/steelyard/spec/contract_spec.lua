@@ -40,6 +40,12 @@ describe("a weight table in docs/contract", function()
             for _, name in ipairs(value.reporters or {}) do
                 assert.is_true(taken.reporters[name])
             end
+            assert.equal(value.zones ~= nil, taken.zones ~= nil)
+            for i, zone in ipairs(value.zones or {}) do
+                assert.equal(value.zone_factors[i][i], taken.zones[zone][zone])
+                assert.equal(value.zone_factors[i][#value.zones + 1], taken.zones[zone][""])
+                assert.equal(value.zone_factors[#value.zones + 1][i], taken.zones[""][zone])
+            end
             assert.equal(value.check ~= nil, taken.check ~= nil)
             for key, setting in pairs(value.check or {}) do
                 if key == "statuses" and setting ~= json.null then
@@ -55,7 +61,7 @@ describe("a weight table in docs/contract", function()
             end
             assert.equal(#value.peers, #taken.peers)
             for i, peer in ipairs(value.peers) do
-                for _, key in ipairs({ "id", "address", "weight", "baseline", "state" }) do
+                for _, key in ipairs({ "id", "address", "weight", "baseline", "state", "zone" }) do
                     assert.equal(peer[key], taken.peers[i][key])
                 end
             end
@@ -195,7 +201,7 @@ describe("a traffic report in docs/contract", function()
         it("is what the encoder writes: " .. example.about, function()
             local value = example.value
             local written = assert(json.decode(assert(traffic_report.encode(given(value)))))
-            value.zone = nil -- the key of a later minor format
+            value.tier = nil -- the key of a later minor format
             assert.same(value, written)
         end)
     end

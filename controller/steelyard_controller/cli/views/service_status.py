@@ -1,8 +1,8 @@
 """The status of the controller and its upstreams as lines: role, leader, weights, faults. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from steelyard_controller.cli.api_documents import Headroom, LoadBalancer, Overview, Row, Service
+from steelyard_controller.cli.api_documents import Headroom, LoadBalancer, Overview, Row, Service, ZoneTraffic
 from steelyard_controller.cli.terminal.numbers import figure, percent, span
 from steelyard_controller.cli.terminal.style import RUNG_STYLES, Look, Style
 from steelyard_controller.cli.terminal.text_table import Column, Field, table
@@ -77,6 +77,7 @@ def around(document: Overview, look: Look) -> list[str]:
     """Return the load balancers of an upstream, refused messages, and what is degraded."""
     return [
         *_headroom(document.headroom, look),
+        *_zones(document.zone_traffic, look),
         *_load_balancers(document, look),
         *_undeclared(document, look),
         *_refused(document, look),
@@ -143,6 +144,20 @@ def _headroom(room: Headroom | None, look: Look) -> list[str]:
             "bad" if lacks else "warn" if room.ratio < NEARLY_NONE else "plain",
         )
     ]
+
+
+def _zones(traffic: Mapping[str, ZoneTraffic], look: Look) -> list[str]:
+    brings = sum(each.brings_per_s for each in traffic.values())
+    if brings == 0:
+        return []
+    crosses = sum(each.crosses_per_s for each in traffic.values())
+    by_zone = (
+        f"{zone} {percent(each.crosses_per_s / each.brings_per_s)} %"
+        for zone, each in traffic.items()
+        if each.brings_per_s > 0
+    )
+    said = f"zones: {percent(crosses / brings)} % of {figure(brings)} requests/s cross: {', '.join(by_zone)}"
+    return [look.line(said)]
 
 
 def _load_balancers(document: Overview, look: Look) -> list[str]:

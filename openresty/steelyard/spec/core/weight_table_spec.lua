@@ -346,7 +346,7 @@ describe("a table that is decoded in slices", function()
 
         it("has it too where only the writing changed", function()
             assert.equal(before.peers, after((written(rows(300)):gsub(",", ", "))).peers)
-            assert.equal(before.peers, after((written(rows(300)):gsub('"state":"up"', '"state":"up","zone":1'))).peers)
+            assert.equal(before.peers, after((written(rows(300)):gsub('"state":"up"', '"state":"up","tier":1'))).peers)
         end)
 
         it("has the same peers beside the one that changed", function()

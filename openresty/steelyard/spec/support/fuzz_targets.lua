@@ -115,7 +115,8 @@ local function judge_head(text)
     if not head then
         return refused(head, refusal)
     end
-    local made = table_head.put_into(HEAD_OF, head, function() end)
+    local of = head.zone_factors and string.gsub(HEAD_OF, '"peers"', '"zone_factors":[[1]],"peers"') or HEAD_OF
+    local made = table_head.put_into(of, head, function() end)
     require_that((made ~= nil) == (#head.weights == 3), "it goes into a table of other rows, or not into its own")
     local rows = made and json.decode(made).peers or {}
     for i, row in ipairs(rows) do

@@ -15,7 +15,7 @@ local NUMBERS = {
     { "drift_s", validate.SECONDS, 1, 86400, 300 },          -- slow enough to be noticed before it matters
 }
 
-local KNOWN = "memcached, controller, controller_token, key, state_dir, lb, upstreams, any_upstream, dict, "
+local KNOWN = "memcached, controller, controller_token, key, state_dir, lb, zone, upstreams, any_upstream, dict, "
               .. "fetch_interval_s, report_interval_s, hold_s, drift_s, allow, share_in_flight"
 
 -- One or two fetches may get lost without a change of rung.
@@ -163,6 +163,9 @@ function _M.check(options)
     if not wire.is_name(options.lb) then
         bad("lb", "must name this load balancer", 'write it as lb = "edge-1", and differently on each machine')
     end
+    if options.zone ~= nil and not wire.is_name(options.zone) then
+        bad("zone", "is " .. tostring(options.zone), 'write it as zone = "eu-1a", as the servers near it have it')
+    end
     if options.key ~= nil and (type(options.key) ~= "string" or #options.key < MIN_KEY_BYTES) then
         bad("key", "must be a string of at least " .. MIN_KEY_BYTES .. " bytes",
             'write it as key = os.getenv("STEELYARD_KEY"), with `env STEELYARD_KEY;` in nginx.conf')
@@ -180,7 +183,7 @@ function _M.check(options)
     return {
         memcached = memcached_servers(options), controller = controllers(options),
         controller_token = controller_token(options),
-        key = options.key, state_dir = options.state_dir, lb = options.lb,
+        key = options.key, state_dir = options.state_dir, lb = options.lb, zone = options.zone,
         -- What is served now; with any_upstream more than what nginx.conf declares.
         upstreams = upstreams, names = names, declared = upstreams, any_upstream = any_upstream(options.any_upstream),
         allow = allowed(options), share_in_flight = share_in_flight(options.share_in_flight),

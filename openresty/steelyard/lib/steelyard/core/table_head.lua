@@ -2,6 +2,8 @@
 --
 --   {"v":1,"upstream":..,"term":..,"generation":..,"issued_at_ms":..,"digest":..,"weights":[..]}
 --
+-- and "zone_factors" where the table has zones (core/zones).
+--
 -- `digest` stands for everything else, so a table in use that has the same one is brought up to date by
 -- putting the head's figures into its text. What comes out is the controller's own table again, and is decoded
 -- and judged like one that was fetched. The producer is protocol/steelyard_protocol/weight_table.py; both ends
@@ -39,6 +41,7 @@ local function decoder(text, breathe)
         issued_at_ms = wire.integer(document, "issued_at_ms", 0, wire.MAX_INTEGER),
         digest = wire.name(document, "digest"),
         weights = weights,
+        zone_factors = type(document.zone_factors) == "table" and document.zone_factors or nil, -- judged in the table
         chunks = document.chunks, -- of a manifest (core/table_chunks)
     }
 end
@@ -51,6 +54,16 @@ function _M.decode(text, breathe)
 end
 
 
+--- A table's members with a head's factors of zones; nil when they have none.
+local function with_factors(text, factors)
+    local encoded = json.encode(factors)
+    local replaced, n = string.gsub(text, '("zone_factors":)%[[%d,%[%]]*%]', function(name)
+        return encoded and name .. encoded
+    end)
+    return encoded and n == 1 and replaced or nil
+end
+
+
 --- The part of a table's text before its rows with the head's figures; nil when it is not written as expected.
 local function members_with(text, head)
     for _, name in ipairs({ "term", "generation", "issued_at_ms" }) do
@@ -60,6 +73,9 @@ local function members_with(text, head)
         if n ~= 1 then
             return nil
         end
+    end
+    if head.zone_factors then
+        return with_factors(text, head.zone_factors)
     end
     return text
 end

@@ -166,7 +166,7 @@ local function encode(report, breathe)
     local head = assert(json.encode({
         v = version,
         upstream = report.upstream, lb = report.lb, boot = report.boot, seq = report.seq,
-        sent_at_ms = report.sent_at_ms, interval_s = report.interval_s,
+        sent_at_ms = report.sent_at_ms, interval_s = report.interval_s, zone = report.zone,
         rung = report.rung, order = report.order,
     }))
     local rows = version == 1 and in_rows(report, breathe) or in_columns(report, breathe)
@@ -176,7 +176,7 @@ end
 
 --- Encode a report as the Memcached value. One of so many servers that it would not
 -- be read leaves out what a controller can do without.
--- @param report  upstream, lb, boot, seq, interval_s; ids of the servers, and the figures of each;
+-- @param report  upstream, lb, boot, seq, interval_s, zone or nil; ids of the servers, and the figures of each;
 --   rung (core/ladder); order: { term, generation } of the table that is served, or nil; sent_at_ms:
 --   this machine's clock since 1970, by which the controller recognises a replayed report;
 --   read_version: the latest that the controller reads, nil where it does not tell and reads 1

@@ -24,6 +24,7 @@ local slow_start = require "steelyard.core.slow_start"
 local sticky = require "steelyard.core.sticky"
 local subset = require "steelyard.core.subset"
 local untried_peers = require "steelyard.core.untried_peers"
+local zones = require "steelyard.core.zones"
 
 -- nginx gives a try back when a connection from its pool turns out closed. It
 -- may then ask again though every peer was tried; beyond the tries that a
@@ -206,17 +207,21 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
     self.rung = rung
     local asked = self.settings.picker or weight_table.picker
     local starting = self.slow_start:update(self.unhealthy, unhealthy, self.context.now())
-    if self.table and weight_table.peers == self.table.peers and drift == self.drift
-       and unhealthy == self.unhealthy and starting == self.starting and asked == self.picker_asked then
+    if self.table and weight_table.peers == self.table.peers and weight_table.zones == self.table.zones
+       and drift == self.drift and unhealthy == self.unhealthy and starting == self.starting
+       and asked == self.picker_asked then
         put_in_force(self, weight_table) -- a new generation of the same weights
         return false
     end
     if self.table and weight_table.peers ~= self.table.peers then
         forget_slowness(self.context.stats, self.table.peers, weight_table.peers, breathe)
     end
-    local peers = slow_start.held(ladder.drifted(weight_table.peers, drift, breathe), starting, breathe)
-    local eligible, reserve, fail_open = eligible_of(peers, unhealthy, self.settings.panic_threshold or 0)
     local picker, name, err = choose_picker(self, asked)
+    local peers = slow_start.held(ladder.drifted(weight_table.peers, drift, breathe), starting, breathe)
+    if not picker.wants_key then -- a key stays where it is, whatever zone that is
+        peers = zones.weighed(peers, weight_table.zones, self.context.zone, breathe)
+    end
+    local eligible, reserve, fail_open = eligible_of(peers, unhealthy, self.settings.panic_threshold or 0)
     picker:update(eligible, breathe, peers)
     if self.sticky then
         self.sticky:update(peers, eligible, unhealthy, breathe)

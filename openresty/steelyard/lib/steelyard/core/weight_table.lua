@@ -13,6 +13,7 @@ local json = require "steelyard.core.json"
 local no_pause = require("resty.vnswrr").no_pause
 local sort = require "resty.vnswrr.sort"
 local wire = require "steelyard.core.wire"
+local zones = require "steelyard.core.zones"
 
 local STATES = { up = true, drain = true, down = true, backup = true }
 
@@ -42,7 +43,8 @@ local function peer_of(row, known)
         wire.refuse("type", "a peer is not an object")
     end
     local same_place = known and row.id == known.id and row.address == known.written_as
-    if same_place and row.weight == known.weight and row.baseline == known.baseline and row.state == known.state then
+    if same_place and row.weight == known.weight and row.baseline == known.baseline and row.state == known.state
+       and row.zone == known.zone then
         return known
     end
     local ip, port
@@ -64,6 +66,7 @@ local function peer_of(row, known)
         weight = wire.integer(row, "weight", 1, MAX_WEIGHT),
         baseline = wire.integer(row, "baseline", 1, MAX_WEIGHT),
         state = state,
+        zone = row.zone ~= nil and wire.name(row, "zone") or nil,
     }
 end
 
@@ -163,6 +166,7 @@ local function decoder(text, previous, breathe)
         report_version = document.report_version ~= nil
                          and wire.integer(document, "report_version", 1, wire.MAX_INTEGER) or nil,
         reporters = reporters_of(document, text),
+        zones = zones.of_table(document, text, previous.zones), -- nil: load balancers of every zone do the same
         -- Of all that its head has not; nil: it has no head.
         digest = document.digest ~= nil and wire.name(document, "digest") or nil,
         -- For the decoding of the next one:
@@ -198,7 +202,8 @@ end
 --- Tell whether two tables have the same effect, whatever their order and law.
 -- @param b decoded with `a` as the one before, or from the same text
 function _M.same(a, b)
-    return a.peers == b.peers and a.picker == b.picker and a.hash_key == b.hash_key and a.max_conns == b.max_conns
+    return a.peers == b.peers and a.zones == b.zones and a.picker == b.picker and a.hash_key == b.hash_key
+           and a.max_conns == b.max_conns
            and (a.check and a.check.id) == (b.check and b.check.id)
 end
 

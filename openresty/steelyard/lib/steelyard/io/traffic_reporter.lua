@@ -128,7 +128,7 @@ local function report_of(name, worker, measured, now, breathe)
         upstream = name, lb = options.lb, boot = _M.boot(dict), seq = dict:incr("seq/" .. name, 1, 0),
         sent_at_ms = math.floor(now * 1000),
         interval_s = math.max(0.001, math.min(3600, math.floor((ended - last) * 1000 + 0.5) / 1000)),
-        rung = live.rung, order = order_of(live),
+        rung = live.rung, order = order_of(live), zone = options.zone,
         read_version = live.known and live.known.report_version,
     }
     report.ids, report.figures = figures_of(name, live, worker, measured, breathe)

@@ -42,7 +42,7 @@ local function row_of(live, peer, weight, total, sick)
     local counts = worker.counters:of(peer.address)
     local timed = counts.completed - counts.untimed
     return {
-        id = peer.id, address = peer.address, state = peer.state,
+        id = peer.id, address = peer.address, state = peer.state, zone = peer.zone,
         weight = peer.weight, baseline = peer.baseline,
         eligible = weight ~= nil, share = (weight or 0) / math.max(1, total),
         -- ok, or what took it out: fails, ejected, marked, check.
@@ -187,7 +187,8 @@ local function document(breathe)
     end
     return {
         version = worker.VERSION,
-        lb = worker.options.lb, platform = platform.name, ngx_lua_version = platform.ngx_lua_version,
+        lb = worker.options.lb, zone = worker.options.zone, -- absent without one
+        platform = platform.name, ngx_lua_version = platform.ngx_lua_version,
         fetch_errors = fetch_errors, last_fetch_error = or_null(fetch_error),
         controller_errors = controller_errors, last_controller_error = or_null(controller_error),
         saved_error = or_null(store:saved_error()),

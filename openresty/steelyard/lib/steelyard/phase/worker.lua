@@ -325,6 +325,7 @@ local function start(options)
     _M.context = {
         random = math.random, stats = _M.stats, now = ngx.now, digest = signature.digest,
         workers = ngx.worker.count(), others = _M.others, shared = ngx.shared, lb = options.lb,
+        zone = options.zone,
     }
     _M.exchange = _M.others and exchange_loop.new(_M)
     for _, name in ipairs(options.names) do

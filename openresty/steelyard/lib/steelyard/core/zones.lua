@@ -1,0 +1,79 @@
+--- Zones: near servers first, as a weight table says it.
+--
+--   "zones":["a","b"]                               the servers' zones; a row has "zone" or is in none
+--   "zone_factors":[[1000,1,1],[1000,200,1],..]     by what load balancers of each zone, and last those of none,
+--                                                   multiply the weights of each zone's servers, and of no zone's
+--
+-- The producer is controller/steelyard_controller/laws/zones.py, which has the rule. What a peer's zone gets is
+-- put into its weight when a table is taken, so a request costs what it did; and peers have a `group`, the zone, so
+-- that pickers choose among those of the one that is next on the ring (pickers/candidates). A factor is 1 at the
+-- least: servers of a zone that gets nothing are there for who has lost all others. Pure.
+
+local wire = require "steelyard.core.wire"
+
+-- As many as a declaration may have; larger factors would make weights that no ring takes.
+local MOST_ZONES, LARGEST_FACTOR = 32, 1000
+
+-- Rows between two calls of breathe.
+local ROWS = 100
+
+local _M = {}
+
+
+--- What a table says of zones: by the zone of load balancers and that of servers, "" for none, the factor. nil where
+-- it has no zones; the same as `before` where it says the same.
+function _M.of_table(document, text, before)
+    if document.zones == nil then
+        return nil
+    end
+    local names, known = wire.array(document, "zones", text), {}
+    local factors = wire.array(document, "zone_factors", text)
+    if #names == 0 or #names > MOST_ZONES or #factors ~= #names + 1 then
+        wire.refuse("range", '"zones" has ' .. #names .. ' names, and "zone_factors" ' .. #factors .. " rows")
+    end
+    for i = 1, #names do
+        known[i] = wire.name(names, i)
+    end
+    known[#names + 1] = ""
+    local by_zone, digits = { names = known }, {}
+    for from = 1, #known do
+        local row = factors[from]
+        if type(row) ~= "table" or #row ~= #known then
+            wire.refuse("range", '"zone_factors" has no ' .. #known .. " figures in a row")
+        end
+        by_zone[known[from]] = {}
+        for to = 1, #known do
+            by_zone[known[from]][known[to]] = wire.integer(row, to, 1, LARGEST_FACTOR)
+        end
+        digits[from] = table.concat(row, ",")
+    end
+    by_zone.text = table.concat(known, ",") .. ";" .. table.concat(digits, ";")
+    return before and before.text == by_zone.text and before or by_zone
+end
+
+
+--- The peers with weights for a load balancer in a zone; the same list where the table says nothing of it.
+-- @param by_zone of of_table, or nil
+function _M.weighed(peers, by_zone, zone, breathe)
+    local factors = by_zone and zone and by_zone[zone]
+    if not factors then
+        return peers
+    end
+    local weighed = {}
+    for i = 1, #peers do
+        local peer = {}
+        for key, value in pairs(peers[i]) do
+            peer[key] = value
+        end
+        peer.group = factors[peer.zone] and peer.zone or ""
+        peer.weight = peer.weight * factors[peer.group]
+        weighed[i] = peer
+        if i % ROWS == 0 then
+            breathe()
+        end
+    end
+    return weighed
+end
+
+
+return _M
