@@ -64,9 +64,9 @@ function _M.of_options(where, given)
     if secure ~= nil and type(secure) ~= "boolean" then
         bad(where .. ".secure", "must be true or false", "leave it out for: where the client came by https")
     end
-    local same_site = attribute(given, "same_site", where, "^%a+$", 'it may be "Lax", "Strict" or "None"') or "Lax"
+    local same_site = given.same_site == nil and "Lax" or given.same_site
     if same_site ~= "Lax" and same_site ~= "Strict" and same_site ~= "None" then
-        bad(where .. ".same_site", "is " .. same_site, 'it may be "Lax", "Strict" or "None"')
+        bad(where .. ".same_site", "is " .. tostring(same_site), 'it may be "Lax", "Strict" or "None"')
     elseif same_site == "None" and not secure then
         bad(where .. ".same_site", "is None", "browsers then want secure = true, too")
     end

@@ -401,11 +401,4 @@ function _M:why_none(tries, from)
 end
 
 
---- When who found all servers full may come again, in whole seconds: not before those who may wait now have had their
--- turn.
-function _M:retry_after_s()
-    return math.ceil(self.settings.queue and self.settings.queue.timeout_s or 1)
-end
-
-
 return _M

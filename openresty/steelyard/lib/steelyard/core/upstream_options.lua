@@ -224,6 +224,8 @@ function _M.check(where, given)
     settings.retry_budget = retry_budget.of_options(where .. "retry_budget", given.retry_budget)
     settings.idempotent_methods = retries.methods_of_options(where .. "idempotent_methods", given.idempotent_methods)
     settings.max_conns, settings.queue = max_conns, queue(where .. "queue", given.queue, max_conns)
+    -- Who found all servers full may come again when those who may wait now have had their turn.
+    settings.retry_after_s = math.ceil(settings.queue and settings.queue.timeout_s or 1)
     settings.eject = eject(where .. "eject", given.eject)
     settings.host, settings.timeouts = host(where .. "host", given.host), timeouts(where, given)
     settings.check = check_settings.of_options(where .. "check", given.check, given.host)

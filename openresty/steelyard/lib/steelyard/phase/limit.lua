@@ -33,49 +33,40 @@ local Queue = {}
 Queue.__index = Queue
 
 
---- The requests of this worker that wait: `n` of them, the first is `head`, the others are in `line` in their order;
--- `freed` lists addresses that the head has not looked at.
+--- The requests of this worker that wait: the first looks for room, the others are behind it in their order; `freed`
+-- lists addresses that the first has not looked at.
 local function queue_of(live)
     local queue = live.waiting
     if not queue then
-        queue = setmetatable({ n = 0, line = {}, news = semaphore.new(), freed = {} }, Queue)
+        queue = setmetatable({ news = semaphore.new(), freed = {} }, Queue)
         live.waiting = queue
     end
     return queue
 end
 
 
---- Take a request in: as the first, or behind those that are as urgent.
+--- Take a request in: behind the first, and those that are as urgent.
 function Queue:join(entry, class)
-    entry.queue, entry.class, self.n = self, class, self.n + 1
-    if not self.head then
-        self.head = entry
-        return
-    end
-    local line, at = self.line, #self.line
-    while at > 0 and line[at].class > class do
+    local at = #self + 1
+    while at > 2 and self[at - 1].class > class do
         at = at - 1
     end
-    entry.turn = semaphore.new()
-    table.insert(line, at + 1, entry)
+    entry.queue, entry.class, entry.turn = self, class, semaphore.new()
+    table.insert(self, at, entry)
 end
 
 
---- Take a request out, and make the next one the first; also where it has ended meanwhile (its client has left).
+--- Take a request out, and tell the next one when it is the first; also where it has ended meanwhile (its client has
+-- left).
 function Queue:leave(entry)
-    entry.queue, self.n = nil, self.n - 1
-    if self.head == entry then
-        self.head = table.remove(self.line, 1)
-        if self.head then
-            self.head.turn:post()
-        end
-        return
+    local at = 1
+    while self[at] ~= entry do
+        at = at + 1
     end
-    for at = 1, #self.line do
-        if self.line[at] == entry then
-            table.remove(self.line, at)
-            return
-        end
+    entry.queue = nil
+    table.remove(self, at)
+    if at == 1 and self[1] then
+        self[1].turn:post()
     end
 end
 
@@ -111,19 +102,17 @@ end
 --- Wait until a server has room, and return it; nil when that takes too long, or too many wait.
 local function wait(live, entry)
     local settings, queue, class = live.settings.queue, queue_of(live), class_of(live.settings)
-    if queue.n >= settings.size * (CLASSES - class) / CLASSES then
+    if #queue >= settings.size * (CLASSES - class) / CLASSES then
         return nil
     end
     worker.dict:incr("queued/" .. live.name, 1, 0)
     local until_s = ngx.now() + settings.timeout_s
     queue:join(entry, class)
-    if queue.head ~= entry then
+    if queue[1] ~= entry then
         wait_on(entry.turn, until_s, settings.timeout_s)
     end
-    local is_first, peer = queue.head == entry, nil
-    if is_first then
-        peer = let_go(live, queue)
-    end
+    local is_first = queue[1] == entry
+    local peer = is_first and let_go(live, queue) or nil
     while is_first and not peer and ngx.now() < until_s do
         local told = wait_on(queue.news, until_s, LOOK_S)
         peer = let_go(live, queue) or not told and request.choose(live) or nil
@@ -163,7 +152,7 @@ local function wait_or_refuse(live)
     entry.upstream, entry.ended_as, entry.why = name, status, (live:why_none(entry, entry.n + 1))
     worker.dict:incr("full/" .. name, 1, 0)
     ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", entry.why)
-    ngx.header["Retry-After"] = live:retry_after_s()
+    ngx.header["Retry-After"] = live.settings.retry_after_s
     return ngx.exit(status)
 end
 
@@ -201,7 +190,7 @@ end
 function _M.freed(name, peer)
     local live = worker.upstreams[name]
     local queue = live and live.waiting
-    if queue and queue.n > 0 and peer then
+    if queue and queue[1] and peer then
         queue.freed[#queue.freed + 1] = peer.address
         if queue.news:count() < 0 then
             queue.news:post()

@@ -117,7 +117,7 @@ function _M.failure()
     ngx.status = status
     local live = entry and entry.full and worker.upstreams[entry.upstream]
     if live then -- balancer_by_lua could not say it
-        ngx.header["Retry-After"] = live:retry_after_s()
+        ngx.header["Retry-After"] = live.settings.retry_after_s
     end
     ngx.header["Content-Type"] = problem.CONTENT_TYPE
     ngx.header["Cache-Control"] = "no-store"

@@ -6,27 +6,13 @@
 -- math.random, which must be seeded differently in each worker. Pure.
 
 local no_pause = require("resty.vnswrr").no_pause
+local rows = require "resty.vnswrr.rows"
 
 -- Rows between two calls of breathe.
 local ROWS = 100
 
 local _M = {}
 local mt = { __index = _M }
-
-
-local function same(old, new)
-    for id, weight in pairs(new) do
-        if old[id] ~= weight then
-            return false
-        end
-    end
-    for id in pairs(old) do
-        if not new[id] then
-            return false
-        end
-    end
-    return true
-end
 
 
 local function adapter(name)
@@ -40,7 +26,7 @@ local function adapter(name)
             end
             return nil, err
         end
-        return setmetatable({ library = library, balancer = nil, nodes = {}, by_id = {}, updates = 0 }, mt)
+        return setmetatable({ library = library, balancer = nil, ids = {}, weights = {}, by_id = {}, updates = 0 }, mt)
     end
     return { new = new, library = "lua-resty-balancer" }
 end
@@ -48,10 +34,6 @@ end
 
 --- The library's own find takes a table without nodes badly, so it gets none.
 local function apply(self, nodes)
-    if same(self.nodes, nodes) then
-        return
-    end
-    self.nodes = nodes
     if next(nodes) == nil then
         self.balancer = nil
     elseif not self.balancer then
@@ -68,16 +50,19 @@ function _M:update(peers, breathe)
     breathe = breathe or no_pause
     local update = self.updates + 1
     self.updates = update
-    local by_id, nodes = {}, {}
+    local ids, weights, by_id, nodes = {}, {}, {}, {}
     for i = 1, #peers do
-        by_id[peers[i].id], nodes[peers[i].id] = peers[i], peers[i].weight
+        ids[i], weights[i] = peers[i].id, peers[i].weight
+        by_id[ids[i]], nodes[ids[i]] = peers[i], weights[i]
         if i % ROWS == 0 then
             breathe()
         end
     end
     if self.updates == update then
-        apply(self, nodes)
-        self.by_id = by_id
+        if not (rows.same(ids, self.ids) and rows.same(weights, self.weights)) then
+            apply(self, nodes)
+        end
+        self.ids, self.weights, self.by_id = ids, weights, by_id
     end
 end
 
