@@ -1,4 +1,4 @@
-"""Who finds all servers full: the urgent go first, others are told when to come again."""
+"""Who finds all servers full: the urgent go first, others are told to come again, who leaves gives way."""
 
 import http.client
 import json
@@ -11,7 +11,7 @@ import pytest
 from openresty.tests.engine import Engine
 from openresty.tests.nginx_process import Answer, Edge
 from openresty.tests.rig import Rig
-from openresty.tests.test_inference import chat, engines
+from openresty.tests.test_inference import ask, chat, engines
 from openresty.tests.test_max_conns import LOCATIONS, clients, edge_before, gates, hold
 from testing.waiting import PATIENCE_S
 
@@ -74,63 +74,44 @@ def test_who_is_refused_is_told_when_to_come_again(rig: Rig, clients: ThreadPool
         assert (answer.json()["title"], edge.upstream()["full"]) == ("Too Many Requests", 1)
 
 
-def a_client_leaves(
-    rig: Rig, clients: ThreadPoolExecutor, edge: Edge, engine: Engine, body: bytes, *, begun: bool
-) -> None:
-    engine.begins_late = not begun
-    before = len(engine.bodies)
-    client = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
-    client.request("POST", "/v1/chat/completions", body)
-    rig.wait_until(lambda: len(engine.bodies) == before + 1, "the engine has it")
-    if begun:
-        assert client.getresponse().readline().startswith(b"data: ")
-    assert (edge.peer("e")["in_flight"], engine.inside) == (1, 1)
-    queued = edge.upstream()["queued"]
-    waiting = clients.submit(post, edge, body)
-    rig.wait_until(lambda: edge.upstream()["queued"] == queued + 1, "the next one waits")
-    left = engine.left
-    assert client.sock is not None
-    client.sock.shutdown(socket.SHUT_RDWR)
-    client.close()
-    rig.wait_until(lambda: engine.left == left + 1, "the engine sees that nobody listens")
-    rig.wait_until(lambda: len(engine.bodies) == before + 2, "the next one is there")
-    assert engine.inside == 1
-    engine.going.set()
-    assert waiting.result() == 200
-    rig.wait_until(lambda: edge.peer("e")["in_flight"] == 0, "nothing is in flight")
-
-
-def test_a_client_that_leaves_frees_its_place_at_the_engine_at_once(
-    rig: Rig, clients: ThreadPoolExecutor, engines: list[Engine]
-) -> None:
-    engine = engines[0]
-    rig.publish([("e", engine.address, 1, "up")], generation=1)
-    queue = f"queue = {{ size = 2, timeout_s = {PATIENCE_S} }}"
-    options = f"upstreams = {{ web = {{ max_conns = 1, {queue}, cost = inference.cost }} }},"
-    location = """
+LOCATION = """
     lua_check_client_abort on;
     location /v1/ {
       access_by_lua_block { require("steelyard").limit("web") }
       body_filter_by_lua_block { require("steelyard.inference").answer() }
       proxy_pass http://web; proxy_buffering off;
     } }"""
-    edge = rig.edge(
-        options=options.replace("inference.", 'require("steelyard.inference").'), servers=location
-    )
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["between two tokens", "before the first"])
+def test_a_client_that_leaves_frees_its_place_at_the_engine_at_once(
+    rig: Rig, clients: ThreadPoolExecutor, engines: list[Engine], begun: bool
+) -> None:
+    engine = engines[0]
+    rig.publish([("e", engine.address, 1, "up")], generation=1)
+    queue = f"queue = {{ size = 2, timeout_s = {PATIENCE_S} }}"
+    cost = 'cost = require("steelyard.inference").cost'
+    options = f"upstreams = {{ web = {{ max_conns = 1, {queue}, {cost} }} }},"
+    edge = rig.edge(options=options, servers=LOCATION)
     edge.wait_for(1)
     engine.going.clear()
+    engine.begins_late = not begun
     body = json.dumps(chat("Hello", stream=True)).encode()
-    for begun in (True, False):  # when its answer has begun, and while it waits for the first token
-        a_client_leaves(rig, clients, edge, engine, body, begun=begun)
-        engine.going.clear()
-    assert edge.peer("e")["cost_in_flight"] == 0
-    assert edge.peer("e")["failed"] == 0
-
-
-def post(edge: Edge, body: bytes) -> int:
     client = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
     client.request("POST", "/v1/chat/completions", body)
-    response = client.getresponse()
-    response.read()
+    rig.wait_until(lambda: len(engine.bodies) == 1, "the engine has it")
+    if begun:
+        assert client.getresponse().readline().startswith(b"data: ")
+    assert (edge.peer("e")["in_flight"], engine.inside) == (1, 1)
+    waiting = clients.submit(ask, edge, chat("Hello"))
+    rig.wait_until(lambda: edge.upstream()["queued"] == 1, "the next one waits")
+    assert client.sock is not None
+    client.sock.shutdown(socket.SHUT_RDWR)
     client.close()
-    return response.status
+    rig.wait_until(lambda: engine.left == 1, "the engine sees that nobody listens")
+    rig.wait_until(lambda: len(engine.bodies) == 2, "the next one is there")
+    assert engine.inside == 1
+    engine.going.set()
+    assert waiting.result()[0] == 200
+    rig.wait_until(lambda: edge.peer("e")["in_flight"] == 0, "nothing is in flight")
+    assert (edge.peer("e")["cost_in_flight"], edge.peer("e")["failed"]) == (0, 0)

@@ -61,26 +61,24 @@ end
 --- body_filter_by_lua: read an answer as it passes.
 function _M.answer()
     local known = ngx.status == 200 and request()
-    if not known or not known.request then
-        return
+    if known and known.request then
+        known.answer, known.ended = known.answer or { tail = "\n", events = 0 }, ngx.arg[2]
+        inference.read(known.answer, ngx.arg[1])
     end
-    local answer = known.answer or inference.answer()
-    known.answer, known.ended = answer, ngx.arg[2]
-    inference.read(answer, ngx.arg[1])
 end
 
 
 --- cost_at_end: what the answer says that it took; nil where it says nothing.
 function _M.used()
     local known = request()
-    if not known.answer then
-        return nil
+    local cost, output = nil, nil
+    if known.answer then
+        cost, output = inference.used(known.answer, known.bytes)
     end
-    local input, output = inference.used(known.answer)
-    if output and known.ended then
+    if cost and known.ended then
         models:learn(known.request.model, output)
     end
-    return output and inference.cost(input, output, known.bytes)
+    return cost
 end
 
 

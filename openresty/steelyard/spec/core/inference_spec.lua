@@ -18,7 +18,7 @@ end
 
 --- What is read of an answer that comes in pieces of so many bytes.
 local function read(text, bytes)
-    local answer = inference.answer()
+    local answer = { tail = "\n", events = 0 }
     for at = 1, #text, bytes do
         inference.read(answer, string.sub(text, at, at + bytes - 1))
     end
@@ -45,7 +45,7 @@ describe("the prefix of a request", function()
     end)
 
     it("is none where there is nothing to read, whatever stands there", function()
-        for _, body in ipairs({ "{}", '{"prompt":7}', '{"messages":[]}', '{"prompt":null}' }) do
+        for _, body in ipairs({ "{}", '{"prompt":true}', '{"messages":[]}', '{"prompt":null}' }) do
             assert.is_nil(inference.request(body).prefix)
         end
         for _, body in ipairs({ "", "[]x", "7", '"messages"', '[{"prompt":"x"}]' }) do
@@ -92,26 +92,23 @@ describe("an answer", function()
     local USAGE = '"usage":{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":60}}'
     local EVENT = 'data: {"choices":[{"delta":{"content":"\\"usage\\":{"}}],"usage":null}\n\n'
 
-    it("says what it took, wherever it was cut", function()
+    it("says what it took, of input its part that was not cached, wherever it was cut", function()
         local text = string.rep(EVENT, 300) .. 'data: {"choices":[],' .. USAGE .. "}\n\ndata: [DONE]\n\n"
         for _, bytes in ipairs({ 1, 2, 5, 7, 100, 5000, #text }) do
             local answer = read(text, bytes)
-            assert.same({ 40, 7 }, { inference.used(answer) })
+            assert.same({ 40 + 4 * 7, 7 }, { inference.used(answer, 999) })
             assert.equal(302, answer.events)
             assert.is_true(#answer.tail <= 8192)
         end
-        assert.same({ 40, 7 }, { inference.used(read('{"choices":[],' .. USAGE .. "}", 3)) })
+        assert.same({ 68, 7 }, { inference.used(read('{"choices":[],' .. USAGE .. "}", 3), 999) })
+        local cached = string.gsub(string.gsub(USAGE, ":100", ":60"), ":7", ":0")
+        assert.same({ 1, 0 }, { inference.used(read("{" .. cached .. "}", 3), 999) })
     end)
 
     it("is counted where it does not say", function()
-        assert.same({ nil, 8 }, { inference.used(read(string.rep(EVENT, 9) .. "data: [DONE]\n\n", 3)) })
-        assert.same({ nil, 8 }, { inference.used(read(string.gsub(string.rep(EVENT, 10), "\n", "\r\n"), 3)) })
-        assert.same({ nil, nil }, { inference.used(read('{"choices":[]}', 3)) })
-    end)
-
-    it("costs its output four times, its input once, and never nothing", function()
-        assert.equal(68, inference.cost(40, 7, 999))
-        assert.equal(100 + 28, inference.cost(nil, 7, 400))
-        assert.equal(1, inference.cost(0, 0, 999))
+        assert.same({ 100 + 4 * 8, 8 }, { inference.used(read(string.rep(EVENT, 9) .. "data: [DONE]\n\n", 3), 400) })
+        assert.same({ 132, 8 }, { inference.used(read(string.gsub(string.rep(EVENT, 10), "\n", "\r\n"), 3), 400) })
+        assert.is_nil(inference.used(read('{"choices":[]}', 3), 400))
+        assert.is_nil(inference.used(read('{"usage":{"prompt_tokens":null}}', 3), 400))
     end)
 end)

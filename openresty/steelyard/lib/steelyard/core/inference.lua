@@ -6,7 +6,7 @@
 
 local json = require "steelyard.core.json"
 
-local find, floor, match, max, min, sub = string.find, math.floor, string.match, math.max, math.min, string.sub
+local find, match, max, min, sub = string.find, string.match, math.max, math.min, string.sub
 
 -- Of English; code and other languages have fewer. It counts for its proportions alone.
 local BYTES_A_TOKEN = 4
@@ -42,13 +42,9 @@ end
 
 --- The text of a prompt or of a message's content, which may be a list of parts, prompts or tokens.
 local function text_of(content)
-    if type(content) ~= "table" then
-        return type(content) == "string" and content or ""
-    end
-    local texts = {}
-    for i = 1, #content do
-        local part = content[i]
-        part = type(part) == "table" and part.text or part
+    local parts, texts = type(content) == "table" and content or { content }, {}
+    for i = 1, #parts do
+        local part = type(parts[i]) == "table" and parts[i].text or parts[i]
         texts[i] = (type(part) == "string" or type(part) == "number") and part or ""
     end
     return table.concat(texts, " ")
@@ -107,13 +103,8 @@ function _M:learn(model, output)
 end
 
 
---- Make the reader of an answer, which keeps its last bytes and counts its events.
-function _M.answer()
-    return { tail = "\n", events = 0 }
-end
-
-
---- Read a piece of an answer, wherever it was cut.
+--- Read a piece of an answer, wherever it was cut: keep its last bytes, and count its events.
+-- @param answer what was read before, from { tail = "\n", events = 0 } on
 function _M.read(answer, piece)
     local text = sub(answer.tail, 1 - #EVENT) .. piece
     local _, at = find(text, EVENT, 1, true)
@@ -126,25 +117,22 @@ function _M.read(answer, piece)
 end
 
 
---- What an answer says that it was, in tokens: input that had to be computed, and output. Without a usage each event
--- is a token, but the first, which has the role alone, and the last, [DONE]; nil and nil where there are none.
-function _M.used(answer)
-    local usage = json.decode(match(answer.tail, '.*"usage"%s*:%s*(%b{})') or "")
-    local output = usage and tonumber(usage.completion_tokens)
-    if not output then
-        return nil, answer.events > 0 and max(0, answer.events - 2) or nil
+--- What an answer says that it took, of input that had to be computed and of output. Without a usage each event is a
+-- token, but the first, which has the role alone, and the last, [DONE].
+-- @param bytes of the request's body
+-- @return the cost, and the tokens of output; nil where it says nothing
+function _M.used(answer, bytes)
+    local usage = json.decode(match(answer.tail, '.*"usage"%s*:%s*(%b{})') or "") or {}
+    local input, output = tonumber(usage.prompt_tokens), tonumber(usage.completion_tokens)
+    if not (input and output) then
+        if answer.events == 0 then
+            return nil
+        end
+        input, output = bytes / BYTES_A_TOKEN, max(0, answer.events - 2)
     end
     local details = usage.prompt_tokens_details
     local cached = type(details) == "table" and tonumber(details.cached_tokens) or 0
-    return max(0, (tonumber(usage.prompt_tokens) or 0) - cached), output
-end
-
-
---- What a request has cost.
--- @param input, output as used() says
--- @param bytes of the request's body, for an input that is not known
-function _M.cost(input, output, bytes)
-    return floor(max(1, (input or bytes / BYTES_A_TOKEN) + OUTPUT * output))
+    return max(1, input - cached + OUTPUT * output), output
 end
 
 
