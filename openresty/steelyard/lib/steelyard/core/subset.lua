@@ -30,7 +30,7 @@ local mt = { __index = _M }
 
 
 --- Make the subset of an upstream whose table is not known yet.
--- @param size how many servers it has at the least
+-- @param size about how many servers it has, or some more
 -- @param lb   this load balancer's name
 function _M.new(size, lb)
     return setmetatable({ size = size, lb = lb, ids = {}, known = nil, served = nil, about = nil }, mt)

@@ -92,30 +92,23 @@ local function sync_table(worker, live, breathe)
     -- The version is the last that is written of a table: at 0 there may be its text, and not yet where it is
     -- from and since when, and it would be taken for one that is as old as the machine.
     local version = worker.store:version(live.name)
-    if version == (live.version or 0) then
-        return false
+    if version ~= (live.version or 0) then
+        live.known = worker.store:table(live.name, breathe) or live.known
+        live.version = version
     end
-    local known = worker.store:table(live.name, breathe)
-    live.version = version
-    if not known then
-        return false
-    end
-    local moved = not live.known or known.peers ~= live.known.peers
-    live.known = known
-    return moved
 end
 
 
 --- Which servers are out, and whether that was looked at anew.
-local function sync_health(worker, live, moved, breathe)
-    local version, served = worker.health:version(live.name), live.known or live.bootstrap
+local function sync_health(worker, live, served, breathe)
+    local version = worker.health:version(live.name)
     local check = live:check_with(served)
     local about = check and check.about
-    if not moved and version == live.health_version and about == live.health_about
+    if served.peers == live.health_of and version == live.health_version and about == live.health_about
        and not (live.health_until and clock.monotonic() >= live.health_until) then
         return live.unhealthy, false
     end
-    live.health_version, live.health_about = version, about
+    live.health_of, live.health_version, live.health_about = served.peers, version, about
     local unhealthy
     unhealthy, live.health_until = worker.health:unhealthy(live.name, served.peers, check, breathe)
     if not upstream.same_ids(unhealthy, live.unhealthy) then
@@ -142,7 +135,7 @@ end
 
 --- Bring one upstream up to date; return its picker if that has a ring to unroll.
 local function sync_one(worker, live, breathe)
-    local moved = sync_table(worker, live, breathe)
+    sync_table(worker, live, breathe)
     local arrived_at = live.known and (worker.store:arrived_at(live.name) or 0)
     local age_s = arrived_at and clock.monotonic() - arrived_at
     local rung, drift = ladder.rung(age_s, #live.bootstrap.peers > 0, worker.options.limits,
@@ -153,8 +146,8 @@ local function sync_one(worker, live, breathe)
     if rung == "none" then
         return
     end
-    local unhealthy, looked = sync_health(worker, live, moved, breathe)
     local served = live.known or live.bootstrap
+    local unhealthy, looked = sync_health(worker, live, served, breathe)
     served = live.subset and live.subset:table_of(served, unhealthy, breathe) or served
     if served.peers ~= live.with_cells then
         assign_cells(worker, live, served.peers, breathe)
