@@ -92,13 +92,18 @@ class Client:
 class Cluster:
     """The example before servers of gRPC."""
 
-    def __init__(self, rig: Rig, start: Callable[..., Edge]) -> None:
+    def __init__(self, rig: Rig, start: Callable[..., Edge], settings: str = "") -> None:
         port = free_port()
         version = subprocess.run(["nginx", "-v"], check=True, capture_output=True, text=True).stderr
         numbers = [int(part) for part in version.split("/")[1].split()[0].split(".")[:3]]
         http2 = "; http2 on;" if numbers >= [1, 25, 1] else " http2;"
         self.edge = start(
-            "grpc.conf", workers=1, instead={"listen 9090 http2;": f"listen 127.0.0.1:{port}{http2}"}
+            "grpc.conf",
+            workers=1,
+            instead={
+                "listen 9090 http2;": f"listen 127.0.0.1:{port}{http2}",
+                "grpc = true }": f"grpc = true{settings} }}",
+            },
         )
         self.client = Client(port)
         self._rig = rig
@@ -126,8 +131,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(rig: Rig, started: Callable[..., Edge]) -> Iterator[Cluster]:
-    made = Cluster(rig, started)
+def cluster(rig: Rig, started: Callable[..., Edge], request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    made = Cluster(rig, started, getattr(request, "param", ""))
     try:
         yield made
     finally:
@@ -194,3 +199,32 @@ def test_a_server_that_nobody_reaches_fails_no_call(rig: Rig, cluster: Cluster) 
 def test_where_nobody_answers_the_client_is_told_in_the_words_of_grpc(cluster: Cluster) -> None:
     cluster.serve(dead=True)
     assert cluster.client.call(b"message") == (14, "no server answers", "")
+
+
+@pytest.mark.parametrize("cluster", [", session_grace_s = 1, session_spread_s = 0"], indirect=True)
+def test_a_drained_server_s_stream_is_closed_and_not_the_connection_that_it_shares(
+    rig: Rig, cluster: Cluster
+) -> None:
+    cluster.serve("x", "y")
+    queues: dict[str, queue.SimpleQueue[bytes | None]] = {}
+    streams: dict[str, Any] = {}
+    for _ in range(2):
+        sent: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        sent.put(b"first")
+        stream = cluster.client.stream(iter(sent.get, None), timeout=PATIENCE_S)
+        assert next(stream) == b"first"
+        server = dict(stream.initial_metadata())["x-backend"]
+        queues[server], streams[server] = sent, stream
+    assert set(streams) == {"x", "y"}
+    rows = [(one.name, one.address, 1, "drain" if one.name == "x" else "up") for one in cluster.servers]
+    rig.publish(rows, generation=2, upstream="rpc")
+    with pytest.raises(grpc.RpcError):
+        next(streams["x"])
+    queues["x"].put(None)
+    for number in range(3):
+        queues["y"].put(b"message %d" % number)
+        assert next(streams["y"]) == b"message %d" % number
+    queues["y"].put(None)
+    assert list(streams["y"]) == []
+    assert streams["y"].code() is grpc.StatusCode.OK
+    assert cluster.edge.upstream("rpc")["sessions_closed"] >= 1

@@ -1,8 +1,6 @@
 """What is open at a server is known after a reload, and when the server comes back."""
 
-import contextlib
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -10,16 +8,11 @@ import pytest
 from openresty.tests.backend import Backend
 from openresty.tests.nginx_process import Edge
 from openresty.tests.rig import Rig
-from testing.waiting import PATIENCE_S
+from openresty.tests.web_sockets import LOCATION, WebSockets
 
 pytestmark = pytest.mark.integration
 
-OPEN_S = 300  # longer than any test; somebody hangs up
-UPGRADE = f"GET /?body_s={OPEN_S} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
-UPGRADES = """
-    location /socket {
-      proxy_pass http://web/; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
-    }
+SHARED = """
     location = /shared {
       content_by_lua_block {
         local value, flags = ngx.shared.steelyard:get(ngx.var.arg_key)
@@ -30,19 +23,11 @@ UPGRADES = """
 """
 
 
-def opened(edge: Edge) -> socket.socket:
-    """Open a WebSocket; the caller hangs up."""
-    client = socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S)
-    client.sendall(UPGRADE.replace("/?", "/socket?").encode())
-    assert client.recv(12) == b"HTTP/1.1 101"
-    return client
-
-
 @pytest.fixture
-def sockets() -> Iterator[Callable[[Edge, int], list[socket.socket]]]:
-    """Return the means to open some, which are closed after the test."""
-    with contextlib.ExitStack() as stack:
-        yield lambda edge, count: [stack.enter_context(opened(edge)) for _ in range(count)]
+def sockets() -> Iterator[WebSockets]:
+    """Return WebSockets, which are closed after the test."""
+    with WebSockets() as made:
+        yield made
 
 
 def publish(rig: Rig, servers: list[Backend], generation: int, picker: str = "least_conn") -> None:
@@ -60,13 +45,13 @@ def in_flight(edge: Edge) -> dict[str, int]:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_old_workers_serve_after_a_reload_is_in_flight_until_it_ends(
-    rig: Rig, sockets: Callable[[Edge, int], list[socket.socket]], workers: int
+    rig: Rig, sockets: WebSockets, workers: int
 ) -> None:
     a, b = rig.backend("a"), rig.backend("b")
     publish(rig, [a], 1)
-    edge = rig.edge(servers=UPGRADES, workers=workers)
+    edge = rig.edge(servers=LOCATION + SHARED, workers=workers)
     edge.wait_for(1)
-    first = sockets(edge, 6)
+    first = sockets.open(edge, 6)
     before = set(edge.worker_pids())
     for left in (workers, 2 * workers):  # of before the second, too
         edge.begin_reload()
@@ -76,7 +61,7 @@ def test_what_old_workers_serve_after_a_reload_is_in_flight_until_it_ends(
     publish(rig, [a, b], 2)
     rig.wait_until(lambda: edge.upstream()["generation"] == 2, "another server joins")
     rig.wait_until(lambda: len(in_flight(edge)) == 2, "it is served")
-    second = sockets(edge, 6)
+    second = sockets.open(edge, 6)
     assert in_flight(edge) == {"a": 6, "b": 6}
     for client in first + second[:3]:
         client.close()
@@ -84,14 +69,12 @@ def test_what_old_workers_serve_after_a_reload_is_in_flight_until_it_ends(
     rig.wait_until(lambda: len(edge.worker_pids()) == workers, "the old workers are gone")
 
 
-def test_a_server_that_leaves_and_returns_has_its_open_requests_back(
-    rig: Rig, sockets: Callable[[Edge, int], list[socket.socket]]
-) -> None:
+def test_a_server_that_leaves_and_returns_has_its_open_requests_back(rig: Rig, sockets: WebSockets) -> None:
     a, b = rig.backend("a"), rig.backend("b")
     publish(rig, [a, b], 1)
-    edge = rig.edge(servers=UPGRADES, workers=2)
+    edge = rig.edge(servers=LOCATION + SHARED, workers=2)
     edge.wait_for(1)
-    clients = sockets(edge, 8)
+    clients = sockets.open(edge, 8)
     assert in_flight(edge) == {"a": 4, "b": 4}
     order, cell = "/shared?key=reported/web/order", f"/shared?key=cell/{a.address}"
     rig.wait_until(lambda: a.address in edge.get(order).body, "it is in a report")
@@ -104,3 +87,15 @@ def test_a_server_that_leaves_and_returns_has_its_open_requests_back(
     for client in clients:
         client.close()
     rig.wait_until(lambda: in_flight(edge) == {"a": 0, "b": 0}, "all have ended")
+
+
+def test_after_a_scale_out_new_sessions_go_to_the_servers_that_joined(rig: Rig, sockets: WebSockets) -> None:
+    servers = [rig.backend(f"server-{number}") for number in range(6)]
+    publish(rig, servers[:4], 1, picker="vnswrr2")
+    edge = rig.edge(servers=LOCATION + SHARED, workers=2)
+    edge.wait_for(1)
+    sockets.open(edge, 80)
+    publish(rig, servers, 2, picker="vnswrr2")
+    edge.wait_for(2)
+    sockets.open(edge, 40)
+    assert set(in_flight(edge).values()) == {20}

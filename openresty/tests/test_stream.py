@@ -347,6 +347,30 @@ def test_a_missing_shared_dict_is_named_with_where_it_belongs(
 
 
 @needs_stream_lua
+def test_a_drained_server_s_connections_are_closed_after_the_grace(
+    rig: Rig, stream: Callable[..., Stream], servers: list[Greeter]
+) -> None:
+    edge = stream([], settings="session_grace_s = 1, session_spread_s = 2")
+    rig.publish([(one.name, one.address, 1, "up") for one in servers], generation=1)
+    edge.wait_for(1)
+    opened = [edge.connect() for _ in range(12)]
+    drained = servers[0].name
+    rows = [(one.name, one.address, 1, "drain" if one.name == drained else "up") for one in servers]
+    rig.publish(rows, generation=2)
+    for connection, name in opened:
+        if name == drained:
+            assert connection.recv(1) == b""  # waits for it
+    assert edge.upstream()["sessions_closed"] >= 1
+    assert edge.peer(drained)["failed"] == 0
+    for connection, name in opened:
+        connection.setblocking(False)
+        if name != drained:
+            with pytest.raises(BlockingIOError):
+                connection.recv(1)
+        connection.close()
+
+
+@needs_stream_lua
 def test_the_example_serves(rig: Rig, stream: Callable[..., Stream], servers: list[Greeter]) -> None:
     text = EXAMPLE.read_text()
     user = "user root; " if os.geteuid() == 0 else ""

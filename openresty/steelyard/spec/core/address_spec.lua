@@ -82,3 +82,19 @@ describe("the status page", function()
         assert.is_nil(address.network("10.0.0/8"))
     end)
 end)
+
+
+describe("the key of one end of a connection", function()
+    it("is the port and the address as sockets have them", function()
+        assert.equal("\0\80\10\0\0\11", address.key_of("10.0.0.11", "80"))
+        assert.equal("\31\144\253" .. string.rep("\0", 14) .. "\19", address.key_of("[fd00::13]", "8080"))
+    end)
+
+    it("is one for an IPv4 address and the same within IPv6", function()
+        assert.equal(address.key_of("10.0.0.11", "80"), address.key_of("::ffff:10.0.0.11", "80"))
+    end)
+
+    it("is not there for what is no address", function()
+        assert.is_nil(address.key_of("unix:/run/web", "80"))
+    end)
+end)

@@ -8,6 +8,8 @@ ffi.cdef "int inet_pton(int family, const char *text, void *bytes);"
 -- Linux's numbers.
 local AF_INET, AF_INET6 = 2, 10
 
+local MAPPED = string.rep("\0", 10) .. "\255\255" -- what IPv4 within IPv6 begins with
+
 local LOOPBACK = { "127.0.0.0/8", "::1" }
 
 local _M = {}
@@ -78,6 +80,22 @@ function _M.split(text)
     end
     local hint = string.find(host, ":", 1, true) and "put an IPv6 address in brackets" or "names are not resolved here"
     return nil, text .. " does not begin with an IP address (" .. hint .. ")"
+end
+
+
+--- One end of a connection as a key: the port's two bytes, and those of the address. IPv4 within IPv6 is IPv4.
+function _M.key(port, bytes, count)
+    if count == 16 and ffi.string(bytes, 12) == MAPPED then
+        bytes, count = bytes + 12, 4
+    end
+    return port .. ffi.string(bytes, count)
+end
+
+
+--- The key of an address, with or without brackets, and a port, as texts; nil where it is no address of IP.
+function _M.key_of(host, port)
+    local bytes, count = bytes_of(string.match(host, "^%[(.*)%]$") or host)
+    return bytes and _M.key(string.char(math.floor(port / 256), port % 256), bytes, count)
 end
 
 

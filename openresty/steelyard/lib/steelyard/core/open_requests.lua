@@ -118,8 +118,8 @@ end
 -- peer `reserved` for the next pass and whether the request `waited` for it, `why` there was no peer, the
 -- status that it `ended_as` and whether that was because all were `full`, the `queue` that it stands in, whose
 -- leave(entry) takes it out, where its upstream explains its picks why they were so (`explained`); and where that tells
--- costs its `weight` and its `cost` (core/request_cost), and the upstream that it was `priced_for`. Opens one if
--- need be.
+-- costs its `weight` and its `cost` (core/request_cost), and the upstream that it was `priced_for`; where sessions
+-- are closed its `client` (core/long_sessions). Opens one if need be.
 -- @param started any value that two requests of one key do not share
 -- @return the entry, and whether it was opened
 function _M:entry(key, started)
@@ -261,7 +261,7 @@ function _M:close(key)
     entry.n, entry.from, entry.why, entry.ended_as, entry.upstream = 0, 1, nil, nil, nil
     entry.reserved, entry.reserved_of, entry.waited = nil, nil, nil
     entry.full, entry.stuck_after, entry.explained = nil, nil, nil
-    entry.weight, entry.cost, entry.priced_for = nil, nil, nil
+    entry.weight, entry.cost, entry.priced_for, entry.client = nil, nil, nil, nil
     entry.watched, self.witnesses[entry] = nil, nil
     self.spare[#self.spare + 1] = entry
 end

@@ -158,6 +158,8 @@ local OF_UPSTREAM = {
       { { value = function(upstream) return upstream.cost and upstream.cost.malformed end } } },
     { "upstream_unlogged_total", "counter", "Requests that ended without log(): their location has a log_by_lua.",
       plain("unlogged") },
+    { "upstream_sessions_closed_total", "counter", "Sessions closed: their server had left, or they were too old.",
+      plain("sessions_closed") },
     { "upstream_reports_read", "gauge", "1 when the controller reads this load balancer's reports.",
       plain("reports_read") },
     { "upstream_subset_peers", "gauge", "Peers in this load balancer's subset.",

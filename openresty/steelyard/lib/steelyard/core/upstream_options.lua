@@ -13,7 +13,7 @@ local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, remember_keys, 
               .. "idempotent_methods, max_conns, queue, priority, full_status, failure_statuses, max_fails, "
               .. "fail_timeout_s, slow_start_s, panic_threshold, subset_size, eject, explain, check, "
               .. "load_metrics_format, sticky, grpc, host, cost, cost_at_end, connect_timeout_s, "
-              .. "send_timeout_s, read_timeout_s"
+              .. "send_timeout_s, read_timeout_s, session_grace_s, session_spread_s, session_max_age_s"
 
 local bad, NUMBER, SECONDS, WHOLE = validate.bad, validate.NUMBER, validate.SECONDS, validate.WHOLE
 
@@ -29,6 +29,7 @@ local NUMBERS = {
     { "slow_start_s", SECONDS, 0, 86400, 0 },
     { "panic_threshold", NUMBER, 0, 1, 0 },
     { "full_status", WHOLE, 400, 599, 503 },
+    { "session_spread_s", SECONDS, 0, 86400, 10 }, -- ten thousand clients that come back at once are an outage
 }
 
 -- Of each worker. Whoever waits longer than a second for a server that answers within
@@ -243,6 +244,12 @@ function _M.check(where, given)
     settings.subset_size = optional(where, given, "subset_size", WHOLE, 1, 1000000, "all servers")
     if settings.subset_size and settings.sticky then
         bad(where .. "subset_size", "is set, and sticky", "leave one out: a session's server is not in every subset")
+    end
+    -- A request that is done within a second is no session.
+    settings.session_grace_s = optional(where, given, "session_grace_s", SECONDS, 1, 86400, "sessions that stay")
+    settings.session_max_age_s = optional(where, given, "session_max_age_s", SECONDS, 1, 31536000, "no limit")
+    if given.session_spread_s ~= nil and not settings.session_grace_s then
+        bad(where .. "session_spread_s", "is for sessions that are closed", "set session_grace_s, too")
     end
     return settings
 end

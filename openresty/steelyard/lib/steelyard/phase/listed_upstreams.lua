@@ -20,7 +20,7 @@ local MOST = 1000
 -- traffic report stays: the controller takes none with a lower one.
 local KEPT = {
     "subrequests/", "subrequests_counted/", "retries/", "retries_refused/", "full/", "queued/", "unlogged/", "eject/",
-    "ejecting/", "checked/", "reported_at/", "saved_at/", "due/eject/", "due/check/",
+    "ejecting/", "checked/", "reported_at/", "saved_at/", "due/eject/", "due/check/", "sessions_closed/",
 }
 
 -- By then every worker has seen the list, and handed in its counts.

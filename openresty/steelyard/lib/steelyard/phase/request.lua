@@ -9,7 +9,7 @@ local worker = require "steelyard.phase.worker"
 
 local cast, tonumber, get_request = ffi.cast, tonumber, base.get_request
 local ngx = ngx
-local start_time = ngx.req.start_time
+local start_time, http_version = ngx.req.start_time, ngx.req.http_version -- the latter is not in stream {}
 local uintptr = ffi.typeof("uintptr_t")
 
 -- Entries of subrequests by their keys. Each is in a context, which nginx drops with the whole request; an internal
@@ -160,6 +160,16 @@ function _M.failed_as(entry)
     local statuses = try_outcomes.split(ngx.var.upstream_status)
     local last = tonumber(statuses[#statuses])
     return last and last >= 500 and last or 502
+end
+
+
+--- Both ends of the client's connection as one text; nil where other requests share it (HTTP/2, HTTP/3).
+function _M.client()
+    local version, var = http_version and http_version() or 1, ngx.var
+    if version < 2 then
+        return string.format("%s %s %s %s", var.realip_remote_addr or var.remote_addr,
+                             var.realip_remote_port or var.remote_port, var.server_addr, var.server_port)
+    end
 end
 
 

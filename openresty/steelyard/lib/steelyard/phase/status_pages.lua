@@ -145,6 +145,8 @@ local function upstream_of(live, breathe)
         -- they had a server, or that answer.
         max_conns = or_null(live.settings.max_conns), max_conns_of_all = or_null(live.max_conns_of_all),
         full = worker.dict:get("full/" .. live.name) or 0, queued = worker.dict:get("queued/" .. live.name) or 0,
+        -- Sessions that were closed because their server had left, or they were too old.
+        sessions_closed = worker.dict:get("sessions_closed/" .. live.name) or 0,
         -- Requests that ended in a location with a log_by_lua of its own: nothing else is known of them.
         unlogged = worker.dict:get("unlogged/" .. live.name) or 0,
         -- With `subset_size`, of how many the peers are a part.

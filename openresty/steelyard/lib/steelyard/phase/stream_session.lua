@@ -20,7 +20,8 @@ local start_time = ngx.req.start_time
 local NO_LIVE_UPSTREAMS = -3
 
 local KNOWN_OF_UPSTREAM = "bootstrap, picker, hash_key, hash_balance_factor, retries, max_fails, fail_timeout_s, "
-                          .. "slow_start_s, panic_threshold, eject, check, connect_timeout_s"
+                          .. "slow_start_s, panic_threshold, eject, check, connect_timeout_s, "
+                          .. "session_grace_s, session_spread_s, session_max_age_s"
 
 -- What was in flight when the tries came, where nobody wants to know.
 local NOT_LOOKED = {}
@@ -100,6 +101,9 @@ function _M.balance(name)
     end
     if not ok then
         return give_up(entry, name, "nginx does not take " .. peer.address .. ": " .. tostring(err))
+    end
+    if live.settings.session_grace_s or live.settings.session_max_age_s then
+        entry.client = request.client()
     end
     requests:picked(entry, peer)
 end

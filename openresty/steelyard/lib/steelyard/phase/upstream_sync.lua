@@ -41,11 +41,11 @@ local function assign_cells(worker, live, peers, breathe)
     for i = 1, #peers do
         local address = peers[i].address
         local cell = before[address] or peer_cells.NONE
-        if cell == peer_cells.NONE then
+        if cell == peer_cells.NONE and not worker.leaving then -- after a reload cells are in another memory
             cell = shared_stats.cell_of(worker, address, now)
         end
         peers[i].cell, addresses[address] = cell, cell
-        without = without + (cell == peer_cells.NONE and 1 or 0)
+        without = without + (cell == peer_cells.NONE and not worker.leaving and 1 or 0)
         if i % BREATH == 0 then
             breathe()
         end

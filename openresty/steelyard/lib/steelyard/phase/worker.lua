@@ -25,6 +25,7 @@ local peer_health = require "steelyard.io.peer_health"
 local peer_stats = require "steelyard.core.peer_stats"
 local platform = require "steelyard.io.platform"
 local saved_tables = require "steelyard.io.saved_tables"
+local session_closer = require "steelyard.phase.session_closer"
 local shared_counters = require "steelyard.io.shared_counters"
 local shared_dict = require "steelyard.io.shared_dict"
 local shared_stats = require "steelyard.io.shared_stats"
@@ -51,6 +52,7 @@ local left_at = 0 -- when this worker handed in its counts last, while it leaves
 local _M = {
     VERSION = "0.1.0",
     broken = "init_worker was not called",
+    closes_sessions = false, -- whether an upstream's sessions are ever closed
     has_hosts = false, -- whether an upstream has a `host`
     leaving = false, -- whether nginx waits for the last requests of this worker
     upstreams = {}, -- replaced and not edited where the controller's list changes it (listed_upstreams)
@@ -257,7 +259,13 @@ end
 local function on_timer(premature)
     if premature then
         if not _M.leaving then
-            left_behind.leave(_M, function() guarded(close_unlogged, ngx.now()) end)
+            left_behind.leave(_M, function()
+                guarded(close_unlogged, ngx.now())
+                if _M.closes_sessions then
+                    guarded(upstream_sync.all, _M, false)
+                    guarded(session_closer.run, _M)
+                end
+            end)
         end
         return
     end
@@ -272,6 +280,9 @@ local function on_timer(premature)
         guarded(_M.exchange.tick, _M.exchange)
     end
     guarded(upstream_sync.all, _M, true)
+    if _M.closes_sessions then
+        guarded(session_closer.run, _M)
+    end
 end
 
 
@@ -333,9 +344,11 @@ local function start(options)
         local live = upstream_sync.begin(_M, name, settings)
         live.shards = shards_of(name, settings)
         _M.has_hosts = _M.has_hosts or settings.host ~= nil
+        _M.closes_sessions = _M.closes_sessions or session_closer.wanted(settings)
         _M.upstreams[name] = live
     end
     if options.any_upstream then
+        _M.closes_sessions = _M.closes_sessions or session_closer.wanted(options.any_upstream)
         list_fetch.restore(options, _M.store)
         listed_upstreams.follow(_M, upstream_sync.begin, no_pause) -- before the saved tables: of what is served
     end

@@ -1,0 +1,126 @@
+local long_sessions = require "steelyard.core.long_sessions"
+
+describe("long sessions", function()
+    local open, web, upstreams, sessions, random
+
+    local function server(id, state)
+        return { id = id, address = id .. ":80", state = state or "up" }
+    end
+
+    local function take(peers, unhealthy, fail_open)
+        web.table, web.unhealthy, web.fail_open = { peers = peers }, unhealthy or {}, fail_open or false
+        web.changes = web.changes + 1
+    end
+
+    local function begin(key, peer, client, upstream)
+        open[key] = { n = 1, peer, started = 0, client = client, upstream = upstream or "web" }
+    end
+
+    local function due(now)
+        return sessions:due(open, upstreams, now)
+    end
+
+    before_each(function()
+        open, random = {}, 0.5
+        web = { changes = 0, settings = { session_grace_s = 10, session_spread_s = 4 } }
+        upstreams = { web = web, api = { changes = 0, unhealthy = {}, settings = {},
+                                         table = { peers = { server("a"), server("b") } } } }
+        sessions = long_sessions.new(function() return random end)
+        take({ server("a"), server("b") })
+    end)
+
+    for how, leave in pairs({
+        drained = function() take({ server("a", "drain"), server("b") }) end,
+        down = function() take({ server("a", "down"), server("b") }) end,
+        deleted = function() take({ server("b") }) end,
+        dead = function() take({ server("a"), server("b") }, { a = {} }) end,
+        ["of an upstream that is gone"] = function() upstreams.web = nil end,
+    }) do
+        it("are closed at the server's side after grace and spread: the server is " .. how, function()
+            begin(1, server("a"), "client")
+            assert.same({}, due(0))
+            leave()
+            assert.same({}, due(100))
+            assert.same({}, due(111.9))
+            assert.same({ { server = "a:80", count = 1, upstream = "web" } }, due(112))
+        end)
+    end
+
+    it("stay where their server is up, a backup, or used because none is healthy", function()
+        begin(1, server("a"), "client")
+        for _, taken in ipairs({ { { server("a", "backup") } }, { { server("a") }, { a = {} }, true } }) do
+            take(unpack(taken))
+            due(0)
+            assert.same({}, due(1000))
+        end
+    end)
+
+    it("stay while no other server serves", function()
+        begin(1, server("a"), "client")
+        take({ server("a", "drain"), server("b", "down") })
+        due(0)
+        assert.same({}, due(1000))
+    end)
+
+    it("have the whole grace again where their server came back meanwhile", function()
+        begin(1, server("a"), "client")
+        take({ server("b") })
+        due(0)
+        take({ server("a"), server("b") })
+        due(9)
+        take({ server("b") })
+        due(20)
+        assert.same({}, due(31))
+        assert.equal(1, #due(32))
+    end)
+
+    it("are closed at the client's side while the server has requests that stay or are young", function()
+        begin(1, server("a"), "client")
+        take({ server("b") })
+        due(0)
+        begin(2, server("a"), "young")
+        assert.same({ { client = "client", upstream = "web" } }, due(12))
+        open[2] = nil
+        begin(3, server("a"), "another's", "api")
+        assert.same({ { client = "client", upstream = "web" } }, due(13))
+        open[1].client = nil -- over HTTP/2
+        assert.same({}, due(14))
+    end)
+
+    it("are each closed at a moment of its own", function()
+        for key, share in ipairs({ 0, 0.5, 0.99 }) do
+            random = share
+            begin(key, server("a"))
+            due(0)
+        end
+        take({ server("b") })
+        due(0)
+        local counts = {}
+        for i, now in ipairs({ 9, 10, 12, 14 }) do
+            local list = due(now)
+            counts[i] = list[1] and list[1].count or 0
+        end
+        assert.same({ 0, 1, 2, 3 }, counts)
+    end)
+
+    it("are closed at the client's side when they are as old as the limit, a fifth sooner at the most", function()
+        web.settings = { session_max_age_s = 100 }
+        take({ server("a") })
+        begin(1, server("a"), "client")
+        due(0)
+        assert.same({}, due(89.9))
+        assert.same({ { client = "client", upstream = "web" } }, due(90))
+    end)
+
+    it("begin anew with another request of the same memory, and at another server", function()
+        web.settings = { session_max_age_s = 100 }
+        take({ server("a") })
+        begin(1, server("a"), "client")
+        due(0)
+        open[1].started = 80
+        assert.same({}, due(95))
+        open[1].n, open[1][2] = 2, server("b")
+        assert.same({}, due(186))
+        assert.equal(1, #due(286))
+    end)
+end)
