@@ -30,6 +30,12 @@ MORE = """
   upstream api {
     server 0.0.0.1; balancer_by_lua_block { require("steelyard").balance("api") } keepalive 8;
   }
+  server {
+    listen [::1]:@PORT@;
+    location /socket {
+      proxy_pass http://web/; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+    }
+  }
 """
 
 
@@ -159,17 +165,18 @@ def test_sessions_that_another_upstream_has_at_the_server_stay(cluster: Cluster)
 
 
 @pytest.mark.parametrize("cluster", ["session_max_age_s = 4,"], indirect=True)
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_sessions_are_closed_at_an_age_and_short_requests_and_idle_connections_are_not(
-    cluster: Cluster,
+    cluster: Cluster, host: str
 ) -> None:
     edge, rig = cluster.edge, cluster.rig
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", edge.port, PATIENCE_S)) as kept:
         kept.request("GET", "/")
         kept.getresponse().read()
         own_port = kept.sock.getsockname()[1]
-        first = cluster.sockets.open(edge, 8)
+        first = cluster.sockets.open(edge, 8, host=host)
         rig.wait_until(lambda: still_open(first) < 8, "the first has its age")
-        second = cluster.sockets.open(edge, 4)
+        second = cluster.sockets.open(edge, 4, host=host)
         with edge.under_load(2, "/?sleep_s=0.05") as statuses:
             rig.wait_until(lambda: still_open(first) == 0, "all of the first have it")
         assert set(statuses) == {200}

@@ -21,12 +21,14 @@ class WebSockets:
     def __init__(self) -> None:
         self.clients: dict[socket.socket, str] = {}
 
-    def open(self, edge: Edge, count: int, path: str = "/socket", headers: str = "") -> list[socket.socket]:
+    def open(
+        self, edge: Edge, count: int, path: str = "/socket", host: str = "127.0.0.1"
+    ) -> list[socket.socket]:
         """Open some; `clients` then says which server has each."""
         opened = []
         for _ in range(count):
-            client = socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S)
-            upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\n" + headers
+            client = socket.create_connection((host, edge.port), timeout=PATIENCE_S)
+            upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\n"
             client.sendall(f"GET {path}?body_s={OPEN_S} HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n".encode())
             head = b""
             while not head.endswith(b"\r\n\r\n"):

@@ -83,8 +83,16 @@ describe("long sessions", function()
         open[2] = nil
         begin(3, server("a"), "another's", "api")
         assert.same({ { client = "client", upstream = "web" } }, due(13))
-        open[1].client = nil -- over HTTP/2
-        assert.same({}, due(14))
+    end)
+
+    it("stay meanwhile where the client's connection is others', too", function()
+        begin(1, server("a"), nil)
+        take({ server("b") })
+        due(0)
+        begin(2, server("a"), "young")
+        assert.same({}, due(12))
+        open[2] = nil
+        assert.same({ { server = "a:80", count = 1, upstream = "web" } }, due(13))
     end)
 
     it("are each closed at a moment of its own", function()
@@ -101,6 +109,24 @@ describe("long sessions", function()
             counts[i] = list[1] and list[1].count or 0
         end
         assert.same({ 0, 1, 2, 3 }, counts)
+    end)
+
+    it("wait for the time of one that is gone, where another than the one whose time had come was closed", function()
+        for key, share in ipairs({ 0, 0.5, 0.99 }) do
+            random = share
+            begin(key, server("a"))
+            due(0)
+        end
+        take({ server("b") })
+        due(0)
+        assert.equal(1, due(10)[1].count)
+        open[3] = nil
+        assert.same({}, due(10.1))
+        assert.same({}, due(11.9))
+        assert.equal(1, due(12)[1].count)
+        open[1] = nil -- which has the time of the third
+        assert.same({}, due(12.1))
+        assert.equal(1, due(14)[1].count)
     end)
 
     it("are closed at the client's side when they are as old as the limit, a fifth sooner at the most", function()

@@ -55,20 +55,44 @@ end
 
 
 --- Judge one request: add it to what is to be closed, or not, at its server.
-local function judge(session, entry, standing, here, now)
+local function judge(session, standing, here, now)
     local settings = standing.settings
-    local has_left = standing.is_served and not standing.stays[session.peer.address]
-    local max_age_s = settings.session_max_age_s
-    session.left_at = has_left and (session.left_at or now) or nil
-    local over_at = has_left and settings.session_grace_s and session.left_at + settings.session_grace_s
-    if not over_at or now < over_at then
-        here.others = here.others + 1
-    elseif now >= over_at + session.random * settings.session_spread_s then
-        here.due, here.upstream = here.due + 1, entry.upstream
-        here.clients[#here.clients + 1] = entry.client
+    local grace_s, max_age_s = settings.session_grace_s, settings.session_max_age_s
+    if not (grace_s and standing.is_served) or standing.stays[session.peer.address] then
+        session.over_at, session.close_at = nil, nil
+    elseif not session.over_at then
+        session.over_at = now + grace_s
+        session.close_at = session.over_at + session.random * settings.session_spread_s
     end
-    if max_age_s and entry.client and now >= session.since + max_age_s * (1 - JITTER * session.random) then
-        here.aged[#here.aged + 1] = { client = entry.client, upstream = entry.upstream }
+    if not session.over_at or now < session.over_at then
+        here.others = here.others + 1
+    elseif now >= session.close_at then
+        here.due[#here.due + 1] = session
+    end
+    if max_age_s and session.client and now >= session.since + max_age_s * (1 - JITTER * session.random) then
+        here.aged[#here.aged + 1] = session
+    end
+end
+
+
+--- Have sessions wait for the time of those that are gone before it had come: which session a connection to the
+-- server had is not known before it is shut down, and as many are to be left as if it had been the one that was due.
+local function swap_times(before, sessions, servers, now)
+    for key, session in pairs(before) do
+        local here = servers[session.peer.address]
+        local last = here and #here.due or 0
+        local was_over = sessions[key] ~= session and session.over_at and session.over_at <= now
+        if last > 0 and was_over and session.close_at > now then
+            here.due[last].close_at, here.due[last] = session.close_at, nil
+        end
+    end
+end
+
+
+--- Add sessions to what is to be closed at the clients' side.
+local function add_clients(list, sessions)
+    for i = 1, #sessions do
+        list[#list + 1] = sessions[i].client and { client = sessions[i].client, upstream = sessions[i].upstream }
     end
 end
 
@@ -82,28 +106,29 @@ function _M:due(open, upstreams, now)
     for key, entry in pairs(open) do
         local peer, session = entry[entry.n], self.sessions[key]
         if peer then
-            if not session or session.started ~= entry.started or session.peer ~= peer then
-                session = { started = entry.started, peer = peer, since = now, random = self.random() }
-            end
-            local here = servers[peer.address] or { others = 0, due = 0, clients = {}, aged = {} }
             local name = entry.upstream
+            if not session or session.started ~= entry.started or session.peer ~= peer then
+                session = {
+                    started = entry.started, peer = peer, since = now, random = self.random(),
+                    client = entry.client, upstream = name,
+                }
+            end
+            local here = servers[peer.address] or { others = 0, due = {}, aged = {} }
             local standing = standings[name] or standing_of(self.standings[name], upstreams[name])
             sessions[key], standings[name], servers[peer.address] = session, standing, here
-            judge(session, entry, standing, here, now)
+            judge(session, standing, here, now)
         end
     end
+    swap_times(self.sessions, sessions, servers, now)
     self.sessions, self.standings = sessions, standings
     for address, here in pairs(servers) do
-        if here.due > 0 and here.others == 0 then
-            list[#list + 1] = { server = address, count = here.due, upstream = here.upstream }
+        local due = here.due
+        if #due > 0 and here.others == 0 then
+            list[#list + 1] = { server = address, count = #due, upstream = due[1].upstream }
         else
-            for i = 1, #here.clients do
-                list[#list + 1] = { client = here.clients[i], upstream = here.upstream }
-            end
+            add_clients(list, due)
         end
-        for i = 1, #here.aged do
-            list[#list + 1] = here.aged[i]
-        end
+        add_clients(list, here.aged)
     end
     return list
 end
