@@ -48,6 +48,8 @@ LARGEST_FACTOR = 1000
 class TablePeer(Struct, frozen=True, kw_only=True):
     """One row: the effective and the baseline weight of a peer, both of the same total.
 
+    `pinned` is True where a person has set its share: pickers that look at what is in flight keep to it.
+
     A `Struct`, because ten thousand are made and encoded in a tick.
     """
 
@@ -57,6 +59,7 @@ class TablePeer(Struct, frozen=True, kw_only=True):
     baseline: Weight
     state: State
     zone: Name | UnsetType = UNSET
+    pinned: bool | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,12 +144,16 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
     """
     baselines = [peer.baseline for peer in table.peers] if declared is None else declared
     rows = [
-        (peer.id, peer.address, baseline, peer.state, *(() if peer.zone is UNSET else (peer.zone,)))
+        (peer.id, peer.address, baseline, peer.state, *_told(peer.zone, peer.pinned))
         for peer, baseline in zip(table.peers, baselines, strict=True)
     ]
     later = [value for value in (table.reporters, table.max_conns, table.zones) if value is not None]
     fixed = [table.law, table.picker, table.check, table.hash_key, table.report_version, *later, rows]
     return replace(table, digest=hashlib.blake2b(msgspec.json.encode(fixed), digest_size=16).hexdigest())
+
+
+def _told(*members: str | bool | UnsetType) -> list[str | bool | UnsetType]:
+    return [each for each in members if each is not UNSET]
 
 
 def encode_head(table: WeightTable) -> bytes:

@@ -11,6 +11,7 @@ from typing import cast, get_args
 import numpy as np
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
+from steelyard_protocol.weight_table import MOST_ZONES
 
 from steelyard_simulator import autoscaler, pickers
 from steelyard_simulator.balancer import Balancer, Request
@@ -31,6 +32,15 @@ def run(case: Case, seed: int) -> RunResult:
     began_s = time.process_time()
     running.engine.run(case.duration_s)
     return running.result(time.process_time() - began_s)
+
+
+def _groups(case: Case) -> list[int]:
+    """Return the group of each server as nginx has them: zones, where load balancers go by them, and pins."""
+    zoned = case.balancing.zoned == "steelyard"
+    return [
+        server.zone * zoned if server.pinned is None else MOST_ZONES + index
+        for index, server in enumerate(case.servers)
+    ]
 
 
 class _Running:
@@ -64,7 +74,7 @@ class _Running:
             exchange_s=exchange_s,
             priced=priced,
             told=case.told,
-            zones=[s.zone for s in case.servers] if case.balancing.zoned == "steelyard" else (),
+            groups=_groups(case),
         )
         zones = case.zones or (0,) * (case.balancers * case.upstreams)
         if case.balancing.zoned in get_args(by_zone.EnvoyRule):

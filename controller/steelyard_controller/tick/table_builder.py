@@ -7,7 +7,7 @@ from steelyard_protocol.weight_table import MAX_WEIGHT, TablePeer, TableTooLarge
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.laws.decision import Decision
 
-# A row has at most 64 + 260 + 64 characters of names, and some 90 more.
+# A row has at most 64 + 260 + 64 characters of names, and some 100 more.
 PEERS_THAT_ALWAYS_FIT = 17_000
 
 
@@ -55,6 +55,7 @@ def build_table(
                 baseline=baseline,
                 state=peer.state,
                 zone=UNSET if peer.zone is None else peer.zone,
+                pinned=UNSET if peer.pin is None else True,
             )
             for peer, weight, baseline in rows
         ),
@@ -74,6 +75,7 @@ def refuse_unpublishable(name: str, upstream: Upstream) -> None:
             baseline=MAX_WEIGHT,
             state=peer.state,
             zone=UNSET if peer.zone is None else peer.zone,
+            pinned=True,
         )
         for peer in upstream.peers
     )

@@ -53,18 +53,18 @@ def maker(
     exchange_s: float = 0.0,
     priced: bool = False,
     told: bool = False,
-    zones: Sequence[int] = (),
+    groups: Sequence[int] = (),
 ) -> Callable[[int], Picker]:
     """Return a function that makes the picker of the load balancer with that index.
 
     With `exchange_s` the product's pickers have an `exchange` to be called so often; with `priced` they are
     told what each request costs, too; with `told` servers say in each answer what they have in flight.
-    With the servers' `zones` they choose by what is in flight within a zone alone.
+    With the servers' `groups` they choose by what is in flight within a group alone.
 
     Raises ValueError for an unknown name, and SetupError where LuaJIT or the Lua code is missing.
     """
     if name in OURS:
-        runtime = lua_pickers.LuaRuntime(stream(seed, "lua").getrandbits(53), zones)
+        runtime = lua_pickers.LuaRuntime(stream(seed, "lua").getrandbits(53), groups)
         return lambda _index: lua_pickers.LuaPicker(
             name, servers, runtime, exchange_s, priced=priced, told=told
         )

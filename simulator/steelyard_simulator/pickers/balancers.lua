@@ -21,13 +21,14 @@ end
 
 
 --- The eligible peers of a table, in id order: what a picker's update takes.
--- @param zones of the servers, or nil
-local function peers_of(weights, zones)
+-- @param groups of the servers, or nil
+local function peers_of(weights, groups)
     local peers = {}
     for i = 1, #weights do
         if weights[i] > 0 then
             local id = string.format("server-%06d", i)
-            peers[#peers + 1] = { id = id, address = id, weight = weights[i], cell = i - 1, group = zones and zones[i] }
+            local group = groups and groups[i]
+            peers[#peers + 1] = { id = id, address = id, weight = weights[i], cell = i - 1, group = group }
         end
     end
     return peers

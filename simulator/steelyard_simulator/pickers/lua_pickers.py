@@ -42,7 +42,7 @@ class LuaPicker:
 class LuaRuntime:
     """One LuaJIT for all load balancers of a run; its random numbers follow from the seed, below 2^53."""
 
-    def __init__(self, seed: int, zones: Sequence[int] = ()) -> None:
+    def __init__(self, seed: int, groups: Sequence[int] = ()) -> None:
         try:
             # It has no types, so nothing is lost by importing it by name.
             luajit = import_module("lupa.luajit21")
@@ -55,12 +55,12 @@ class LuaRuntime:
         bridge.seed(seed)
         self.balancer: Callable[[str, int, float, bool, bool], tuple[Any, Any, Any, Any]] = bridge.balancer
         self._peers_of, self._list = bridge.peers_of, lua.table_from
-        self._zones = self._list(zones) if zones else None
+        self._groups = self._list(groups) if groups else None
         self._weights: Sequence[int] = ()
         self._peers: object = None
 
     def peers(self, weights: Sequence[int]) -> object:
         """Return the Lua table of peers; the balancers that take the same table share it."""
         if self._peers is None or weights is not self._weights:
-            self._weights, self._peers = weights, self._peers_of(self._list(weights), self._zones)
+            self._weights, self._peers = weights, self._peers_of(self._list(weights), self._groups)
         return self._peers

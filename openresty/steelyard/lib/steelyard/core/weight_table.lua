@@ -44,7 +44,7 @@ local function peer_of(row, known)
     end
     local same_place = known and row.id == known.id and row.address == known.written_as
     if same_place and row.weight == known.weight and row.baseline == known.baseline and row.state == known.state
-       and row.zone == known.zone then
+       and row.zone == known.zone and row.pinned == known.pinned then
         return known
     end
     local ip, port
@@ -60,6 +60,9 @@ local function peer_of(row, known)
     if not STATES[state] then
         wire.refuse("range", '"state" is none of up, drain, down, backup')
     end
+    if row.pinned ~= nil and type(row.pinned) ~= "boolean" then
+        wire.refuse("type", '"pinned" is neither true nor false')
+    end
     return {
         id = wire.name(row, "id"),
         address = ip .. ":" .. port, ip = ip, port = port, written_as = row.address,
@@ -67,6 +70,7 @@ local function peer_of(row, known)
         baseline = wire.integer(row, "baseline", 1, MAX_WEIGHT),
         state = state,
         zone = row.zone ~= nil and wire.name(row, "zone") or nil,
+        pinned = row.pinned,
     }
 end
 

@@ -50,4 +50,26 @@ describe("peers with groups", function()
             assert.is_truthy(string.find(picker:pick().id, "far", 1, true))
         end
     end)
+
+    it("of one are those that nobody has pinned: a pinned one gets its share, idle or busy, and no more", function()
+        for _, name in ipairs(NAMES) do
+            for _, busy in ipairs({ 0, 50 }) do
+                local peers = fixtures.peers("a", 490, "b", 490, "canary", 20)
+                peers[3].pinned = true
+                local rows = {}
+                for cell = 1, 3 do
+                    rows[cell] = { in_flight = cell == 3 and busy or 5, latency = 10, peak = 10 }
+                end
+                math.randomseed(1)
+                local picker = fixtures.picker(require("steelyard.core.pickers." .. name), peers, fixtures.stats(rows),
+                                               math.random)
+                local counts = { a = 0, b = 0, canary = 0 }
+                for _ = 1, 1000 do
+                    local id = picker:pick().id
+                    counts[id] = counts[id] + 1
+                end
+                assert.equal(20, counts.canary, name)
+            end
+        end
+    end)
 end)

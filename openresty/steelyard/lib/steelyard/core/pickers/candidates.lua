@@ -27,7 +27,8 @@
 -- its part, or less; of the others it is taken for their part.
 --
 -- Where peers have a group, their zone, the others are of the first one's: what is idle in another zone would
--- else be better than all that is busy in this one, and the requests not cross as the weights say. Pure.
+-- else be better than all that is busy in this one, and the requests not cross as the weights say. A peer whose
+-- share a person has pinned is a group of its own: idle as a small one is, it would get ten times that. Pure.
 
 local no_pause = require("resty.vnswrr").no_pause
 local rows = require "resty.vnswrr.rows"
@@ -79,14 +80,23 @@ function _M.new(context)
 end
 
 
---- The peers of each group, a draw among them and their mean weight; nil where they have none.
+local function group_of(peer)
+    return peer.pinned and peer or peer.group or ""
+end
+
+
+--- The peers of each group, a draw among them and their mean weight; nil where all are of one.
 local function groups_of(peers, random, breathe)
-    if not peers[1] or not peers[1].group then
+    local is_one = true
+    for i = 2, #peers do
+        is_one = is_one and group_of(peers[i]) == group_of(peers[1])
+    end
+    if is_one then
         return nil
     end
     local groups = {}
     for i = 1, #peers do
-        local name = peers[i].group
+        local name = group_of(peers[i])
         local group = groups[name] or { peers = {}, weights = {} }
         group.peers[#group.peers + 1], group.weights[#group.weights + 1] = peers[i], peers[i].weight
         groups[name] = group
@@ -106,7 +116,7 @@ end
 local function first_of_group(self)
     local first = _M.first(self)
     if first then
-        local group = self.groups[first.group]
+        local group = self.groups[group_of(first)]
         self.peers, self.draw, self.mean_weight = group.peers, group.draw, group.mean_weight
     end
     return first
