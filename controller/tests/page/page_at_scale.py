@@ -103,6 +103,7 @@ def main() -> None:
             tempfile.TemporaryDirectory() as folder,
             _running(Path(folder), upstreams, options.tick_s) as site,
         ):
+            print(f"# {count}: its first ticks, then half a minute without a page", flush=True)
             time.sleep(3 * INTERVAL_S)
             print(f"# {count}: without a page: {site.measure(20.0)}", flush=True)
             with sync_playwright() as driver:
@@ -165,6 +166,7 @@ def _look(browser: Browser, site: Site, scene: Scene, options: argparse.Namespac
     wait_for(lambda: page.evaluate("window.firstRow") is not None, "the first row", 120)
     page.wait_for_timeout(5000)
     first_ms, loaded, seconds = page.evaluate("window.firstRow"), got[0], options.minutes * 60
+    print(f"# {scene.name}: first row {first_ms:.0f} ms; looked at for {options.minutes:g} min", flush=True)
     page.wait_for_timeout(1000 * seconds)
     bytes_s = (got[0] - loaded) / seconds
     session.send("HeapProfiler.collectGarbage")
