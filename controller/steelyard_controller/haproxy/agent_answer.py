@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from steelyard_protocol import wire
 from steelyard_protocol.haproxy_weights import MOST, haproxy_weights
 
-from steelyard_controller.messages.inbox import is_silent
 from steelyard_controller.tick.outcome import Outcome
 
 # The weight in haproxy.cfg where the question has none; the percentage then is the weight.
@@ -90,8 +89,8 @@ def _missed(outcome: Outcome, peer: str) -> str:
         return "no sample yet"
     if received.message.leaving:
         return "its agent was told to stop"
-    missed = is_silent(received, now_s=outcome.now_s, tick_s=outcome.snapshot.tick_s)
-    return f"no sample for {outcome.now_s - received.arrived_s:.0f} s" if missed else ""
+    silent = outcome.is_silent(received)
+    return f"no sample for {outcome.now_s - received.arrived_s:.0f} s" if silent else ""
 
 
 def _percent(weight: int, configured: int) -> int:

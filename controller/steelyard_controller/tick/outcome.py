@@ -45,6 +45,10 @@ class Outcome:
     carries_per_s: float | None = None
     zoning: Zoning | None = None
 
+    def is_silent(self, received: Received[Any] | None) -> bool:
+        """Tell whether nothing comes any more from the sender of a message, or ever has."""
+        return is_silent(received, now_s=self.now_s, tick_s=self.snapshot.tick_s)
+
 
 def shares(table: WeightTable) -> list[float]:
     """Return by peer the share of the requests that its weight is meant to bring, 0 where it gets none.
@@ -93,9 +97,7 @@ def zone_traffic(outcome: Outcome) -> dict[str, dict[str, float]]:
 
 def _is_heard(outcome: Outcome, received: Received[Message]) -> bool:
     # What the first tick of a term finds may be all that a sender that has ended has left behind.
-    return received.arrived_s > outcome.led_since_s and not is_silent(
-        received, now_s=outcome.now_s, tick_s=outcome.snapshot.tick_s
-    )
+    return received.arrived_s > outcome.led_since_s and not outcome.is_silent(received)
 
 
 def utilization(outcome: Outcome, peer: str) -> Used | None:

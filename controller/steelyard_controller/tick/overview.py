@@ -11,7 +11,6 @@ from steelyard_protocol.weight_table import to_document
 
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.laws.explanation import teller
-from steelyard_controller.messages.inbox import is_silent
 from steelyard_controller.tick import ranking
 from steelyard_controller.tick.outcome import (
     Outcome,
@@ -106,7 +105,7 @@ def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None, why: s
         "score": _or_none(outcome.decision.score[row]),
         "utilization": None if used is None else {**dict.fromkeys(outcome.decision.indicators), **used},
         "sample_age_s": None if received is None else round(outcome.now_s - received.arrived_s, 3),
-        "silent": is_silent(received, now_s=outcome.now_s, tick_s=snapshot.tick_s),
+        "silent": outcome.is_silent(received),
         "leaving": bool(received and received.message.leaving),
         "completed_per_tick": _or_none(snapshot.completed[row]),
         "failed_per_tick": _or_none(snapshot.failed[row]),
@@ -156,7 +155,7 @@ def _load_balancer(outcome: Outcome, lb: str) -> dict[str, Any] | None:
         return None
     return {
         "report_age_s": round(outcome.now_s - received.arrived_s, 3),
-        "silent": is_silent(received, now_s=outcome.now_s, tick_s=outcome.snapshot.tick_s),
+        "silent": outcome.is_silent(received),
         "declared": lb not in outcome.undeclared,
         "rung": received.message.rung,
         "order": received.message.order,

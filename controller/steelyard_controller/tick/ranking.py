@@ -18,7 +18,6 @@ from steelyard_protocol.weight_table import TablePeer
 
 from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.laws.snapshot import Bools, Floats
-from steelyard_controller.messages.inbox import Received, is_silent
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome, shares, utilization
 
@@ -56,7 +55,7 @@ def troubles(outcome: Outcome) -> dict[str, Bools]:
     ids, snapshot = [peer.id for peer in outcome.table.peers], outcome.snapshot
     state = np.array([peer.state for peer in outcome.table.peers])
     heard = [outcome.inbox.samples.get(id) for id in ids]
-    silent = [_is_silent(outcome, each) for each in heard]
+    silent = [outcome.is_silent(each) for each in heard]
     unheard = np.array([each is None for each in heard], dtype=np.bool_)
     unknown = [each is None and utilization(outcome, id) is None for id, each in zip(ids, heard, strict=True)]
     return {
@@ -108,7 +107,7 @@ def standing(outcome: Outcome | None) -> Standing:
     servers, decision = len(outcome.table.peers), outcome.decision
     count = {what: int(having.sum()) for what, having in troubles(outcome).items()}
     said = [f"{number} of {servers} servers: {what}" for what, number in count.items() if number]
-    silent = [lb for lb in outcome.load_balancers if _is_silent(outcome, outcome.inbox.reports.get(lb))]
+    silent = [lb for lb in outcome.load_balancers if outcome.is_silent(outcome.inbox.reports.get(lb))]
     ranks = [(1.0, -float(len(outcome.degraded)))] if outcome.degraded else []
     if silent:
         ranks.append((2.0, -float(len(silent))))
@@ -184,10 +183,6 @@ def _busiest(outcome: Outcome, id: str) -> float:
 def _age_s(outcome: Outcome, id: str) -> float:
     received = outcome.inbox.samples.get(id)
     return np.nan if received is None else outcome.now_s - received.arrived_s
-
-
-def _is_silent(outcome: Outcome, received: Received[Any] | None) -> bool:
-    return is_silent(received, now_s=outcome.now_s, tick_s=outcome.snapshot.tick_s)
 
 
 def _matches(peer: Peer | TablePeer, wanted: str) -> bool:
