@@ -77,11 +77,13 @@ class Store(Protocol):
     async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
         """Return the saved states of those that have one which is not damaged; raise `NewerVersion`."""
 
-    async def save(self, lease: Lease, upstream: str, saved: SavedState) -> None:
-        """Save a state, unless the upstream is not declared any more; raise `LeaseLost`."""
+    async def keep(
+        self, lease: Lease, upstream: str, saved: SavedState | None, moment: bytes = b"", *, most: int = 1
+    ) -> None:
+        """Save a state, and add a moment to the history of about the last `most`; None and no bytes: neither.
 
-    async def remember(self, lease: Lease, upstream: str, moment: bytes, *, keep: int) -> None:
-        """Add a moment to the history, which keeps about the last `keep` moments; otherwise like `save`."""
+        Where the upstream is not declared any more nothing is kept. Raises `LeaseLost`.
+        """
 
     async def history(self, upstream: str, *, seconds: float, most: int) -> Sequence[bytes]:
         """Return the moments of the last seconds, by the store's own clock, oldest first, the last `most`."""

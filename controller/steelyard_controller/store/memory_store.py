@@ -75,17 +75,21 @@ class MemoryStore:
         """Return what this process saved."""
         return {name: self._saved[name] for name in upstreams if name in self._saved}
 
-    async def save(self, lease: Lease, upstream: str, saved: SavedState) -> None:  # noqa: ARG002
-        """Keep a state until the process ends."""
-        if upstream in self._declarations:
+    async def keep(
+        self,
+        lease: Lease,  # noqa: ARG002
+        upstream: str,
+        saved: SavedState | None,
+        moment: bytes = b"",
+        *,
+        most: int = 1,
+    ) -> None:
+        """Keep a state and the last moments until the process ends."""
+        if upstream in self._declarations and saved is not None:
             self._saved[upstream] = saved
-
-    async def remember(self, lease: Lease, upstream: str, moment: bytes, *, keep: int) -> None:  # noqa: ARG002
-        """Keep the last moments."""
-        if upstream not in self._declarations:
-            return
-        moments = self._moments.setdefault(upstream, deque(maxlen=keep))
-        moments.append((self._clock(), moment))
+        if upstream in self._declarations and moment:
+            moments = self._moments.setdefault(upstream, deque(maxlen=most))
+            moments.append((self._clock(), moment))
 
     async def history(self, upstream: str, *, seconds: float, most: int) -> Sequence[bytes]:
         """Return the last moments."""

@@ -76,12 +76,14 @@ for i = 5, #KEYS do redis.call('DEL', KEYS[i]) end
 return 1
 """
 
-# KEYS: lease, declarations, key. ARGV: the caller's lease, the upstream, a command and its arguments.
+# KEYS: lease, declarations, state, history. ARGV: the caller's lease, the upstream, a state, the most moments
+# (about: to cap a stream exactly costs Redis more), a moment; what is empty is not written.
 # A tick may be writing about an upstream that was deleted a moment ago: 2, and nothing of it comes back.
 KEEP = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 0 then return 2 end
-redis.call(ARGV[3], KEYS[3], unpack(ARGV, 4))
+if ARGV[3] ~= '' then redis.call('SET', KEYS[3], ARGV[3]) end
+if ARGV[5] ~= '' then redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[4], '*', 'm', ARGV[5]) end
 return 1
 """
 

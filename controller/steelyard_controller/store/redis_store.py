@@ -216,14 +216,17 @@ class RedisStore:
             )  # fmt: skip
         return {name: saved for name, saved in by_name.items() if saved is not None}
 
-    async def save(self, lease: Lease, upstream: str, saved: SavedState) -> None:
-        """Write the state; it does not expire."""
-        await self._write(lease, upstream, self._state_key(upstream), "SET", states.encode(saved))
-
-    async def remember(self, lease: Lease, upstream: str, moment: bytes, *, keep: int) -> None:
-        """Add a moment; the stream is capped roughly, which costs Redis least."""
-        capped = ("MAXLEN", "~", keep, "*", "m", moment)
-        await self._write(lease, upstream, self._history_key(upstream), "XADD", *capped)
+    async def keep(
+        self, lease: Lease, upstream: str, saved: SavedState | None, moment: bytes = b"", *, most: int = 1
+    ) -> None:
+        """Write the state, which does not expire, and add the moment; the stream is capped roughly."""
+        state, history = self._state_key(upstream), self._history_key(upstream)
+        text = b"" if saved is None else states.encode(saved)
+        given: list[Any] = [leases.encode(lease), upstream, text, most, moment]
+        keys = [self._lease, self._declarations, state, history]
+        # What is of another kind can only be in the history's place: a state is put over whatever is there.
+        written = history if moment else state
+        _judge(await self._ask(lambda: self._redis.run(scripts.KEEP, keys, given), written))
 
     async def history(self, upstream: str, *, seconds: float, most: int) -> Sequence[bytes]:
         """Return the last moments."""
@@ -238,11 +241,6 @@ class RedisStore:
         """Close the connections."""
         await self._redis.close()
         await self._patient.close()
-
-    async def _write(self, lease: Lease, upstream: str, key: str, command: str, *arguments: object) -> None:
-        given: list[Any] = [leases.encode(lease), upstream, command, *arguments]
-        keys = [self._lease, self._declarations, key]
-        _judge(await self._ask(lambda: self._redis.run(scripts.KEEP, keys, given), key))
 
     async def _ask(self, ask: Callable[[], Awaitable[Any]], *keys: str, within_s: float | None = None) -> Any:  # noqa: ANN401
         within_s, began_s = within_s or self._timeout_s, time.monotonic()

@@ -103,7 +103,7 @@ class StateSaver:
                 for cycle in cycles:
                     if cycle.outcome is not None:
                         saved = await asyncio.to_thread(cycle.saved, term=lease.term)
-                        await self._store.save(lease, cycle.name, saved)
+                        await self._store.keep(lease, cycle.name, saved)
         except (Unavailable, LeaseLost, TimeoutError) as error:
             log.warning("what was learnt at last was not kept: %s", error, extra={"event": "not_kept"})
 
@@ -118,23 +118,20 @@ class StateSaver:
     ) -> float:
         """Save an upstream's memory and history moment, if it is their turn; return the seconds waited."""
         apart = tick_schedule.moment_period(len(outcome.table.peers), total)
-        faults, waited_s = self._faults_of(cycle.name), 0.0
+        faults, saved, moment = self._faults_of(cycle.name), None, b""
+        if overdue or tick_schedule.is_turn(self._ticks, position, tick_schedule.memory_period(total)):
+            saved = await _beside(cycle.size, lambda: cycle.saved(term=lease.term))
+        if overdue or tick_schedule.is_turn(self._ticks, position, apart):
+            moment = await _beside(cycle.size, lambda: history_moment.encode(outcome))
+        began_s = time.monotonic()
         try:
-            if overdue or tick_schedule.is_turn(self._ticks, position, tick_schedule.memory_period(total)):
-                saved = await _beside(cycle.size, lambda: cycle.saved(term=lease.term))
-                began_s = time.monotonic()
-                await self._store.save(lease, cycle.name, saved)
-                waited_s += time.monotonic() - began_s
-            if overdue or tick_schedule.is_turn(self._ticks, position, apart):
-                text = await _beside(cycle.size, lambda: history_moment.encode(outcome))
-                began_s = time.monotonic()
-                await self._store.remember(lease, cycle.name, text, keep=max(1, self._moments // apart))
-                waited_s += time.monotonic() - began_s
+            most = max(1, self._moments // apart)
+            await self._store.keep(lease, cycle.name, saved, moment, most=most)
         except Rejected as error:
             faults.note("keeping", str(error))
         else:
             faults.note("keeping", None)
-        return waited_s
+        return time.monotonic() - began_s
 
 
 async def _beside(peers: int, work: Callable[[], T]) -> T:

@@ -120,8 +120,8 @@ def test_whoever_has_not_the_lease_writes_nothing(redis_server: Daemon) -> None:
         for write in (
             store.declare(old, {"web": None}),
             store.declare(old, {"api": WEB}),
-            store.save(old, "web", STATE),
-            store.remember(old, "web", b"{}", keep=5),
+            store.keep(old, "web", STATE),
+            store.keep(old, "web", None, b"{}", most=5),
         ):
             with pytest.raises(LeaseLost):
                 await write
@@ -138,15 +138,13 @@ def test_what_is_kept_comes_back_and_what_is_deleted_leaves_nothing(
         lease = await taken(store)
         await store.declare(lease, {"web": WEB, "api": WEB})
         for name in ("web", "api"):
-            await store.save(lease, name, STATE)
-            await store.remember(lease, name, b'{"at_ms":1}', keep=5)
+            await store.keep(lease, name, STATE, b'{"at_ms":1}', most=5)
         assert (await store.declarations()).known == {"web": WEB, "api": WEB}
         assert await store.load(["web"]) == {"web": STATE}
         assert await store.history("web", seconds=60, most=10) == [b'{"at_ms":1}']
         await store.declare(lease, {"web": None})
         # The tick that was under way while it was deleted.
-        await store.save(lease, "web", STATE)
-        await store.remember(lease, "web", b"{}", keep=5)
+        await store.keep(lease, "web", STATE, b"{}", most=5)
         assert (await store.declarations()).known == {"api": WEB}
         assert await store.load(["web", "api"]) == {"api": STATE}
         assert await store.history("web", seconds=60, most=10) == []
@@ -160,7 +158,7 @@ def test_history_is_capped_and_the_last_ones_are_given(redis_server: Daemon) -> 
         lease = await taken(store)
         await store.declare(lease, {"web": WEB})
         for number in range(1000):
-            await store.remember(lease, "web", b"%d" % number, keep=100)
+            await store.keep(lease, "web", None, b"%d" % number, most=100)
         assert by_hand(redis_server).xlen("steelyard:1:history:web") < 300
         assert await store.history("web", seconds=60, most=3) == [b"997", b"998", b"999"]
 
@@ -212,10 +210,10 @@ def test_garbage_in_the_keys_is_refused_and_left_there(
         lease = await taken(store)
         assert lease.term == DRAFT.term
         with pytest.raises(Rejected, match="something else in steelyard:1:history:web"):
-            await store.remember(lease, "web", b"{}", keep=5)
+            await store.keep(lease, "web", STATE, b"{}", most=5)
         with pytest.raises(Rejected, match="something else in steelyard:1:history:web"):
             await store.history("web", seconds=60, most=5)
-        await store.save(lease, "web", STATE)
+        # What a history is wanted for is kept all the same.
         assert await store.load(["web"]) == {"web": STATE}
 
     run(patient(redis_server), steps)

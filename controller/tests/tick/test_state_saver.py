@@ -28,12 +28,21 @@ class Slow(MemoryStore):
         super().__init__()
         self.away = away
         self.saves: list[str] = []
-        self.under_way = self.most_under_way = 0
+        self.under_way = self.most_under_way = self.whole = 0
 
-    async def save(self, _: Lease, upstream: str, __: SavedState) -> None:
+    async def keep(
+        self,
+        _: Lease,
+        upstream: str,
+        saved: SavedState | None,
+        moment: bytes = b"",
+        *,
+        most: int = 1,  # noqa: ARG002
+    ) -> None:
         if upstream in self.away:
             raise Unavailable("timed out")
         self.saves.append(upstream)
+        self.whole += saved is not None and moment != b""
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         await asyncio.sleep(0.002)
@@ -71,6 +80,7 @@ def test_a_slow_store_is_a_fault_and_every_upstream_has_its_turn(monkeypatch: py
     faults = ticks(store, 10, monkeypatch)
     assert "the store is slow" in faults.now["saving"]
     assert store.saves == [*"abcde"] * 2
+    assert store.whole == len(store.saves)  # state and moment in one question
 
 
 def test_one_that_the_store_does_not_take_keeps_nobody_from_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
