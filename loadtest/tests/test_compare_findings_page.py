@@ -7,8 +7,7 @@ from io import StringIO
 from steelyard_loadtest.compare.findings.evidence import DATAPLANE, gather
 from steelyard_loadtest.compare.findings.sources import NOT_EXPLAINED, SOURCES, section
 from steelyard_loadtest.figures.trial_figures import Summary, figures, summarize
-from steelyard_loadtest.measurements.percentiles import Quantile
-from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Trial
+from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Quantile, Trial
 
 DATAPLANE_CSV = """\
 repeat,level,algorithm,requests_per_s,p50_ms,p99_ms,balancer_cpu_us_per_request

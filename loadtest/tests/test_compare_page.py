@@ -16,8 +16,16 @@ from steelyard_loadtest.compare.page.view import (
     shown_levels,
     views,
 )
-from steelyard_loadtest.measurements.percentiles import PARTS, Quantile
-from steelyard_loadtest.measurements.trials import Measured, Missing, Observed, Outcome, Results, Trial
+from steelyard_loadtest.measurements.trials import (
+    PARTS,
+    Measured,
+    Missing,
+    Observed,
+    Outcome,
+    Quantile,
+    Results,
+    Trial,
+)
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.markdown import Table, text_columns
 from steelyard_loadtest.reporting.statistics import spread

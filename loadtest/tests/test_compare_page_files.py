@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from steelyard_loadtest.compare.page.write import write as write_page
-from steelyard_loadtest.measurements.percentiles import quantiles
-from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Results, Trial
+from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Results, Trial, quantiles
 from steelyard_loadtest.scenario.algorithms import DEFAULT
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.scenario.find import find

@@ -6,8 +6,7 @@ from steelyard_loadtest.dataplane.medians import CORES, CPU, RESIDENT, answered,
 from steelyard_loadtest.generators.tally import RESET
 from steelyard_loadtest.generators.wrk import STATUS, parse_wrk
 from steelyard_loadtest.machine.errors import UnreadableError
-from steelyard_loadtest.measurements.percentiles import Quantile
-from steelyard_loadtest.measurements.trials import Measured, Outcome, Trial
+from steelyard_loadtest.measurements.trials import Measured, Outcome, Quantile, Trial
 
 WRK = """Running 2s test @ http://127.0.0.1:20001/
   1 threads and 64 connections

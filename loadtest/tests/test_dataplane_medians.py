@@ -23,8 +23,7 @@ from steelyard_loadtest.dataplane.plot import LOOKS, plot
 from steelyard_loadtest.figures.columns import results_csv
 from steelyard_loadtest.figures.trial_figures import figures
 from steelyard_loadtest.generators.wrk import STATUS
-from steelyard_loadtest.measurements.percentiles import Quantile
-from steelyard_loadtest.measurements.trials import Measured, Outcome, Trial
+from steelyard_loadtest.measurements.trials import Measured, Outcome, Quantile, Trial
 from steelyard_loadtest.reporting.markdown import filled, markdown
 from steelyard_loadtest.reporting.markdown import table as table_of
 from steelyard_loadtest.reporting.statistics import spread

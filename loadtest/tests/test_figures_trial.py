@@ -9,8 +9,7 @@ from steelyard_loadtest.figures import trial_figures
 from steelyard_loadtest.figures.columns import COLUMNS, DEFINITIONS, results_csv, servers_csv
 from steelyard_loadtest.figures.motion import Stretch, stretches, takes_part
 from steelyard_loadtest.figures.trial_figures import figures
-from steelyard_loadtest.measurements.percentiles import quantiles
-from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Trial
+from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Trial, quantiles
 from steelyard_loadtest.scenario.definition import Event
 
 LEAVE = Event(at_s=2, do="leave", server="b")

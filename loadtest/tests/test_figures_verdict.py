@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from steelyard_loadtest.figures.trial_figures import TrialFigures, figures, summarize
 from steelyard_loadtest.figures.verdict import Verdict, is_online, verdicts
-from steelyard_loadtest.measurements.percentiles import Quantile
-from steelyard_loadtest.measurements.trials import Measured, Outcome, Trial
+from steelyard_loadtest.measurements.trials import Measured, Outcome, Quantile, Trial
 from steelyard_loadtest.reporting.statistics import spread
 from steelyard_loadtest.scenario.algorithms import DEFAULT
 

@@ -18,7 +18,7 @@ from steelyard_loadtest.generators.tally import (
 from steelyard_loadtest.generators.wrk import parse_wrk, script
 from steelyard_loadtest.machine.errors import UnreadableError
 from steelyard_loadtest.machine.programs import Programs
-from steelyard_loadtest.measurements.percentiles import PARTS
+from steelyard_loadtest.measurements.trials import PARTS
 
 
 def test_requests_are_due_at_equal_distances_whatever_happens() -> None:

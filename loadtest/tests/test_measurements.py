@@ -7,8 +7,7 @@ import pytest
 from steelyard_loadtest.compare.schedule import visits
 from steelyard_loadtest.compare.store import Store
 from steelyard_loadtest.machine.errors import SetupError
-from steelyard_loadtest.measurements.percentiles import Quantile
-from steelyard_loadtest.measurements.trials import Measured, Outcome, Reading, Trial, observed
+from steelyard_loadtest.measurements.trials import Measured, Outcome, Quantile, Reading, Trial, observed
 from steelyard_loadtest.reporting.wording import duration
 from steelyard_loadtest.scenario.definition import Drift, Server
 from steelyard_loadtest.scenario.find import find

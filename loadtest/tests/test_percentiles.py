@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_loadtest.measurements.percentiles import PARTS, latency_at, nearest_rank, quantiles
+from steelyard_loadtest.measurements.trials import PARTS, latency_at, nearest_rank, quantiles
 
 
 @pytest.mark.parametrize(

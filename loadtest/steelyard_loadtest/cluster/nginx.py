@@ -7,7 +7,7 @@ Pure but for reading the templates, which are part of the code.
     stream.conf        the same for TCP connections
     answering.conf     servers that answer at once
 
-native.conf and haproxy.cfg are what `rig.render` writes for a trial, envoy.yaml is `envoy`'s.
+native.conf, haproxy.cfg and envoy.yaml are what `rig.render` writes for a trial.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from steelyard_loadtest.figures import fair_share, motion
-from steelyard_loadtest.measurements.percentiles import latency_at
-from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome
+from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, latency_at
 from steelyard_loadtest.reporting.statistics import Spread, grouped, spread_of
 from steelyard_loadtest.scenario.definition import Event, Server
 

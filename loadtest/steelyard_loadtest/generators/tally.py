@@ -13,8 +13,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from steelyard_loadtest.machine.errors import UnreadableError
-from steelyard_loadtest.measurements.percentiles import nearest_rank, quantiles
-from steelyard_loadtest.measurements.trials import Outcome
+from steelyard_loadtest.measurements.trials import Outcome, nearest_rank, quantiles
 from steelyard_loadtest.reporting.statistics import grouped
 
 TIMEOUT = "timeout"

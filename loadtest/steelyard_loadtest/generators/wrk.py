@@ -19,8 +19,7 @@ from steelyard_loadtest.generators.job import Job
 from steelyard_loadtest.generators.tally import FAILED_FROM, REFUSED, RESET, TIMEOUT
 from steelyard_loadtest.machine.child_process import Child
 from steelyard_loadtest.machine.errors import ProgramError, UnreadableError
-from steelyard_loadtest.measurements.percentiles import PARTS, Quantile
-from steelyard_loadtest.measurements.trials import Outcome
+from steelyard_loadtest.measurements.trials import PARTS, Outcome, Quantile
 from steelyard_loadtest.templates import render_file
 
 MORE_S = 60

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from steelyard_protocol.sample_record import INDICATORS
 
-from steelyard_loadtest.cluster import envoy, nginx
-from steelyard_loadtest.cluster.envoy import Envoy
+from steelyard_loadtest.cluster import nginx
 from steelyard_loadtest.cluster.nginx import Nginx, Steelyard
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
 from steelyard_loadtest.machine.programs import STREAM_LUA
@@ -45,6 +44,30 @@ MEMORY = "20m"
 
 AGENT_WEIGHT = 100
 """HAProxy cuts a percentage of its weight off to a whole number (docs/haproxy.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envoy:
+    """What an Envoy is told.
+
+    lb: its name. method: its `lb_policy`; with `orca` what goes by load reports stands in its place.
+    controllers: where it asks for its servers, and reports to (xDS). Without any they are in `endpoints`,
+    which it watches, or else in `servers`, an LbEndpoint each.
+    """
+
+    lb: str
+    port: int
+    method: str
+    listen: str = HOST
+    orca: bool = False
+    controllers: Sequence[tuple[str, int]] = ()
+    endpoints: Path | None = None
+    servers: Sequence[object] = ()
+
+
+def envoy_yaml(envoy: Envoy) -> str:
+    """Return envoy.yaml."""
+    return render_file(nginx.TEMPLATES / "envoy.yaml", {"envoy": envoy, "upstream": UPSTREAM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +173,7 @@ def configuration(scene: Scene, members: Sequence[str]) -> str:
     """Return the balancer's configuration with these servers."""
     servers = scene.backends(members)
     if scene.algorithm.program == "envoy":
-        return envoy.config(_envoy(scene, servers))
+        return envoy_yaml(_envoy(scene, servers))
     if template := TEMPLATES.get(scene.algorithm.program):
         values = {"scene": scene, "nginx": scene.nginx, "servers": servers, "upstream": UPSTREAM}
         return render_file(nginx.TEMPLATES / template, values)

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard_loadtest.cluster import envoy, nginx, parts
-from steelyard_loadtest.cluster.envoy import Envoy
+from steelyard_loadtest.cluster import nginx, parts
 from steelyard_loadtest.cluster.parts import Part
 from steelyard_loadtest.machine.programs import LUA, Programs
+from steelyard_loadtest.rig import render
 
 from steelyard_resilience import CHECKOUT
 from steelyard_resilience.stage import hosts
@@ -157,8 +157,10 @@ def envoy_yaml(settings: Settings) -> str:
     address = hosts.addresses(settings)
     controllers = [(address[name], hosts.XDS_PORT) for name in hosts.CONTROLLERS]
     port = hosts.FRONT_PORTS["envoy"]
-    return envoy.config(
-        Envoy(lb=SECOND_LB, listen=ANYWHERE, port=port, method="LEAST_REQUEST", controllers=controllers)
+    return render.envoy_yaml(
+        render.Envoy(
+            lb=SECOND_LB, listen=ANYWHERE, port=port, method="LEAST_REQUEST", controllers=controllers
+        )
     )
 
 
