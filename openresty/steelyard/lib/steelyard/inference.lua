@@ -11,7 +11,7 @@ local ngx = ngx
 -- 128,000 tokens. It takes a worker 0.8 ms to read them.
 local MOST_BODY = 524288
 
-local models = inference.new()
+local lately = {}
 
 local _M = {}
 
@@ -38,6 +38,10 @@ local function request()
         local body = body_of(var)
         local bytes = body and #body or tonumber(var.content_length) or 0
         known = { request = body and inference.request(body) or not body and bytes > 0 and {}, bytes = bytes }
+        local prefix = known.request and known.request.prefix
+        if prefix then
+            known.request.prefix = ngx.crc32_long(prefix) -- it may be long, and an answer take minutes
+        end
         ctx.steelyard_inference = known
     end
     return known
@@ -47,14 +51,14 @@ end
 --- hash_key: the start of the prompt; nil where there is none.
 function _M.prefix()
     local known = request().request
-    return known and known.prefix and ngx.crc32_long(known.prefix)
+    return known and known.prefix
 end
 
 
 --- cost: the tokens that the request is likely to take; nil where it is no JSON.
 function _M.cost()
     local known = request()
-    return known.request and models:estimate(known.request, known.bytes)
+    return known.request and inference.estimate(lately, known.request, known.bytes)
 end
 
 
@@ -76,7 +80,7 @@ function _M.used()
         cost, output = inference.used(known.answer, known.bytes)
     end
     if cost and known.ended then
-        models:learn(known.request.model, output)
+        inference.learn(lately, known.request.model, output)
     end
     return cost
 end

@@ -18,7 +18,7 @@ local OUTPUT = 4
 -- Tokens of an answer of a model that has answered nothing yet: those of an hour of conversations have 343 (Mooncake).
 local USUAL = 300
 
--- Answers that the mean remembers, and models whose mean is known.
+-- Answers that a mean remembers, and models of which one is known.
 local MEMORY, MODELS = 64, 100
 
 -- Of a prompt that begins no conversation, and of a conversation's first question: 1,000 tokens. With less, all that
@@ -31,13 +31,6 @@ local TAIL = 4096
 local EVENT = "\ndata:"
 
 local _M = {}
-local mt = { __index = _M }
-
-
---- Make what one worker knows of its models: the tokens of their answers lately.
-function _M.new()
-    return setmetatable({ lately = {}, models = 0 }, mt)
-end
 
 
 --- The text of a prompt or of a message's content, which may be a list of parts, prompts or tokens.
@@ -85,20 +78,21 @@ end
 
 
 --- What a request is likely to cost: few answers are as long as they may be, so no more than those of its model lately.
--- @param bytes of its body
-function _M:estimate(request, bytes)
-    local lately = self.lately[request.model] or request.wanted or USUAL
+-- @param lately tokens of answers, by model; learn() fills it
+-- @param bytes  of the request's body
+function _M.estimate(lately, request, bytes)
+    lately = lately[request.model] or request.wanted or USUAL
     return bytes / BYTES_A_TOKEN + OUTPUT * max(0, min(request.wanted or lately, lately))
 end
 
 
---- Learn from an answer that was given to its end. Only a model that answers is remembered.
-function _M:learn(model, output)
-    local known = self.lately[model]
+--- Learn from an answer that was given to its end. Only a model that answers is remembered, whatever clients name.
+function _M.learn(lately, model, output)
+    local known, models = lately[model], lately[0] or 0 -- names are texts
     if known then
-        self.lately[model] = known + (output - known) / MEMORY
-    elseif model and self.models < MODELS then
-        self.models, self.lately[model] = self.models + 1, output
+        lately[model] = known + (output - known) / MEMORY
+    elseif model and models < MODELS then
+        lately[model], lately[0] = output, models + 1
     end
 end
 

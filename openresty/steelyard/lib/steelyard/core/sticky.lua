@@ -72,11 +72,8 @@ function _M.of_options(where, given)
     end
     local path = attribute(given, "path", where, "^/[^%c%s;,]*$", 'write it as path = "/shop"') or "/"
     local domain = attribute(given, "domain", where, "^[%w.-]+$", 'write it as domain = "example.com"')
-    local max_age_s = given.max_age_s
-    if max_age_s ~= nil then
-        validate.number(given, "max_age_s", where .. ".max_age_s", "a whole number", 1, MAX_AGE_S,
-                        "until the browser is closed")
-    end
+    local max_age_s = validate.optional(where .. ".", given, "max_age_s", validate.WHOLE, 1, MAX_AGE_S,
+                                        "until the browser is closed")
     return {
         cookie = given.cookie, variable = variable, secret = secret or "", secure = secure,
         attributes = "; Path=" .. path .. (domain and "; Domain=" .. domain or "")

@@ -15,7 +15,8 @@ local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, remember_keys, 
               .. "load_metrics_format, sticky, grpc, host, cost, cost_at_end, connect_timeout_s, "
               .. "send_timeout_s, read_timeout_s, session_grace_s, session_spread_s, session_max_age_s"
 
-local bad, NUMBER, SECONDS, WHOLE = validate.bad, validate.NUMBER, validate.SECONDS, validate.WHOLE
+local bad, optional = validate.bad, validate.optional
+local NUMBER, SECONDS, WHOLE = validate.NUMBER, validate.SECONDS, validate.WHOLE
 
 local NUMBERS = {
     -- A request that lost its server, and another, gets one more chance (nginx's
@@ -183,13 +184,6 @@ local function host(name, given)
         bad(name, "is no name that a certificate can be for", 'write it as host = "web.internal", without a port')
     end
     return given
-end
-
-
---- A number that may be left out: nil then.
--- @param without what is so then, for the error
-local function optional(where, given, name, what, low, high, without)
-    return given[name] ~= nil and validate.number(given, name, where .. name, what, low, high, without) or nil
 end
 
 

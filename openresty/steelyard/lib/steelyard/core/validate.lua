@@ -52,6 +52,13 @@ function _M.number(given, option, name, what, low, high, default)
 end
 
 
+--- A number that may be left out: nil then.
+-- @param without what is so then, for the error
+function _M.optional(where, given, name, what, low, high, without)
+    return given[name] ~= nil and _M.number(given, name, where .. name, what, low, high, without) or nil
+end
+
+
 --- The numbers of some rows, by their options' names.
 -- @param where what stands before the names in an error
 function _M.numbers(given, rows, where)
