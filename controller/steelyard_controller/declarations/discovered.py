@@ -2,7 +2,7 @@
 
 Whose field it is decides who may set it, so nobody undoes what the other said:
 
-    Kubernetes      which pods there are, the address of each, its condition
+    Kubernetes      which pods there are, the address of each, its zone, its condition
     a person        all else: law, state (a drain by hand), pin, baseline, and peers that are no pods
     in effect       a person's state where it is not `up`; else that of the condition
 
@@ -26,11 +26,12 @@ Condition = Literal["ready", "unready", "terminating"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod that may serve: the peer's id, its IP:port, its condition."""
+    """A pod that may serve: the peer's id, its IP:port, its condition, and its zone."""
 
     id: str
     address: str
     condition: Condition
+    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,23 +70,26 @@ def with_pods(
 
     A peer that was declared before its pod was seen (its agent registered it) is the pod from now on.
     """
-    now = {pod.id: pod.address for pod in pods if pod.id not in of_file}
+    now = {
+        pod.id: Peer(id=pod.id, address=pod.address, zone=pod.zone) for pod in pods if pod.id not in of_file
+    }
     stay = [peer for peer in peers if peer.id in now or peer.id in of_file or peer.id not in known]
-    moved = [peer.model_copy(update={"address": now[peer.id]}) if peer.id in now else peer for peer in stay]
+    moved = [_as_pod(peer, now[peer.id]) if peer.id in now else peer for peer in stay]
     there = {peer.id for peer in stay}
-    return moved + [Peer(id=name, address=address) for name, address in now.items() if name not in there]
+    return moved + [peer for name, peer in now.items() if name not in there]
 
 
 def with_pods_kept(wanted: Upstream, before: Upstream, pods: Collection[str]) -> Upstream:
-    """Return what a person wants, with the pods and their addresses as they were before."""
+    """Return what a person wants, with the pods, their addresses and zones as they were before."""
     kept = {peer.id: peer for peer in before.peers if peer.id in pods}
-    given = [
-        peer.model_copy(update={"address": kept[peer.id].address}) if peer.id in kept else peer
-        for peer in wanted.peers
-    ]
+    given = [_as_pod(peer, kept[peer.id]) if peer.id in kept else peer for peer in wanted.peers]
     there = {peer.id for peer in wanted.peers}
     fields = {name: getattr(wanted, name) for name in Upstream.model_fields}
     return Upstream(**{**fields, "peers": given + [peer for name, peer in kept.items() if name not in there]})
+
+
+def _as_pod(peer: Peer, pod: Peer) -> Peer:
+    return peer.model_copy(update={"address": pod.address, "zone": pod.zone})
 
 
 def differences(before: Mapping[str, Condition], after: Mapping[str, Condition]) -> str:

@@ -1,6 +1,7 @@
 """The pods of a Service, from its EndpointSlices. Pure: the slices' order does not matter.
 
     peer       a pod, by its name; what is no pod, by its address
+    zone       as the slice has it; one that no zone's name can be is none
     address    IPv4 where the pod has one, else IPv6; the port is that of its slice
     ready      neither `ready: false` nor terminating (no condition counts as ready)
     unready    `ready: false`
@@ -53,6 +54,7 @@ class _Entry:
     ip: ipaddress.IPv4Address | ipaddress.IPv6Address
     port: int
     conditions: Conditions
+    zone: str | None
 
 
 def pods_of(slices: Iterable[EndpointSlice], port: str) -> Endpoints:
@@ -100,7 +102,8 @@ def _merged(entries: Iterable[_Entry]) -> tuple[Pod, ...]:
         rank, address = min((_RANKS[_condition(each)], _address(each)) for each in objects.values())
         condition = next(each for each in _RANKS if _RANKS[each] == rank)
         if condition is not None:
-            pods.append(Pod(id=peer, address=address, condition=condition))
+            zone = next((each.zone for object in objects.values() for each in object if each.zone), None)
+            pods.append(Pod(id=peer, address=address, condition=condition, zone=zone))
     return tuple(sorted(pods, key=lambda pod: pod.id))
 
 
@@ -147,6 +150,7 @@ def _entry(given: EndpointSlice, endpoint: Endpoint, port: int | None) -> _Entry
         ip=ip,
         port=port,
         conditions=endpoint.conditions or Conditions(),
+        zone=endpoint.zone if wire.NAME.fullmatch(endpoint.zone or "") else None,
     )
 
 

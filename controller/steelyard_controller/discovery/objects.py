@@ -76,6 +76,7 @@ class Endpoint(Struct, frozen=True, kw_only=True, rename="camel"):
     addresses: list[str] | None = None
     conditions: Conditions | None = None
     target_ref: Reference | None = None
+    zone: str | None = None
 
 
 class SlicePort(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ Pure. An upstream is a cluster by its name, a server an endpoint:
 
     up, drain, down    priority 0; a drained one is DRAINING, one that is down UNHEALTHY
     backup             priority 1, which Envoy uses where priority 0 has nobody left
+    zone               a locality of its own within the priority
 
 Envoy takes a part of the requests to the next priority, or to servers that are not healthy (its panic), as
 soon as fewer than 1 / overprovisioning_factor of the endpoints are healthy. Here one healthy server is
@@ -18,6 +19,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec import UNSET
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_controller.xds.xds_messages import (
@@ -61,9 +63,12 @@ def assignment(table: WeightTable) -> Assignment:
     for priority, peers in enumerate((serving, backups) if serving else (backups,)):
         if not peers:
             continue
-        locality = made.endpoints.add(priority=priority)
+        localities: dict[str, object] = {}
         for peer, weight in zip(peers, _bounded([peer.weight for peer in peers]), strict=True):
-            _add(locality, peer, weight)
+            zone = "" if peer.zone is UNSET else peer.zone
+            if zone not in localities:
+                localities[zone] = made.endpoints.add(priority=priority, **_locality(zone))
+            _add(localities[zone], peer, weight)
     made.policy.overprovisioning_factor.value = max(OVERPROVISIONING, 100 * len(table.peers))
     value = made.SerializeToString(deterministic=True)
     version = hashlib.blake2b(value, digest_size=8).hexdigest()
@@ -77,10 +82,14 @@ def assignment(table: WeightTable) -> Assignment:
 def is_near(before: WeightTable, now: WeightTable) -> bool:
     """Tell whether two tables differ in weights alone, and each weight by no more than `NEAR`."""
     return len(before.peers) == len(now.peers) and all(
-        (old.id, old.address, old.state) == (new.id, new.address, new.state)
+        (old.id, old.address, old.state, old.zone) == (new.id, new.address, new.state, new.zone)
         and abs(new.weight - old.weight) <= NEAR * old.weight
         for old, new in zip(before.peers, now.peers, strict=True)
     )
+
+
+def _locality(zone: str) -> dict[str, object]:
+    return {"locality": {"zone": zone}} if zone else {}
 
 
 def _add(locality: object, peer: TablePeer, weight: int) -> None:

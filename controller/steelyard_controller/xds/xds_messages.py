@@ -33,7 +33,8 @@ _MESSAGES = {
     "Address": "socket_address 1 SocketAddress",
     "Endpoint": "address 1 Address",
     "LbEndpoint": "endpoint 1 Endpoint, health_status 2 uint32, load_balancing_weight 4 UInt32Value",
-    "LocalityLbEndpoints": "lb_endpoints 2 *LbEndpoint, priority 5 uint32",
+    "Locality": "zone 2 string",
+    "LocalityLbEndpoints": "locality 1 Locality, lb_endpoints 2 *LbEndpoint, priority 5 uint32",
     "Policy": "overprovisioning_factor 3 UInt32Value",
     "ClusterLoadAssignment": "cluster_name 1 string, endpoints 2 *LocalityLbEndpoints, policy 4 Policy",
     "LoadStatsResponse": "load_reporting_interval 2 Duration, report_endpoint_granularity 3 bool, "

@@ -1,6 +1,7 @@
 """What Kubernetes declares and what a person does: each has fields of its own, and keeps them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -187,3 +188,14 @@ def test_a_damaged_declaration_is_not_taken_for_one_without_pods(damage: Callabl
     text = encode(declared(pod("a", "unready"))).decode()
     assert damage(text) != text
     assert decode(damage(text).encode()) == "what Kubernetes declared of it is damaged"
+
+
+def test_a_pods_zone_is_kubernetes_and_outlives_what_a_person_does() -> None:
+    one = declared(replace(pod("a"), zone="x"), pod("b"))
+    assert [peer.zone for peer in one.upstream.peers] == ["x", None]
+    assert decode(encode(one)) == one
+    assert b'"zone":null' not in encode(declared(pod("b")))
+    wanted = with_pods_kept(Upstream(peers=[Peer(id="a", address="10.9.9.9:80")]), one.upstream, one.pods)
+    assert [peer.zone for peer in wanted.peers] == ["x", None]
+    moved = declared(replace(pod("a"), zone="y"), pod("b"), before=one)
+    assert [peer.zone for peer in moved.upstream.peers] == ["y", None]

@@ -386,3 +386,13 @@ def test_what_is_no_object_of_kubernetes_is_refused(value: bytes) -> None:
     for kind in (Service, EndpointSlice):
         with pytest.raises(UnreadableError, match="what it sent is no"):
             read(Raw(value), kind)
+
+
+@pytest.mark.parametrize(("zone", "told"), [("eu-1a", "eu-1a"), (None, None), ("", None), ("eu 1a", None)])
+def test_a_pod_has_the_zone_of_its_endpoint_where_it_is_a_name(zone: str | None, told: str | None) -> None:
+    both = [
+        sliced({**endpoint("web-a", address), "zone": zone}, name=family, family=family)
+        for family, address in (("IPv4", "10.0.0.1"), ("IPv6", "fd00::1"))
+    ]
+    (pod,) = pods_of(both, "http").pods or ()
+    assert pod.zone == told

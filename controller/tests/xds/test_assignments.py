@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from msgspec.structs import replace
 from steelyard_controller.xds import assignments
 from steelyard_controller.xds.assignments import MOST_IN_ALL, Assignment
 from steelyard_controller.xds.xds_messages import (
@@ -82,3 +83,18 @@ def test_the_version_is_of_what_envoy_has_and_not_of_the_tick() -> None:
     (resource,) = DeltaDiscoveryResponse.FromString(first.delta).resources
     assert (resource.name, resource.version) == ("web", first.version)
     assert ClusterLoadAssignment.FromString(resource.resource.value) == _read(first)
+
+
+def test_servers_of_a_zone_are_a_locality_and_none_where_there_are_no_zones() -> None:
+    rows = [
+        replace(peer(name, f"10.0.0.{n}:80"), zone=zone)
+        for n, (name, zone) in enumerate(zip("abc", "xyx", strict=True), 1)
+    ]
+    made = assignments.assignment(table(*rows, peer("d", "10.0.0.4:80")))
+    assert [(each.locality.zone, len(each.lb_endpoints)) for each in _read(made).endpoints] == [
+        ("x", 2), ("y", 1), ("", 1),
+    ]  # fmt: skip
+    (plain,) = _read(assignments.assignment(table(peer("a"), peer("b")))).endpoints
+    assert not plain.HasField("locality")
+    moved = table(replace(rows[0], zone="y"), *rows[1:])
+    assert not assignments.is_near(table(*rows), moved)
