@@ -19,8 +19,8 @@ from steelyard_controller.tick.outcome import (
     reporting,
     shares,
     utilization,
-    zone_traffic,
 )
+from steelyard_controller.tick.upstream_zones import zone_traffic
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 

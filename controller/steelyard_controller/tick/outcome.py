@@ -85,16 +85,6 @@ def headroom_of(outcome: Outcome) -> Headroom:
     return headroom(outcome.decision, outcome.shadows.values(), share, counts, outcome.carries_per_s)
 
 
-def zone_traffic(outcome: Outcome) -> dict[str, dict[str, float]]:
-    """Return by zone the requests/s that its load balancers bring, and those of them that leave it."""
-    zones, per_s = outcome.table.zones, None if outcome.zoning is None else outcome.zoning.per_s
-    if zones is None or per_s is None:
-        return {}
-    brings = per_s.sum(axis=1)
-    rows = zip(zones, brings.tolist(), (brings - per_s.diagonal()).tolist(), strict=False)
-    return {zone: {"brings_per_s": came, "crosses_per_s": crossed} for zone, came, crossed in rows}
-
-
 def _is_heard(outcome: Outcome, received: Received[Message]) -> bool:
     # What the first tick of a term finds may be all that a sender that has ended has left behind.
     return received.arrived_s > outcome.led_since_s and not outcome.is_silent(received)

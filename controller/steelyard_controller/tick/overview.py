@@ -12,17 +12,10 @@ from steelyard_protocol.weight_table import to_document
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.laws.explanation import teller
 from steelyard_controller.tick import ranking
-from steelyard_controller.tick.outcome import (
-    Outcome,
-    all_used,
-    headroom_of,
-    indicators,
-    shares,
-    utilization,
-    zone_traffic,
-)
+from steelyard_controller.tick.outcome import Outcome, all_used, headroom_of, indicators, shares, utilization
 from steelyard_controller.tick.ranking import View
 from steelyard_controller.tick.snapshot_builder import Used
+from steelyard_controller.tick.upstream_zones import zone_traffic
 
 # A person reads the first ones; ten thousand refused samples are a megabyte.
 MOST_REFUSED = 20
@@ -45,31 +38,28 @@ def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | N
     rows = range(len(outcome.table.peers)) if rows is None else rows
     zones = zone_traffic(outcome)
     pinned = sum(peer.pin or 0.0 for peer in declaration.upstream.peers)
-    return (
-        to_document(replace(outcome.table, peers=()))
-        | ({"zone_traffic": zones} if zones else {})
-        | {
-            "peers": _peers(outcome, declaration, rows, share),
-            "revision": declaration.revision,
-            "alert": decision.alert,
-            "thresholds": _thresholds(outcome),
-            "headroom": asdict(headroom_of(outcome)),
-            "entropy_weights": dict(zip(decision.indicators, decision.entropy_weights.tolist(), strict=True)),
-            "indicators": indicators(outcome, used),
-            "totals": _totals(outcome, share, used) | {"pinned": pinned},
-            "shadow_laws": list(outcome.shadows),
-            "load_balancers": {lb: _load_balancer(outcome, lb) for lb in outcome.load_balancers},
-            "refused": {
-                "now": {
-                    source: f"{refusal.reason}: {refusal.detail}"
-                    for source, refusal in outcome.inbox.refusals.items()
-                },
-                "sources": len(outcome.inbox.refusals),
-                "count": dict(outcome.inbox.refused),
+    return to_document(replace(outcome.table, peers=())) | {
+        **({"zone_traffic": zones} if zones else {}),
+        "peers": _peers(outcome, declaration, rows, share),
+        "revision": declaration.revision,
+        "alert": decision.alert,
+        "thresholds": _thresholds(outcome),
+        "headroom": asdict(headroom_of(outcome)),
+        "entropy_weights": dict(zip(decision.indicators, decision.entropy_weights.tolist(), strict=True)),
+        "indicators": indicators(outcome, used),
+        "totals": _totals(outcome, share, used) | {"pinned": pinned},
+        "shadow_laws": list(outcome.shadows),
+        "load_balancers": {lb: _load_balancer(outcome, lb) for lb in outcome.load_balancers},
+        "refused": {
+            "now": {
+                source: f"{refusal.reason}: {refusal.detail}"
+                for source, refusal in outcome.inbox.refusals.items()
             },
-            "degraded": list(outcome.degraded),
-        }
-    )
+            "sources": len(outcome.inbox.refusals),
+            "count": dict(outcome.inbox.refused),
+        },
+        "degraded": list(outcome.degraded),
+    }
 
 
 def peer_overview(outcome: Outcome, declaration: Declaration, peer: str) -> dict[str, Any] | None:

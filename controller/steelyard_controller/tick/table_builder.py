@@ -54,7 +54,7 @@ def build_table(
                 weight=weight,
                 baseline=baseline,
                 state=peer.state,
-                zone=UNSET if peer.zone is None else peer.zone,
+                zone=peer.zone or UNSET,
                 pinned=UNSET if peer.pin is None else True,
             )
             for peer, weight, baseline in rows
@@ -69,16 +69,11 @@ def refuse_unpublishable(name: str, upstream: Upstream) -> None:
         return
     rows = tuple(
         TablePeer(
-            id=peer.id,
-            address=peer.address,
-            weight=MAX_WEIGHT,
-            baseline=MAX_WEIGHT,
-            state=peer.state,
-            zone=UNSET if peer.zone is None else peer.zone,
-            pinned=True,
+            id=peer.id, address=peer.address, weight=MAX_WEIGHT, baseline=MAX_WEIGHT, state=peer.state,
+            zone=peer.zone or UNSET, pinned=True,
         )
         for peer in upstream.peers
-    )
+    )  # fmt: skip
     table = WeightTable(
         upstream=name, term=2**53, generation=2**53, issued_at_ms=2**53, law=upstream.law,
         picker=upstream.picker, peers=rows,

@@ -69,3 +69,13 @@ def followed(zones: UpstreamZones, table: WeightTable, peers: Sequence[Peer]) ->
     """Return the weights, k, that the requests of this tick's reports followed; NaN: none yet."""
     weights = {peer.id: float(peer.weight) for peer in table.peers}
     return zones.zoning.followed(np.array([weights.get(peer.id, np.nan) for peer in peers]), zones.seen)
+
+
+def zone_traffic(outcome: Outcome) -> dict[str, dict[str, float]]:
+    """Return by zone the requests/s that its load balancers bring, and those of them that leave it."""
+    zones, per_s = outcome.table.zones, None if outcome.zoning is None else outcome.zoning.per_s
+    if zones is None or per_s is None:
+        return {}
+    brings = per_s.sum(axis=1)
+    rows = zip(zones, brings.tolist(), (brings - per_s.diagonal()).tolist(), strict=False)
+    return {zone: {"brings_per_s": came, "crosses_per_s": crossed} for zone, came, crossed in rows}

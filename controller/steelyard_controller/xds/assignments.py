@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from msgspec import UNSET
+from msgspec import UnsetType
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_controller.xds.xds_messages import (
@@ -63,12 +63,12 @@ def assignment(table: WeightTable) -> Assignment:
     for priority, peers in enumerate((serving, backups) if serving else (backups,)):
         if not peers:
             continue
-        localities: dict[str, object] = {}
+        localities: dict[str | UnsetType, object] = {}
         for peer, weight in zip(peers, _bounded([peer.weight for peer in peers]), strict=True):
-            zone = "" if peer.zone is UNSET else peer.zone
-            if zone not in localities:
-                localities[zone] = made.endpoints.add(priority=priority, **_locality(zone))
-            _add(localities[zone], peer, weight)
+            if peer.zone not in localities:
+                zone = {"zone": peer.zone} if peer.zone else None
+                localities[peer.zone] = made.endpoints.add(priority=priority, locality=zone)
+            _add(localities[peer.zone], peer, weight)
     made.policy.overprovisioning_factor.value = max(OVERPROVISIONING, 100 * len(table.peers))
     value = made.SerializeToString(deterministic=True)
     version = hashlib.blake2b(value, digest_size=8).hexdigest()
@@ -86,10 +86,6 @@ def is_near(before: WeightTable, now: WeightTable) -> bool:
         and abs(new.weight - old.weight) <= NEAR * old.weight
         for old, new in zip(before.peers, now.peers, strict=True)
     )
-
-
-def _locality(zone: str) -> dict[str, object]:
-    return {"locality": {"zone": zone}} if zone else {}
 
 
 def _add(locality: object, peer: TablePeer, weight: int) -> None:

@@ -42,9 +42,9 @@ describe("a weight table in docs/contract", function()
             end
             assert.equal(value.zones ~= nil, taken.zones ~= nil)
             for i, zone in ipairs(value.zones or {}) do
-                assert.equal(value.zone_factors[i][i], taken.zones[zone][zone])
-                assert.equal(value.zone_factors[i][#value.zones + 1], taken.zones[zone][""])
-                assert.equal(value.zone_factors[#value.zones + 1][i], taken.zones[""][zone])
+                assert.equal(value.zone_factors[i][i], taken.zones.factors[zone][zone])
+                assert.equal(value.zone_factors[i][#value.zones + 1], taken.zones.factors[zone][""])
+                assert.equal(value.zone_factors[#value.zones + 1][i], taken.zones.factors[""][zone])
             end
             assert.equal(value.check ~= nil, taken.check ~= nil)
             for key, setting in pairs(value.check or {}) do

@@ -10,7 +10,7 @@ from steelyard_loadtest.reporting.markdown import document, image, markdown, tex
 from steelyard_loadtest.reporting.publish import Page
 
 from steelyard_simulator.model import Background, Case, Draw, OpenClients, RunResult, ScaledBy, Server, Work
-from steelyard_simulator.studies.measures import Figures, Runs, averaged, percentile_ms
+from steelyard_simulator.studies.measures import Figures, Runs, averaged, p99_by, percentile_ms
 
 # A day passes in two hours, so load changes twelve times as fast; requests/s at every second hour of it.
 DAY_S, LOAD = 7200.0, (30, 20, 22, 50, 120, 150, 180, 150, 155, 140, 95, 55)
@@ -52,15 +52,13 @@ TRIALS = [AutoscaleTrial(day=day, by=by) for day in DAYS for by in get_args(Scal
 
 def figures_of(case: Case, result: RunResult) -> Figures:
     """Sum up a run; `at_N` is how many servers there are in half hour N."""
-    there, sent = result.ticks.weights > 0, np.argsort(result.sent_s)
-    ends = np.searchsorted(result.sent_s[sent], np.arange(1.0, case.duration_s))
-    by_second = np.split(result.latency_ms[sent], ends)
+    there = result.ticks.weights > 0
     hours = there.sum(axis=0) * case.tick_s / 3600
     return {
         "server_hours": float(hours.sum()),
         "core_hours": float(hours @ CORES),
         "p99_ms": percentile_ms(result, 99),
-        "over_s": float(sum(np.percentile(each, 99) > 1000.0 for each in by_second if len(each))),
+        "over_s": float(sum(p99_ms > 1000.0 for p99_ms in p99_by(result, 1.0, case.duration_s))),
         **{f"at_{half}": each.mean() for half, each in enumerate(np.array_split(there.sum(axis=1), 48))},
     }
 

@@ -57,6 +57,13 @@ def percentile_ms(result: RunResult, percent: float) -> float:
     return float(np.percentile(result.latency_ms, percent)) if len(result.latency_ms) else math.nan
 
 
+def p99_by(result: RunResult, step_s: float, until_s: float) -> list[float]:
+    """Return the p99 of what was sent in each step of time in which anything was, in milliseconds."""
+    sent = np.argsort(result.sent_s)
+    ends = np.searchsorted(result.sent_s[sent], np.arange(step_s, until_s, step_s))
+    return [float(np.percentile(each, 99)) for each in np.split(result.latency_ms[sent], ends) if len(each)]
+
+
 def shares(figures: Floats) -> Floats:
     """Return figures (weights, capacities, counts; any rows by k servers) as parts of their row's sum.
 

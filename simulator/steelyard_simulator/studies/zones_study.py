@@ -10,7 +10,7 @@ from steelyard_loadtest.reporting.publish import Page
 
 from steelyard_simulator.model import Background, Balancing, Case, RunResult, Server
 from steelyard_simulator.studies.autoscale_study import CPU, DAY_S, day_of
-from steelyard_simulator.studies.measures import Figures, Runs, averaged, percentile_ms
+from steelyard_simulator.studies.measures import Figures, Runs, averaged, p99_by, percentile_ms
 
 # Each zone: four servers of two cores, two load balancers, a third of the requests.
 ZONES, SERVERS, BALANCERS = 3, 4, 2
@@ -52,19 +52,15 @@ TRIALS = [ZonesTrial(day=day, algorithm=algorithm) for day in DAYS for algorithm
 
 def figures_of(case: Case, result: RunResult) -> Figures:
     """Sum up a run; `crossed_N` and `p99_N` are of half hour N."""
-    sent, crossed, picks = np.argsort(result.sent_s), result.ticks.crossed, result.ticks.picks.sum(axis=1)
-    latency_ms, half_s = result.latency_ms[sent], case.duration_s / 48
-    seconds, halves = (
-        np.split(latency_ms, np.searchsorted(result.sent_s[sent], np.arange(step_s, case.duration_s, step_s)))
-        for step_s in (1.0, half_s)
-    )
+    crossed, picks = result.ticks.crossed, result.ticks.picks.sum(axis=1)
     both = zip(np.array_split(crossed, 48), np.array_split(picks, 48), strict=True)
+    p99s = p99_by(result, case.duration_s / 48, case.duration_s)
     return {
         "crossed": float(crossed.sum() / picks.sum()),
         "p99_ms": percentile_ms(result, 99),
-        "over_s": float(sum(np.percentile(each, 99) > 1000.0 for each in seconds if len(each))),
+        "over_s": float(sum(p99_ms > 1000.0 for p99_ms in p99_by(result, 1.0, case.duration_s))),
         **{f"crossed_{half}": float(part.sum() / of.sum()) for half, (part, of) in enumerate(both)},
-        **{f"p99_{half}": float(np.percentile(each, 99)) for half, each in enumerate(halves)},
+        **{f"p99_{half}": p99_ms for half, p99_ms in enumerate(p99s)},
     }
 
 

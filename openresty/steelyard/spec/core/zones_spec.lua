@@ -52,6 +52,14 @@ describe("a table with zones", function()
         end
     end)
 
+    it("may have zones of any name", function()
+        local taken = assert(weight_table.decode('{"v":1,"upstream":"web","term":1,"generation":1,"issued_at_ms":1,'
+            .. '"law":"steelyard","picker":"vnswrr2","zones":["factors","text"],"zone_factors":' .. STAY
+            .. ',"peers":[' .. ROWS .. "]}"))
+        assert.same({ factors = 1000, text = 1, [""] = 1 }, taken.zones.factors.factors)
+        assert.equal(1000, taken.zones.factors.text.text)
+    end)
+
     it("is taken anew where the factors alone have changed, and not where they are the same", function()
         local live, first = live_in("x"), decoded(STAY)
         live:take(first, "fresh", 0)

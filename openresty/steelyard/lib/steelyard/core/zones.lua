@@ -20,42 +20,37 @@ local ROWS = 100
 local _M = {}
 
 
---- What a table says of zones: by the zone of load balancers and that of servers, "" for none, the factor. nil where
--- it has no zones; the same as `before` where it says the same.
+--- What a table says of zones: `factors` by the zone of load balancers and that of servers, "" for none. nil where it
+-- has no zones; the same as `before` where it says the same.
 function _M.of_table(document, text, before)
     if document.zones == nil then
         return nil
     end
-    local names, known = wire.array(document, "zones", text), {}
-    local factors = wire.array(document, "zone_factors", text)
-    if #names == 0 or #names > MOST_ZONES or #factors ~= #names + 1 then
-        wire.refuse("range", '"zones" has ' .. #names .. ' names, and "zone_factors" ' .. #factors .. " rows")
+    local names, rows = wire.array(document, "zones", text), wire.array(document, "zone_factors", text)
+    local count, factors, written = #names + 1, {}, {}
+    if count == 1 or count > MOST_ZONES + 1 or #rows ~= count then
+        wire.refuse("range", '"zones" has ' .. #names .. ' names, and "zone_factors" ' .. #rows .. " rows")
     end
-    for i = 1, #names do
-        known[i] = wire.name(names, i)
-    end
-    known[#names + 1] = ""
-    local by_zone, digits = { names = known }, {}
-    for from = 1, #known do
-        local row = factors[from]
-        if type(row) ~= "table" or #row ~= #known then
-            wire.refuse("range", '"zone_factors" has no ' .. #known .. " figures in a row")
+    for from = 1, count do
+        local row, of_zone = rows[from], {}
+        if type(row) ~= "table" or #row ~= count then
+            wire.refuse("range", '"zone_factors" has no ' .. count .. " figures in a row")
         end
-        by_zone[known[from]] = {}
-        for to = 1, #known do
-            by_zone[known[from]][known[to]] = wire.integer(row, to, 1, LARGEST_FACTOR)
+        for to = 1, count do
+            of_zone[to < count and wire.name(names, to) or ""] = wire.integer(row, to, 1, LARGEST_FACTOR)
         end
-        digits[from] = table.concat(row, ",")
+        factors[names[from] or ""] = of_zone
+        written[from] = (names[from] or "") .. " " .. table.concat(row, ",")
     end
-    by_zone.text = table.concat(known, ",") .. ";" .. table.concat(digits, ";")
-    return before and before.text == by_zone.text and before or by_zone
+    local all = table.concat(written, ";")
+    return before and before.text == all and before or { factors = factors, text = all }
 end
 
 
 --- The peers with weights for a load balancer in a zone; the same list where the table says nothing of it.
--- @param by_zone of of_table, or nil
-function _M.weighed(peers, by_zone, zone, breathe)
-    local factors = by_zone and zone and by_zone[zone]
+-- @param zones of of_table, or nil
+function _M.weighed(peers, zones, zone, breathe)
+    local factors = zones and zone and zones.factors[zone]
     if not factors then
         return peers
     end
