@@ -58,8 +58,10 @@ def follow(
 
 def decide(zones: UpstreamZones, outcome: Outcome) -> tuple[UpstreamZones, Outcome]:
     """Return the zones and the outcome of a tick with what load balancers of each zone are told."""
-    could = headroom_of(outcome).could_carry_per_s
-    zoning = zones.zoning.decide(np.array(shares(outcome.table)), could)
+    could, share = headroom_of(outcome).could_carry_per_s, np.array(shares(outcome.table))
+    # Load balancers have left it out, as its weight will in some seconds: the zone has the others alone.
+    there = share * (outcome.decision.columns.get("away", np.zeros(len(share))) == 0)
+    zoning = zones.zoning.decide(there / there.sum() if there.any() else share, could)
     told = tuple(tuple(row) for row in zoning.factors.tolist())
     table = replace(outcome.table, zone_factors=told)
     return replace(zones, zoning=zoning), replace(outcome, table=table, zoning=zoning)

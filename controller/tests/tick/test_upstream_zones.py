@@ -39,10 +39,11 @@ def ticks(
     brings: Mapping[str, float],
     lbs: Mapping[str, str | None] = LBS,
     since: int = 1,
+    out: str = "",
 ) -> Outcome:
     """Let load balancers bring so many requests/s for a time, and go where their last table says."""
     for tick in range(since, since + count):
-        done = {lb: of_table(one, lbs[lb], rate) for lb, rate in brings.items()}
+        done = {lb: of_table(one, lbs[lb], rate, out) for lb, rate in brings.items()}
         values = {}
         for peer in one.declaration.upstream.peers:
             busy = sum(each[peer.id] for each in done.values()) / CAPACITY
@@ -57,7 +58,7 @@ def ticks(
     return outcome
 
 
-def of_table(one: Cycle, zone: str | None, rate: float) -> dict[str, int]:
+def of_table(one: Cycle, zone: str | None, rate: float, out: str = "") -> dict[str, int]:
     """Return where the requests of a load balancer go, as the data plane has it."""
     peers = one.declaration.upstream.peers
     weights = {peer.id: 1.0 for peer in peers}
@@ -68,6 +69,8 @@ def of_table(one: Cycle, zone: str | None, rate: float) -> dict[str, int]:
         weights = {
             each.id: each.weight * row[names.index(each.zone or "" if told else "")] for each in table.peers
         }
+    if out:
+        weights[out] = 0
     total = sum(weights.values())
     return {peer: round(rate * weight / total) for peer, weight in weights.items()}
 
@@ -95,6 +98,15 @@ def test_a_server_in_a_quiet_zone_is_not_taken_to_be_away() -> None:
     quiet = ticks(one, 60, brings={"edge-1": 60, "edge-2": 0})
     assert quiet.decision.columns["away"].tolist() == [0, 0]
     assert quiet.table.peers[1].weight == pytest.approx(500, abs=100)
+
+
+def test_what_a_server_that_all_have_ejected_could_carry_is_not_its_zones_any_more() -> None:
+    one = cycle({"a": "x", "b": "x", "c": "y", "d": "y"})
+    ticks(one, 40, brings={"edge-1": 100, "edge-2": 20})
+    assert of_table(one, "x", 100)["a"] == pytest.approx(50, abs=5)
+    ticks(one, 6, brings={"edge-1": 100, "edge-2": 20}, since=41, out="b")
+    # 70 of the 100 are what the other one can do at a load of 0.7.
+    assert of_table(one, "x", 100, out="b")["a"] == pytest.approx(72, abs=8)
 
 
 def test_nothing_grows_where_no_server_or_no_load_balancer_is_in_a_zone() -> None:
