@@ -43,7 +43,7 @@ def test_the_next_requests_go_around_who_says_that_it_is_busy(rig: Rig, name: st
     a, b, edge = serving(rig)
     assert edge.shares(10) == {"a": 5, "b": 5}
     busy(name, value, a, b)
-    # Asked now and then, as what it said fades. A header is looked for in one of 64 answers until one has it.
+    # Asked now and then, as what it said fades. A header is looked for each 0.1 s until one has it.
     rig.wait_until(lambda: edge.shares(10).get("a", 0) <= 3, "few requests go to it")
     a.headers.clear()
     b.headers.clear()

@@ -126,6 +126,7 @@ function _M.new(name, settings, context)
         more_tries = 0,      -- how many tries beyond the first a request may have
         hash_variable = nil, -- nginx's variable, or a function: what the picker hashes, if it does
         sticky = settings.sticky and sticky.new(settings.sticky, context.digest), -- nil: no sessions
+        says_load = false, says_in_flight = false, looked_at = 0, -- whether servers do in answers; the last look
         notes = notes,       -- what its picker looked at; nil where nobody wants to know
         waiting = nil,       -- the requests that wait for a server (phase/limit)
         by_address = {}, by_address_at = -1, -- eligible peers, as of that many changes: see with_room_at

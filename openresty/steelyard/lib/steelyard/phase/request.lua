@@ -71,10 +71,11 @@ function _M.reopened_if_foreign(entry, counted)
 end
 
 
---- The entry that an earlier phase opened, or nil.
+--- The entry that an earlier phase opened, or nil; and the request's key.
 function _M.open_entry()
-    local entry = worker.requests:find(key_of_request(), start_time())
-    return entry
+    local key = key_of_request()
+    local entry = worker.requests:find(key, start_time())
+    return entry, key
 end
 
 

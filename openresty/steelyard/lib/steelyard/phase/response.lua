@@ -21,18 +21,16 @@ local worker = require "steelyard.phase.worker"
 
 local ngx, tonumber = ngx, tonumber
 local now, get_phase, get_method = ngx.now, ngx.get_phase, ngx.req.get_method
-local key_of_request, open_entry, outcomes_of = request.key, request.open_entry, request.outcomes
+local open_entry, outcomes_of = request.open_entry, request.outcomes
 local cost_of = request.cost
 local latency_of = try_outcomes.latency_ms
 
--- What was in flight when the tries came, where nobody wants to know.
-local NOT_LOOKED = {}
+-- What was in flight when the tries came, where nobody wants to know; and the statuses that count as failures, too.
+local NONE = {}
 
--- Looking for a header costs 0.1 us: where no server has said so far what it has in flight, one answer in so many is
--- looked at.
-local LOOK_EACH = 64
-
-local answers, says_in_flight = 0, false
+-- Looking for a header costs 0.15 us, and there are three: while no server of an upstream has sent one, answers are
+-- looked at as often as this.
+local LOOK_S = 0.1
 
 -- Of $upstream_cache_status: no server was asked, or it was of no use.
 local FROM_CACHE = { HIT = true, STALE = true, UPDATING = true }
@@ -125,31 +123,10 @@ function _M.failure()
 end
 
 
---- Whether a status below 500 counts as a failure, by the upstream's option.
-local function is_failure(entry, status)
-    local live = worker.upstreams[entry.upstream]
-    local statuses = live and live.settings.failure_statuses
-    return statuses and statuses[status]
-end
-
-
-local function speaks_grpc(entry)
-    local live = worker.upstreams[entry.upstream]
-    return live and live.settings.grpc
-end
-
-
 --- Have picks go by what a server says that it has in flight; it was true when its header came.
-local function note_in_flight(var, entry, peer, load)
-    answers = answers + 1
-    local header = (says_in_flight or answers % LOOK_EACH == 1) and var.upstream_http_x_steelyard_in_flight or nil
-    says_in_flight = says_in_flight or header ~= nil
-    local in_flight = tonumber(header) or load and orca.in_flight(load, ngx.decode_base64)
-    if not in_flight or peer.cell == peer_cells.NONE then
-        return
-    end
-    local live, header_s = worker.upstreams[entry.upstream], tonumber(var.upstream_header_time)
-    if live and live.picker.tell and header_s then
+local function note_in_flight(var, entry, peer, live, in_flight)
+    local header_s = tonumber(var.upstream_header_time)
+    if live.picker.tell and header_s and peer.cell ~= peer_cells.NONE then
         local since_s = math.max(0, tonumber(var.request_time) - header_s)
         live.picker:tell(peer, in_flight + (entry.held and 0 or 1), now() - since_s)
     end
@@ -158,11 +135,11 @@ end
 
 --- Note what a server says of its load (ORCA), as it came; it is read once a report. gRPC's servers say it
 -- in binary, in the trailers. Returns it.
-local function note_load(var, entry, address)
+local function note_load(var, live, address)
     local load = var.upstream_http_endpoint_load_metrics
     if not load then
         local binary = var.upstream_http_endpoint_load_metrics_bin
-                       or (speaks_grpc(entry) and var.upstream_trailer_endpoint_load_metrics_bin)
+                       or (live.settings.grpc and var.upstream_trailer_endpoint_load_metrics_bin)
         load = binary and "BIN " .. binary
     end
     if load then
@@ -172,10 +149,31 @@ local function note_load(var, entry, address)
 end
 
 
+--- Note what a server says of how busy it is, where servers say so or it is time to look.
+local function note_busy(var, entry, peer, live, at)
+    local looks, load, header = math.abs(at - live.looked_at) >= LOOK_S, nil, nil
+    if looks or live.says_load then
+        load = note_load(var, live, peer.address)
+        live.says_load = live.says_load or load ~= nil
+    end
+    if looks or live.says_in_flight then
+        header = var.upstream_http_x_steelyard_in_flight
+        live.says_in_flight = live.says_in_flight or header ~= nil
+    end
+    if looks then
+        live.looked_at = at
+    end
+    local in_flight = tonumber(header) or load and orca.in_flight(load, ngx.decode_base64)
+    if in_flight then
+        note_in_flight(var, entry, peer, live, in_flight)
+    end
+end
+
+
 --- What the grpc-status of the last answer says of its try: it is in the trailers, or where there is nothing else
 -- in the header. Nil where the upstream does not have the option, or none came (a stream that was broken off).
-local function grpc_verdict(var, entry)
-    local status = speaks_grpc(entry)
+local function grpc_verdict(var, live)
+    local status = live and live.settings.grpc
                    and (var.upstream_trailer_grpc_status or var.upstream_http_grpc_status)
     return status and try_outcomes.grpc_verdict(status) or nil
 end
@@ -185,44 +183,47 @@ end
 -- leaves ends the request before it is complete. Of a body without a Content-Length nobody knows; and what nginx throws
 -- away unread (for X-Accel-Redirect, an error_page, auth_request) was not too short.
 local function is_cut(var, status)
-    local said = tonumber(var.upstream_http_content_length)
-    if not said or status < 200 or status > 299 or ngx.is_subrequest then
+    local said = var.upstream_http_content_length
+    local lengths = said and var.upstream_response_length
+    if said == lengths or not tonumber(said) or status < 200 or status > 299 then
         return false
     end
-    local lengths = var.upstream_response_length
     local came = tonumber(lengths) or tonumber(string.match(lengths or "", "(%d+)$"))
-    return came ~= nil and came > 0 and came < said and var.request_completion == "OK"
-           and get_method() ~= "HEAD" and not var.upstream_http_x_accel_redirect
+    return came ~= nil and came > 0 and came < tonumber(said) and var.request_completion == "OK"
+           and not ngx.is_subrequest and get_method() ~= "HEAD" and not var.upstream_http_x_accel_redirect
 end
 
 
 local function count(requests, entry)
-    local var, in_flight = ngx.var, entry.in_flight or NOT_LOOKED
+    local var, in_flight, live, at = ngx.var, entry.in_flight or NONE, worker.upstreams[entry.upstream], now()
+    local failures = live and live.settings.failure_statuses or NONE
     local status = entry.n == 1 and tonumber(var.upstream_status)
     if status and status < 500 then
         -- One try, one number: nothing else is in nginx's lists.
         worker.answered(entry.upstream, entry[1])
-        local failed = is_failure(entry, status) or is_cut(var, status)
-        local verdict = failed and "failed" or grpc_verdict(var, entry) or "completed"
+        local failed = failures[status] or is_cut(var, status)
+        local verdict = failed and "failed" or grpc_verdict(var, live) or "completed"
         local latency_ms = latency_of(status, var.upstream_header_time)
-        requests:tried(entry[1], verdict, latency_ms, now(), in_flight[1],
+        requests:tried(entry[1], verdict, latency_ms, at, in_flight[1],
                        verdict == "completed" and cost_of(entry) or nil)
-        return note_in_flight(var, entry, entry[1], note_load(var, entry, entry[1].address))
+        return live and note_busy(var, entry, entry[1], live, at)
     end
     local addresses, outcomes = try_outcomes.split(var.upstream_addr), outcomes_of(entry)
     if addresses[#addresses] == entry[entry.n].address then -- else another upstream had the last word
         local last = outcomes[entry.n]
-        note_load(var, entry, addresses[#addresses])
+        if live then
+            note_load(var, live, addresses[#addresses])
+        end
         if last.verdict == "completed" then
-            last.verdict = is_cut(var, last.status) and "failed" or grpc_verdict(var, entry) or "completed"
+            last.verdict = is_cut(var, last.status) and "failed" or grpc_verdict(var, live) or "completed"
         end
     end
     for i = 1, entry.n do
         local outcome = outcomes[i]
-        if is_failure(entry, outcome.status) then
+        if failures[outcome.status] then
             outcome.verdict = "failed"
         end
-        requests:tried(entry[i], outcome.verdict, outcome.latency_ms, now(), in_flight[i],
+        requests:tried(entry[i], outcome.verdict, outcome.latency_ms, at, in_flight[i],
                        outcome.verdict == "completed" and cost_of(entry) or nil)
         if outcome.answered then
             worker.answered(entry.upstream, entry[i])
@@ -297,7 +298,7 @@ end
 
 --- log_by_lua: count what became of the request, and let go of its server.
 function _M.log()
-    local requests, entry = worker.requests, open_entry()
+    local requests, entry, key = worker.requests, open_entry()
     if not entry then
         return count_subrequest(requests) or count_bystander(requests)
     end
@@ -308,7 +309,7 @@ function _M.log()
         explain(entry)
     end
     local name, peer = entry.upstream, entry[entry.n]
-    requests:close(key_of_request())
+    requests:close(key)
     limit.freed(name, peer)
     worker.flush_if_leaving()
 end

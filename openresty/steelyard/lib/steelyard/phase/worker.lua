@@ -101,9 +101,8 @@ end
 --- Hand in the counts of a worker that leaves, which has no timers: at its last request, and before that now and
 -- then. A flush takes milliseconds where there are many servers, and thousands of requests may end together.
 function _M.flush_if_leaving()
-    local now = ngx.now()
-    if _M.leaving and (next(_M.requests.open) == nil or math.abs(now - left_at) >= FLUSH_S) then
-        left_at = now
+    if _M.leaving and (next(_M.requests.open) == nil or math.abs(ngx.now() - left_at) >= FLUSH_S) then
+        left_at = ngx.now()
         _M.flush()
     end
 end
