@@ -166,11 +166,13 @@ describe("a subset", function()
         assert.is_true(n > 0 and n <= 0.2 * all, n .. " of " .. all)
     end)
 
-    it("is all servers while nobody says who the other load balancers are, and where there are too few", function()
+    it("is all servers while nobody says who the others are, where there are few of them, and in zones", function()
         local peers = fleet(50, { 20 })
         assert.equal(peers, served_by("edge-001", peers, nil, 10).peers)
         assert.equal(peers, served_by("edge-001", peers, balancers(1), 10).peers)
         assert.equal(peers, served_by("edge-001", peers, balancers(8), 50).peers)
+        local zoned = { peers = peers, reporters = balancers(8), zones = {} }
+        assert.equal(peers, subset.new(10, "edge-001"):table_of(zoned, NOBODY, no_pause).peers)
         local served, made = served_by("edge-001", peers, balancers(8), 10)
         assert.is_true(#served.peers < 20)
         assert.same({ of = 50, balancers = 8, widened_by = 0, servers = #served.peers, place = made.about.place },

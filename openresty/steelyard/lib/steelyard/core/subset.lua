@@ -12,6 +12,9 @@
 --
 -- Where less than HEALTHY of the arc is in health, it goes on behind its end until so much is.
 --
+-- Where load balancers of a zone have weights of their own (core/zones) all servers are used: who else is in one's
+-- zone no table says, and an arc's servers would be at the mercy of how many that are.
+--
 -- A server that comes or goes moves each end by less than a server, a load balancer by less than an n-th. Who the
 -- others are the weight tables say. Figures: docs/scaling.md. Pure.
 
@@ -139,7 +142,7 @@ function _M:table_of(known, unhealthy, breathe)
     if not same then
         self.order, self.ids = by_hash(ids, breathe), ids
     end
-    if known.reporters and self.size < up then
+    if known.reporters and not known.zones and self.size < up then
         local place, n = place_of(self.lb, known.reporters)
         local steps = math.ceil(n * self.size / up)
         local before = self.about
