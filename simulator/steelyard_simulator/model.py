@@ -193,6 +193,7 @@ class Case:
     exchange_s   the product's pickers tell each other so often what they have in flight; 0: never
     lost_exchanges   the part (0..1) of that which does not happen
     told         servers say in each answer what they have in flight
+    subset_size  of the product's pickers: of how many servers each balancer's subset is; 0: all
     scaled_by    with a law: what servers are started and stopped by, in their order (`autoscaler`)
     zones        of each balancer; empty: all are in zone 0
     """
@@ -207,6 +208,7 @@ class Case:
     exchange_s: float = 0.0
     lost_exchanges: float = 0.0
     told: bool = False
+    subset_size: int = 0
     warmup_s: float = 0.0
     tick_s: float = 1.0
     delays: Delays = field(default_factory=Delays)

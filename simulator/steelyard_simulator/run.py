@@ -75,6 +75,8 @@ class _Running:
             priced=priced,
             told=case.told,
             groups=_groups(case),
+            subset_size=case.subset_size,
+            balancers=case.balancers,
         )
         zones = case.zones or (0,) * (case.balancers * case.upstreams)
         if case.balancing.zoned in get_args(by_zone.EnvoyRule):

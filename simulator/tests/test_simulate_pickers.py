@@ -57,6 +57,19 @@ def test_our_pickers_give_each_server_its_share_exactly_over_a_cycle(name: str) 
     assert [counts[server] for server in range(50)] == weights
 
 
+def test_balancers_with_subsets_pick_a_part_each_and_together_by_weight() -> None:
+    weights = [20 * (index % 4 + 1) for index in range(80)]
+    make = pickers.maker("vnswrr", servers=80, seed=1, subset_size=10, balancers=8)
+    total: Counter[int] = Counter()
+    for index in range(8):
+        picker = make(index)
+        picker.update(weights)
+        own = Counter(idle_picks(picker, 2 * sum(weights) // 8))
+        assert 8 <= len(own) <= 20
+        total += own
+    assert [total[server] for server in range(80)] == pytest.approx([2 * each for each in weights], rel=0.08)
+
+
 def test_each_balancer_s_ring_starts_at_a_place_of_its_own() -> None:
     make = pickers.maker("vnswrr", servers=40, seed=1)
     firsts = []

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from steelyard_simulator.command import add_parser
 from steelyard_simulator.model import RunResult, Ticks
+from steelyard_simulator.run import run
 from steelyard_simulator.studies.measures import capacities, runs_csv
 from steelyard_simulator.studies.scale_grid import (
     LOAD,
@@ -49,6 +50,19 @@ def test_grid_has_every_size_and_number_and_the_largest_first() -> None:
     assert {each.load_balancers for each in grid} == set(LOAD_BALANCERS)
     assert grid[0].servers == max(SIZES)
     assert len(set(grid)) == len(grid)
+
+
+def test_subsets_are_tried_where_servers_are_many_and_a_queue_is_seen_whole_by_fewer() -> None:
+    sizes = {each.servers for each in trials(SIZES, LOAD_BALANCERS) if each.subset_size}
+    assert sizes == {3000, 10_000}
+    p99_ms = [
+        figures_of(case, run(case, 1))["p99_ms"]
+        for case in (
+            ScaleTrial(servers=200, load_balancers=20, picker="vnswrr2", subset_size=size).case()
+            for size in (0, 20)
+        )
+    ]
+    assert p99_ms[1] < 0.75 * p99_ms[0]
 
 
 def test_large_points_get_fewer_seeds_and_never_one_where_more_are_asked() -> None:

@@ -54,17 +54,21 @@ def maker(
     priced: bool = False,
     told: bool = False,
     groups: Sequence[int] = (),
+    subset_size: int = 0,
+    balancers: int = 1,
 ) -> Callable[[int], Picker]:
     """Return a function that makes the picker of the load balancer with that index.
 
     With `exchange_s` the product's pickers have an `exchange` to be called so often; with `priced` they are
     told what each request costs, too; with `told` servers say in each answer what they have in flight.
-    With the servers' `groups` they choose by what is in flight within a group alone.
+    With the servers' `groups` they choose by what is in flight within a group alone; with `subset_size` each
+    has a subset of the servers, as one of so many `balancers`.
 
     Raises ValueError for an unknown name, and SetupError where LuaJIT or the Lua code is missing.
     """
     if name in OURS:
-        runtime = lua_pickers.LuaRuntime(stream(seed, "lua").getrandbits(53), groups)
+        lua_seed = stream(seed, "lua").getrandbits(53)
+        runtime = lua_pickers.LuaRuntime(lua_seed, groups, subset_size, balancers)
         return lambda _index: lua_pickers.LuaPicker(
             name, servers, runtime, exchange_s, priced=priced, told=told
         )

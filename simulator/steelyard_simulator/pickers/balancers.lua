@@ -5,10 +5,12 @@
 -- pick itself. Servers are numbered from 0, as their cells are.
 
 local ffi = require "ffi"
+local no_pause = require("resty.vnswrr").no_pause
 local others_in_flight = require "steelyard.core.others_in_flight"
 local peer_stats = require "steelyard.core.peer_stats"
 local pickers = require "steelyard.core.pickers"
 local request_cost = require "steelyard.core.request_cost"
+local subset = require "steelyard.core.subset"
 
 -- Where nginx's clock stands when the simulation begins: long after 1970, so
 -- that a cell's first sample counts in full.
@@ -20,15 +22,22 @@ local function milliseconds(seconds)
 end
 
 
+local baselines -- of the first table
+local subset_size, balancers, made, reporters = 0, 1, 0, {} -- made: how many; reporters: the names of all
+
+
 --- The eligible peers of a table, in id order: what a picker's update takes.
 -- @param groups of the servers, or nil
 local function peers_of(weights, groups)
     local peers = {}
+    baselines = baselines or weights
     for i = 1, #weights do
         if weights[i] > 0 then
             local id = string.format("server-%06d", i)
-            local group = groups and groups[i]
-            peers[#peers + 1] = { id = id, address = id, weight = weights[i], cell = i - 1, group = group }
+            peers[#peers + 1] = {
+                id = id, address = id, weight = weights[i], baseline = baselines[i], state = "up", cell = i - 1,
+                group = groups and groups[i],
+            }
         end
     end
     return peers
@@ -93,7 +102,12 @@ local function balancer(name, servers, exchange_s, priced, told)
         end
         stats:observe(cell, milliseconds(at) - milliseconds(sent), ok, START_S + at, in_flight)
     end
+    local chosen = subset_size > 0 and subset.new(subset_size, "edge-" .. made % balancers + 1)
+    made = made + 1
     local function update(peers)
+        if chosen then
+            peers = chosen:table_of({ peers = peers, reporters = reporters }, {}, no_pause).peers
+        end
         picker:update(peers)
         for i = 1, #peers do
             by_cell[peers[i].cell] = peers[i]
@@ -113,4 +127,15 @@ local function balancer(name, servers, exchange_s, priced, told)
 end
 
 
-return { balancer = balancer, peers_of = peers_of, seed = math.randomseed }
+--- Begin a run.
+-- @param size of the subsets of n balancers; 0: all servers
+local function begin(seed, size, n)
+    math.randomseed(seed)
+    subset_size, balancers = size, n
+    for i = 1, n do
+        reporters["edge-" .. i] = true
+    end
+end
+
+
+return { balancer = balancer, peers_of = peers_of, begin = begin }

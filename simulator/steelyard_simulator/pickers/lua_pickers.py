@@ -42,7 +42,7 @@ class LuaPicker:
 class LuaRuntime:
     """One LuaJIT for all load balancers of a run; its random numbers follow from the seed, below 2^53."""
 
-    def __init__(self, seed: int, groups: Sequence[int] = ()) -> None:
+    def __init__(self, seed: int, groups: Sequence[int], subset_size: int, balancers: int) -> None:
         try:
             # It has no types, so nothing is lost by importing it by name.
             luajit = import_module("lupa.luajit21")
@@ -52,7 +52,7 @@ class LuaRuntime:
         folders = (picker_list.OPENRESTY / "steelyard", picker_list.OPENRESTY / "lua-resty-vnswrr")
         lua.globals().package.path = ";".join(f"{folder}/lib/?.lua" for folder in folders)
         bridge = lua.execute(BRIDGE.read_text(encoding="utf-8"))
-        bridge.seed(seed)
+        bridge.begin(seed, subset_size, balancers)
         self.balancer: Callable[[str, int, float, bool, bool], tuple[Any, Any, Any, Any]] = bridge.balancer
         self._peers_of, self._list = bridge.peers_of, lua.table_from
         self._groups = self._list(groups) if groups else None

@@ -49,6 +49,7 @@ class ScaleTrial:
     picker: str
     exchanged: bool = False
     """Whether the load balancers tell each other what they have in flight."""
+    subset_size: int = 0
 
     def case(self) -> Case:
         """Return the simulation: servers of four speeds at three quarters of what they can do."""
@@ -65,7 +66,8 @@ class ScaleTrial:
             warmup_s=float(WARMUP_TICKS),
             balancing=Balancing(law="steelyard", picker=self.picker),
             balancers=self.load_balancers,
-            exchange_s=EXCHANGE_S * math.ceil(self.servers / ASKED) if self.exchanged else 0.0,
+            exchange_s=self.exchanged * EXCHANGE_S * math.ceil((self.subset_size or self.servers) / ASKED),
+            subset_size=self.subset_size,
         )
 
 
@@ -92,6 +94,9 @@ MOST_PLAIN = 1000
 """The plain picker is there to show that shares follow the weights, which larger sizes only repeat; and of
 more servers an exchange takes so many turns that it is worth nothing."""
 
+SUBSET = 100
+"""Servers of a subset, of the sizes that are twenty times as many, and more."""
+
 LARGEST = 10_000
 LARGEST_LOAD_BALANCERS = (1, 16, 256)
 """A run of the largest size takes minutes; the ends and the middle tell the curve."""
@@ -100,12 +105,14 @@ LARGEST_LOAD_BALANCERS = (1, 16, 256)
 def trials(sizes: Sequence[int], load_balancers: Sequence[int]) -> list[ScaleTrial]:
     """Return the points of the study, the largest first, so that no core waits for one of them at the end."""
     return [
-        ScaleTrial(servers=servers, load_balancers=balancers, picker=picker, exchanged=exchanged)
+        ScaleTrial(servers=servers, load_balancers=n, picker=picker, exchanged=exchanged, subset_size=subset)
         for servers in sorted(sizes, reverse=True)
-        for balancers in sorted(load_balancers, reverse=True)
+        for n in sorted(load_balancers, reverse=True)
         for picker, exchanged in ((DEFAULT_PICKER, False), (DEFAULT_PICKER, True), (PLAIN_PICKER, False))
-        if (servers <= MOST_PLAIN or (picker == DEFAULT_PICKER and not exchanged))
-        and (servers < LARGEST or balancers in LARGEST_LOAD_BALANCERS)
+        for subset in (0, SUBSET)
+        if (servers <= MOST_PLAIN or (picker == DEFAULT_PICKER and (subset or not exchanged)))
+        and (not subset or (picker == DEFAULT_PICKER and servers >= 20 * subset and n > 1))
+        and (servers < LARGEST or n in LARGEST_LOAD_BALANCERS)
     ]
 
 

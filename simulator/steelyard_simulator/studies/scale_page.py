@@ -10,7 +10,7 @@ from steelyard_loadtest.templates import render_file
 from steelyard_protocol import weight_table, wire
 
 from steelyard_simulator.studies.measures import Measures, Runs, averaged
-from steelyard_simulator.studies.scale_grid import DEFAULT_PICKER, PLAIN_PICKER, REQUESTS_PER_SERVER_S
+from steelyard_simulator.studies.scale_grid import DEFAULT_PICKER, PLAIN_PICKER, REQUESTS_PER_SERVER_S, SUBSET
 from steelyard_simulator.studies.scale_messages import (
     GIGABIT_BYTES_PER_S,
     most_load_balancers,
@@ -40,6 +40,10 @@ def page(runs: Runs, grid: Grid, command: str) -> str:
         ("p99, ms, picker `vnswrr2`", ours, "p99_ms", 1, 0),
         ("p99, ms, picker `vnswrr2`, load balancers share what is in flight, at 2 % of a core each",
          told, "p99_ms", 1, 0),
+        (f"p99, ms, picker `vnswrr2`, subsets of {SUBSET}",
+         _of_picker(runs, DEFAULT_PICKER, subset=SUBSET), "p99_ms", 1, 0),
+        (f"p99, ms, picker `vnswrr2`, subsets of {SUBSET}, and what is in flight is shared",
+         _of_picker(runs, DEFAULT_PICKER, exchanged=True, subset=SUBSET), "p99_ms", 1, 0),
         ("p99, ms, picker `vnswrr`: the weights alone", plain, "p99_ms", 1, 0),
     )  # fmt: skip
 
@@ -67,9 +71,10 @@ def page(runs: Runs, grid: Grid, command: str) -> str:
     return render_file(Path(__file__).with_name("scale_page.md"), values)
 
 
-def _of_picker(runs: Runs, picker: str, *, exchanged: bool = False) -> Points:
+def _of_picker(runs: Runs, picker: str, *, exchanged: bool = False, subset: int = 0) -> Points:
+    wanted = (picker, exchanged, subset)
     averages = averaged(
-        {trial: runs[trial] for trial in runs if (trial.picker, trial.exchanged) == (picker, exchanged)}
+        {each: own for each, own in runs.items() if (each.picker, each.exchanged, each.subset_size) == wanted}
     )
     return {(trial.servers, trial.load_balancers): measures for trial, measures in averages.items()}
 
