@@ -55,6 +55,18 @@ describe("long sessions", function()
         end
     end)
 
+    it("stay where their server is no longer in the load balancer's subset, and go when it is drained there", function()
+        begin(1, server("a"), "client")
+        take({ server("b") })
+        web.table.all = { server("a"), server("b") }
+        due(0)
+        assert.same({}, due(1000))
+        take({ server("b") })
+        web.table.all = { server("a", "drain"), server("b") }
+        due(1000)
+        assert.equal(1, #due(1012))
+    end)
+
     it("stay while no other server serves", function()
         begin(1, server("a"), "client")
         take({ server("a", "drain"), server("b", "down") })

@@ -178,6 +178,7 @@ describe("a subset", function()
         assert.same({ of = 50, balancers = 8, widened_by = 0, servers = #served.peers, place = made.about.place },
                     made.about)
         assert.equal(7, served.term)
+        assert.equal(peers, served.all)
     end)
 
     it("is, of a load balancer that the table does not name yet, the one that it will have", function()

@@ -41,8 +41,8 @@ local function standing_of(known, live)
     if known and known.live == live and known.changes == (live and live.changes) then
         return known
     end
-    local stays = {}
-    for _, peer in ipairs(live and live.table and live.table.peers or {}) do
+    local stays, served = {}, live and live.table or { peers = {} }
+    for _, peer in ipairs(served.all or served.peers) do -- one that is in a subset no more has not left
         stays[peer.address] = (peer.state == "up" or peer.state == "backup")
                               and (live.fail_open or not live.unhealthy[peer.id]) or nil
     end

@@ -122,9 +122,9 @@ local function held(peers, parts, breathe)
 end
 
 
---- The table as this load balancer serves it: the one that is known, with the peers of the subset alone; the same
--- while neither table nor health has changed. It is the known one where that does not say who the others are, where
--- there are so few servers, or so many are out of health, that all are used.
+--- The table as this load balancer serves it: the one that is known with the peers of the subset alone, and `all`.
+-- The same while neither table nor health has changed. It is the known one where that does not say who the others
+-- are, where there are so few servers, or so many are out of health, that all are used.
 -- @param unhealthy id -> anything, for peers that health has taken out
 -- @param breathe   called every 0.1 ms or so of work; may yield
 function _M:table_of(known, unhealthy, breathe)
@@ -148,12 +148,12 @@ function _M:table_of(known, unhealthy, breathe)
         local before = self.about
         if self.known and peers == self.known.peers and unhealthy == self.unhealthy and place == before.place
            and n == before.balancers then
-            about, served = before, setmetatable({ peers = self.served.peers }, { __index = known })
+            about, served = before, setmetatable({ peers = self.served.peers, all = peers }, { __index = known })
         elseif steps < n then
             local parts, more = parts_of(peers, self.order, place / n * total, steps / n * total, unhealthy)
             local subset = held(peers, parts, breathe)
             about = { servers = #subset, of = #peers, widened_by = more, balancers = n, place = place }
-            served = setmetatable({ peers = subset }, { __index = known })
+            served = setmetatable({ peers = subset, all = peers }, { __index = known })
         end
     end
     self.known, self.unhealthy, self.served, self.about = known, unhealthy, served, about
