@@ -10,8 +10,9 @@ import os
 import socket
 import ssl
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,25 @@ class Rig:
             **members, "peers": rows,
         }  # fmt: skip
         self.memcached.set(f"steelyard:1:weights:{upstream}", json.dumps(document))
+
+    @contextlib.contextmanager
+    def controller(self, servers: list[Backend]) -> Iterator[None]:
+        """Run a controller of the default law on the memcached, for the upstream `web`."""
+        row = '      - {{ id: {0.name}, address: "{0.address}", baseline: 1 }}\n'
+        config = self._folder / "controller.yaml"
+        config.write_text("upstreams:\n  web:\n    peers:\n" + "".join(map(row.format, servers)))
+        command = [
+            str(Path(sys.executable).parent / "steelyard-controller"), "--config", str(config),
+            "--api-port", str(free_port()), "--memcached", f"127.0.0.1:{self.memcached.port}",
+            "--state-url", "memory://",
+        ]  # fmt: skip
+        with (self._folder / "controller.log").open("wb") as log:
+            daemon = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            daemon.kill()
+            daemon.wait()
 
     def stop(self) -> None:
         """Stop everything, the last started first."""

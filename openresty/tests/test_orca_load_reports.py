@@ -2,11 +2,7 @@
 
 import http.client
 import json
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,7 +10,6 @@ import pytest
 from openresty.tests.backend import Backend
 from openresty.tests.nginx_process import Edge
 from openresty.tests.rig import Rig
-from testing.daemons import free_port
 from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
@@ -184,33 +179,11 @@ def test_no_server_is_asked_for_its_load_unless_the_option_says_so(rig: Rig) -> 
     assert "endpoint-load-metrics-format" not in server.received[-1][1]
 
 
-@contextmanager
-def controller(rig: Rig, folder: Path, servers: list[Backend]) -> Iterator[None]:
-    """Run a controller of the default law on the rig's memcached, for the upstream `web`."""
-    rows = [
-        f'      - {{ id: {server.name}, address: "{server.address}", baseline: 1 }}\n' for server in servers
-    ]
-    config = folder / "controller.yaml"
-    config.write_text("upstreams:\n  web:\n    peers:\n" + "".join(rows))
-    command = [
-        str(Path(sys.executable).parent / "steelyard-controller"), "--config", str(config),
-        "--api-port", str(free_port()), "--memcached", f"127.0.0.1:{rig.memcached.port}",
-        "--state-url", "memory://",
-    ]  # fmt: skip
-    with (folder / "controller.log").open("wb") as log:
-        daemon = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        yield
-    finally:
-        daemon.kill()
-        daemon.wait()
-
-
-def test_weights_follow_what_servers_say_where_there_is_no_agent(rig: Rig, tmp_path: Path) -> None:
+def test_weights_follow_what_servers_say_where_there_is_no_agent(rig: Rig) -> None:
     busy, idle = rig.backend("busy"), rig.backend("idle")
     busy.headers[HEADER] = "TEXT cpu_utilization=0.9"
     idle.headers[HEADER] = "TEXT cpu_utilization=0.3"
-    with controller(rig, tmp_path, [busy, idle]):
+    with rig.controller([busy, idle]):
         edge = rig.edge(options="report_interval_s = 1, upstreams = { web = {} },")
         rig.wait_until(lambda: edge.upstream()["rung"] == "fresh", "a table of the controller")
         rows = edge.upstream()["peers"]

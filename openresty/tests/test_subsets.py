@@ -27,12 +27,13 @@ def publish(rig: Rig, backends: list[Backend], *, generation: int, reporters: tu
     rig.publish(rows, generation=generation, by_size=True, reporters=list(reporters))
 
 
-def balancer(rig: Rig, name: str, settings: str = "", workers: int = 1) -> Edge:
-    """Start an nginx of that name."""
+def balancer(rig: Rig, name: str, settings: str = "", workers: int = 1, generation: int = 1) -> Edge:
+    """Start an nginx of that name; wait for a table, unless its generation is 0."""
     options = f"upstreams = {{ web = {{ subset_size = {SIZE}, {settings} }} }},"
     http = one_upstream(rig.memcached.port, options, "}").replace('lb = "edge-1"', f'lb = "{name}"')
     edge = rig.edge_of(http, folder=name, workers=workers)
-    edge.wait_for(1)
+    if generation:
+        edge.wait_for(generation)
     return edge
 
 
@@ -115,3 +116,27 @@ def test_a_load_balancer_that_the_table_does_not_name_yet_has_the_subset_that_it
     rig.publish([(each.name, each.address, 20, "up") for each in backends], generation=3)
     edge.wait_for(3)  # of a controller that does not say who the others are
     assert len(subset(edge)) == SERVERS
+
+
+def test_a_controller_tells_who_there_is_and_subsets_make_room_for_one_that_comes(rig: Rig) -> None:
+    backends = [rig.backend(f"server-{number:02}") for number in range(1, 21)]
+
+    def see_each_other(edges: list[Edge]) -> bool:
+        known = [edge.upstream() for edge in edges]
+        told = [each.get("subset", {}).get("balancers") for each in known if each["reports_read"]]
+        return told == [len(edges)] * len(edges)
+
+    with rig.controller(backends):
+        edges = [balancer(rig, name, generation=0) for name in LBS]
+        rig.wait_until(lambda: see_each_other(edges), "all four are in the table")
+        before = [subset(edge) for edge in edges]
+        assert set.union(*before) == {each.name for each in backends}
+        with edges[0].under_load(1) as statuses:
+            edges.append(balancer(rig, "edge-5", generation=0))
+            rig.wait_until(lambda: see_each_other(edges), "all five are in the table")
+        assert set(statuses) == {200}
+        after = [subset(edge) for edge in edges]
+        assert set.union(*after) == {each.name for each in backends}
+        assert all(SIZE <= len(each) < 12 for each in after), after
+        # At the most a fifth of the ring is another's at each end.
+        assert all(len(new - old) <= 5 for old, new in zip(before, after[:4], strict=True)), (before, after)
