@@ -54,6 +54,12 @@ end
 
 
 describe("the metrics", function()
+    it("say how large a subset is, where there is one", function()
+        assert.same({}, samples({ web = upstream({}) }, "upstream_subset_peers"))
+        local web = upstream({}, { subset = { servers = 126, of = 2000 } })
+        assert.same({ '{upstream="web"} 126' }, samples({ web = web }, "upstream_subset_peers"))
+    end)
+
     it("say what runs here", function()
         assert.same({ '{version="0.1.0",lb="edge-1",platform="debian"} 1' }, samples({}, "build_info"))
         assert.same({ " 2" }, samples({}, "workers"))
