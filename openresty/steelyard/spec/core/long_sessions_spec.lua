@@ -1,10 +1,20 @@
+local address = require "steelyard.core.address"
 local long_sessions = require "steelyard.core.long_sessions"
+
+local A, CLIENT, OWN = address.key_of("10.0.0.1", 80), address.key_of("10.1.0.1", 40000), address.key_of("10.2.0.1", 80)
+local IPS = { a = "10.0.0.1", b = "10.0.0.2" }
+local AT_CLIENT = { [CLIENT] = { closed = 0, count = 1, upstream = "web", locals = { [OWN] = true } } }
+
+local function at_server(count)
+    return { [A] = { closed = 0, count = count, upstream = "web" } }
+end
+
 
 describe("long sessions", function()
     local open, web, upstreams, sessions, random
 
     local function server(id, state)
-        return { id = id, address = id .. ":80", state = state or "up" }
+        return { id = id, address = IPS[id] .. ":80", ip = IPS[id], port = 80, state = state or "up" }
     end
 
     local function take(peers, unhealthy, fail_open)
@@ -13,7 +23,7 @@ describe("long sessions", function()
     end
 
     local function begin(key, peer, client, upstream)
-        open[key] = { n = 1, peer, started = 0, client = client, upstream = upstream or "web" }
+        open[key] = { n = 1, peer, started = 0, client = client and { client, OWN }, upstream = upstream or "web" }
     end
 
     local function due(now)
@@ -37,17 +47,17 @@ describe("long sessions", function()
         ["of an upstream that is gone"] = function() upstreams.web = nil end,
     }) do
         it("are closed at the server's side after grace and spread: the server is " .. how, function()
-            begin(1, server("a"), "client")
+            begin(1, server("a"), CLIENT)
             assert.same({}, due(0))
             leave()
             assert.same({}, due(100))
             assert.same({}, due(111.9))
-            assert.same({ { server = "a:80", count = 1, upstream = "web" } }, due(112))
+            assert.same(at_server(1), due(112))
         end)
     end
 
     it("stay where their server is up, a backup, or used because none is healthy", function()
-        begin(1, server("a"), "client")
+        begin(1, server("a"), CLIENT)
         for _, taken in ipairs({ { { server("a", "backup") } }, { { server("a") }, { a = {} }, true } }) do
             take(unpack(taken))
             due(0)
@@ -68,14 +78,14 @@ describe("long sessions", function()
     end)
 
     it("stay while no other server serves", function()
-        begin(1, server("a"), "client")
+        begin(1, server("a"), CLIENT)
         take({ server("a", "drain"), server("b", "down") })
         due(0)
         assert.same({}, due(1000))
     end)
 
     it("have the whole grace again where their server came back meanwhile", function()
-        begin(1, server("a"), "client")
+        begin(1, server("a"), CLIENT)
         take({ server("b") })
         due(0)
         take({ server("a"), server("b") })
@@ -83,28 +93,28 @@ describe("long sessions", function()
         take({ server("b") })
         due(20)
         assert.same({}, due(31))
-        assert.equal(1, #due(32))
+        assert.same(at_server(1), due(32))
     end)
 
     it("are closed at the client's side while the server has requests that stay or are young", function()
-        begin(1, server("a"), "client")
+        begin(1, server("a"), CLIENT)
         take({ server("b") })
         due(0)
-        begin(2, server("a"), "young")
-        assert.same({ { client = "client", upstream = "web" } }, due(12))
+        begin(2, server("a"), address.key_of("10.1.0.1", 40001))
+        assert.same(AT_CLIENT, due(12))
         open[2] = nil
-        begin(3, server("a"), "another's", "api")
-        assert.same({ { client = "client", upstream = "web" } }, due(13))
+        begin(3, server("a"), address.key_of("10.1.0.1", 40002), "api")
+        assert.same(AT_CLIENT, due(13))
     end)
 
     it("stay meanwhile where the client's connection is others', too", function()
         begin(1, server("a"), nil)
         take({ server("b") })
         due(0)
-        begin(2, server("a"), "young")
+        begin(2, server("a"), address.key_of("10.1.0.1", 40001))
         assert.same({}, due(12))
         open[2] = nil
-        assert.same({ { server = "a:80", count = 1, upstream = "web" } }, due(13))
+        assert.same(at_server(1), due(13))
     end)
 
     it("are each closed at a moment of its own", function()
@@ -118,7 +128,7 @@ describe("long sessions", function()
         local counts = {}
         for i, now in ipairs({ 9, 10, 12, 14 }) do
             local list = due(now)
-            counts[i] = list[1] and list[1].count or 0
+            counts[i] = list[A] and list[A].count or 0
         end
         assert.same({ 0, 1, 2, 3 }, counts)
     end)
@@ -131,34 +141,34 @@ describe("long sessions", function()
         end
         take({ server("b") })
         due(0)
-        assert.equal(1, due(10)[1].count)
+        assert.equal(1, due(10)[A].count)
         open[3] = nil
         assert.same({}, due(10.1))
         assert.same({}, due(11.9))
-        assert.equal(1, due(12)[1].count)
+        assert.equal(1, due(12)[A].count)
         open[1] = nil -- which has the time of the third
         assert.same({}, due(12.1))
-        assert.equal(1, due(14)[1].count)
+        assert.equal(1, due(14)[A].count)
     end)
 
     it("are closed at the client's side when they are as old as the limit, a fifth sooner at the most", function()
         web.settings = { session_max_age_s = 100 }
         take({ server("a") })
-        begin(1, server("a"), "client")
+        begin(1, server("a"), CLIENT)
         due(0)
         assert.same({}, due(89.9))
-        assert.same({ { client = "client", upstream = "web" } }, due(90))
+        assert.same(AT_CLIENT, due(90))
     end)
 
     it("begin anew with another request of the same memory, and at another server", function()
         web.settings = { session_max_age_s = 100 }
         take({ server("a") })
-        begin(1, server("a"), "client")
+        begin(1, server("a"), CLIENT)
         due(0)
         open[1].started = 80
         assert.same({}, due(95))
         open[1].n, open[1][2] = 2, server("b")
         assert.same({}, due(186))
-        assert.equal(1, #due(286))
+        assert.same(AT_CLIENT, due(286))
     end)
 end)

@@ -92,9 +92,9 @@ function _M.key(port, bytes, count)
 end
 
 
---- The key of an address, with or without brackets, and a port, as texts; nil where it is no address of IP.
-function _M.key_of(host, port)
-    local bytes, count = bytes_of(string.match(host, "^%[(.*)%]$") or host)
+--- The key of an address, with or without brackets, and a port; nil where it is no address of IP.
+function _M.key_of(ip, port)
+    local bytes, count = bytes_of(string.match(ip, "^%[(.*)%]$") or ip)
     return bytes and _M.key(string.char(math.floor(port / 256), port % 256), bytes, count)
 end
 

@@ -14,6 +14,8 @@
 --
 -- Pure: requests, upstreams and the monotonic time come in, connections go out.
 
+local address = require "steelyard.core.address"
+
 local JITTER = 0.2
 
 local NO_SETTINGS = {}
@@ -25,12 +27,6 @@ local mt = { __index = _M }
 --- Make the sessions of a worker that has none yet.
 function _M.new(random)
     return setmetatable({ random = random, sessions = {}, standings = {} }, mt)
-end
-
-
---- Whether an upstream's sessions are ever closed.
-function _M.wanted(settings)
-    return (settings.session_grace_s or settings.session_max_age_s) ~= nil
 end
 
 
@@ -69,7 +65,7 @@ local function judge(session, standing, here, now)
     elseif now >= session.close_at then
         here.due[#here.due + 1] = session
     end
-    if max_age_s and session.client and now >= session.since + max_age_s * (1 - JITTER * session.random) then
+    if max_age_s and now >= session.since + max_age_s * (1 - JITTER * session.random) then
         here.aged[#here.aged + 1] = session
     end
 end
@@ -89,31 +85,35 @@ local function swap_times(before, sessions, servers, now)
 end
 
 
---- Add sessions to what is to be closed at the clients' side.
-local function add_clients(list, sessions)
+--- Add the clients' connections of sessions, where they are known.
+local function add_clients(targets, sessions)
     for i = 1, #sessions do
-        list[#list + 1] = sessions[i].client and { client = sessions[i].client, upstream = sessions[i].upstream }
+        local client = sessions[i].client
+        if client then
+            local target = targets[client[1]] or { closed = 0, count = 0, upstream = sessions[i].upstream, locals = {} }
+            target.count, target.locals[client[2] or ""] = target.count + 1, true
+            targets[client[1]] = target
+        end
     end
 end
 
 
---- What is to be closed now.
--- @param open      key -> entry (core/open_requests), with the ends of its `client`'s connection if that is its own
+--- The connections that are to be closed now, as io/connections has them.
+-- @param open      key -> entry (core/open_requests), with the keys of both ends of its `client`'s connection if that
+--                  is its own
 -- @param upstreams name -> core/upstream
--- @return a list of { server = address, count, upstream } and { client, upstream }
 function _M:due(open, upstreams, now)
-    local sessions, standings, servers, list = {}, {}, {}, {}
+    local sessions, standings, servers, targets = {}, {}, {}, {}
     for key, entry in pairs(open) do
-        local peer, session = entry[entry.n], self.sessions[key]
+        local peer, session, name = entry[entry.n], self.sessions[key], entry.upstream
         if peer then
-            local name = entry.upstream
             if not session or session.started ~= entry.started or session.peer ~= peer then
                 session = {
                     started = entry.started, peer = peer, since = now, random = self.random(),
                     client = entry.client, upstream = name,
                 }
             end
-            local here = servers[peer.address] or { others = 0, due = {}, aged = {} }
+            local here = servers[peer.address] or { peer = peer, others = 0, due = {}, aged = {} }
             local standing = standings[name] or standing_of(self.standings[name], upstreams[name])
             sessions[key], standings[name], servers[peer.address] = session, standing, here
             judge(session, standing, here, now)
@@ -121,16 +121,17 @@ function _M:due(open, upstreams, now)
     end
     swap_times(self.sessions, sessions, servers, now)
     self.sessions, self.standings = sessions, standings
-    for address, here in pairs(servers) do
+    for _, here in pairs(servers) do
         local due = here.due
         if #due > 0 and here.others == 0 then
-            list[#list + 1] = { server = address, count = #due, upstream = due[1].upstream }
+            local key = address.key_of(here.peer.ip, here.peer.port)
+            targets[key] = { closed = 0, count = #due, upstream = due[1].upstream }
         else
-            add_clients(list, due)
+            add_clients(targets, due)
         end
-        add_clients(list, here.aged)
+        add_clients(targets, here.aged)
     end
-    return list
+    return targets
 end
 
 

@@ -242,6 +242,7 @@ function _M.check(where, given)
     -- A request that is done within a second is no session.
     settings.session_grace_s = optional(where, given, "session_grace_s", SECONDS, 1, 86400, "sessions that stay")
     settings.session_max_age_s = optional(where, given, "session_max_age_s", SECONDS, 1, 31536000, "no limit")
+    settings.closes_sessions = (settings.session_grace_s or settings.session_max_age_s) ~= nil
     if given.session_spread_s ~= nil and not settings.session_grace_s then
         bad(where .. "session_spread_s", "is for sessions that are closed", "set session_grace_s, too")
     end

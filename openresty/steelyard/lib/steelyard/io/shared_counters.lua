@@ -113,21 +113,19 @@ function _M:workers()
 end
 
 
---- When a worker that a reload has sent off last said what it has in flight; nil while there is none.
-function _M:left_at()
-    return (self.dict:get("left_at"))
-end
-
-
---- Address -> requests that such workers still serve.
-function _M:left_behind()
-    local left = {}
+--- Address -> requests that workers still serve which a reload has sent off, and when one of them said so last; nothing
+-- where that is as known.
+function _M:left_behind(known_at)
+    local left, left_at = {}, self.dict:get("left_at")
+    if left_at == known_at then
+        return nil
+    end
     for _, worker in ipairs((self:workers())) do
         for address, n in pairs(worker.leaving and worker.in_flight or {}) do
             left[address] = (left[address] or 0) + n
         end
     end
-    return left
+    return left, left_at
 end
 
 

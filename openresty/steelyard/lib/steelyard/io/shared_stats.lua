@@ -35,8 +35,8 @@ local CLOSE_ON_EXEC, UNLOCK, LOCK, INTERRUPTED = 1, 0, 1, 4
 -- An upstream of 50,000 servers, and 15,000 more that came and went within half a minute.
 local CELLS = 65536
 
--- Of a cell in the shared dict whose address nobody serves: it goes once no worker keeps it.
-local FORGOTTEN = 1
+-- Longer than a server is away that is replaced or repaired.
+local FORGET_AFTER_S = 3600
 
 local _M = {}
 
@@ -147,35 +147,12 @@ function _M.cell_of(worker, address, now)
 end
 
 
---- Have where an address has its cell be forgotten in a while, if that stands there.
--- @param flags of the address now; left out, whatever they are
-local function forget_later(dict, address, flags)
-    local key = "cell/" .. address
-    lockf(LOCK)
-    local cell, known_flags = dict:get(key)
-    if cell and (flags == nil or flags == known_flags) then
-        dict:set(key, cell, peer_cells.FREE_AFTER_S, FORGOTTEN)
-    end
-    lockf(UNLOCK)
-end
-
-
---- Forget where an address that nobody serves any more had its cell, once no worker keeps that.
+--- Forget where an address that nobody serves any more had its cell, after a while: a server that is back before that
+-- finds what is still open there.
 function _M.forget_cell(dict, address)
-    forget_later(dict, address)
+    local key = "cell/" .. address
+    dict:set(key, dict:get(key), FORGET_AFTER_S)
     own_index[address] = nil
-end
-
-
---- Keep a cell that a worker has counts in, and where it is, if that is about to be forgotten: a server that comes
--- back finds what is open there.
-function _M.keep_cell(worker, cell, now)
-    local address = worker.cells:owner(cell)
-    worker.cells:keep(cell, now)
-    local _, flags = worker.dict:get("cell/" .. address)
-    if flags == FORGOTTEN then
-        forget_later(worker.dict, address, FORGOTTEN)
-    end
 end
 
 

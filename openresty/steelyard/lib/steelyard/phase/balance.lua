@@ -252,7 +252,7 @@ function _M.balance(name)
     elseif entry.priced_for then -- by an upstream that an error_page has led away from
         entry.weight, entry.cost, entry.priced_for = nil, nil, nil
     end
-    if settings.session_grace_s or settings.session_max_age_s then
+    if settings.closes_sessions then
         entry.client = entry.client or request.client()
     end
     if counted then

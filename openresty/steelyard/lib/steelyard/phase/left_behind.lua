@@ -13,7 +13,6 @@ local _M = {}
 
 
 --- What is left to do for a worker whose timers have stopped: until its last request ends, and then nginx ends it.
--- Requests that end leave their counts, too (worker.flush_if_leaving).
 -- @param look what to do before each time
 function _M.leave(worker, look)
     worker.leaving = true
@@ -28,11 +27,11 @@ end
 
 --- Have in flight what workers of before still serve.
 function _M.carry(worker)
-    local said_at = worker.counters:left_at()
-    if said_at == carried_at then
+    local in_flight, said_at = worker.counters:left_behind(carried_at)
+    if not in_flight then
         return
     end
-    local in_flight, wanted = worker.counters:left_behind(), {}
+    local wanted = {}
     for _, live in pairs(worker.upstreams) do
         for address, requests in pairs(in_flight) do
             wanted[live.addresses[address] or peer_cells.NONE] = requests

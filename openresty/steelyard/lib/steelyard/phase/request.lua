@@ -1,6 +1,7 @@
 --- The request that is being served: a key that lasts from its first phase to its
 -- log, its entry among the open requests, and what nginx says of its tries.
 
+local address = require "steelyard.core.address"
 local base = require "resty.core.base"
 local ffi = require "ffi"
 local request_cost = require "steelyard.core.request_cost"
@@ -164,13 +165,13 @@ function _M.failed_as(entry)
 end
 
 
---- Both ends of the client's connection as one text; nil where other requests share it (HTTP/2, HTTP/3).
+--- The keys of both ends of the client's connection (core/address); nil where other requests share it (HTTP/2, HTTP/3),
+-- or it is at a Unix socket.
 function _M.client()
     local version, var = http_version and http_version() or 1, ngx.var
-    if version < 2 then
-        return string.format("%s %s %s %s", var.realip_remote_addr or var.remote_addr,
-                             var.realip_remote_port or var.remote_port, var.server_addr, var.server_port)
-    end
+    local ip, port = var.realip_remote_addr or var.remote_addr, var.realip_remote_port or var.remote_port
+    local client = version < 2 and address.key_of(ip, port) or nil
+    return client and { client, address.key_of(var.server_addr, var.server_port) }
 end
 
 

@@ -311,7 +311,6 @@ function _M.log()
     local name, peer = entry.upstream, entry[entry.n]
     requests:close(key)
     limit.freed(name, peer)
-    worker.flush_if_leaving()
 end
 
 

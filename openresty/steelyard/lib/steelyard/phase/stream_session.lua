@@ -102,7 +102,7 @@ function _M.balance(name)
     if not ok then
         return give_up(entry, name, "nginx does not take " .. peer.address .. ": " .. tostring(err))
     end
-    if live.settings.session_grace_s or live.settings.session_max_age_s then
+    if live.settings.closes_sessions then
         entry.client = request.client()
     end
     requests:picked(entry, peer)
@@ -127,7 +127,6 @@ function _M.log()
         end -- else the client, or nginx, went away before the server was reached
     end
     requests:close(key)
-    worker.flush_if_leaving()
 end
 
 

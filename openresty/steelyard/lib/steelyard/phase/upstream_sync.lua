@@ -67,11 +67,8 @@ local function keep_cells(worker, breathe)
         return
     end
     local listed = worker.requests.cells
-    for i = #listed, 1, -1 do -- fewer, when some are taken off the list meanwhile
-        shared_stats.keep_cell(worker, listed[i] or peer_cells.NONE, now)
-        if i % BREATH == 0 then
-            breathe()
-        end
+    for i = 1, #listed do
+        cells:keep(listed[i], now)
     end
     for _, live in pairs(worker.upstreams) do
         if live.without_cell > 0 then

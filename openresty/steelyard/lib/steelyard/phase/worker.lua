@@ -47,8 +47,6 @@ local LOG_EVERY_S = 10
 -- 0.2 ms of work, and only while some are open for as long.
 local LOOK_S, STEP_KB = 1, 256
 
-local left_at = 0 -- when this worker handed in its counts last, while it leaves
-
 local _M = {
     VERSION = "0.1.0",
     broken = "init_worker was not called",
@@ -94,16 +92,6 @@ function _M.flush(breathe)
     _M.flushing = false
     if not ok then
         ngx.log(ngx.ERR, "steelyard: counters not flushed: ", err)
-    end
-end
-
-
---- Hand in the counts of a worker that leaves, which has no timers: at its last request, and before that now and
--- then. A flush takes milliseconds where there are many servers, and thousands of requests may end together.
-function _M.flush_if_leaving()
-    if _M.leaving and (next(_M.requests.open) == nil or math.abs(ngx.now() - left_at) >= FLUSH_S) then
-        left_at = ngx.now()
-        _M.flush()
     end
 end
 
@@ -262,8 +250,8 @@ local function on_timer(premature)
                 guarded(close_unlogged, ngx.now())
                 if _M.closes_sessions then
                     guarded(upstream_sync.all, _M, false)
-                    guarded(session_closer.run, _M)
                 end
+                guarded(session_closer.run, _M)
             end)
         end
         return
@@ -279,9 +267,7 @@ local function on_timer(premature)
         guarded(_M.exchange.tick, _M.exchange)
     end
     guarded(upstream_sync.all, _M, true)
-    if _M.closes_sessions then
-        guarded(session_closer.run, _M)
-    end
+    guarded(session_closer.run, _M)
 end
 
 
@@ -343,11 +329,11 @@ local function start(options)
         local live = upstream_sync.begin(_M, name, settings)
         live.shards = shards_of(name, settings)
         _M.has_hosts = _M.has_hosts or settings.host ~= nil
-        _M.closes_sessions = _M.closes_sessions or session_closer.wanted(settings)
+        _M.closes_sessions = _M.closes_sessions or settings.closes_sessions
         _M.upstreams[name] = live
     end
     if options.any_upstream then
-        _M.closes_sessions = _M.closes_sessions or session_closer.wanted(options.any_upstream)
+        _M.closes_sessions = _M.closes_sessions or options.any_upstream.closes_sessions
         list_fetch.restore(options, _M.store)
         listed_upstreams.follow(_M, upstream_sync.begin, no_pause) -- before the saved tables: of what is served
     end
