@@ -144,16 +144,14 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
     """
     baselines = [peer.baseline for peer in table.peers] if declared is None else declared
     rows = [
-        (peer.id, peer.address, baseline, peer.state, *_told(peer.zone, peer.pinned))
+        (peer.id, peer.address, baseline, peer.state)
+        if peer.zone is UNSET and peer.pinned is UNSET
+        else (peer.id, peer.address, baseline, peer.state, peer.zone or None, peer.pinned is True)
         for peer, baseline in zip(table.peers, baselines, strict=True)
     ]
     later = [value for value in (table.reporters, table.max_conns, table.zones) if value is not None]
     fixed = [table.law, table.picker, table.check, table.hash_key, table.report_version, *later, rows]
     return replace(table, digest=hashlib.blake2b(msgspec.json.encode(fixed), digest_size=16).hexdigest())
-
-
-def _told(*members: str | bool | UnsetType) -> list[str | bool | UnsetType]:
-    return [each for each in members if each is not UNSET]
 
 
 def encode_head(table: WeightTable) -> bytes:
@@ -242,10 +240,10 @@ def check_rows(peers: Sequence[TablePeer]) -> None:
 
 
 def _check_factors(zones: tuple[str, ...] | None, factors: tuple[tuple[int, ...], ...] | None) -> None:
-    if zones is None:
+    if zones is None and factors is None:
         return
-    if factors is None:
-        raise InvalidMessage("missing", 'no "zone_factors" for the "zones"')
+    if zones is None or factors is None:
+        raise InvalidMessage("missing", '"zones" and "zone_factors" go together')
     if any(len(row) != len(zones) + 1 for row in (factors, *factors)):
         raise InvalidMessage("range", f'"zone_factors" has not {len(zones) + 1} rows of as many figures')
 

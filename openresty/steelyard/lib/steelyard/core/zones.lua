@@ -23,7 +23,7 @@ local _M = {}
 --- What a table says of zones: `factors` by the zone of load balancers and that of servers, "" for none. nil where it
 -- has no zones; the same as `before` where it says the same.
 function _M.of_table(document, text, before)
-    if document.zones == nil then
+    if document.zones == nil and document.zone_factors == nil then
         return nil
     end
     local names, rows = wire.array(document, "zones", text), wire.array(document, "zone_factors", text)
