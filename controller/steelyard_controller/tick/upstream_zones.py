@@ -48,9 +48,12 @@ def follow(
     places = {peer.id: number for peer, number in zip(peers, of, strict=True)}
     seen = zoning.none()
     arrived = current_reports(inbox, now_s=now_s, tick_s=tick_s)
+    ids: Sequence[str] = ()
+    to: list[int] = []
     for report in (received.message for received in arrived):
-        # A server that is declared no more counts as one in no zone.
-        to = [places.get(peer, len(names)) for peer in report.ids]
+        if report.ids != ids:  # load balancers with the same table have the same ids
+            # A server that is declared no more counts as one in no zone.
+            ids, to = report.ids, [places.get(peer, len(names)) for peer in report.ids]
         ended = np.array(report.completed, dtype=float) + np.array(report.failed, dtype=float)
         np.add.at(seen[numbers.get(report.zone or "", len(names))], to, ended / report.interval_s)
     return UpstreamZones(names=names, zoning=zoning.after(seen, tick_s) if arrived else zoning, seen=seen)
