@@ -215,6 +215,11 @@ class Case:
     scaled_by: ScaledBy | None = None
     zones: tuple[int, ...] = ()
 
+    @property
+    def exchanges_s(self) -> float:
+        """Return how far apart exchanges are: one balancer alone has nobody to tell, as in the product."""
+        return self.exchange_s if self.balancers > 1 else 0.0
+
     def __post_init__(self) -> None:
         if not self.servers or self.balancers < 1:
             raise ValueError("a case needs a server and a load balancer; give at least one of each")

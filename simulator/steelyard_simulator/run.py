@@ -11,7 +11,6 @@ from typing import cast, get_args
 import numpy as np
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
-from steelyard_protocol.weight_table import MOST_ZONES
 
 from steelyard_simulator import autoscaler, pickers
 from steelyard_simulator.balancer import Balancer, Request
@@ -32,15 +31,6 @@ def run(case: Case, seed: int) -> RunResult:
     began_s = time.process_time()
     running.engine.run(case.duration_s)
     return running.result(time.process_time() - began_s)
-
-
-def _groups(case: Case) -> list[int]:
-    """Return the group of each server as nginx has them: zones, where load balancers go by them, and pins."""
-    zoned = case.balancing.zoned == "steelyard"
-    return [
-        server.zone * zoned if server.pinned is None else MOST_ZONES + index
-        for index, server in enumerate(case.servers)
-    ]
 
 
 class _Running:
@@ -64,25 +54,12 @@ class _Running:
             for server in case.servers
         ]
         self._enter = [server.entrance for server in self._servers]
-        # One load balancer alone has nobody to tell, as in the product.
-        exchange_s = case.exchange_s if case.balancers > 1 else 0.0
-        priced = case.balancing.priced
-        make = pickers.maker(
-            case.balancing.picker,
-            servers=k,
-            seed=seed,
-            exchange_s=exchange_s,
-            priced=priced,
-            told=case.told,
-            groups=_groups(case),
-            subset_size=case.subset_size,
-            balancers=case.balancers,
-        )
+        make = pickers.maker(case, seed)
         zones = case.zones or (0,) * (case.balancers * case.upstreams)
         if case.balancing.zoned in get_args(by_zone.EnvoyRule):
             make = by_zone.maker(make, case, seed)
         self._zones, self._crossed, self._crossed_by_tick = [s.zone for s in case.servers], 0, [0]
-        self._cost = self._servers[0].draws_first if priced else None
+        self._cost = self._servers[0].draws_first if case.balancing.priced else None
         weights = bootstrap_weights(case.servers)
         if case.scaled_by is not None:
             weights[autoscaler.LEAST :] = [0] * (k - autoscaler.LEAST)
@@ -95,8 +72,8 @@ class _Running:
             if case.balancing.law is None
             else ControlLoop(self.engine, case, self._servers, self._balancers, stream(seed, "control"))
         )
-        if exchange_s and case.balancing.picker in pickers.OURS:
-            self._begin_exchanges(exchange_s, stream(seed, "exchange"))
+        if case.exchanges_s and case.balancing.picker in pickers.OURS:
+            self._begin_exchanges(case.exchanges_s, stream(seed, "exchange"))
         for balancer in self._balancers:
             if self._control is not None and isinstance(balancer.picker, by_zone.ByZone):
                 balancer.picker.utilization = self._control.cpu

@@ -22,8 +22,15 @@ BY_TURNS = [name for name in pickers.OURS if name != "peak_ewma"]
 BY_COST = ("vnswrr2", "least_conn")
 
 
+def case_of(name: str, servers: int, **changes: Any) -> Case:
+    return Case(
+        servers=(Server(),) * servers, clients=OpenClients(rate_per_s=1), work=Work(), duration_s=1,
+        balancing=Balancing(picker=name), **changes,
+    )  # fmt: skip
+
+
 def made(name: str, weights: Sequence[int], seed: int = 1) -> Picker:
-    picker = pickers.maker(name, servers=len(weights), seed=seed)(0)
+    picker = pickers.maker(case_of(name, len(weights)), seed)(0)
     picker.update(weights)
     return picker
 
@@ -59,7 +66,7 @@ def test_our_pickers_give_each_server_its_share_exactly_over_a_cycle(name: str) 
 
 def test_balancers_with_subsets_pick_a_part_each_and_together_by_weight() -> None:
     weights = [20 * (index % 4 + 1) for index in range(80)]
-    make = pickers.maker("vnswrr", servers=80, seed=1, subset_size=10, balancers=8)
+    make = pickers.maker(case_of("vnswrr", 80, subset_size=10, balancers=8), 1)
     total: Counter[int] = Counter()
     for index in range(8):
         picker = make(index)
@@ -71,7 +78,7 @@ def test_balancers_with_subsets_pick_a_part_each_and_together_by_weight() -> Non
 
 
 def test_each_balancer_s_ring_starts_at_a_place_of_its_own() -> None:
-    make = pickers.maker("vnswrr", servers=40, seed=1)
+    make = pickers.maker(case_of("vnswrr", 40), 1)
     firsts = []
     for index in range(20):
         picker = make(index)
@@ -233,7 +240,7 @@ def test_least_time_goes_by_twenties_of_ms_and_by_how_old_the_requests_in_flight
 
 def test_an_unknown_picker_is_named_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="no picker 'swrr' in the model; choose one of: vnswrr, vnswrr2"):
-        pickers.maker("swrr", servers=1, seed=1)
+        pickers.maker(case_of("swrr", 1), 1)
 
 
 def p99_ms(**changes: Any) -> float:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_simulator import pickers
+from steelyard_simulator.model import Balancing, Case, OpenClients, Server, Work
 from steelyard_simulator.pickers.prequal import (
     AGE_S,
     ANSWERS,
@@ -186,7 +187,11 @@ def test_a_pool_keeps_its_bounds_and_no_request_is_lost(
 
 
 def test_load_balancers_see_each_other_s_requests() -> None:
-    make = pickers.maker(pickers.PREQUAL, servers=2, seed=1)
+    case = Case(
+        servers=(Server(), Server()), clients=OpenClients(rate_per_s=1), work=Work(), duration_s=1,
+        balancing=Balancing(picker=pickers.PREQUAL),
+    )  # fmt: skip
+    make = pickers.maker(case, 1)
     one, other = make(0), make(1)
     counts = Counter[int]()
     for number in range(100):

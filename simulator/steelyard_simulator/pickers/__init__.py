@@ -5,6 +5,7 @@ from random import Random
 from typing import Protocol
 
 from steelyard_simulator.engine import stream
+from steelyard_simulator.model import Case
 from steelyard_simulator.pickers import comparison_pickers as compared
 from steelyard_simulator.pickers import lua_pickers, prequal
 
@@ -45,33 +46,15 @@ PEERS: tuple[str, ...] = (*_PEERS, PREQUAL)
 NAMES: tuple[str, ...] = (*OURS, *PEERS)
 
 
-def maker(
-    name: str,
-    *,
-    servers: int,
-    seed: int,
-    exchange_s: float = 0.0,
-    priced: bool = False,
-    told: bool = False,
-    groups: Sequence[int] = (),
-    subset_size: int = 0,
-    balancers: int = 1,
-) -> Callable[[int], Picker]:
-    """Return a function that makes the picker of the load balancer with that index.
-
-    With `exchange_s` the product's pickers have an `exchange` to be called so often; with `priced` they are
-    told what each request costs, too; with `told` servers say in each answer what they have in flight.
-    With the servers' `groups` they choose by what is in flight within a group alone; with `subset_size` each
-    has a subset of the servers, as one of so many `balancers`.
+def maker(case: Case, seed: int) -> Callable[[int], Picker]:
+    """Return a function that makes the picker of the case's load balancer with that index.
 
     Raises ValueError for an unknown name, and SetupError where LuaJIT or the Lua code is missing.
     """
+    name, servers = case.balancing.picker, len(case.servers)
     if name in OURS:
-        lua_seed = stream(seed, "lua").getrandbits(53)
-        runtime = lua_pickers.LuaRuntime(lua_seed, groups, subset_size, balancers)
-        return lambda _index: lua_pickers.LuaPicker(
-            name, servers, runtime, exchange_s, priced=priced, told=told
-        )
+        runtime = lua_pickers.LuaRuntime(case, stream(seed, "lua").getrandbits(53))
+        return lambda _index: lua_pickers.LuaPicker(case, runtime)
     if name == PREQUAL:
         probed = prequal.ProbedServers(servers)
         return lambda index: prequal.Prequal(stream(seed, f"picker {index}"), probed)

@@ -10,6 +10,9 @@ from typing import Any
 
 from steelyard_loadtest.machine import picker_list
 from steelyard_loadtest.machine.errors import SetupError
+from steelyard_protocol.weight_table import MOST_ZONES
+
+from steelyard_simulator.model import Case
 
 BRIDGE = Path(__file__).with_name("balancers.lua")
 
@@ -22,16 +25,13 @@ class LuaPicker:
 
     __slots__ = ("_of", "_update", "answered", "exchange", "pick")
 
-    def __init__(
-        self, name: str, servers: int, runtime: "LuaRuntime", exchange_s: float = 0.0, *,
-        priced: bool = False, told: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, case: Case, runtime: "LuaRuntime") -> None:
         # The Lua functions themselves, not methods around them: a call less for every request.
         self.pick: Callable[..., int]
         self.answered: Callable[[int, float, float, bool], None]
         self.exchange: Callable[[float], None]
         self.pick, self.answered, self._update, self.exchange = runtime.balancer(
-            name, servers, exchange_s, priced, told
+            case.balancing.picker, len(case.servers), case.exchanges_s, case.balancing.priced, case.told
         )
         self._of = runtime
 
@@ -39,10 +39,19 @@ class LuaPicker:
         self._update(self._of.peers(weights))
 
 
+def _groups(case: Case) -> list[int]:
+    """Return the group of each server as nginx has them: zones, where these count, and pins."""
+    zoned = case.balancing.zoned == "steelyard"
+    return [
+        server.zone * zoned if server.pinned is None else MOST_ZONES + index
+        for index, server in enumerate(case.servers)
+    ]
+
+
 class LuaRuntime:
     """One LuaJIT for all load balancers of a run; its random numbers follow from the seed, below 2^53."""
 
-    def __init__(self, seed: int, groups: Sequence[int], subset_size: int, balancers: int) -> None:
+    def __init__(self, case: Case, seed: int) -> None:
         try:
             # It has no types, so nothing is lost by importing it by name.
             luajit = import_module("lupa.luajit21")
@@ -52,10 +61,10 @@ class LuaRuntime:
         folders = (picker_list.OPENRESTY / "steelyard", picker_list.OPENRESTY / "lua-resty-vnswrr")
         lua.globals().package.path = ";".join(f"{folder}/lib/?.lua" for folder in folders)
         bridge = lua.execute(BRIDGE.read_text(encoding="utf-8"))
-        bridge.begin(seed, subset_size, balancers)
+        bridge.begin(seed, case.subset_size, case.balancers)
         self.balancer: Callable[[str, int, float, bool, bool], tuple[Any, Any, Any, Any]] = bridge.balancer
         self._peers_of, self._list = bridge.peers_of, lua.table_from
-        self._groups = self._list(groups) if groups else None
+        self._groups = self._list(_groups(case))
         self._weights: Sequence[int] = ()
         self._peers: object = None
 
