@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 LIST = "steelyard:1:upstreams"
 KEY = "an example key, never a real one"
 
-OPTIONS = "any_upstream = {},"
+OPTIONS = 'any_upstream = { cost = "arg_tokens" },'
 ALONE = "any_upstream = {}, -- and no upstreams that nginx.conf declares\n"
 SERVERS = """
     location = /keys {

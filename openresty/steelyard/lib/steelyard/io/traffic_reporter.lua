@@ -54,8 +54,9 @@ end
 
 --- Forget what was reported of an upstream that is no longer served, and its addresses.
 function _M.forget(worker, name, breathe)
-    local key = "reported/" .. name
-    local _, _, departed = worker.counters:since_last(key, {}, FIELDS, breathe)
+    local key, settings = "reported/" .. name, worker.options.any_upstream
+    local fields = (settings.cost or settings.cost_at_end) and WITH_COST or FIELDS
+    local _, _, departed = worker.counters:since_last(key, {}, fields, breathe)
     forget(worker, departed or {})
     worker.dict:delete(key)
     worker.dict:delete(key .. "/order")

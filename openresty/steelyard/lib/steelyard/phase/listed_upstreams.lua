@@ -19,8 +19,9 @@ local MOST = 1000
 -- What is kept of an upstream in the shared dict, beside its table and its health. The number of its last
 -- traffic report stays: the controller takes none with a lower one.
 local KEPT = {
-    "subrequests/", "subrequests_counted/", "retries/", "retries_refused/", "full/", "queued/", "unlogged/", "eject/",
-    "ejecting/", "checked/", "reported_at/", "saved_at/", "due/eject/", "due/check/", "sessions_closed/",
+    "subrequests/", "subrequests_counted/", "retries/", "retries_refused/", "full/", "queued/", "unlogged/",
+    "costs_malformed/", "eject/", "ejecting/", "checked/", "reported_at/", "saved_at/", "due/eject/", "due/check/",
+    "sessions_closed/",
 }
 
 -- By then every worker has seen the list, and handed in its counts.
