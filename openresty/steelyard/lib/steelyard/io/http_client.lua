@@ -118,17 +118,6 @@ local function send(connection, target, request, left_ms)
 end
 
 
---- Read an answer to HTTP/1.0: { status, headers, body }.
-local function read_answer(connection, target, left_ms)
-    local answer, err = read_until(connection, http_message.head, left_ms)
-    if not answer then
-        return nil, err
-    end
-    answer.body, err = read_body(connection, answer, target, left_ms)
-    return answer.body and answer, err
-end
-
-
 local function exchange(target, request, receive)
     local connection, left_ms = ngx.socket.tcp(), countdown(target.timeout_ms)
     local answer, err = send(connection, target, request, left_ms)
@@ -146,7 +135,11 @@ end
 -- @return { status, headers by lower-case name, body }; nil and the reason
 function _M.get(target)
     return exchange(target, http_message.request(target, "1.0"), function(connection, left_ms)
-        return read_answer(connection, target, left_ms)
+        local answer, err = read_until(connection, http_message.head, left_ms)
+        if answer then
+            answer.body, err = read_body(connection, answer, target, left_ms)
+        end
+        return answer and answer.body and answer, err
     end)
 end
 

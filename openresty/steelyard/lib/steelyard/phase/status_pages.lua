@@ -141,7 +141,7 @@ local function upstream_of(live, breathe)
         retry_budget = or_null(live.settings.retry_budget),
         retries = worker.dict:get("retries/" .. live.name) or 0,
         retries_refused = worker.dict:get("retries_refused/" .. live.name) or 0,
-        -- Requests that were answered 503 because every server was at max_conns, and those that waited before
+        -- Requests that were refused because every server was at max_conns, and those that waited before
         -- they had a server, or that answer.
         max_conns = or_null(live.settings.max_conns), max_conns_of_all = or_null(live.max_conns_of_all),
         full = worker.dict:get("full/" .. live.name) or 0, queued = worker.dict:get("queued/" .. live.name) or 0,
