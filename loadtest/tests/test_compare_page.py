@@ -151,7 +151,7 @@ def test_every_scenario_can_be_put_in_words(name: str) -> None:
     scenario = find(name, quick=True)
     assert scenario_text.command(scenario) == f"steelyard-loadtest compare {name} --quick"
     assert scenario_text.load_text(scenario.load).endswith("s of warm-up")
-    assert all(event.server in scenario_text.events_text(scenario.events) for event in scenario.events)
+    assert all(event.server in scenario_text.event_text(event) for event in scenario.events)
 
 
 def test_alike_servers_are_named_together() -> None:
@@ -213,10 +213,9 @@ def test_every_server_whose_limit_drifts_has_a_colour_and_its_fair_share_is_said
 def test_workers_and_what_holds_them_are_said() -> None:
     scenario = find("worker-pool", quick=True)
     assert scenario_text.servers_text(scenario) == "server-1 to server-3: 0.3 cores, weight 1, 8 workers"
-    assert (
-        scenario_text.events_text(scenario.events)
-        == "5 to 13 s: 6 of server-1's workers are held, without CPU"
-    )
+    assert [*map(scenario_text.event_text, scenario.events)] == [
+        "5 to 13 s: 6 of server-1's workers are held, without CPU"
+    ]
 
 
 def test_p99_before_while_and_after_a_neighbour_is_a_table_of_its_own() -> None:

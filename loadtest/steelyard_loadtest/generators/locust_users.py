@@ -14,7 +14,6 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 # Before all else: when it is imported it replaces sockets and clocks.
@@ -56,8 +55,12 @@ class Visitor(FastHttpUser):  # type: ignore[misc]  # locust has no types
         self.sent_s = None
 
 
-def recorder(recording: Recording) -> Callable[..., None]:
-    """Return what locust calls when an answer is there, or will not come."""
+def run(load: Task) -> None:
+    """Make the load, and leave its record in the load's folder."""
+    Visitor.path = load.url
+    Visitor.network_timeout = Visitor.connection_timeout = load.timeout_s
+    environment = Environment(user_classes=[Visitor], host=load.url)
+    recording = Recording(load.folder)
 
     def record(response_time: float, response: Any, exception: Any, **_: Any) -> None:  # noqa: ANN401
         status = getattr(response, "status_code", 0) or 0
@@ -65,16 +68,7 @@ def recorder(recording: Recording) -> Callable[..., None]:
         sent_s = time.monotonic() - response_time / 1000
         recording.add(Request(due_s=sent_s, latency_ms=response_time, failure=failure))
 
-    return record
-
-
-def run(load: Task) -> None:
-    """Make the load, and leave its record in the load's folder."""
-    Visitor.path = load.url
-    Visitor.network_timeout = Visitor.connection_timeout = load.timeout_s
-    environment = Environment(user_classes=[Visitor], host=load.url)
-    recording = Recording(load.folder)
-    environment.events.request.add_listener(recorder(recording))
+    environment.events.request.add_listener(record)
     runner = environment.create_local_runner()
     users = round(load.level)
     runner.start(users, spawn_rate=users, wait=False)

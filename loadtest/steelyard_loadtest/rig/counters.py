@@ -32,7 +32,11 @@ class Counters:
         """Read them; of a server that has ended, what was read last."""
         at_s = time.monotonic()
         # A burner that ends between the two is missed until the next reading, and never counted twice.
-        ended_s = self._ended_s()
+        try:
+            times = psutil.Process(self._pid).cpu_times()
+            ended_s = times.children_user + times.children_system
+        except psutil.Error:  # it has ended
+            ended_s = 0.0
         running_s = [cpu_seconds(pid) or 0.0 for pid in (self._pid, *children_of(self._pid))]
         # Those that ended are counted in ticks, rounded down: a sum may seem to fall by that.
         self._cpu_s = max(self._cpu_s, ended_s + sum(running_s))
@@ -49,10 +53,3 @@ class Counters:
             if busy := POOL.search(self._orca.read_text()):
                 return float(busy[1])
         return None
-
-    def _ended_s(self) -> float:
-        try:
-            times = psutil.Process(self._pid).cpu_times()
-        except psutil.Error:  # it has ended
-            return 0.0
-        return float(times.children_user + times.children_system)

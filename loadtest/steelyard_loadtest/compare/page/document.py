@@ -137,7 +137,7 @@ def _section(view: View, figures: Sequence[str]) -> str:
         "Source": scenario.source,
         "Servers": scenario_text.servers_text(scenario),
         "Load": scenario_text.load_text(scenario.load),
-        "In each trial": scenario_text.events_text(scenario.events),
+        "In each trial": "; ".join(map(scenario_text.event_text, scenario.events)) or "none",
         "Again": f"`{scenario_text.command(scenario)}`",
     }
     return document(

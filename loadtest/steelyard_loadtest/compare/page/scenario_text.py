@@ -94,11 +94,6 @@ def event_text(event: Event) -> str:
     return f"{event.at_s:g} s: {event.server} {'leaves' if event.do == 'leave' else 'joins'}"
 
 
-def events_text(events: Sequence[Event]) -> str:
-    """Say what happens in each trial."""
-    return "; ".join(event_text(event) for event in events) or "none"
-
-
 def command(scenario: Scenario) -> str:
     """Write the command that measures a scenario again."""
     return f"steelyard-loadtest compare {scenario.name}{' --quick' if scenario.quick else ''}"
