@@ -1,6 +1,6 @@
 """Tallies become lines and a table."""
 
-from steelyard_resilience.fuzz import page
+from steelyard_resilience.fuzz import target
 from steelyard_resilience.fuzz.target import ACCEPTED, Tally, Violation
 
 TALLY = Tally(
@@ -13,13 +13,13 @@ TALLY = Tally(
 
 
 def test_a_line_has_the_most_frequent_reasons() -> None:
-    line = page.line(TALLY)
+    line = target.line(TALLY)
     assert "1,234 inputs" in line
     assert line.endswith("type 1,000, range 100, a 50, b 30, others 20; 2 x 1e2")
 
 
 def test_a_page_has_the_sums_and_a_row_each() -> None:
     broken = Tally(target="x", method="hypothesis", violations=(Violation(what="it raises", input=b""),))
-    text = page.page([TALLY, broken], conditions="1 s each.")
+    text = target.page([TALLY, broken], conditions="1 s each.")
     assert text.startswith("**1,235 inputs to 2 targets: 1 violations.** 1 s each.\n")
     assert "| sample | a\\|b | hypothesis | 1,234 | 34 |" in text

@@ -10,7 +10,7 @@ from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.publish import Page, fill_page, json_text, write_page
 
-from steelyard_resilience.fuzz import page
+from steelyard_resilience.fuzz import target
 from steelyard_resilience.fuzz.target import Tally
 
 # Some ten minutes in all.
@@ -56,16 +56,16 @@ def _run(options: argparse.Namespace) -> int:
         for tally in session.run(plan):
             tallies.append(tally)
             status |= bool(tally.violations)
-            print(page.line(tally), flush=True)
+            print(target.line(tally), flush=True)
             for told in session.kept(plan, tally):
                 print(f"  VIOLATION {told}", flush=True)
     except KeyboardInterrupt:
         status = INTERRUPTED
-    print(page.summary(tallies))
+    print(target.summary(tallies))
     figures = {"seed": plan.seed, "seconds": plan.seconds, "tallies": tallies}
     conditions = f"{plan.seconds:g} s for each target and method, seed {plan.seed}."
     written = Page(
-        text=lambda _: page.page(tallies, conditions=conditions), plots={},
+        text=lambda _: target.page(tallies, conditions=conditions), plots={},
         files={"fuzz.json": json_text(figures)},
     )  # fmt: skip
     write_page(written, options.out, "fuzz")
