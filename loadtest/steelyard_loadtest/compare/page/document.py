@@ -1,7 +1,8 @@
-"""The page as GitHub's Markdown: what stands in it, in which order, with which warnings. Pure."""
+"""The page as GitHub's Markdown: what its parts say (template report.md). Pure but for reading that."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from steelyard_loadtest.compare.page import scenario_tables, scenario_text
 from steelyard_loadtest.compare.page.view import View, main_level
@@ -21,6 +22,7 @@ from steelyard_loadtest.reporting.markdown import (
     without_empty_columns,
 )
 from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
+from steelyard_loadtest.templates import render_file
 
 Judged = tuple[View, Verdict]
 
@@ -84,9 +86,6 @@ COLUMNS = (
 BUSY = 0.8
 """A generator that uses more of its one core makes requests wait for itself."""
 
-INTERRUPTED = """\
-> **Interrupted**: the figures go as far as the run went. The same command goes on from there."""
-
 
 def page_text(results: Results, views: Sequence[View], figures: Mapping[str, Sequence[str]]) -> str:
     """Put the page together; `figures` are the plots that were drawn, in Markdown, by scenario."""
@@ -97,17 +96,12 @@ def page_text(results: Results, views: Sequence[View], figures: Mapping[str, Seq
         title="What the figures are",
         note="The first column is the name in results.csv.",
     )
-    return document(
-        "# Load balancers compared",
-        headline(views),
-        INTERRUPTED if results.interrupted else None,
-        titled(targets(views)),
-        "## Conditions",
-        _bullets(results.conditions),
-        *(_section(view, figures.get(view.scenario.name, ())) for view in views),
-        "## Definitions",
-        titled(definitions),
-    )
+    values = {
+        "headline": headline(views), "interrupted": results.interrupted, "targets": titled(targets(views)),
+        "conditions": _bullets(results.conditions), "definitions": titled(definitions),
+        "sections": [_section(view, figures.get(view.scenario.name, ())) for view in views],
+    }  # fmt: skip
+    return render_file(Path(__file__).with_name("report.md"), values)
 
 
 def titled(shown: Table) -> str:
