@@ -1,15 +1,17 @@
-"""The stability study's figures, the defaults' margins, and both in words and tables: Markdown. Pure.
+"""The stability study's figures, the defaults' margins, and both on a page. Pure but for its template.
 
 A margin is how far one thing may go from its default before a law oscillates.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
-from steelyard_loadtest.reporting.markdown import Column, document, image, markdown, table
+from steelyard_loadtest.reporting.markdown import Column, markdown, table
 from steelyard_loadtest.reporting.statistics import Interval
 from steelyard_loadtest.reporting.wording import plus_minus
+from steelyard_loadtest.templates import render_file
 
 from steelyard_simulator.model import Case, RunResult
 from steelyard_simulator.studies.measures import (
@@ -111,17 +113,13 @@ def load_reach(points: Points, variant: Variant) -> Reach:
 def page(maps: Maps, runs: Runs, command: str, plot: str | None) -> str:
     """Return the defaults' margins, and what the laws do where they are at home."""
     points = averaged(runs)
-    return document(
-        f"From the model: `{command}`. Settled: the shares' swing in the last third of a run is below "
-        f"{100 * SETTLED:.0f} % of all traffic. Figures: means of the seeds ± half of their 95 % interval.",
-        image("Heat maps of the swing, a column for each law", plot),
-        "**Margins of the defaults**: how far each thing may go, alone, until the law oscillates. Lateness: "
-        f"at the loads at which the law settles as shipped, up to {HIGHEST_PLANNED:g}. T and gain: at load "
-        f"{BUSY:g}, of the paper's law at {PAPERS_EDGE:g}.",
-        markdown(table(VARIANTS, _margins(maps, points))),
-        f"**As shipped, at load {BUSY:g}**",
-        markdown(table(VARIANTS, _as_shipped(points))),
-    )
+    values = {
+        "command": command, "plot": plot, "settled": f"{100 * SETTLED:.0f}", "planned": HIGHEST_PLANNED,
+        "busy": BUSY, "papers_edge": PAPERS_EDGE,
+        "margins": markdown(table(VARIANTS, _margins(maps, points))),
+        "shipped": markdown(table(VARIANTS, _as_shipped(points))),
+    }  # fmt: skip
+    return render_file(Path(__file__).with_name("stability_page.md"), values)
 
 
 def _margins(maps: Maps, points: Points) -> list[Column[Variant]]:
