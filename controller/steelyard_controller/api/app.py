@@ -15,7 +15,6 @@ from steelyard_controller.api import (
     openapi,
     page_files,
     problems,
-    routes_audit,
     routes_events,
     routes_peers,
     routes_upstreams,
@@ -95,7 +94,6 @@ def create(
         routes_weights.routes(service, keys=keys or Keyring()),
         routes_peers.routes(service),
         routes_events.routes(service, streams),
-        routes_audit.routes(service),
         controller.routes(service, MetricsPage(service, most_servers=metrics_servers)),
     ):
         app.include_router(router)

@@ -1,16 +1,21 @@
-"""Pages of a collection: `limit` and `after` in the query, the next one in the header `Link` (RFC 8288).
+"""What is shown of a collection that may be too large: pages by names, or a view of it.
 
-In the order of the names, so that what comes or goes between two pages moves nothing else.
+Pages: `limit` and `after` in the query, the next one in the header `Link` (RFC 8288). In the order of the
+names, so that what comes or goes between two pages moves nothing else. A view is a search, an order, and a
+page by places.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
-from fastapi import Query
+from fastapi import Depends, Query
 from steelyard_protocol import wire
+
+from steelyard_controller.api.problems import Mistake, invalid
+from steelyard_controller.tick.ranking import ORDERS, View
 
 MOST = 10_000
 
@@ -43,3 +48,28 @@ def page(path: str, names: Sequence[str], *, after: str | None, limit: int | Non
         return Page(places=order[first:], headers={})
     query = urlencode({"after": names[order[end - 1]], "limit": limit})
     return Page(places=order[first:end], headers={"Link": f'<{path}?{query}>; rel="next"'})
+
+
+_ORDERS = ("auto", "worst", *ORDERS, *(f"-{name}" for name in ORDERS))
+
+
+def _view(
+    search: Annotated[str, Query(max_length=100, description="in names and addresses; or a state")] = "",
+    order: Annotated[
+        Literal[_ORDERS] | None,  # type: ignore[valid-type]
+        Query(description="what needs a look first (`worst`), or by a column; a minus: the largest first"),
+    ] = None,
+    troubled: Annotated[bool, Query(description="only what needs a look")] = False,
+    offset: Annotated[int, Query(ge=0, le=10_000_000, description="behind so many")] = 0,
+    limit: int | None = None,
+    after: str | None = None,
+) -> View | None:
+    if order is None and not search and not troubled and offset == 0:
+        return None
+    if after is not None:
+        raise invalid([Mistake(field="after", message="pages by names: leave it out, and give `offset`")])
+    return View(search=search, order=order or "auto", troubled=troubled, offset=offset, limit=limit or 50)
+
+
+Shown = Annotated[View | None, Depends(_view)]
+"""What is asked for of search, order, troubled and offset; None: nothing of it."""

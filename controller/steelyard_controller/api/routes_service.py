@@ -1,15 +1,26 @@
-"""The routes of the controller itself: /v1/service, /v1/laws, /healthz, /readyz and /metrics."""
+"""The routes of the controller itself: /v1/audit, /v1/service, /v1/laws, /healthz, /readyz and /metrics."""
 
-from fastapi import APIRouter, Response
+import json
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import PlainTextResponse
+from steelyard_protocol import wire
 
 from steelyard_controller import laws
-from steelyard_controller.api import metrics, models
+from steelyard_controller.api import auth, metrics, models, request_body
 from steelyard_controller.api.metrics_page import MetricsPage
-from steelyard_controller.api.problems import ProblemError, responses
-from steelyard_controller.service import Service
+from steelyard_controller.api.problems import ProblemError, later, responses
+from steelyard_controller.api.routes_events import Upstream
+from steelyard_controller.service import NotStored, Service
 
 VOLATILE = "memory: nothing outlives a restart"
+
+Limit = Annotated[int, Query(ge=1, le=1000, description="at most so many, newest first")]
+Before = Annotated[
+    int | None, Query(ge=1, le=wire.MAX_INTEGER, description="those before this one's id, as `Link` has it")
+]
 
 
 class Ready:
@@ -45,6 +56,23 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
     """Return the routes of the controller itself; `page` has its metrics."""
     router = APIRouter(tags=["service"])
     ready = Ready(service)
+
+    @router.get(
+        auth.AUDIT, operation_id="getAudit", response_model=models.Audit, responses=responses(401, 422, 503)
+    )
+    async def get_audit(limit: Limit = 100, before: Before = None, upstream: Upstream = None) -> Response:
+        """Return who changed what, what it was before and after; also of upstreams that are gone by now."""
+        try:
+            entries = await service.audit_log(before=before, most=limit + 1, upstream=upstream)
+        except NotStored as error:
+            raise later(f"the audit log cannot be read: {error}") from None
+        headers = {}
+        if len(entries) > limit:
+            following = {"before": entries[limit - 1]["id"], "limit": limit}
+            query = urlencode(following if upstream is None else {**following, "upstream": upstream})
+            headers["Link"] = f'<{auth.AUDIT}?{query}>; rel="next"'
+        text = json.dumps({"entries": entries[:limit]}, allow_nan=False)
+        return Response(text, media_type=request_body.JSON, headers=headers)
 
     @router.get(
         "/v1/service",

@@ -16,10 +16,9 @@ from steelyard_controller.api import (
     upstream_models,
 )
 from steelyard_controller.api.etags import tag
-from steelyard_controller.api.pages import After, Limit
+from steelyard_controller.api.pages import After, Limit, Shown
 from steelyard_controller.api.problems import responses
 from steelyard_controller.api.upstream_lookup import UpstreamName
-from steelyard_controller.api.views import Shown
 from steelyard_controller.declarations.declaration import Declaration, differences
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.service import Service

@@ -1,8 +1,11 @@
-"""`steelyard apply`: declare the upstreams of a YAML file.
+"""`steelyard apply` and `save`: declare the upstreams of a YAML file; write what is declared as such a file.
 
 Everything that the file does not name stays as it is: a drain, a pin, a server
 that its agent registered. With --prune servers that it does not name are removed,
 and with --replace all is as the file has it. A dry run asks the controller.
+
+Of a server `save` has the address and the baseline, and of state and pin what is not the default: so to apply
+it undoes no drain and no pin of later. Servers that Kubernetes declares are left out: it declares them again.
 """
 
 import argparse
@@ -16,7 +19,7 @@ from pydantic import ValidationError
 
 from steelyard_controller.cli import connection_flags, error_answers
 from steelyard_controller.cli.api_client import path
-from steelyard_controller.cli.api_documents import Change
+from steelyard_controller.cli.api_documents import Change, Upstreams
 from steelyard_controller.cli.command_session import Session, opened
 from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
+    """Add the commands."""
     parser = subparsers.add_parser(
         "apply",
         help="declare the upstreams of a YAML file",
@@ -43,10 +46,18 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         action="store_true",
         help="have all as the file has it: what it does not say gets its default, drains and pins are lifted",
     )
-    connection_flags.add(parser, run=_run)
+    connection_flags.add(parser, run=_apply)
+    save = subparsers.add_parser(
+        "save",
+        help="what is declared, as YAML for `apply`",
+        description="Write what is declared of one upstream or of all, as YAML that `steelyard apply` takes. "
+        "States and pins are there where somebody has set them; servers of Kubernetes are not.",
+    )
+    save.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="of this one alone")
+    connection_flags.add(save, run=_save)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _apply(given: argparse.Namespace) -> int:
     from steelyard_controller.declarations import declaration
 
     sections = _sections(given.file)
@@ -143,3 +154,35 @@ def _declare(session: Session, name: str, after: "Upstream", tag: str | None) ->
         # A controller that did it may not have been heard; the next one then refuses it, for what it did.
         if failure.status != Exit.NOT_DONE or declared(session, name)[0] != after:
             raise
+
+
+def _save(given: argparse.Namespace) -> int:
+    with opened(given) as session:
+        if given.upstream is None:
+            listed = session.controllers.get(Upstreams, "/v1/upstreams").document.upstreams
+            names = [row.name for row in listed]
+        else:
+            names = [connection_flags.name(given.upstream, "an upstream")]
+        sections = {}
+        for name in names:
+            pods = _pods(session, name)  # fails where there is no such upstream
+            upstream, _ = declared(session, name)
+            if upstream is not None:
+                sections[name] = _section(upstream, pods)
+        document = {"upstreams": sections}
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
+        session.out.answer(document, [text.rstrip()])
+        return Exit.OK
+
+
+def _section(upstream: "Upstream", pods: set[str]) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(upstream.model_dump_json())
+    peers = [peer.model_dump(exclude_defaults=True) for peer in upstream.peers if peer.id not in pods]
+    return {**document, "peers": peers}
+
+
+def _pods(session: Session, name: str) -> set[str]:
+    """Return the servers that Kubernetes declares."""
+    answer = session.controllers.send("GET", path("upstreams", name))
+    rows = json.loads(answer.content).get("peers", [])
+    return {row["id"] for row in rows if row.get("pod") is not None}

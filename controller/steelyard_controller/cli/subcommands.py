@@ -16,7 +16,6 @@ from steelyard_controller.cli import (
     key_commands,
     law_commands,
     peer_commands,
-    save_command,
     show_commands,
     watch_command,
 )
@@ -28,7 +27,6 @@ COMMANDS = (
     watch_command,
     peer_commands,
     apply_command,
-    save_command,
     key_commands,
     law_commands,
 )
