@@ -23,8 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from steelyard_controller.api import auth, middleware
 from steelyard_controller.api.problems import ProblemError, later
 from steelyard_controller.api.routes_events import MEDIA_TYPE as EVENTS
-from steelyard_controller.api.streamed_response import StreamedResponse
-from steelyard_controller.api.streams import Ended, Streams
+from steelyard_controller.api.streams import Ended, StreamedResponse, Streams
 from steelyard_controller.service import Service
 from steelyard_controller.store.lease import Lease
 

@@ -9,8 +9,7 @@ from steelyard_protocol import wire
 
 from steelyard_controller.api import middleware, problems, upstream_lookup
 from steelyard_controller.api.pages import Limit, Shown
-from steelyard_controller.api.streamed_response import StreamedResponse
-from steelyard_controller.api.streams import Ended, Streams
+from steelyard_controller.api.streams import Ended, StreamedResponse, Streams
 from steelyard_controller.events import Event
 from steelyard_controller.service import Service
 from steelyard_controller.tick.ranking import View

@@ -1,13 +1,18 @@
-"""The open event streams: their number is limited, and all end when the controller stops.
+"""Streams: a response that is sent as it comes into being, and those that are open.
 
-A server that stops waits for its connections, and a stream never ends by
-itself: so `Streams.end` ends them.
+Their number is limited, and all end when the controller stops: a server that stops waits for its connections,
+and a stream never ends by itself, so `Streams.end` ends them. When a client has gone nothing is left of its
+response: Starlette's runs in a task group that keeps the error it ended by, and with it every frame, so that
+each reader that left stayed in memory until the garbage collector came by, which in this process is rare.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
+
+from fastapi import Response
+from starlette.types import Receive, Scope, Send
 
 from steelyard_controller.api.problems import later
 
@@ -66,3 +71,45 @@ class Streams:
         self._ended = True
         for waited in list(self._waiting):
             waited.cancel()
+
+
+class StreamedResponse(Response):
+    """Sends what a generator yields, and closes it at the end or once the client has gone."""
+
+    def __init__(
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        status_code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        media_type: str | None = None,
+    ) -> None:
+        self._chunks = chunks
+        self.status_code = status_code
+        self.media_type = media_type
+        self.background = None
+        self.init_headers(headers)
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        sending = asyncio.create_task(self._send(send))
+        leaving = asyncio.create_task(_left(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sending.cancel()
+            leaving.cancel()
+            await asyncio.wait((sending, leaving))
+            await self._chunks.aclose()
+        if not sending.cancelled():
+            sending.result()
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for chunk in self._chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -12,8 +12,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from steelyard_controller.api.app import create
 from steelyard_controller.api.forward_to_leader import ForwardToLeader, LeaderConnections
-from steelyard_controller.api.streamed_response import StreamedResponse
-from steelyard_controller.api.streams import Streams
+from steelyard_controller.api.streams import StreamedResponse, Streams
 from steelyard_controller.service import Service
 from steelyard_controller.store.lease import Lease
 
