@@ -7,6 +7,7 @@ what they are of; `make law-cases` prints them, and the tests hold them to the b
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from steelyard_controller import laws
@@ -28,16 +29,22 @@ class Bound:
     truth: float
 
 
-def _loop(law: laws.Law, load: float, capacity: tuple[float, ...] = (250.0, 250.0, 250.0)) -> Loop[Servers]:
+def _warm(
+    law: laws.Law,
+    load: float,
+    capacity: tuple[float, ...] = (250.0, 250.0, 250.0),
+    **fields: Any,  # noqa: ANN401 (a loop's)
+) -> Loop[Servers]:
+    """Return a loop, with these of its fields, after WARM ticks."""
     servers = Servers(capacity=np.array(capacity))
-    return Loop(law=law, servers=servers, demand=load * sum(capacity))
+    loop = Loop(law=law, servers=servers, demand=load * sum(capacity), **fields)
+    loop.ticks(WARM)
+    return loop
 
 
 def idle_open_restart(law: laws.Law) -> dict[str, float]:
     """2,000 idle connections at each; one server restarts, and has none."""
-    loop = _loop(law, 0.5)
-    loop.open = np.full(3, 2000.0)
-    loop.ticks(WARM)
+    loop = _warm(law, 0.5, open=np.full(3, 2000.0))
     loop.open = np.array([0.0, 2000.0, 2000.0])
     loop.ticks(60)
     return {"its share": loop.share(0), "its largest share": max(each[0] for each in loop.shares[WARM:])}
@@ -45,16 +52,12 @@ def idle_open_restart(law: laws.Law) -> dict[str, float]:
 
 def unequally_open(law: laws.Law) -> dict[str, float]:
     """2,500, 2,000 and 1,500 idle connections."""
-    loop = _loop(law, 0.5)
-    loop.open = np.array([2500.0, 2000.0, 1500.0])
-    loop.ticks(WARM)
-    return {"the first's share": loop.share(0)}
+    return {"the first's share": _warm(law, 0.5, open=np.array([2500.0, 2000.0, 1500.0])).share(0)}
 
 
 def reports_stop(law: laws.Law) -> dict[str, float]:
     """Reports stop, demand falls to a tenth, and a neighbour takes 30 % of one server; then they are back."""
-    loop = _loop(law, 0.5)
-    loop.ticks(WARM)
+    loop = _warm(law, 0.5)
     loop.reported, loop.demand = False, loop.demand / 10
     loop.servers.taken = np.array([0.3, 0.0, 0.0])
     loop.ticks(WARM)
@@ -82,10 +85,7 @@ def few_dear_requests(law: laws.Law) -> dict[str, float]:
 
 def one_of_two_is_slow(law: laws.Law) -> dict[str, float]:
     """Two servers, of which one is idle and takes a hundred times as long."""
-    loop = _loop(law, 0.2, (250.0, 250.0))
-    loop.late = np.array([100.0, 1.0])
-    loop.ticks(WARM)
-    return {"its share": loop.share(0)}
+    return {"its share": _warm(law, 0.2, (250.0, 250.0), late=np.array([100.0, 1.0])).share(0)}
 
 
 def _when_back(loop: Loop[Servers]) -> dict[str, float]:
@@ -97,8 +97,7 @@ def _when_back(loop: Loop[Servers]) -> dict[str, float]:
 
 def away(law: laws.Law) -> dict[str, float]:
     """Away for 20 s: no requests, no samples."""
-    loop = _loop(law, 0.5)
-    loop.ticks(WARM)
+    loop = _warm(law, 0.5)
     loop.away, loop.sampled = np.array([True, False, False]), np.array([False, True, True])
     loop.ticks(20)
     loop.away, loop.sampled = np.zeros(3, dtype=np.bool_), np.ones(3, dtype=np.bool_)
@@ -107,8 +106,7 @@ def away(law: laws.Law) -> dict[str, float]:
 
 def ejected(law: laws.Law) -> dict[str, float]:
     """Ejected by the load balancers for 300 s, its agent alive."""
-    loop = _loop(law, 0.5)
-    loop.ticks(WARM)
+    loop = _warm(law, 0.5)
     loop.away = np.array([True, False, False])
     loop.ticks(300)
     loop.away = np.zeros(3, dtype=np.bool_)
@@ -117,28 +115,21 @@ def ejected(law: laws.Law) -> dict[str, float]:
 
 def restarted_within_a_tick(law: laws.Law) -> dict[str, float]:
     """Restarted so quickly that nobody missed it: no sample is late and no request fails."""
-    loop = _loop(law, 0.5)
-    loop.up_s = np.full(3, 1000.0)
-    loop.ticks(WARM)
+    loop = _warm(law, 0.5, up_s=np.full(3, 1000.0))
     loop.up_s = np.array([0.4, 1000.0, 1000.0])
     return _when_back(loop)
 
 
 def dear_requests_at_one(law: laws.Law) -> dict[str, float]:
     """What one server gets is four times as dear, for a while (sessions that stick): told, and not told."""
-    shares = []
-    for told in (np.array([4.0, 1.0, 1.0]), np.full(3, np.nan)):
-        loop = _loop(law, 0.2, (62.5, 250.0, 250.0))
-        loop.cost = told
-        loop.ticks(WARM)
-        shares.append(loop.share(0))
-    return dict(zip(("its share where costs are told", "and where not"), shares, strict=True))
+    costs = {"its share where costs are told": np.array([4.0, 1.0, 1.0]), "and where not": np.full(3, np.nan)}
+    return {name: _warm(law, 0.2, (62.5, 250.0, 250.0), cost=told).share(0) for name, told in costs.items()}
 
 
 def neighbour_before_the_first_request(law: laws.Law) -> dict[str, float]:
     """No request yet, and one server full of somebody else's work for 20 s."""
-    loop = _loop(law, 0.0)
-    loop.servers.taken = np.array([1.0, 0.0, 0.0])
+    servers = Servers(capacity=np.full(3, 250.0), taken=np.array([1.0, 0.0, 0.0]))
+    loop = Loop(law=law, servers=servers, demand=0.0)
     loop.ticks(20)
     return {"its share": loop.share(0)}
 
@@ -195,8 +186,7 @@ def a_queue_nobody_counts(law: laws.Law) -> dict[str, float]:
 
 def a_quiet_night(law: laws.Law) -> dict[str, float]:
     """Speeds of 4 : 1, ten quiet minutes, and then the day's load."""
-    loop = _loop(law, 0.5, (400.0, 100.0))
-    loop.ticks(WARM)
+    loop = _warm(law, 0.5, (400.0, 100.0))
     day, loop.demand = loop.demand, 0.0
     loop.ticks(600)
     loop.demand = day
@@ -211,8 +201,7 @@ SIZES = (100.0, 200.0, 300.0)
 
 def fixed_appetite(law: laws.Law) -> dict[str, float]:
     """A neighbour takes half of the second of servers of 1 : 2 : 3, whatever is sent there, for 300 s."""
-    loop = _loop(law, 0.3, SIZES)
-    loop.ticks(WARM)
+    loop = _warm(law, 0.3, SIZES)
     loop.servers.taken = np.array([0.0, 0.5, 0.0])
     loop.ticks(300)
     return {"its share": loop.share(1)}
@@ -269,8 +258,7 @@ def _least_of_what_is_due(
 
 def comes_and_goes(law: laws.Law) -> dict[str, float]:
     """A neighbour takes half of the second of three servers for 20 s, and leaves it for 20 s; eight times."""
-    loop = _loop(law, 0.3, SIZES)
-    loop.ticks(WARM)
+    loop = _warm(law, 0.3, SIZES)
     for _ in range(8):
         for taken in (0.5, 0.0):
             loop.servers.taken = np.array([0.0, taken, 0.0])
@@ -279,6 +267,15 @@ def comes_and_goes(law: laws.Law) -> dict[str, float]:
     of_one = np.array(loop.shares[WARM:])[:, 1].reshape(8, 2, 20)[..., 5:].mean(axis=(0, 2))
     return {"its mean share meanwhile": float(of_one[0]), "and between": float(of_one[1])}
 
+
+_STARTS_SLOWLY = {
+    "its share when it is back": Bound(low=0.03, high=0.08, truth=0.05),
+    "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
+}
+_GETS_ITS_DUE = {
+    "the least part of what is due": Bound(low=0.8, high=1.3, truth=1.0),
+    "the longest queue, s": Bound(low=0.0, high=0.1, truth=0.0),
+}
 
 CASES: Mapping[Callable[[laws.Law], dict[str, float]], Mapping[str, Bound]] = {
     idle_open_restart: {
@@ -303,14 +300,8 @@ CASES: Mapping[Callable[[laws.Law], dict[str, float]], Mapping[str, Bound]] = {
         "its share when it is back": Bound(low=0.05, high=0.2, truth=0.15),
         "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
     },
-    ejected: {
-        "its share when it is back": Bound(low=0.03, high=0.08, truth=0.05),
-        "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
-    },
-    restarted_within_a_tick: {
-        "its share when it is back": Bound(low=0.03, high=0.08, truth=0.05),
-        "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
-    },
+    ejected: _STARTS_SLOWLY,
+    restarted_within_a_tick: _STARTS_SLOWLY,
     dear_requests_at_one: {
         "its share where costs are told": Bound(low=0.32, high=0.35, truth=1 / 3),
         "and where not": Bound(low=0.1, high=0.2, truth=1 / 3),
@@ -327,14 +318,8 @@ CASES: Mapping[Callable[[laws.Law], dict[str, float]], Mapping[str, Bound]] = {
         "its mean share in the first minute": Bound(low=0.16, high=0.24, truth=0.2),
         "and in the last": Bound(low=0.16, high=0.24, truth=0.2),
     },
-    fixed_appetites: {
-        "the least part of what is due": Bound(low=0.8, high=1.3, truth=1.0),
-        "the longest queue, s": Bound(low=0.0, high=0.1, truth=0.0),
-    },
-    shared_appetites: {
-        "the least part of what is due": Bound(low=0.8, high=1.3, truth=1.0),
-        "the longest queue, s": Bound(low=0.0, high=0.1, truth=0.0),
-    },
+    fixed_appetites: _GETS_ITS_DUE,
+    shared_appetites: _GETS_ITS_DUE,
     comes_and_goes: {
         "its mean share meanwhile": Bound(low=0.16, high=0.24, truth=0.2),
         "and between": Bound(low=0.31, high=0.35, truth=1 / 3),
