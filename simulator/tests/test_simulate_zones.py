@@ -44,6 +44,15 @@ def test_load_aware_locality_sends_what_it_probes_and_spills_where_a_zone_is_bus
     assert crossed("Envoy, load_aware_locality", 120, 1) > 0.12
 
 
+def test_load_aware_locality_goes_by_the_utilization_of_the_servers_that_are_there() -> None:
+    """Two of four are left, twice as busy as the others: whatever those that are away showed last."""
+    case = ZonesTrial(day="half the servers", algorithm="Envoy, load_aware_locality").case()
+    away = tuple(replace(each, away=((20.0, 120.0),) if each.away else ()) for each in case.servers)
+    clients = OpenClients(rate_per_s=120)
+    result = run(replace(case, servers=away, clients=clients, duration_s=120.0), 1)
+    assert result.ticks.crossed[60:].sum() / result.ticks.picks[60:].sum() > 0.12
+
+
 def test_a_server_that_is_away_is_left_out_by_all() -> None:
     for algorithm in ALGORITHMS:
         case = ZonesTrial(day="half the servers", algorithm=algorithm).case()

@@ -54,26 +54,24 @@ class ByZone:
     def update(self, weights: Sequence[int]) -> None:
         """Take who serves: their number in each zone."""
         given = np.array(weights)
-        self._hosts = np.bincount(self._of[given > 0], minlength=len(self._pickers))
+        self._serving = given > 0
+        self._hosts = np.bincount(self._of[self._serving], minlength=len(self._pickers))
         for zone, picker in enumerate(self._pickers):
             if self._hosts[zone]:
                 picker.update(np.where(self._of == zone, given, 0).tolist())
-        self._take(self._by_load() if self._is_load_aware else self._by_hosts())
+        self._ends = np.cumsum(self._by_load() if self._is_load_aware else self._by_hosts()).tolist()
 
     def pick(self, now_s: float) -> int:
         """Choose a zone, and in it a server."""
         if self._is_load_aware and now_s >= self._due_s:
             self._due_s = now_s + PERIOD_S
-            self._take(self._by_load())
+            self._ends = np.cumsum(self._by_load()).tolist()
         drawn = self._random() * self._ends[-1]
         return self._pickers[next(zone for zone, end in enumerate(self._ends) if drawn < end)].pick(now_s)
 
     def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
         """Note an answer where it was picked."""
         self._pickers[self._of[server]].answered(server, sent_s, now_s, ok)
-
-    def _take(self, parts: Floats) -> None:
-        self._ends = np.cumsum(parts).tolist()
 
     def _by_hosts(self) -> Floats:
         hosts, local = self._hosts / self._hosts.sum(), self._local
@@ -85,11 +83,11 @@ class ByZone:
 
     def _by_load(self) -> Floats:
         local, hosts = self._local, self._hosts
-        used = np.nan_to_num(self.utilization())
-        raw = np.array([used[self._of == zone].mean() for zone in range(len(hosts))])
+        used = np.where(self._serving, np.nan_to_num(self.utilization()), 0.0)
+        raw: Floats = np.bincount(self._of, weights=used, minlength=len(hosts)) / np.maximum(hosts, 1)
         before = raw if self._smoothed is None else self._smoothed
         self._smoothed = now = raw + exp(-PERIOD_S / SMOOTHING_S) * (before - raw)
-        weights: Floats = hosts * np.maximum(1.0 - now, 0.0)
+        weights: Floats = np.maximum(1.0 - now, 0.0) * hosts
         if weights.sum() == 0:
             return hosts.astype(float)
         remote = np.where(np.arange(len(hosts)) == local, 0, hosts)
