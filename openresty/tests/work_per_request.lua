@@ -2,10 +2,9 @@
 --
 -- Functions are told apart as they are called, so nothing is wrapped but the phases. A word of memory that is not
 -- Lua's (what workers share, and what nginx fills in) is read and written by two functions of the FFI, and C is
--- called by a third. Compiled code calls no hook: where code is compiled, what is counted is what is not.
+-- called by a third. Compiled code calls no hook, so nothing is compiled.
 --
--- The argument `count` of a request says what of it is counted: `work`, `bytes` (the hook makes garbage of its own),
--- `interpreted`, or nothing.
+-- The argument `count` of a request says what of it is counted: `work`, or `bytes` (the hook makes garbage of its own).
 
 local cjson = require "cjson"
 
@@ -45,7 +44,7 @@ local function enter(what)
         collectgarbage("stop")
         began = collectgarbage("count") * 1024
     else
-        sethook(on_event, what == "work" and "c" or "", 1)
+        sethook(on_event, "c", 1)
     end
 end
 
@@ -63,9 +62,6 @@ end
 local function phase_of(run, is_last)
     return function(...)
         local what = ngx.var.arg_count
-        if not what then
-            return run(...)
-        end
         enter(what)
         if not is_last then
             return leave(what, run(...))
@@ -78,12 +74,10 @@ end
 
 
 --- init_by_lua: from here on count what is asked for.
-function _M.start(is_compiled)
+function _M.start()
     math.randomseed(1)
     math.randomseed = function() end -- workers seed themselves: here what is drawn is the same each time
-    if not is_compiled then
-        jit.off()
-    end
+    jit.off()
     for ms = 0, 1000 do
         _M[ms] = string.format("%.3f", ms / 1000) -- as nginx writes a latency: a new string is memory, too
     end
