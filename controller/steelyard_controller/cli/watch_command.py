@@ -65,7 +65,10 @@ def _in_lines(controllers: Controllers, upstream: str, out: Output, count: int |
 
 
 def _on_screen(controllers: Controllers, upstream: str, out: Output, count: int | None) -> int:
-    shown = _Shown()
+    newest: Overview | None = None
+    ended: Failure | None = None
+    notes: deque[str] = deque(maxlen=NOTES)
+    ticks = 0
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with contextlib.suppress(KeyboardInterrupt), Screen() as screen:
 
@@ -74,40 +77,26 @@ def _on_screen(controllers: Controllers, upstream: str, out: Output, count: int 
             screen.wake()
 
         with Feed(controllers, upstream, tell):
-            while shown.ended is None and shown.ticks != count:
+            while ended is None and ticks != count:
                 height = shutil.get_terminal_size().lines
-                screen.draw(view.screen(shown.overview, list(shown.notes), out.look, height))
+                screen.draw(view.screen(newest, list(notes), out.look, height))
                 if "q" in screen.wait().lower():
                     break
-                while not events.empty() and shown.ticks != count:
-                    shown.take(events.get())
+                while not events.empty() and ticks != count:
+                    match events.get():
+                        case Tick(overview, _):
+                            newest = overview
+                            ticks += 1
+                        case Note(text):
+                            notes.append(text)
+                        case Ended(failure):
+                            ended = failure
     # What was seen last stays in the terminal.
-    if shown.overview is not None:
-        out.lines(status_view.of_overview(shown.overview, out.look))
-    if shown.ended is not None:
-        raise shown.ended
+    if newest is not None:
+        out.lines(status_view.of_overview(newest, out.look))
+    if ended is not None:
+        raise ended
     return Exit.OK
-
-
-class _Shown:
-    """What is on the screen now."""
-
-    def __init__(self) -> None:
-        self.overview: Overview | None = None
-        self.notes: deque[str] = deque(maxlen=NOTES)
-        self.ticks = 0
-        self.ended: Failure | None = None
-
-    def take(self, event: Event) -> None:
-        """Take an event up."""
-        match event:
-            case Tick(overview, _):
-                self.overview = overview
-                self.ticks += 1
-            case Note(text):
-                self.notes.append(text)
-            case Ended(failure):
-                self.ended = failure
 
 
 def _count(text: str | None) -> int | None:
