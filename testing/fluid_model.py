@@ -46,17 +46,11 @@ class Servers:
     """
 
     capacity: Floats
-    failing: Floats = field(default_factory=lambda: np.empty(0))
-    taken: Floats = field(default_factory=lambda: np.empty(0))
+    failing: Floats = field(default_factory=lambda: np.zeros(1))
+    taken: Floats = field(default_factory=lambda: np.zeros(1))
     shared: bool = False
-    queue: Floats = field(default_factory=lambda: np.empty(0))
+    queue: Floats = field(default_factory=lambda: np.zeros(1))
     others: Floats = field(default_factory=OTHER_INDICATORS.copy)
-
-    def __post_init__(self) -> None:
-        k = len(self.capacity)
-        self.failing = np.zeros(k) if self.failing.size == 0 else self.failing
-        self.taken = np.zeros(k) if self.taken.size == 0 else self.taken
-        self.queue = np.zeros(k) if self.queue.size == 0 else self.queue
 
     def serve(self, arriving: Floats) -> Window:
         """Take one tick's requests."""
@@ -95,25 +89,29 @@ def decisions(
     given = weights.copy()
     memory = law.start()
     windows: deque[Window] = deque(maxlen=8)
+    nothing = np.full(k, np.nan)
+    unseen = Window(
+        utilization=np.full((k, 4), np.nan),
+        completed=nothing, failed=nothing, in_flight=nothing, latency_s=nothing,
+    )  # fmt: skip
     for tick in range(ticks):
         event(tick, servers)
         windows.appendleft(servers.serve(demand(tick) * weights / weights.sum()))
-        sample = windows[late_samples] if late_samples < len(windows) else None
-        report = windows[late_reports] if late_reports < len(windows) else None
-        nothing = np.full(k, np.nan)
+        sample = windows[late_samples] if late_samples < len(windows) else unseen
+        report = windows[late_reports] if late_reports < len(windows) else unseen
         memory, decision = law.step(
             memory,
             Snapshot(
                 t_s=float(tick),
                 ids=tuple(f"server-{j}" for j in range(k)),
-                utilization=np.full((k, 4), np.nan) if sample is None else sample.utilization,
+                utilization=sample.utilization,
                 sample_age_ticks=np.full(k, late_samples),
                 capacity=np.full((k, 4), np.nan),
                 baseline=given,
-                completed=nothing if report is None else report.completed,
-                failed=nothing if report is None else report.failed,
-                in_flight=nothing if report is None else report.in_flight,
-                latency_s=nothing if report is None else report.latency_s,
+                completed=report.completed,
+                failed=report.failed,
+                in_flight=report.in_flight,
+                latency_s=report.latency_s,
                 leaving=np.zeros(k, dtype=np.bool_),
                 report_age_ticks=late_reports,
             ),
