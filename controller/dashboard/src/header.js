@@ -39,8 +39,5 @@ export function notices({ lost, degraded, waiting, failed }) {
   if (degraded.length > 0) {
     lines.push(h("div", { class: "notice warn" }, h("span", {}, h("b", {}, "Not all is well: "), degraded.join("; "))));
   }
-  const key = JSON.stringify(lines.map((line) => line.textContent));
-  if (key === notices.shown) return;
-  notices.shown = key;
   fill($("notices"), ...lines);
 }
