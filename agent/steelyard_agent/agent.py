@@ -81,28 +81,20 @@ class Sampler:
 
 
 class Agent:
-    """One server's samples on their way to the pool, signed if there is a key.
+    """One server's samples on their way to the pool.
 
-    `wall_clock` is seconds since 1970, for people; `clock` is monotonic. `seq` is that
-    of the last record which was sent under this `boot`; `last` is the last sample. A
-    status is stale after `stale_s`.
+    `clock` is monotonic; `last` is the last sample. A status is stale after `stale_s`.
     """
 
     def __init__(
         self,
         sampler: Sampler,
+        stream: RecordStream,
         pool: MemcachedWriter,
         *,
-        upstream: str,
-        peer: str,
-        scope: str,
-        boot: str,
         interval_s: float,
         stale_s: float,
-        wall_clock: Callable[[], float],
         clock: Callable[[], float],
-        seq: int = 0,
-        key: bytes | None = None,
         show: Sequence[Callable[[Status], None]] = (),
         registered: Callable[[], bool | None] = lambda: None,
         application: Callable[[], orca_report.LoadReport] = dict,
@@ -110,10 +102,8 @@ class Agent:
         self.interval_s = interval_s
         self._sampler = sampler
         self._pool = pool
-        self._stream = RecordStream(
-            upstream=upstream, peer=peer, scope=scope, boot=boot, wall_clock=wall_clock, seq=seq, key=key
-        )
-        self.name = self._stream.name
+        self._stream = stream
+        self.name = stream.name
         self._stale_s = stale_s
         self._clock = clock
         self._show = show

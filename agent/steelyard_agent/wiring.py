@@ -31,6 +31,7 @@ from steelyard_agent.pods.pod_poll import PodPoll
 from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.readers.process_finder import Target
 from steelyard_agent.readers.scope import ScopeReader, make_reader
+from steelyard_agent.record_stream import RecordStream
 from steelyard_agent.registration.controller_client import ControllerClient
 from steelyard_agent.registration.register_loop import RegisterLoop
 from steelyard_agent.registration.register_request import Registration
@@ -123,24 +124,27 @@ def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
     pool = _pool(settings)
     indicators = indicator_reader(settings)
     register_loop = _register_loop(loaded)
-    agent = Agent(
-        Sampler(scope_reader.read, settings.limits, indicators.evidence),
-        pool,
+    stream = RecordStream(
         upstream=settings.upstream,
         peer=settings.peer,
         scope=scope_reader.scope,
         boot=boot,
+        wall_clock=time.time,
         seq=old.agent.seq if old is not None and isinstance(old.agent, Agent) else 0,
+        key=loaded.key,
+    )
+    agent = Agent(
+        Sampler(scope_reader.read, settings.limits, indicators.evidence),
+        stream,
+        pool,
         interval_s=settings.interval_s,
         stale_s=memcached_writer.ttl_s(settings.interval_s),
-        wall_clock=time.time,
         clock=time.monotonic,
-        key=loaded.key,
         show=[output.show for output in (http_server, orca_grpc_server, orca_file) if output is not None],
         registered=lambda: None if register_loop is None else register_loop.registered,
         application=lambda: _said(application, indicators),
     )
-    _announce(loaded, f"{settings.upstream}/{settings.peer} (scope {scope_reader.scope})")
+    _announce(loaded, f"{stream.name} (scope {scope_reader.scope})")
     return Parts(
         loaded=loaded,
         agent=agent,

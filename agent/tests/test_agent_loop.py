@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.outputs.metrics import Status
+from steelyard_agent.record_stream import RecordStream
 from steelyard_agent.sample import NOTHING
 from steelyard_agent.scopes.host import HostReading
 from steelyard_agent.scopes.process import ProcessCounters, ProcessReading
@@ -71,22 +72,29 @@ class Window:
         pass
 
 
+def stream(seq: int = 0, key: bytes | None = None) -> RecordStream:
+    return RecordStream(
+        upstream="web",
+        peer="server-1",
+        scope="host",
+        boot="b1",
+        wall_clock=lambda: 1790000000.5,
+        seq=seq,
+        key=key,
+    )
+
+
 def agent_on(
     readings: list[Reading | Absent], shelf: Shelf, outputs: Sequence[Window] = (), seq: int = 0
 ) -> Agent:
     source: Iterator[Reading | Absent] = iter(readings)
     return Agent(
         Sampler(lambda: next(source), NOTHING),
+        stream(seq=seq),
         shelf,
-        upstream="web",
-        peer="server-1",
-        scope="host",
-        boot="b1",
         interval_s=1.0,
         stale_s=3.0,
-        wall_clock=lambda: 1790000000.5,
         clock=lambda: 77.0,
-        seq=seq,
         show=[output.show for output in outputs],
     )
 
@@ -151,16 +159,11 @@ def test_with_a_key_every_value_is_signed() -> None:
 
     agent = Agent(
         Sampler(iter([host(0, 10), host(1, 11), host(2, 12)]).__next__, NOTHING),
+        stream(key=b"k" * 32),
         Raw([]),
-        upstream="web",
-        peer="server-1",
-        scope="host",
-        boot="b1",
         interval_s=1.0,
         stale_s=3.0,
-        wall_clock=lambda: 0.0,
         clock=lambda: 0.0,
-        key=b"k" * 32,
     )
     agent.tick()
     sent = [agent.tick(), agent.leave()]

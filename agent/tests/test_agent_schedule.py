@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.loop import Wake, run
+from steelyard_agent.record_stream import RecordStream
 from steelyard_agent.sample import NOTHING
 from steelyard_agent.scopes.host import HostReading
 from steelyard_protocol import clock_phase, sample_reader
@@ -59,14 +60,10 @@ def ticking(clock: Clock, works_s: list[float], shelf: Shelf, *, interval_s: flo
 
     return Agent(
         Sampler(read, NOTHING),
+        RecordStream(upstream="web", peer="server-1", scope="host", boot="b1", wall_clock=clock),
         shelf,
-        upstream="web",
-        peer="server-1",
-        scope="host",
-        boot="b1",
         interval_s=interval_s,
         stale_s=3.0,
-        wall_clock=clock,
         clock=clock,
     )
 
