@@ -42,6 +42,17 @@ _ACCEPT_QUEUE = Preset(
     limit_is="so many connections that wait to be accepted are 100 %, such as the number of workers",
 )
 
+_WAITING = "so many requests that wait are 100 %, such as "
+
+
+def _gauge(port: int, metric: str, limit_is: str) -> Preset:
+    return Preset(port=port, keys={"prometheus": _METRICS, "metric": metric}, limit_is=limit_is)
+
+
+def _share(port: int, metric: str) -> Preset:
+    return Preset(port=port, keys={"prometheus": _METRICS, "metric": metric, "across": "max", "limit": 1})
+
+
 PRESETS: Mapping[str, Preset] = {
     "nginx": Preset(
         port=80,
@@ -74,32 +85,12 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "gunicorn": _ACCEPT_QUEUE,
     "uvicorn": _ACCEPT_QUEUE,
-    "vllm-kv-cache": Preset(
-        port=8000,
-        keys={"prometheus": _METRICS, "metric": "vllm:kv_cache_usage_perc", "across": "max", "limit": 1},
+    "vllm-kv-cache": _share(8000, "vllm:kv_cache_usage_perc"),
+    "vllm-running": _gauge(8000, "vllm:num_requests_running", "--max-num-seqs, times the engines"),
+    "vllm-waiting": _gauge(8000, "vllm:num_requests_waiting", _WAITING + "--max-num-seqs"),
+    "sglang-kv-cache": _share(30000, "sglang:token_usage"),
+    "sglang-running": _gauge(
+        30000, "sglang:num_running_reqs", "--max-running-requests, times the data-parallel ranks"
     ),
-    "vllm-running": Preset(
-        port=8000,
-        keys={"prometheus": _METRICS, "metric": "vllm:num_requests_running"},
-        limit_is="--max-num-seqs, times the engines",
-    ),
-    "vllm-waiting": Preset(
-        port=8000,
-        keys={"prometheus": _METRICS, "metric": "vllm:num_requests_waiting"},
-        limit_is="so many requests that wait are 100 %, such as --max-num-seqs",
-    ),
-    "sglang-kv-cache": Preset(
-        port=30000,
-        keys={"prometheus": _METRICS, "metric": "sglang:token_usage", "across": "max", "limit": 1},
-    ),
-    "sglang-running": Preset(
-        port=30000,
-        keys={"prometheus": _METRICS, "metric": "sglang:num_running_reqs"},
-        limit_is="--max-running-requests, times the data-parallel ranks",
-    ),
-    "sglang-waiting": Preset(
-        port=30000,
-        keys={"prometheus": _METRICS, "metric": "sglang:num_queue_reqs"},
-        limit_is="so many requests that wait are 100 %, such as --max-running-requests",
-    ),
+    "sglang-waiting": _gauge(30000, "sglang:num_queue_reqs", _WAITING + "--max-running-requests"),
 }  # fmt: skip

@@ -81,11 +81,13 @@ def sample(
     """Return the group's sample; None when the later reading is of another group."""
     if before.identity != after.identity:
         return None
+    cores = tightest([*(level.limit for level in after.cpu), _widest_cores(after)])
+    memory_bytes = tightest([*(level.limit for level in after.memory), _machine_bytes(after)])
     capacity = Indicators(
-        cpu=first_known(limits.cpu, _cores(after)),
+        cpu=first_known(limits.cpu, cores),
         net=first_known(limits.net, hardware.fastest_nic(after.nics)),
         io=limits.io,
-        mem=first_known(limits.mem, _memory_bytes(after)),
+        mem=first_known(limits.mem, memory_bytes),
     )
     return from_evidence(
         interval_s,
@@ -99,16 +101,6 @@ def sample(
             *hardware.pressure(before.stalled_s, after.stalled_s, interval_s, after.sources.get("psi")),
         ],
     )
-
-
-def _cores(now: CgroupReading) -> float | None:
-    """Return the cores that the group may use, by the tightest limit."""
-    return tightest([*(level.limit for level in now.cpu), _widest_cores(now)])
-
-
-def _memory_bytes(now: CgroupReading) -> float | None:
-    """Return the memory that the group may use, by the tightest limit."""
-    return tightest([*(level.limit for level in now.memory), _machine_bytes(now)])
 
 
 def _cpu(before: CgroupReading, after: CgroupReading, interval_s: float, given: float | None) -> Evidence:
