@@ -84,22 +84,6 @@ local function eligible_of(peers, unhealthy, threshold)
 end
 
 
---- Tell whether two sets have the same ids.
-function _M.same_ids(a, b)
-    for id in pairs(a) do
-        if b[id] == nil then
-            return false
-        end
-    end
-    for id in pairs(b) do
-        if a[id] == nil then
-            return false
-        end
-    end
-    return true
-end
-
-
 --- Make an upstream that knows no peer yet.
 -- @param settings its options (core/upstream_options)
 -- @param context  what pickers are made with: random, stats, now; for sticky sessions the digest; workers, how many

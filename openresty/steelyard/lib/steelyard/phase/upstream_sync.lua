@@ -35,6 +35,17 @@ local function grow(premature, pickers)
 end
 
 
+--- Whether all ids of a set are in another.
+local function are_in(ids, others)
+    for id in pairs(ids) do
+        if others[id] == nil then
+            return false
+        end
+    end
+    return true
+end
+
+
 --- Give each peer its cell of the shared memory, and log once when there are not enough of them.
 local function assign_cells(worker, live, peers, breathe)
     local before, addresses, without, now = live.addresses or {}, {}, 0, clock.monotonic()
@@ -108,7 +119,7 @@ local function sync_health(worker, live, served, breathe)
     live.health_of, live.health_version, live.health_about = served.peers, version, about
     local unhealthy
     unhealthy, live.health_until = worker.health:unhealthy(live.name, served.peers, check, breathe)
-    if not upstream.same_ids(unhealthy, live.unhealthy) then
+    if not (are_in(unhealthy, live.unhealthy) and are_in(live.unhealthy, unhealthy)) then
         return unhealthy, true
     end
     for id, why in pairs(unhealthy) do
