@@ -69,7 +69,7 @@ class WeightTable:
     `check` (the members of the controller's `Check`) and `hash_key` are stronger than nginx.conf's;
     None leaves those in force. `max_conns` is a peer's limit over all load balancers. `report_version`
     is the latest version of a traffic report that the controller reads; None: one of before it had
-    versions. `reporters` are those whose reports it reads; None: one of before they announced themselves.
+    versions. `reporters` are those whose reports it gets; None: one of before they announced themselves.
     `digest` is `with_digest`'s; None: the table has no head. `zones` are the servers' zones where a load
     balancer has one, too: by `zone_factors` those of each zone, and last those of none, multiply the weights
     of the servers of each, and last of those of none; they come with a head.

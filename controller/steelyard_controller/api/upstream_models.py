@@ -206,7 +206,7 @@ class _Published(BaseModel):
         examples=[2], description="the latest version of traffic reports that is read"
     )
     reporters: list[str] = Field(
-        examples=[["edge-1", "edge-2"]], description="the load balancers whose traffic reports are read"
+        examples=[["edge-1", "edge-2"]], description="the load balancers whose traffic reports come"
     )
     zones: Annotated[
         list[str],

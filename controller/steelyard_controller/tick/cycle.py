@@ -21,7 +21,7 @@ from steelyard_controller.laws.snapshot import Floats, Snapshot, measured_rows
 from steelyard_controller.messages import inbox
 from steelyard_controller.messages.inbox import Inbox, SenderClocks
 from steelyard_controller.messages.keyring import Keyring
-from steelyard_controller.messages.undeclared_balancers import UndeclaredBalancers
+from steelyard_controller.messages.undeclared_balancers import FORGOTTEN_AFTER_S, UndeclaredBalancers
 from steelyard_controller.store.saved_state import SavedState
 from steelyard_controller.tick import upstream_faults, upstream_zones
 from steelyard_controller.tick.cpu_time import CpuTime
@@ -88,6 +88,7 @@ class Cycle:
         self._has_names = False
         self._inbox = Inbox()
         self._undeclared = UndeclaredBalancers()
+        self._silent_before: frozenset[str] = frozenset()
         self._pairing = WindowPairing()
         self._order = (0, 0)
         self._led_since_s = math.inf
@@ -165,6 +166,8 @@ class Cycle:
         """Go on from a published table: number the next ones above it, keep its addresses and reporters."""
         self.overtake(published.generation)
         self._undeclared = self._undeclared.resume(published.reporters or (), self.load_balancers)
+        expected = self.load_balancers
+        self._silent_before = frozenset(expected).difference(published.reporters or expected)
         self.resolved = {**self.resolved, **_resolved(self.declaration.upstream, published)}
 
     def announce(self, load_balancers: Collection[str]) -> None:
@@ -197,6 +200,15 @@ class Cycle:
     def _reporting(self, upstream: Upstream) -> tuple[str, ...]:
         """Return whose reports are read: first of those that are declared."""
         return tuple(dict.fromkeys([*self._declared(upstream), *self._undeclared.heard_s]))
+
+    def _present(self, upstream: Upstream) -> tuple[str, ...]:
+        """Return whom a table names: of those that are declared only who was heard within a minute."""
+        oldest_s = self._received_at_s - FORGOTTEN_AFTER_S
+        present = {lb for lb, each in self._inbox.reports.items() if each.arrived_s >= oldest_s}
+        present.update(self._undeclared.heard_s)
+        if self._led_since_s >= oldest_s:
+            present.update(set(self._declared(upstream)) - self._silent_before)
+        return tuple(lb for lb in self._reporting(upstream) if lb in present)
 
     def _declared(self, upstream: Upstream) -> tuple[str, ...]:
         declared = tuple(upstream.load_balancers)
@@ -264,7 +276,7 @@ class Cycle:
             term=term,
             generation=self.generation,
             issued_at_ms=issued_at_ms,
-            reporters=self._reporting(upstream),
+            reporters=self._present(upstream),
             zones=None if self._zones is None else self._zones.names,
         )
         self._carried = self._carried.after(snapshot.completed, snapshot.failed, snapshot.tick_s)

@@ -26,7 +26,7 @@ def build_table(
 
     Weights and baselines both sum to S, at every tick, so that a person can compare the two columns, and two
     tables; a picker divides by what the weights have in common. `reporters` are those whose reports are
-    read; the factors of `zones` are still to be decided.
+    read and come; the factors of `zones` are still to be decided.
     """
     rows = zip(
         upstream.peers,

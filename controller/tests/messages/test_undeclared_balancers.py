@@ -69,6 +69,24 @@ def test_one_that_announces_itself_is_read_counted_and_named() -> None:
     assert world.cycle.load_balancers == ("edge-1",)
 
 
+def test_one_that_is_declared_and_silent_for_a_minute_is_not_named_and_is_still_read() -> None:
+    world = World()
+    for _ in range(round(FORGOTTEN_AFTER_S) + 1):
+        assert world.tick("edge-2").table.reporters in {("edge-1",), ("edge-1", "edge-2")}
+    outcome = world.tick("edge-2")
+    assert outcome.table.reporters == ("edge-2",)
+    assert outcome.load_balancers == ("edge-1", "edge-2")
+    # The next leader has it from the table, and does not name it for a minute anew.
+    after = World()
+    after.cycle.follow_table(outcome.table)
+    assert after.tick("edge-2").table.reporters == ("edge-2",)
+    for each in (world, after):
+        each.tick("edge-1", "edge-2")
+        outcome = each.tick("edge-1", "edge-2")
+        assert outcome.table.reporters == ("edge-1", "edge-2")
+        assert outcome.snapshot.completed.tolist() == [200]
+
+
 def test_one_that_left_is_forgotten_after_a_minute_and_the_table_says_so() -> None:
     world = World()
     world.tick("edge-1")
