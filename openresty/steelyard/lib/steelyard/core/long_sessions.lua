@@ -71,15 +71,18 @@ local function judge(session, standing, here, now)
 end
 
 
---- Have sessions wait for the time of those that are gone before it had come: which session a connection to the
--- server had is not known before it is shut down, and as many are to be left as if it had been the one that was due.
-local function swap_times(before, sessions, servers, now)
-    for key, session in pairs(before) do
-        local here = servers[session.peer.address]
-        local last = here and #here.due or 0
-        local was_over = sessions[key] ~= session and session.over_at and session.over_at <= now
-        if last > 0 and was_over and session.close_at > now then
-            here.due[last].close_at, here.due[last] = session.close_at, nil
+--- Forget the sessions that are gone. Where the time of one had not come, one whose time has come waits for that: which
+-- session a connection to the server had is not known before it is shut down, and as many are to be left as if it had
+-- been the one that was due.
+local function forget_gone(sessions, servers, now)
+    for key, session in pairs(sessions) do
+        if session.seen_at ~= now then
+            sessions[key] = nil
+            local here = servers[session.peer.address]
+            local last = here and #here.due or 0
+            if last > 0 and session.over_at and session.over_at <= now and session.close_at > now then
+                here.due[last].close_at, here.due[last] = session.close_at, nil
+            end
         end
     end
 end
@@ -103,24 +106,32 @@ end
 --                  is its own
 -- @param upstreams name -> core/upstream
 function _M:due(open, upstreams, now)
-    local sessions, standings, servers, targets = {}, {}, {}, {}
+    local sessions, standings, servers, targets = self.sessions, {}, {}, {}
     for key, entry in pairs(open) do
-        local peer, session, name = entry[entry.n], self.sessions[key], entry.upstream
+        local peer, session, name = entry[entry.n], sessions[key], entry.upstream
         if peer then
             if not session or session.started ~= entry.started or session.peer ~= peer then
                 session = {
                     started = entry.started, peer = peer, since = now, random = self.random(),
                     client = entry.client, upstream = name,
                 }
+                sessions[key] = session
             end
-            local here = servers[peer.address] or { peer = peer, others = 0, due = {}, aged = {} }
-            local standing = standings[name] or standing_of(self.standings[name], upstreams[name])
-            sessions[key], standings[name], servers[peer.address] = session, standing, here
+            local here, standing = servers[peer.address], standings[name]
+            if not here then
+                here = { peer = peer, others = 0, due = {}, aged = {} }
+                servers[peer.address] = here
+            end
+            if not standing then
+                standing = standing_of(self.standings[name], upstreams[name])
+                standings[name] = standing
+            end
+            session.seen_at = now
             judge(session, standing, here, now)
         end
     end
-    swap_times(self.sessions, sessions, servers, now)
-    self.sessions, self.standings = sessions, standings
+    forget_gone(sessions, servers, now)
+    self.standings = standings
     for _, here in pairs(servers) do
         local due = here.due
         if #due > 0 and here.others == 0 then

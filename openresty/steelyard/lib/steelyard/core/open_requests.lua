@@ -160,12 +160,6 @@ function _M:watch(entry, witness)
 end
 
 
---- Whether it is this witness that an open request is watched by.
-function _M:is_watched_by(entry, witness)
-    return self.witnesses[entry] == witness
-end
-
-
 --- Note that a try goes to `peer`, and hold nothing in flight.
 function _M:sent(entry, peer)
     local n, counts, row = entry.n + 1, self.counts, row_of(self, peer.cell, peer.address)

@@ -208,17 +208,10 @@ function _M:tell(cell, excess, at)
 end
 
 
---- Count so many more requests of this worker, or fewer, as in flight at a server.
-function _M:add(cell, requests)
+--- Count a request of this worker, or so many more, as in flight at a server.
+function _M:raise(cell, requests)
     local i = cell * 2 * self.stride + self.column
-    self.levels[i] = self.levels[i] + requests
-end
-
-
---- Count one as in flight.
-function _M:raise(cell)
-    local i = cell * 2 * self.stride + self.column
-    self.levels[i] = self.levels[i] + 1
+    self.levels[i] = self.levels[i] + (requests or 1)
 end
 
 

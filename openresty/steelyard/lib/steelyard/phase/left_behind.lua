@@ -38,12 +38,12 @@ function _M.carry(worker)
         end
     end
     wanted[peer_cells.NONE] = nil
-    for cell in pairs(carried) do
-        wanted[cell] = wanted[cell] or 0 -- its requests have ended, or nobody serves it: it may be another's next
-    end
     for cell, requests in pairs(wanted) do
-        worker.stats:add(cell, requests - (carried[cell] or 0))
-        wanted[cell] = requests > 0 and requests or nil
+        worker.stats:raise(cell, requests - (carried[cell] or 0))
+        carried[cell] = nil
+    end
+    for cell, requests in pairs(carried) do
+        worker.stats:raise(cell, -requests) -- they have ended, or nobody serves it: it may be another's next
     end
     carried, carried_at = wanted, said_at
 end

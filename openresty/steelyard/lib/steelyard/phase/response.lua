@@ -72,7 +72,7 @@ end
 
 --- Whether the answer is that of the last try's server: not where an error_page has something else answer, or a cache.
 local function is_of_last_try(entry)
-    return entry.n > 0 and worker.requests:is_watched_by(entry, ngx.ctx)
+    return entry.n > 0 and worker.requests.witnesses[entry] == ngx.ctx
            and not FROM_CACHE[ngx.var.upstream_cache_status]
 end
 
