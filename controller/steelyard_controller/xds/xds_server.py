@@ -186,7 +186,8 @@ class XdsServer:
 
     def _take_stats(self, reports: NodeReports, stats: Any) -> None:  # noqa: ANN401
         lb, tables = reports.lb, self._tables.tables
-        if self._reporting.get(lb) is not reports:
+        # The earlier one counts again once the later one has gone.
+        if self._reporting.setdefault(lb, reports) is not reports:
             self._faults[lb] = f"two Envoys have the node id {lb}: only the later one's traffic counts"
             self._note()
             return
