@@ -103,7 +103,7 @@ local function new_entry()
         0, 0, 0, n = 0, from = 0, started = 0, why = 0, ended_as = 0, upstream = 0, reserved = 0, reserved_of = 0,
         reserved_at = 0, waited = 0, full = 0, stuck_after = 0, explained = 0, weight = 0, cost = 0, priced_for = 0,
         watched = 0, held = 0, held_extra = 0, in_flight = 0, queue = 0, class = 0, turn = 0, no_retry = 0,
-        spare_try = 0,
+        spare_try = 0, client = 0,
     }
     for field in pairs(entry) do
         entry[field] = nil

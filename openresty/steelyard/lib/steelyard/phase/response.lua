@@ -123,16 +123,6 @@ function _M.failure()
 end
 
 
---- Have picks go by what a server says that it has in flight; it was true when its header came.
-local function note_in_flight(var, entry, peer, live, in_flight)
-    local header_s = tonumber(var.upstream_header_time)
-    if live.picker.tell and header_s and peer.cell ~= peer_cells.NONE then
-        local since_s = math.max(0, tonumber(var.request_time) - header_s)
-        live.picker:tell(peer, in_flight + (entry.held and 0 or 1), now() - since_s)
-    end
-end
-
-
 --- Note what a server says of its load (ORCA), as it came; it is read once a report. gRPC's servers say it
 -- in binary, in the trailers. Returns it.
 local function note_load(var, live, address)
@@ -149,7 +139,8 @@ local function note_load(var, live, address)
 end
 
 
---- Note what a server says of how busy it is, where servers say so or it is time to look.
+--- Note what a server says of how busy it is, where servers say so or it is time to look. Picks go by what it says
+-- that it has in flight; that was true when its header came.
 local function note_busy(var, entry, peer, live, at)
     local looks, load, header = math.abs(at - live.looked_at) >= LOOK_S, nil, nil
     if looks or live.says_load then
@@ -164,8 +155,10 @@ local function note_busy(var, entry, peer, live, at)
         live.looked_at = at
     end
     local in_flight = tonumber(header) or load and orca.in_flight(load, ngx.decode_base64)
-    if in_flight then
-        note_in_flight(var, entry, peer, live, in_flight)
+    local header_s = in_flight and live.picker.tell and tonumber(var.upstream_header_time)
+    if header_s and peer.cell ~= peer_cells.NONE then
+        local since_s = math.max(0, tonumber(var.request_time) - header_s)
+        live.picker:tell(peer, in_flight + (entry.held and 0 or 1), at - since_s)
     end
 end
 
