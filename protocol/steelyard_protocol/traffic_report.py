@@ -173,15 +173,8 @@ def encode(report: TrafficReport, read_version: int | None) -> bytes:
 
 def _columns_of(message: _Columns) -> dict[str, Any]:
     count = len(message.ids)
-    columns: dict[str, Sequence[Any]] = {
-        "completed": message.completed,
-        "failed": message.failed,
-        "in_flight": message.in_flight,
-        "latency_ms": message.latency_ms,
-        "latency_p50_ms": [None] * count if message.latency_p50_ms is UNSET else message.latency_p50_ms,
-    }
-    if message.cost is not UNSET:
-        columns["cost"] = message.cost
+    columns: dict[str, Sequence[Any]] = typed_json.members(message, (*_FIGURES, "cost"))
+    columns.setdefault("latency_p50_ms", [None] * count)
     for name, column in columns.items():
         if len(column) != count:
             raise InvalidMessage("range", f'"{name}" has {len(column)} figures, and there are {count} ids')
@@ -196,10 +189,7 @@ def _columns_of_rows(peers: dict[str, _Figures]) -> dict[str, Any]:
     rows = peers.values()
     return {
         "ids": list(peers),
-        "completed": [row.completed for row in rows],
-        "failed": [row.failed for row in rows],
-        "in_flight": [row.in_flight for row in rows],
-        "latency_ms": [row.latency_ms for row in rows],
+        **{name: [getattr(row, name) for row in rows] for name in _REQUIRED},
         "latency_p50_ms": [None if row.latency_p50_ms is UNSET else row.latency_p50_ms for row in rows],
         "cost": None if not peers or any(row.cost is UNSET for row in rows) else [row.cost for row in rows],
         "loads": {peer: (row.completed, row.load) for peer, row in peers.items() if row.load is not UNSET},
