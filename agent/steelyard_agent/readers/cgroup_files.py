@@ -11,6 +11,7 @@ from pathlib import Path
 
 from steelyard_agent import cgroup_text, proc_text
 from steelyard_agent.cgroup_text import Cgroup, Mount
+from steelyard_agent.readers import linux_devices
 from steelyard_agent.readers.files import below, exists, read, read_or_none
 from steelyard_agent.scopes.cgroup import Throttling, tightest
 
@@ -203,13 +204,8 @@ def memory_limit_file(group: Cgroup) -> str:
 
 def sources(groups: Mapping[str, Cgroup]) -> Mapping[str, str]:
     """Return the file of each column that has one."""
-    files = {
-        "cores": "/sys/devices/system/cpu/online",
-        "machine mem": "/proc/meminfo",
-        "net": "/proc/net/dev",
-        "speed": "/sys/class/net/*/speed",
-        "psi": "/proc/pressure",
-    }
+    files = {name: linux_devices.SOURCES[name] for name in ("cores", "net", "speed", "psi")}
+    files["machine mem"] = "/proc/meminfo"
     if "cpuset" in groups:
         files["cpuset"] = file_of(groups["cpuset"], "cpuset")
     if "cpu" in groups:
