@@ -86,7 +86,7 @@ function _M:survey(now)
         if at > ended_at and at <= now then -- else the clock was set back
             ended_at = at
         end
-        changed = changed or own ~= others:told(cell)
+        changed = changed or own ~= others.told[cell]
         if own > 0 then
             local its = stats:last_latency(cell)
             if its > 0 then
@@ -100,7 +100,7 @@ end
 
 --- The first two questions of every request: the epoch, and who is in it.
 local function head(self)
-    local enters, new_epoch = self.epoch ~= 0 and not self.others:is_in(), FIRST_EPOCH + self.random(EPOCHS) - 1
+    local enters, new_epoch = self.epoch ~= 0 and self.others.shared.is_in == 0, FIRST_EPOCH + self.random(EPOCHS) - 1
     return "ma " .. PREFIX .. "epoch N" .. EPOCH_S .. " J" .. new_epoch .. " D0 v\r\n"
            .. "ma " .. PREFIX .. self.epoch .. (enters and " N" .. TTL_S .. " J1 D1 v\r\n" or " D0 v\r\n")
 end
@@ -150,9 +150,9 @@ function _M:request(leaving)
     local stats, others, targets = self.stats, self.others, self.targets
     local asked, lines = {}, { head(self) }
     local function tell(target, own)
-        local told = others:told(target.cell)
+        local told = others.told[target.cell]
         if own ~= told and #asked < MOST then
-            others:tell(target.cell, own)
+            others.told[target.cell] = own
             asked[#asked + 1], lines[#lines + 1] = target, telling(self, target, own - told)
         end
     end
@@ -225,11 +225,11 @@ local function enter(self, epoch)
         return false
     end
     self.balancers_before, self.balancers, self.epoch, self.blocks = self.balancers, 0, epoch, {}
-    if self.others:epoch() ~= epoch then -- else the worker before this one was in it, and told what stands there
+    if self.others.shared.epoch ~= epoch then -- else the worker before this one was in it, and told what stands there
         self.others:begin(epoch)
         for _, targets in ipairs({ self.targets, self.gone }) do
             for i = 1, #targets do
-                self.others:tell(targets[i].cell, 0)
+                self.others.told[targets[i].cell] = 0
             end
         end
     end
@@ -253,7 +253,7 @@ function _M:answer(text)
     if balancers == nil then
         return nil, at
     end
-    self.others:enter(balancers ~= false) -- else the count was thrown out, and is made anew
+    self.others.shared.is_in = balancers and 1 or 0 -- else the count was thrown out, and is made anew
     self.balancers = balancers or 0
     local stats, others, asked = self.stats, self.others, self.asked
     for i = 1, #asked do

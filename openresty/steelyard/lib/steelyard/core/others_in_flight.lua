@@ -26,8 +26,15 @@ local AHEAD_S = 0.1
 -- No server has so many, and a forged counter has no more. An exact number in 32 bits.
 local MOST = 100000
 
--- Doubles of the header, a cache line; what each cell's counter was told lies behind it, 32 bits each.
-local AS_OF, AGE_S, EPOCH, IS_IN, BALANCERS, ROUND_S, CPU_SHARE, LINE = 0, 1, 2, 3, 4, 5, 6, 8
+-- A cache line; what each cell's counter was told lies behind it, 32 bits each.
+local LINE = ffi.typeof [[struct {
+    double as_of, age_s; /* when the figures were read, 0: never; how old they are when they are used, on the mean */
+    double epoch;        /* that the counters were told in; 0 before the first */
+    double is_in;        /* 1 where this nginx is counted among those that are in the epoch */
+    /* For pages: how many there are, 0: not known; seconds between two exchanges; their share of a core. */
+    double balancers, round_s, cpu_share, unused;
+}]]
+local LINE_POINTER = ffi.typeof("$ *", LINE)
 
 local _M = {}
 local mt = { __index = _M }
@@ -35,7 +42,7 @@ local mt = { __index = _M }
 
 --- How much memory they need.
 function _M.bytes(cells)
-    return LINE * 8 + cells * 4
+    return ffi.sizeof(LINE) + cells * 4
 end
 
 
@@ -43,10 +50,11 @@ end
 -- @param memory left out: a worker's own
 function _M.new(memory, cells)
     memory = memory or ffi.new("uint8_t[?]", _M.bytes(cells))
-    local header = ffi.cast("double *", memory)
+    local shared = ffi.cast(LINE_POINTER, memory)
     return setmetatable({
         memory = memory, -- so that it is not collected
-        cells = cells, live = false, header = header, told_by_cell = ffi.cast("int32_t *", header + LINE),
+        cells = cells, live = false, shared = shared,
+        told = ffi.cast("int32_t *", shared + 1), -- cell -> what its counter was told that this nginx has in flight
     }, mt)
 end
 
@@ -64,19 +72,19 @@ end
 
 --- The same of the figures at hand.
 function _M:more(now, latency_ms)
-    local header = self.header
-    local since = now - header[AS_OF]
+    local shared = self.shared
+    local since = now - shared.as_of
     if since < -AHEAD_S then
         return nil
     end
-    return _M.worth(math.max(since, header[AGE_S]), latency_ms)
+    return _M.worth(math.max(since, shared.age_s), latency_ms)
 end
 
 
 --- How old the figures are, in seconds; nil while there are none.
 function _M:age_s(now)
-    local header = self.header
-    return header[AS_OF] > 0 and math.max(now - header[AS_OF], header[AGE_S]) or nil
+    local shared = self.shared
+    return shared.as_of > 0 and math.max(now - shared.as_of, shared.age_s) or nil
 end
 
 
@@ -89,70 +97,25 @@ end
 
 --- Say that the figures were read at a moment, and are `age_s` old on the mean when they are used.
 function _M:read(as_of, age_s)
-    self.header[AS_OF], self.header[AGE_S] = as_of, age_s
+    self.shared.as_of, self.shared.age_s = as_of, age_s
 end
 
 
 --- Say that the figures are worth nothing.
 function _M:forget()
-    self.header[AS_OF] = 0
+    self.shared.as_of = 0
 end
 
 
---- The epoch that the counters were told in; 0 before the first.
-function _M:epoch()
-    return self.header[EPOCH]
-end
-
-
---- Begin an epoch. Its counters were told nothing: tell() so of each cell that is in use.
+--- Begin an epoch. Its counters were told nothing: note so of each cell that is in use.
 function _M:begin(epoch)
-    self.header[EPOCH], self.header[IS_IN] = epoch, 0
-end
-
-
---- Say whether this nginx is counted among those that are in the epoch.
-function _M:enter(is_in)
-    self.header[IS_IN] = is_in and 1 or 0
-end
-
-
---- Whether it is.
-function _M:is_in()
-    return self.header[IS_IN] == 1
-end
-
-
---- What a server's counter was told that this nginx has in flight.
-function _M:told(cell)
-    return self.told_by_cell[cell]
-end
-
-
---- Note it.
-function _M:tell(cell, in_flight)
-    self.told_by_cell[cell] = in_flight
+    self.shared.epoch, self.shared.is_in = epoch, 0
 end
 
 
 --- Return what the others have in flight of the sum over all: within 0..MOST, whatever the counter says.
 function _M:of_sum(cell, sum)
-    return math.max(0, math.min(MOST, sum - self.told_by_cell[cell]))
-end
-
-
---- What pages show: how many load balancers there are (0: not known), seconds between two exchanges, and the share
--- of a core that they take.
-function _M:about()
-    local header = self.header
-    return { balancers = header[BALANCERS], round_s = header[ROUND_S], cpu_share = header[CPU_SHARE] }
-end
-
-
---- Note it.
-function _M:describe(balancers, round_s, cpu_share)
-    local header = self.header
-    header[BALANCERS], header[ROUND_S], header[CPU_SHARE] = balancers, round_s, cpu_share
+    return math.max(0, math.min(MOST, sum - self.told[cell]))
 end
 
 

@@ -200,7 +200,8 @@ local function round(self)
     if not ok then
         return fail(self, err)
     end
-    self.others:describe(exchange:count(), wait_s, pace.cost_s / wait_s)
+    local shared = self.others.shared
+    shared.balancers, shared.round_s, shared.cpu_share = exchange:count(), wait_s, pace.cost_s / wait_s
     local verdict
     verdict, err = ask(self, request_in(self, state), began)
     if not verdict then

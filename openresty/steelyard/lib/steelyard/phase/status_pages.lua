@@ -165,12 +165,12 @@ local function exchange_of()
         local why = worker.options.share_in_flight and worker.stats_problem or "the option share_in_flight is not set"
         return { state = "off", error = why, errors = 0 }
     end
-    local about, err, age_s = others:about(), dict:get("exchange/error"), others:age_s(ngx.now())
+    local shared, err, age_s = others.shared, dict:get("exchange/error"), others:age_s(ngx.now())
     return {
         state = dict:get("exchange/state") or "none yet", error = err ~= "" and or_null(err) or null,
         errors = dict:get("exchange_errors") or 0, failures_refused = dict:get("failures_refused") or 0,
-        age_s = or_null(age_s), balancers = about.balancers > 0 and about.balancers or null,
-        interval_s = about.round_s, cpu_share = about.cpu_share,
+        age_s = or_null(age_s), balancers = shared.balancers > 0 and shared.balancers or null,
+        interval_s = shared.round_s, cpu_share = shared.cpu_share,
         cpu_share_max = worker.options.share_in_flight.cpu_share,
     }
 end
