@@ -27,6 +27,7 @@ from steelyard_controller.declarations.declaration import (
     with_peer,
     without_peer,
 )
+from steelyard_controller.declarations.discovered import with_pods_kept
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.service import Service
 from steelyard_controller.tick.outcome import explanation
@@ -110,7 +111,7 @@ def routes(service: Service) -> APIRouter:
         document = request_body.read(await request.body(), request.headers.get("content-type"))
         by_agent = not middleware.grant(request.scope).may("declare")
         wanted = _wanted(document, peer, by_agent=by_agent)
-        is_of_file = peer in upstream_lookup.cycle_of(service, upstream).declaration.file_peers
+        declaration = upstream_lookup.cycle_of(service, upstream).declaration
         created = False
 
         def edit(before: Upstream | None) -> Upstream:
@@ -122,11 +123,11 @@ def routes(service: Service) -> APIRouter:
             if known is not None and wanted.address != known.address:
                 refuse_of_kubernetes(upstream, peer)
             if known is None or not by_agent:
-                return with_peer(before, wanted)
+                return with_pods_kept(with_peer(before, wanted), before, declaration.pods)
             after = with_patch(
                 before, peer, {name: document[name] for name in OF_AN_AGENT if name in document}
             )
-            if is_of_file and after != before:
+            if peer in declaration.file_peers and after != before:
                 raise _of_the_file(peer)
             return after
 
@@ -162,7 +163,8 @@ def routes(service: Service) -> APIRouter:
             if before is None:
                 raise Unknown(f"no upstream is called {upstream}")
             after = with_patch(before, peer, document)
-            if peer_of(after, peer).address != peer_of(before, peer).address:
+            was, wanted = peer_of(before, peer), peer_of(after, peer)
+            if (wanted.address, wanted.zone) != (was.address, was.zone):
                 refuse_of_kubernetes(upstream, peer)
             return after
 
@@ -216,8 +218,8 @@ def routes(service: Service) -> APIRouter:
 def _of_kubernetes(peer: str, service: str) -> ProblemError:
     return ProblemError(
         409,
-        f"{peer} is a pod of the Kubernetes Service {service}, which says whether it is there and at which "
-        "address: drain it here, or delete the pod",
+        f"{peer} is a pod of the Kubernetes Service {service}, which says whether it is there, at which "
+        "address and in which zone: drain it here, or delete the pod",
     )
 
 

@@ -133,6 +133,14 @@ def test_a_person_and_kubernetes_each_keep_what_they_declare(api: RecordedApi) -
         assert peers(client)["b"] | {"baseline": None} == {
             "id": "b", "address": B[0], "state": "drain", "pin": 20, "baseline": None,
         }  # fmt: skip
+        zoned = of_shop("a=10.0.0.1", "b=10.0.0.2")
+        zoned["endpoints"][0]["zone"] = "eu-1a"
+        api.put(zoned)
+        wait_until(lambda: peers(client)["a"].get("zone") == "eu-1a")
+        assert (
+            client.put("/v1/upstreams/shop/peers/a", json={"address": A[0], "baseline": 2}).status_code == 200
+        )
+        assert (peers(client)["a"]["baseline"], peers(client)["a"]["zone"]) == (2, "eu-1a")
         # A document that leaves the pods out, as of a person who knows nothing of them.
         document = {"law": "static", "peers": [{"id": "vm", "address": "192.0.2.1:80"}]}
         changed = client.put("/v1/upstreams/shop", json=document)
@@ -143,6 +151,7 @@ def test_a_person_and_kubernetes_each_keep_what_they_declare(api: RecordedApi) -
         for answer in (
             client.delete("/v1/upstreams/shop/peers/b"),
             client.patch("/v1/upstreams/shop/peers/b", json={"address": "10.9.9.9:80"}),
+            client.patch("/v1/upstreams/shop/peers/b", json={"zone": "eu-1b"}),
             client.put("/v1/upstreams/shop/peers/b", json={"address": "10.9.9.9:80"}),
         ):
             assert answer.status_code == 409
