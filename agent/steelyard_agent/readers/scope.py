@@ -96,16 +96,13 @@ def _reader(
 
 def _detected(root: Path) -> Evidence:
     """Return which of cgroup (1) and host (0) fits this process, and how sure that is; never raises."""
-    if not psutil.LINUX:
-        return Evidence(
-            indicator="scope", value=0.0, note=f"host (sure), but untested here: {sys.platform} is not Linux"
-        )
-    try:
-        return container_detection.judge(_signs(root))
-    except (OSError, ValueError) as error:
-        return Evidence(
-            indicator="scope", value=0.0, note=f"host (a guess): the groups cannot be read: {error}"
-        )
+    note = f"host (sure), but untested here: {sys.platform} is not Linux"
+    if psutil.LINUX:
+        try:
+            return container_detection.judge(_signs(root))
+        except (OSError, ValueError) as error:
+            note = f"host (a guess): the groups cannot be read: {error}"
+    return Evidence(indicator="scope", value=0.0, note=note)
 
 
 def _signs(root: Path) -> Signs:
