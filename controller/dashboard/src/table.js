@@ -3,7 +3,7 @@
 import { $, h, set, text } from "./dom.js";
 import { against, count, duration, milliseconds, percent } from "./format.js";
 import { link } from "./route.js";
-import { orders, pager, searchBox } from "./pager.js";
+import { part, searchBox } from "./pager.js";
 import { busiest, indicatorOf, remarkOf, stateOf } from "./words.js";
 
 export const ROWS = 50;
@@ -48,7 +48,6 @@ export class Table {
     this.#search(route.search);
     set($("attention"), "checked", route.troubled);
     this.#order = route.order;
-    const worst = route.order === "worst" || (route.order === "" && overview.totals.servers > ROWS);
     this.#showSort();
     const indicators = overview.indicators;
     const shown = overview.peers;
@@ -71,9 +70,7 @@ export class Table {
       update(row, peer, { tickS, slot: slot(peer.id), most, indicators });
     }
     const { matching, totals } = overview;
-    text($("servers-matching"), `${matching === totals.servers ? "" : `${count(matching)} of `}${count(totals.servers)}`);
-    orders($("order"), route.order, worst, (order) => to({ order }));
-    pager($("pages"), { page: route.page, limit: ROWS, matching }, (page) => to({ page }));
+    part({ of: $("servers-matching"), order: $("order"), pages: $("pages") }, { matching, total: totals.servers, limit: ROWS }, route, to);
   }
 
   #head() {

@@ -1,23 +1,18 @@
 /** The upstreams: as tabs on top, and in pages of cards, those that need a look first. */
 
-import { $, badge, fill, h, text } from "./dom.js";
+import { $, badge, fill, h } from "./dom.js";
 import { count, many } from "./format.js";
-import { orders, pager } from "./pager.js";
+import { part } from "./pager.js";
 import { link } from "./route.js";
 
 // More tabs than this are a list.
 export const MOST_TABS = 6;
 export const CARDS = 24;
 
-let shown = "";
-
 /** Show the tabs; `list` is the API's, `name` the upstream that is open. */
 export function tabs({ upstreams, total }, name) {
   if (total <= MOST_TABS && upstreams.length < total) return; // a search shows a part of them
   const each = total > MOST_TABS ? [] : upstreams;
-  const key = JSON.stringify([total, each.map(({ name: one, ready, degraded }) => [one, ready, degraded.length]), name]);
-  if (key === shown) return;
-  shown = key;
   const tab = (one) => h("a", { href: link(one.name), attr: { "aria-current": one.name === name ? "page" : null, "data-key": one.name } }, one.name, flag(one));
   const all = h("a", { href: "#/", attr: { "aria-current": name === null ? "page" : null, "data-key": "all" } }, `All ${count(total)} upstreams`);
   fill($("upstreams"), ...(total > MOST_TABS ? [all, name === null ? null : tab({ name, ready: true, degraded: [] })] : each.map(tab)));
@@ -25,11 +20,8 @@ export function tabs({ upstreams, total }, name) {
 
 /** Show a page of upstreams; `to` returns the address with a change. */
 export function all({ upstreams, matching, total }, route, to) {
-  const worst = route.order === "worst" || (route.order === "" && total > CARDS);
-  text($("all-matching"), `${matching === total ? "" : `${count(matching)} of `}${count(total)}`);
-  orders($("all-order"), route.order, worst, (order) => to({ order }));
   fill($("all-list"), ...upstreams.map((each) => card(each, route)));
-  pager($("all-pages"), { page: route.page, limit: CARDS, matching }, (page) => to({ page }));
+  part({ of: $("all-matching"), order: $("all-order"), pages: $("all-pages") }, { matching, total, limit: CARDS }, route, to);
 }
 
 function card(each, { search }) {
