@@ -5,7 +5,7 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 
 const isDark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 
-/** Make `button` switch the theme; `changed` is called whenever it is another. */
+/** Make `button` switch the theme; `changed` is called with the first theme, and whenever it is another. */
 export function install(button, changed) {
   const kept = localStorage.getItem(KEPT);
   if (kept) document.documentElement.dataset.theme = kept;
@@ -13,18 +13,15 @@ export function install(button, changed) {
     button.textContent = isDark() ? "☀" : "☾";
     button.title = isDark() ? "Show it light" : "Show it dark";
     button.setAttribute("aria-label", button.title);
+    changed();
   };
   button.addEventListener("click", () => {
     const next = isDark() ? "light" : "dark";
     document.documentElement.dataset.theme = next;
     localStorage.setItem(KEPT, next);
     show();
-    changed();
   });
-  system.addEventListener("change", () => {
-    show();
-    changed();
-  });
+  system.addEventListener("change", show);
   show();
 }
 
