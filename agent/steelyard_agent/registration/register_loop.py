@@ -89,14 +89,12 @@ class RegisterLoop:
     def withdraw(self) -> None:
         """Take the registration back; one try at each controller."""
         faults = []
-        for _ in self._urls:
-            url = self._urls[0]
+        for url in self._urls:
             answer = self._client(url, "DELETE", self._wanted.path)
             verdict, why = _judged(answer)
             if verdict is Verdict.TAKEN or (isinstance(answer, Answer) and answer.status == 404):
                 log.info("%s is deregistered with %s", self._name, url)
                 return
-            self._urls.append(self._urls.pop(0))
             faults.append(f"{url}: {why}")
         log.warning("%s is not deregistered and stays declared (%s)", self._name, ", ".join(faults))
 
