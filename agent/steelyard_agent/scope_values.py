@@ -6,8 +6,7 @@ from typing import Literal
 from steelyard_protocol import setting_values
 from steelyard_protocol.setting_values import Address
 
-OwnScope = Literal["auto", "host", "cgroup", "process"]
-Scope = Literal[OwnScope, "pods"]
+Scope = Literal["auto", "host", "cgroup", "process", "pods"]
 
 
 def scope(text: str) -> Scope:

@@ -32,8 +32,6 @@ LOADS = (0.4, 0.6, 0.75, 0.9)
 CAPACITY, SLOWED = 400.0, 200.0
 BREAKS, MENDED, END = 60, 100, 140
 
-Event = Callable[[int, Servers], None]
-
 
 def share(run: Sequence[Decision]) -> list[float]:
     """Return server 0's share of the weights by tick."""

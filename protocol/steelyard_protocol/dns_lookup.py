@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from steelyard_protocol.setting_values import Address
 
-Resolve = Callable[[str, int], list[Address]]
-
 
 def system(host: str, port: int) -> list[Address]:
     """Return a host's addresses, as the system's resolver gives them; raise OSError or UnicodeError."""
@@ -23,7 +21,7 @@ def system(host: str, port: int) -> list[Address]:
 class DnsLookup:
     """Finds one host's addresses; a numeric one is not looked up."""
 
-    def __init__(self, address: Address, resolve: Resolve = system) -> None:
+    def __init__(self, address: Address, resolve: Callable[[str, int], list[Address]] = system) -> None:
         self._address = address
         self._resolve = resolve
         self._numeric = _is_numeric(address)

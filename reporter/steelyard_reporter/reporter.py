@@ -207,13 +207,11 @@ class Reporter:
         )
         self._added[place] = added | told.added
         wrong: list[str] = []
+        through = next(each for each in self._sockets if each.name == process.via)
         for part in _parts(told.commands):
-            answer = self._socket(process.via).ask(runtime_socket.line(part, process.prefix))
+            answer = through.ask(runtime_socket.line(part, process.prefix))
             wrong.append(orders.complaint(answer) or "")
         return next((each for each in wrong if each), None)
-
-    def _socket(self, name: str) -> RuntimeSocket:
-        return next(each for each in self._sockets if each.name == name)
 
 
 def _parts(commands: Sequence[str]) -> list[Sequence[str]]:

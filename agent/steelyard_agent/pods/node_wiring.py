@@ -4,13 +4,13 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from steelyard_protocol import memcached_writer
 from steelyard_protocol.memcached_writer import MemcachedWriter
 
 from steelyard_agent.agent import Sampler
-from steelyard_agent.cgroup_text import Cgroup
 from steelyard_agent.moment import Moment
 from steelyard_agent.outputs.node_metrics import NodeStatus
 from steelyard_agent.pods.api_client import ApiClient
@@ -74,9 +74,7 @@ def watcher(
     hardware, moment = Hardware(devices_below(root), ColumnReader()), Moment()
 
     def watch(pod: Pod) -> tuple[Sampler, RecordStream]:
-        def find() -> dict[str, Cgroup]:
-            return groups.find(pod.uid)
-
+        find = partial(groups.find, pod.uid)
         reader = CgroupReader(
             root=root,
             find=find,

@@ -19,8 +19,6 @@ from steelyard_protocol.setting_values import Address
 from steelyard_reporter.haproxy import show_stat
 from steelyard_reporter.haproxy.show_stat import HaproxyFault, Process
 
-SocketAddress = Address | Path
-
 # `show stat` takes 450 bytes a server; no HAProxy has a hundred thousand.
 MOST_BYTES = 64 * 1024 * 1024
 
@@ -39,7 +37,7 @@ class RuntimeSocket:
 
     def __init__(
         self,
-        address: SocketAddress,
+        address: Address | Path,
         deadline: Deadline,
         *,
         lookup: Callable[[float], list[Address]] | None = None,
