@@ -41,6 +41,7 @@ class UnitReader:
         self._unit = unit if unit.endswith(UNITS) else f"{unit}.service"
         self._root = root
         self._clock = clock
+        self._point = ""
         self._path: str | None = None
         self._searched_at_s: float | None = None
         # The NICs are the machine's, not the unit's.
@@ -66,12 +67,12 @@ class UnitReader:
         tree = cgroup_files.mount_of("name=systemd", mounts)
         if tree is None:
             raise OSError("systemd's control groups are not mounted here")
-        point = below(self._root, tree.point)
+        self._point = below(self._root, tree.point)
         for path in (self._path, f"/system.slice/{self._unit}"):
-            if path is not None and exists(f"{point}{path}/cgroup.procs"):
+            if path is not None and exists(f"{self._point}{path}/cgroup.procs"):
                 self._path = path
                 return path
-        self._path = self._search(point)
+        self._path = self._search(self._point)
         if self._path is None:
             raise OSError(f"unit {self._unit} is not running")
         return self._path
@@ -90,11 +91,7 @@ class UnitReader:
         return None
 
     def _oldest(self) -> TargetProcess | Absent:
-        mounts = cgroup_files.mounts(self._root)
-        tree = cgroup_files.mount_of("name=systemd", mounts)
-        text = None
-        if tree is not None and self._path is not None:
-            text = read_or_none(f"{below(self._root, tree.point)}{self._path}/cgroup.procs")
+        text = read_or_none(f"{self._point}{self._path}/cgroup.procs")
         pids = [int(pid) for pid in (text or b"").split()]
         if not pids:
             return Absent(f"unit {self._unit} has no process")
