@@ -9,7 +9,7 @@ itself is found by itself, and goes with changes to this machine alone.
 import os
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
@@ -101,6 +101,27 @@ class Controllers:
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         """Return the first 2xx answer of a controller; raise `Failure`. Requests must be idempotent."""
+        return self._first(method, path, headers=headers or {}, json=document, params=parameters or None)
+
+    @contextmanager
+    def stream(self, path: str, **parameters: str) -> Iterator[tuple[str, httpx.Response]]:
+        """Yield the URL and the open stream of the first controller that has one; raise `Failure`."""
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        timeout = httpx.Timeout(self.timeout_s, read=max(SILENCE_S, self.timeout_s))
+        with closing(
+            self._first("GET", path, headers=headers, stream=True, params=parameters or None, timeout=timeout)
+        ) as answer:
+            yield self.url, answer
+
+    def _first(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        stream: bool = False,
+        **parts: Any,  # noqa: ANN401
+    ) -> httpx.Response:
         silent: list[str] = []
         unable: Failure | None = None
         for url in self._urls:
@@ -109,55 +130,24 @@ class Controllers:
             token = None if method == "GET" and path != AUDIT else self.token_for(url)
             authorization = {} if token is None else {"Authorization": f"Bearer {token}"}
             try:
-                answer = self._http.request(
-                    method,
-                    url + path,
-                    json=document,
-                    params=parameters or None,
-                    headers={**authorization, **(headers or {})},
+                request = self._http.build_request(
+                    method, url + path, headers={**authorization, **headers}, **parts
                 )
+                answer = self._http.send(request, stream=stream)
+                if answer.is_success:
+                    self._prefer(url)
+                    return answer
+                answer.read()
             except (httpx.TransportError, httpx.DecodingError, httpx.InvalidURL) as error:
                 silent.append(f"{url}: {_error_text(error, self.timeout_s)}")
                 continue
-            if answer.is_success:
-                self._prefer(url)
-                return answer
-            failure = _failure(url, answer.status_code, answer.headers, answer.content)
+            failure = _failure(url, answer)
             if failure.status != Exit.UNREACHABLE:
                 self._prefer(url)
                 raise failure
             unable = unable or failure
-        raise unable or _no_answer(silent)
-
-    @contextmanager
-    def stream(self, path: str, **parameters: str) -> Iterator[tuple[str, httpx.Response]]:
-        """Yield the URL and the open stream of the first controller that has one; raise `Failure`."""
-        silent: list[str] = []
-        unable: Failure | None = None
-        timeout = httpx.Timeout(self.timeout_s, read=max(SILENCE_S, self.timeout_s))
-        opened = False
-        for url in self._urls:
-            try:
-                with self._http.stream(
-                    "GET", url + path, params=parameters or None, timeout=timeout,
-                    headers={"Accept": "text/event-stream", "Cache-Control": "no-store"},
-                ) as answer:  # fmt: skip
-                    if answer.is_success:
-                        self._prefer(url)
-                        opened = True
-                        yield url, answer
-                        return
-                    answer.read()
-                    failure = _failure(url, answer.status_code, answer.headers, answer.content)
-            except httpx.TransportError as error:
-                if opened:
-                    raise
-                silent.append(f"{url}: {_error_text(error, self.timeout_s)}")
-                continue
-            if failure.status != Exit.UNREACHABLE:
-                raise failure
-            unable = unable or failure
-        raise unable or _no_answer(silent)
+        more = "start one, or name it with --url"
+        raise unable or Failure(Exit.UNREACHABLE, f"no controller answers at {'; '.join(silent)}; {more}")
 
     def _prefer(self, url: str) -> None:
         self._urls = (url, *(each for each in self._urls if each != url))
@@ -171,15 +161,11 @@ def path(*parts: str) -> str:
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def _failure(url: str, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    if headers.get("content-type", "").split(";")[0].strip().lower() != "application/problem+json":
-        return error_answers.not_a_controller(url, status)
-    return error_answers.failure(url, status, body)
-
-
-def _no_answer(silent: list[str]) -> Failure:
-    more = "start one, or name it with --url"
-    return Failure(Exit.UNREACHABLE, f"no controller answers at {'; '.join(silent)}; {more}")
+def _failure(url: str, answer: httpx.Response) -> Failure:
+    kind = answer.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != "application/problem+json":
+        return error_answers.not_a_controller(url, answer.status_code)
+    return error_answers.failure(url, answer.status_code, answer.content)
 
 
 def _error_text(error: Exception, timeout_s: float) -> str:
