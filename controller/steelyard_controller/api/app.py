@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from opentelemetry.trace import TracerProvider
+from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 
 from steelyard_controller.api import (
@@ -76,6 +77,8 @@ def create(
         redoc_url=None,
         redirect_slashes=False,
         separate_input_output_schemas=False,
+        # `list_peers` is listPeers in a client that is generated.
+        generate_unique_id_function=lambda route: to_camel(route.name),
         lifespan=living,
         telemetry={
             "tracer_provider": tracer_provider,

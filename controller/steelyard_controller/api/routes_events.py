@@ -50,7 +50,6 @@ def routes(service: Service, streams: Streams) -> APIRouter:
 
     @router.get(
         "/v1/events",
-        operation_id="streamEvents",
         response_class=Response,
         responses={
             200: {"description": DESCRIPTION, "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},

@@ -50,12 +50,7 @@ def routes(service: Service) -> APIRouter:
         if by is not None and peer in service.views[upstream].declaration.pods:
             raise _of_kubernetes(peer, by)
 
-    @router.get(
-        "/v1/upstreams/{upstream}/peers",
-        operation_id="listPeers",
-        response_model=models.Peers,
-        responses=responses(401, 404, 422, 503),
-    )
+    @router.get("/v1/upstreams/{upstream}/peers", responses=responses(401, 404, 422, 503))
     async def list_peers(
         request: Request,
         upstream: UpstreamName,
@@ -70,12 +65,7 @@ def routes(service: Service) -> APIRouter:
         response.headers.update({"ETag": tag(declared.revision), **page.headers})
         return models.Peers(peers=[peers[place] for place in page.places])
 
-    @router.get(
-        path,
-        operation_id="getPeer",
-        response_model=models.LivePeer,
-        responses=responses(401, 404, 422, 503),
-    )
+    @router.get(path, responses=responses(401, 404, 422, 503))
     async def get_peer(upstream: UpstreamName, peer: PeerName) -> models.LivePeer:
         """Return a server as declared, and as it stands now."""
         cycle = upstream_lookup.cycle_of(service, upstream)
@@ -91,7 +81,6 @@ def routes(service: Service) -> APIRouter:
 
     @router.put(
         path,
-        operation_id="putPeer",
         response_model=Peer,
         responses={
             201: {"model": Peer, "description": "Created"},
@@ -136,7 +125,6 @@ def routes(service: Service) -> APIRouter:
 
     @router.patch(
         path,
-        operation_id="patchPeer",
         response_model=Peer,
         responses=responses(400, 401, 403, 404, 408, 409, 412, 413, 415, 422, 503),
         openapi_extra=declaration_changes.openapi_body(
@@ -172,11 +160,7 @@ def routes(service: Service) -> APIRouter:
         return declaration_changes.answer(peer_of(declared.upstream, peer), declared, created=False)
 
     @router.delete(
-        path,
-        operation_id="deletePeer",
-        status_code=204,
-        response_class=Response,
-        responses=responses(401, 403, 404, 409, 412, 422, 503),
+        path, status_code=204, response_class=Response, responses=responses(401, 403, 404, 409, 412, 422, 503)
     )
     async def delete_peer(
         request: Request, upstream: UpstreamName, peer: PeerName, if_match: IfMatch = None
@@ -196,10 +180,7 @@ def routes(service: Service) -> APIRouter:
         return Response(status_code=204)
 
     @router.get(
-        path + "/explain",
-        operation_id="explainPeer",
-        response_model=upstream_models.Explanation,
-        responses=responses(401, 404, 422, 503),
+        path + "/explain", response_model=upstream_models.Explanation, responses=responses(401, 404, 422, 503)
     )
     async def explain_peer(upstream: UpstreamName, peer: PeerName) -> Response:
         """Return all that led to a server's weight, and one sentence that says it."""

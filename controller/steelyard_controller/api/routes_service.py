@@ -57,9 +57,7 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
     router = APIRouter(tags=["service"])
     ready = Ready(service)
 
-    @router.get(
-        auth.AUDIT, operation_id="getAudit", response_model=models.Audit, responses=responses(401, 422, 503)
-    )
+    @router.get(auth.AUDIT, response_model=models.Audit, responses=responses(401, 422, 503))
     async def get_audit(limit: Limit = 100, before: Before = None, upstream: Upstream = None) -> Response:
         """Return who changed what, what it was before and after; also of upstreams that are gone by now."""
         try:
@@ -74,22 +72,17 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
         text = json.dumps({"entries": entries[:limit]}, allow_nan=False)
         return Response(text, media_type=request_body.JSON, headers=headers)
 
-    @router.get(
-        "/v1/service",
-        operation_id="getService",
-        response_model=models.ServiceDocument,
-        responses=responses(401),
-    )
+    @router.get("/v1/service", responses=responses(401))
     async def get_service() -> models.ServiceDocument:
         """Return what this controller is: its role, its term, who leads, what does not work."""
         return models.ServiceDocument.model_validate(service.document())
 
-    @router.get("/v1/laws", operation_id="listLaws", response_model=models.Laws, responses=responses(401))
+    @router.get("/v1/laws", responses=responses(401))
     async def list_laws() -> models.Laws:
         """Return every law: what it does in words, its colour, the steps to a weight, its parameters."""
         return models.Laws.model_validate(laws.describe())
 
-    @router.get("/healthz", operation_id="healthz", response_model=models.Health, responses=responses(503))
+    @router.get("/healthz", responses=responses(503))
     async def healthz() -> models.Health:
         """Answer 200 while the process does its work, 503 once a tick is stuck and only a restart helps.
 
@@ -100,7 +93,7 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
             raise ProblemError(503, f"a tick has made no progress for {ticks.stuck_s:.0f} s: restart it")
         return models.Health()
 
-    @router.get("/readyz", operation_id="readyz", response_model=models.Readiness, responses=responses(503))
+    @router.get("/readyz", responses=responses(503))
     async def readyz() -> models.Readiness:
         """Answer 200 once this controller can serve, leading or standing by; name what is degraded."""
         state = VOLATILE if service.volatile else "redis"

@@ -50,12 +50,7 @@ def routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["upstreams"])
     standings = Standings()
 
-    @router.get(
-        "/v1/upstreams",
-        operation_id="listUpstreams",
-        response_model=upstream_models.Upstreams,
-        responses=responses(401, 422, 503),
-    )
+    @router.get("/v1/upstreams", response_model=upstream_models.Upstreams, responses=responses(401, 422, 503))
     async def list_upstreams(
         request: Request, view: Shown, limit: Limit = None, after: After = None
     ) -> Response:
@@ -90,7 +85,6 @@ def routes(service: Service) -> APIRouter:
 
     @router.get(
         "/v1/upstreams/{upstream}",
-        operation_id="getUpstream",
         response_model=upstream_models.Overview,
         responses=responses(401, 404, 422, 503),
     )
@@ -117,7 +111,6 @@ def routes(service: Service) -> APIRouter:
 
     @router.get(
         "/v1/upstreams/{upstream}/declaration",
-        operation_id="getDeclaration",
         response_model=Upstream,
         responses={**responses(401, 404, 422, 503), 304: {"description": "Not changed"}},
     )
@@ -133,7 +126,6 @@ def routes(service: Service) -> APIRouter:
 
     @router.put(
         "/v1/upstreams/{upstream}",
-        operation_id="putUpstream",
         response_model=Upstream,
         responses={
             201: {"model": Upstream, "description": "Created"},
@@ -151,8 +143,6 @@ def routes(service: Service) -> APIRouter:
     # A path of its own: a controller of an earlier version would not know a parameter, and make the change.
     @router.put(
         "/v1/upstreams/{upstream}/dry-run",
-        operation_id="tryUpstream",
-        response_model=models.DryRun,
         responses=responses(400, 401, 403, 408, 412, 413, 415, 422, 503),
         openapi_extra=declaration_changes.openapi_body(Upstream, EXAMPLE),
     )
@@ -166,7 +156,6 @@ def routes(service: Service) -> APIRouter:
 
     @router.delete(
         "/v1/upstreams/{upstream}",
-        operation_id="deleteUpstream",
         status_code=204,
         response_class=Response,
         responses=responses(401, 403, 404, 409, 412, 422, 503),

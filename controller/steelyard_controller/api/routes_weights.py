@@ -22,7 +22,6 @@ def routes(service: Service, *, keys: Keyring) -> APIRouter:
 
     @router.get(
         "/v1/upstreams/{upstream}/weights",
-        operation_id="getWeights",
         response_model=upstream_models.Table,
         responses={**responses(401, 404, 422, 503), 304: {"description": "The table has not changed"}},
     )
@@ -45,7 +44,6 @@ def routes(service: Service, *, keys: Keyring) -> APIRouter:
 
     @router.get(
         "/v1/upstreams/{upstream}/history",
-        operation_id="getHistory",
         response_model=upstream_models.History,
         responses=responses(401, 404, 422, 503),
     )
