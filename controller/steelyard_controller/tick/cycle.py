@@ -18,6 +18,7 @@ from steelyard_controller.laws.blend import Due, StepResult, blend
 from steelyard_controller.laws.headroom import Carried
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Floats, Snapshot, measured_rows
+from steelyard_controller.laws.zones import Zoning
 from steelyard_controller.messages import inbox
 from steelyard_controller.messages.inbox import Inbox, SenderClocks
 from steelyard_controller.messages.keyring import Keyring
@@ -28,7 +29,6 @@ from steelyard_controller.tick.cpu_time import CpuTime
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.snapshot_builder import build_snapshot
 from steelyard_controller.tick.table_builder import build_table
-from steelyard_controller.tick.upstream_zones import UpstreamZones
 from steelyard_controller.tick.window_pairing import WindowPairing
 
 # After a longer pause than this, the messages in Memcached may be of any age.
@@ -81,7 +81,7 @@ class Cycle:
         self._upstream = declaration.in_effect
         self._laws = self._upstream.made_laws()
         self._zone_names = self._upstream.zones
-        self._zones: UpstreamZones | None = None
+        self._zones: Zoning | None = None
         self._named = _named(self._upstream)
         self._sample_keys = self._keys_of(declaration.upstream)
         self._names_of: Declaration | None = None
@@ -238,7 +238,7 @@ class Cycle:
         due = self._pairing.due(
             self._inbox.samples, self._inbox.reports.values(), now_s=now_s, tick_s=self._tick_s
         )
-        self._zones = upstream_zones.follow(
+        self._zones, seen = upstream_zones.follow(
             self._zones, self._zone_names, upstream.peers, self._inbox, now_s=now_s, tick_s=self._tick_s
         )
         snapshot = build_snapshot(
@@ -249,7 +249,7 @@ class Cycle:
             due=due,
             knees=upstream.knees,
             pinned=self._pins(upstream),
-            published=self._followed(upstream),
+            published=self._followed(upstream, seen),
         )
         self._note_indicators(upstream, snapshot, sampled=bool(due))
         return Observed(
@@ -277,7 +277,7 @@ class Cycle:
             generation=self.generation,
             issued_at_ms=issued_at_ms,
             reporters=self._present(upstream),
-            zones=None if self._zones is None else self._zones.names,
+            zones=None if self._zones is None else self._zone_names,
         )
         self._carried = self._carried.after(snapshot.completed, snapshot.failed, snapshot.tick_s)
         outcome = Outcome(
@@ -293,7 +293,8 @@ class Cycle:
             carries_per_s=self._carried.per_s,
         )
         if self._zones is not None:
-            self._zones, outcome = upstream_zones.decide(self._zones, outcome)
+            outcome = upstream_zones.decide(self._zones, outcome)
+            self._zones = outcome.zoning
         return outcome
 
     def _follow(self, addresses: Mapping[str, str]) -> Upstream:
@@ -302,7 +303,8 @@ class Cycle:
             self._in_effect_of = declaration
             self._upstream = declared = declaration.in_effect
             self._laws = declared.made_laws()
-            self._zone_names = declared.zones
+            if declared.zones != self._zone_names:
+                self._zones, self._zone_names = None, declared.zones
             self._memories = {law: memory for law, memory in self._memories.items() if law in self._laws}
             self._named = _named(declared)
             self._sample_keys = self._keys_of(declared)
@@ -371,17 +373,17 @@ class Cycle:
         pins = [math.nan if peer.pin is None else peer.pin / 100 * total for peer in upstream.peers]
         return np.array(pins, dtype=float)
 
-    def _followed(self, upstream: Upstream) -> Floats:
+    def _followed(self, upstream: Upstream, seen: Floats) -> Floats:
         """Return the weights that are followed, k, which shadow laws need to know; NaN: none yet.
 
-        So does any law where load balancers of other zones follow others than those that are published.
+        So does any law where load balancers of other zones follow others than those that are published:
+        `seen` are the requests/s from each zone to each.
         """
         if self.outcome is None or (self._zones is None and len(self._laws) == 1):
             return np.empty(0)
-        if self._zones is not None:
-            return upstream_zones.followed(self._zones, self.outcome.table, upstream.peers)
         table = {peer.id: float(peer.weight) for peer in self.outcome.table.peers}
-        return np.array([table.get(peer.id, math.nan) for peer in upstream.peers], dtype=float)
+        weights = np.array([table.get(peer.id, math.nan) for peer in upstream.peers], dtype=float)
+        return weights if self._zones is None else self._zones.followed(weights, seen)
 
 
 def _resolved(upstream: Upstream, table: WeightTable) -> dict[str, str]:

@@ -5,10 +5,9 @@ no zone, or one without servers, goes by the weights alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from steelyard_protocol.weight_table import WeightTable
 
 from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.laws.snapshot import Floats
@@ -18,34 +17,26 @@ from steelyard_controller.tick.outcome import Outcome, headroom_of, shares
 from steelyard_controller.tick.snapshot_builder import current_reports
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpstreamZones:
-    """The zones by their names, what is known of them, and what was seen at the last tick."""
-
-    names: tuple[str, ...]
-    zoning: Zoning
-    seen: Floats
-
-
 def follow(
-    before: UpstreamZones | None,
+    before: Zoning | None,
     names: tuple[str, ...],
     peers: Sequence[Peer],
     inbox: Inbox,
     *,
     now_s: float,
     tick_s: float,
-) -> UpstreamZones | None:
-    """Return the zones after a tick's reports; None: no server has one, or no load balancer is in one."""
+) -> tuple[Zoning | None, Floats]:
+    """Return the zones of these names after a tick's reports, and the requests/s seen from each to each.
+
+    None: no server has one, or no load balancer is in one.
+    """
     if not any(received.message.zone in names for received in inbox.reports.values()):
-        return None
+        return None, np.empty(0)
     numbers = {name: number for number, name in enumerate(names)}
-    of = [numbers.get(peer.zone or "", len(names)) for peer in peers]
-    if before is None or before.names != names:
-        zoning = Zoning.of_peers(of, len(names))
-    else:
-        zoning = replace(before.zoning, of=np.array(of, dtype=np.int64))
-    places = {peer.id: number for peer, number in zip(peers, of, strict=True)}
+    places = {peer.id: numbers.get(peer.zone or "", len(names)) for peer in peers}
+    zoning = Zoning.of_peers([*places.values()], len(names))
+    if before is not None:
+        zoning = replace(before, of=zoning.of)
     seen = zoning.none()
     arrived = current_reports(inbox, now_s=now_s, tick_s=tick_s)
     ids: Sequence[str] = ()
@@ -56,24 +47,17 @@ def follow(
             ids, to = report.ids, [places.get(peer, len(names)) for peer in report.ids]
         ended = np.array(report.completed, dtype=float) + np.array(report.failed, dtype=float)
         np.add.at(seen[numbers.get(report.zone or "", len(names))], to, ended / report.interval_s)
-    return UpstreamZones(names=names, zoning=zoning.after(seen, tick_s) if arrived else zoning, seen=seen)
+    return (zoning.after(seen, tick_s) if arrived else zoning), seen
 
 
-def decide(zones: UpstreamZones, outcome: Outcome) -> tuple[UpstreamZones, Outcome]:
-    """Return the zones and the outcome of a tick with what load balancers of each zone are told."""
+def decide(zoning: Zoning, outcome: Outcome) -> Outcome:
+    """Return the outcome of a tick with what load balancers of each zone are told."""
     could, share = headroom_of(outcome).could_carry_per_s, np.array(shares(outcome.table))
     # Load balancers have left it out, as its weight will in some seconds: the zone has the others alone.
     there = share * (outcome.decision.columns.get("away", np.zeros(len(share))) == 0)
-    zoning = zones.zoning.decide(there / there.sum() if there.any() else share, could)
+    zoning = zoning.decide(there / there.sum() if there.any() else share, could)
     told = tuple(tuple(row) for row in zoning.factors.tolist())
-    table = replace(outcome.table, zone_factors=told)
-    return replace(zones, zoning=zoning), replace(outcome, table=table, zoning=zoning)
-
-
-def followed(zones: UpstreamZones, table: WeightTable, peers: Sequence[Peer]) -> Floats:
-    """Return the weights, k, that the requests of this tick's reports followed; NaN: none yet."""
-    weights = {peer.id: float(peer.weight) for peer in table.peers}
-    return zones.zoning.followed(np.array([weights.get(peer.id, np.nan) for peer in peers]), zones.seen)
+    return replace(outcome, table=replace(outcome.table, zone_factors=told), zoning=zoning)
 
 
 def zone_traffic(outcome: Outcome) -> dict[str, dict[str, float]]:
