@@ -19,7 +19,6 @@ import numpy as np
 
 from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
 from steelyard_controller.laws.equations import (
-    Spread,
     adjusted_weights,
     entropy_weights,
     load_classes,
@@ -32,7 +31,7 @@ from steelyard_controller.laws.memory import Column, Schema
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
 from steelyard_controller.laws.presentation import Presentation, Row, Step, in_percent
 from steelyard_controller.laws.small_arrays import anybody
-from steelyard_controller.laws.snapshot import SAMPLE_PATIENCE_TICKS, Batch, Bools, Floats, measured_rows
+from steelyard_controller.laws.snapshot import SAMPLE_PATIENCE_TICKS, Batch, measured_rows
 
 NAN = float("nan")
 
@@ -139,6 +138,7 @@ class Paper(Law):
         printed = np.where(alert, printed, before + parameters.decay * (baseline - before))
         # A score of 0 makes eq 8 answer 0, and a law never does: only a person drains.
         printed = np.maximum(printed, baseline * 1e-6)
+        by_name = list(enumerate(snapshots.indicators))
         decided, decisions = build_decisions(
             law=self.name,
             snapshots=snapshots,
@@ -150,28 +150,15 @@ class Paper(Law):
             entropy_weights=weights,
             weight_before=previous["W_last"],
             by_indicator={"range": apart.range, "entropy": apart.entropy},
-            columns=_account(snapshots.indicators, apart, shares, printed, high, low, sampleless),
+            columns={
+                **{f"normalized_{each}": apart.normalized[..., i] for i, each in by_name},
+                **{f"proportions_{each}": apart.proportions[..., i] for i, each in by_name},
+                "share": shares,
+                "paper_weight": printed,
+                "high_load": high.astype(float),
+                "low_load": low.astype(float),
+                "sampleless_ticks": sampleless,
+            },
         )
         columns = {"U": utilization, "sampleless_ticks": sampleless, "W": printed, "W_last": decided}
         return Outcome(columns=columns, scalars=previous_scalars, decisions=decisions)
-
-
-def _account(
-    indicators: tuple[str, ...],
-    apart: Spread,
-    shares: Floats,
-    printed: Floats,
-    high: Bools,
-    low: Bools,
-    sampleless: Floats,
-) -> dict[str, Floats]:
-    """Return the columns that explain a step."""
-    return {
-        **{f"normalized_{each}": apart.normalized[..., i] for i, each in enumerate(indicators)},
-        **{f"proportions_{each}": apart.proportions[..., i] for i, each in enumerate(indicators)},
-        "share": shares,
-        "paper_weight": printed,
-        "high_load": high.astype(float),
-        "low_load": low.astype(float),
-        "sampleless_ticks": sampleless,
-    }
