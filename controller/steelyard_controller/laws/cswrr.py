@@ -20,7 +20,7 @@ import numpy as np
 from steelyard_controller.laws.decision_builder import baseline_weights, build_decisions
 from steelyard_controller.laws.law import Columns, Law, Outcome
 from steelyard_controller.laws.memory import Column, Scalar, Schema
-from steelyard_controller.laws.pairing import OLDEST_TICKS, RING, paired
+from steelyard_controller.laws.pairing import OLDEST_TICKS, RING, Paired, paired
 from steelyard_controller.laws.parameters import SHARED_S, law_total, parameter
 from steelyard_controller.laws.presentation import Presentation, Row, Step, in_digits, in_seconds
 from steelyard_controller.laws.small_arrays import known_or_zero, median, summed
@@ -99,16 +99,12 @@ class CswrrParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The loads and counts of the windows completed at this tick, k each; 0 where nothing is `matched`."""
+    """The pairs completed at this tick, and their rates, k each; 0 where nothing is `matched`."""
 
     tick: Ints
-    matched: Bools
-    load: Floats
+    pair: Paired
     qps: Floats
     eps: Floats
-    load_ring: Floats
-    count_ring: Floats
-    failed_ring: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +139,7 @@ class Cswrr(Law):
         baseline = baseline_weights(snapshots, law_total(self.bound.S, snapshots.k))
         report = _report(snapshots, previous, previous_scalars)
         own = _own_weights(snapshots, previous, report, self.bound)
+        matched = report.pair.matched
         yardsticks = own.usable & snapshots.eligible & ~snapshots.leaving
         raw, middle = _filled(own.weight, own.usable, yardsticks, baseline)
         blackout_left_s = self.bound.blackout - (own.reporting_s - snapshots.tick_s)
@@ -155,9 +152,9 @@ class Cswrr(Law):
             capacity_estimate=own.weight,
             weight_before=previous["W_last"],
             columns={
-                "load": np.where(report.matched, report.load, np.nan),
-                "qps": np.where(report.matched, report.qps, np.nan),
-                "eps": np.where(report.matched, report.eps, np.nan),
+                "load": np.where(matched, report.pair.load, np.nan),
+                "qps": np.where(matched, report.qps, np.nan),
+                "eps": np.where(matched, report.eps, np.nan),
                 "own_weight": own.usable.astype(float),
                 "median_weight": middle,
                 "blackout": own.blackout.astype(float),
@@ -170,9 +167,7 @@ class Cswrr(Law):
             "weight": own.weight,
             "reporting_s": own.reporting_s,
             "silent_s": own.silent_s,
-            "load_ring": report.load_ring,
-            "count_ring": report.count_ring,
-            "failed_ring": report.failed_ring,
+            **report.pair.rings,
             "W_last": weights,
         }
         return Outcome(columns=columns, scalars={"tick": report.tick.astype(float)}, decisions=decisions)
@@ -186,23 +181,18 @@ def _report(snapshots: Batch, previous: Columns, previous_scalars: Columns) -> R
     failed = np.where(np.isnan(completed), np.nan, known_or_zero(snapshots.failed))
     pair = paired(
         tick=tick,
-        load_ring=previous["load_ring"],
-        count_rings=(previous["count_ring"], previous["failed_ring"]),
+        previous=previous,
         load=_busiest(snapshots),
         sample_age_ticks=snapshots.sample_age_ticks,
-        counts=(completed, failed),
+        counts={"count_ring": completed, "failed_ring": failed},
         report_age_ticks=np.full(tick.shape, snapshots.report_age_ticks if is_usable else 0),
     )
     done, failures = pair.counts
     return Report(
         tick=tick,
-        matched=pair.matched,
-        load=pair.load,
+        pair=pair,
         qps=(done + failures) / snapshots.tick_s,
         eps=failures / snapshots.tick_s,
-        load_ring=pair.load_ring,
-        count_ring=pair.count_rings[0],
-        failed_ring=pair.count_rings[1],
     )
 
 
@@ -211,8 +201,11 @@ def _own_weights(
 ) -> OwnWeights:
     """Return the weights by the reports so far; one without requests or without load is ignored."""
     tick_s = snapshots.tick_s
-    useful = report.matched & (report.load > 0) & (report.qps > 0) & snapshots.eligible
-    fresh = _weight(report.qps, report.eps, report.load, useful, parameters.penalty)
+    qps, load = report.qps, report.pair.load
+    useful = report.pair.matched & (load > 0) & (qps > 0) & snapshots.eligible
+    failing = np.divide(report.eps, qps, out=np.zeros(qps.shape), where=useful)
+    used = load + parameters.penalty * failing
+    fresh = np.divide(qps, used, out=np.full(qps.shape, np.nan), where=useful)
     silent_s = np.where(useful, 0.0, previous["silent_s"] + tick_s)
     expired = silent_s >= parameters.expiration
     weight = np.where(expired, np.nan, np.where(useful, fresh, previous["weight"]))
@@ -235,13 +228,6 @@ def _busiest(snapshots: Batch) -> Floats:
     measured = ~np.isnan(snapshots.utilization) & (snapshots.sample_age_ticks <= OLDEST_TICKS)[..., None]
     busiest = np.max(snapshots.utilization, axis=-1, where=measured, initial=0.0)
     return np.where(measured.any(axis=-1), busiest, np.nan)
-
-
-def _weight(qps: Floats, eps: Floats, load: Floats, useful: Bools, penalty: float) -> Floats:
-    """Return qps / (utilization + penalty eps/qps) where the report is useful, NaN elsewhere."""
-    failing = np.divide(eps, qps, out=np.zeros(qps.shape), where=useful)
-    weight: Floats = np.divide(qps, load + penalty * failing, out=np.full(qps.shape, np.nan), where=useful)
-    return weight
 
 
 def _filled(weight: Floats, usable: Bools, yardsticks: Bools, baseline: Floats) -> tuple[Floats, Floats]:

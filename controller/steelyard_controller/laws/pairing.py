@@ -6,6 +6,7 @@ one is paired late, and never with another window: a control loop that acts on
 mismatched windows oscillates.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,27 +24,30 @@ RING = OLDEST_TICKS + 2
 class Paired:
     """The windows completed at this tick: k each; `matched` where the load and the first count are there.
 
-    `load` and `counts` are 0 where not matched. The rings are the new memory.
+    `load` and `counts` are 0 where not matched. `rings` are the new memory, by name.
     """
 
     matched: Bools
     load: Floats
-    counts: tuple[Floats, ...]
-    load_ring: Floats
-    count_rings: tuple[Floats, ...]
+    counts: list[Floats]
+    rings: Mapping[str, Floats]
 
 
 def paired(
     *,
     tick: Ints,
-    load_ring: Floats,
-    count_rings: tuple[Floats, ...],
+    previous: Mapping[str, Floats],
     load: Floats,
     sample_age_ticks: Ints,
-    counts: tuple[Floats, ...],
+    counts: Mapping[str, Floats],
     report_age_ticks: Ints,
 ) -> Paired:
-    """File a load (k, NaN: no sample) and counts (k each, NaN: no report); take out what matches."""
+    """File a load (k, NaN: no sample) and counts (k each, NaN: no report); take out what matches.
+
+    `previous` has the rings: `load_ring`, and for each count that of its name.
+    """
+    rings = {name: previous[name].copy() for name in ("load_ring", *counts)}
+    load_ring = rings["load_ring"]
     upstreams, peers, _ = load_ring.shape
     each_upstream, each_peer = np.arange(upstreams)[:, None], np.arange(peers)
 
@@ -51,24 +55,22 @@ def paired(
         # Of a few servers numpy's own take_along_axis takes five times as long.
         return each_upstream, each_peer, tick % RING
 
-    load_ring, count_rings = load_ring.copy(), tuple(ring.copy() for ring in count_rings)
     sampled = ~np.isnan(load)
     age = np.where(sampled, sample_age_ticks, 0)
     of_sample, of_report, ahead = place(tick - age), place(tick - report_age_ticks), place(tick + 1)
     load_ring[of_sample] = np.where(sampled, load, load_ring[of_sample])
-    load_ring[ahead] = np.nan
-    for ring, count in zip(count_rings, counts, strict=True):
-        ring[of_report] = count
+    for name, count in counts.items():
+        rings[name][of_report] = count
+    for ring in rings.values():
         ring[ahead] = np.nan
     window = place(tick - np.maximum(age, report_age_ticks))
-    window_load, window_counts = load_ring[window], [ring[window] for ring in count_rings]
+    window_load, window_counts = load_ring[window], [rings[name][window] for name in counts]
     load_ring[window] = np.nan
     is_there = ~np.isnan(window_load)
     matched = is_there & ~np.isnan(window_counts[0])
     return Paired(
         matched=matched,
         load=np.where(matched, window_load, 0.0),
-        counts=tuple(np.where(is_there & ~np.isnan(count), count, 0.0) for count in window_counts),
-        load_ring=load_ring,
-        count_rings=count_rings,
+        counts=[np.where(is_there & ~np.isnan(count), count, 0.0) for count in window_counts],
+        rings=rings,
     )

@@ -1,5 +1,6 @@
 """The window that a tick learns from: load and requests of the same seconds (step 3). Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ class Window:
     count        n, requests completed
     in_flight    V, their mean number in flight
     tick         m x 1, ticks stepped so far
+    rings        what waits for its other half, by the names of the schema
     """
 
     tick: Ints
@@ -26,21 +28,18 @@ class Window:
     load: Floats
     count: Floats
     in_flight: Floats
-    load_ring: Floats
-    count_ring: Floats
-    in_flight_ring: Floats
+    rings: Mapping[str, Floats]
 
 
 def pair_window(inputs: Inputs, busyness: Busyness, traffic: Traffic) -> Window:
     """File this tick's sample and report, and take out the window whose other half was waiting (step 3)."""
-    previous, tick = inputs.previous, inputs.previous_scalars["tick"].astype(np.int64) + 1
+    tick = inputs.previous_scalars["tick"].astype(np.int64) + 1
     pair = paired(
         tick=tick,
-        load_ring=previous["load_ring"],
-        count_rings=(previous["count_ring"], previous["in_flight_ring"]),
+        previous=inputs.previous,
         load=busyness.load,
         sample_age_ticks=inputs.snapshots.sample_age_ticks,
-        counts=(traffic.count, traffic.mean_in_flight),
+        counts={"count_ring": traffic.count, "in_flight_ring": traffic.mean_in_flight},
         report_age_ticks=traffic.report_age_ticks,
     )
     matched = pair.matched & inputs.snapshots.eligible
@@ -51,7 +50,5 @@ def pair_window(inputs: Inputs, busyness: Busyness, traffic: Traffic) -> Window:
         load=np.where(matched, np.minimum(pair.load, 1.0), 0.0),
         count=count,
         in_flight=in_flight,
-        load_ring=pair.load_ring,
-        count_ring=pair.count_rings[0],
-        in_flight_ring=pair.count_rings[1],
+        rings=pair.rings,
     )

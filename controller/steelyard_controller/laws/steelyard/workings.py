@@ -115,9 +115,7 @@ class Workings:
             "open": self.in_flight.open,
             "sampleless_ticks": self.busyness.sampleless_ticks,
             "rs": self.busyness.smoothed,
-            "load_ring": self.window.load_ring,
-            "count_ring": self.window.count_ring,
-            "in_flight_ring": self.window.in_flight_ring,
+            **self.window.rings,
         }
 
     def scalars(self, inputs: Inputs) -> Columns:
