@@ -223,10 +223,8 @@ class Discovery:
         return any(not scope.is_known for scope in self._scopes if scope.namespace in (None, namespace))
 
     def _note(self, faults: Mapping[str, str]) -> None:
-        for part in self._noted - faults.keys():
-            self._faults.note(part, None)
-        for part, fault in faults.items():
-            self._faults.note(part, fault)
+        for part in dict.fromkeys([*self._noted, *faults]):
+            self._faults.note(part, faults.get(part))
         self._noted = set(faults)
 
 

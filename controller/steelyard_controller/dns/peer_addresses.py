@@ -71,9 +71,9 @@ class PeerAddresses:
 
     def _addresses(self, name: str, cycle: Cycle) -> dict[str, str]:
         peers = cycle.declaration.upstream.peers
-        self._note(name, self._resolver.faults(peers))
-        known = self._resolver.known(peers)
-        addresses = {peer: address for peer, address in known.items() if address is not None}
+        known = self._resolver.addresses(peers)
+        self._note(name, known.faults)
+        addresses = {peer: address for peer, address in known.by_peer.items() if address is not None}
         last = {} if cycle.outcome is None else {peer.id: peer.address for peer in cycle.outcome.table.peers}
         taken = set(addresses.values())
         for peer in self._resolver.unanswered(peers):
@@ -90,8 +90,6 @@ class PeerAddresses:
 
     def _note(self, upstream: str, wrong: Mapping[str, str]) -> None:
         faults, before = self._faults_of(upstream), self._noted.get(upstream, set())
-        for part in before - set(wrong):
-            faults.note(part, None)
-        for part, fault in wrong.items():
-            faults.note(part, fault)
+        for part in dict.fromkeys([*before, *wrong]):
+            faults.note(part, wrong.get(part))
         self._noted[upstream] = set(wrong)

@@ -6,18 +6,18 @@ threads that nobody waits for: a late answer is used when it comes.
 """
 
 import asyncio
-import contextlib
 import logging
 import math
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 
 from steelyard_protocol import peer_address
 
 from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.dns import resolved_names
-from steelyard_controller.dns.resolved_names import Resolution
+from steelyard_controller.dns.resolved_names import Addresses, Resolution
 
 log = logging.getLogger("steelyard.controller")
 
@@ -32,35 +32,24 @@ FORGET_AFTER = 10
 
 async def ask_system(name: str) -> Sequence[str]:
     """Return all addresses of a name, as the system's resolver gives them; raise OSError or UnicodeError."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
-
-    def tell(answers: list[str], error: Exception | None) -> None:
-        if answer.done():  # cancelled meanwhile
-            return
-        if error is None:
-            answer.set_result(answers)
-        else:
-            answer.set_exception(error)
+    answer: Future[Sequence[str]] = Future()
+    answer.set_running_or_notify_cancel()  # who waits may give up, and the answer comes all the same
 
     def ask() -> None:
-        answers: list[str] = []
-        failure: Exception | None = None
         try:
             entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-            answers = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
         except (OSError, UnicodeError) as error:
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell, answers, failure)
+            answer.set_exception(error)
+        else:
+            answer.set_result(list(dict.fromkeys(str(entry[4][0]) for entry in entries)))
 
     # A daemon: an executor's thread would hold up the end of the process until the resolver answers.
     threading.Thread(target=ask, name="resolve", daemon=True).start()
-    return await answer
+    return await asyncio.wrap_future(answer)
 
 
 class Resolver:
-    """The host names of all upstreams. `known` and `faults` may be called from any thread.
+    """The host names of all upstreams. `addresses` may be called from any thread.
 
     A name is resolved again after `again_s`; no answer within `timeout_s` is a fault.
     """
@@ -73,13 +62,9 @@ class Resolver:
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
 
-    def known(self, peers: Sequence[Peer]) -> dict[str, str | None]:
-        """Return the IP:port of an upstream's peers by id, without waiting; None for one without any."""
-        return resolved_names.look_up(self._known, peers).by_peer
-
-    def faults(self, peers: Sequence[Peer]) -> dict[str, str]:
-        """Return the faults of the addresses of an upstream's peers, by `name NAME` or `peer ID`."""
-        return resolved_names.look_up(self._known, peers).faults
+    def addresses(self, peers: Sequence[Peer]) -> Addresses:
+        """Return the addresses of an upstream's peers and their faults, without waiting."""
+        return resolved_names.look_up(self._known, peers)
 
     def unanswered(self, peers: Sequence[Peer]) -> list[Peer]:
         """Return the peers of names that nobody has an answer about yet, good or bad."""

@@ -44,7 +44,7 @@ class Names:
 
 async def until_known(resolver: Resolver, peers: Sequence[Peer]) -> None:
     async with asyncio.timeout(PATIENT_S):
-        while None in resolver.known(peers).values() or resolver.faults(peers):
+        while None in resolver.addresses(peers).by_peer.values() or resolver.addresses(peers).faults:
             await asyncio.sleep(0.001)
 
 
@@ -56,11 +56,11 @@ def test_a_peer_is_left_out_until_its_name_is_resolved() -> None:
     async def session() -> None:
         resolver = Resolver(Names(web=["10.0.0.2"]))
         peers = [*WEB, peer("server-2", "10.0.0.3:80")]
-        assert resolver.known(peers) == {"server-1": None, "server-2": "10.0.0.3:80"}
-        assert resolver.faults(peers) == {"name web": resolved_names.NOT_YET}
+        assert resolver.addresses(peers).by_peer == {"server-1": None, "server-2": "10.0.0.3:80"}
+        assert resolver.addresses(peers).faults == {"name web": resolved_names.NOT_YET}
         await resolver.refresh(0.0, peers)
-        assert resolver.known(peers) == {"server-1": "10.0.0.2:80", "server-2": "10.0.0.3:80"}
-        assert resolver.faults(peers) == {}
+        assert resolver.addresses(peers).by_peer == {"server-1": "10.0.0.2:80", "server-2": "10.0.0.3:80"}
+        assert resolver.addresses(peers).faults == {}
 
     asyncio.run(session())
 
@@ -69,7 +69,7 @@ def test_ipv6_answers_come_out_in_brackets() -> None:
     async def session() -> None:
         resolver = Resolver(Names(web=["fd00::2"]))
         await resolver.refresh(0.0, WEB)
-        assert resolver.known(WEB) == {"server-1": "[fd00::2]:80"}
+        assert resolver.addresses(WEB).by_peer == {"server-1": "[fd00::2]:80"}
 
     asyncio.run(session())
 
@@ -85,7 +85,7 @@ def test_a_name_is_asked_for_once_for_all_its_peers_and_again_when_its_time_is_u
         names.answers["web"] = ["10.0.0.4"]
         await resolver.refresh(30.0, peers)
         assert names.asked == ["web", "web"]
-        assert resolver.known(peers) == {"server-1": "10.0.0.4:80", "server-2": "10.0.0.4:81"}
+        assert resolver.addresses(peers).by_peer == {"server-1": "10.0.0.4:80", "server-2": "10.0.0.4:81"}
 
     asyncio.run(session())
 
@@ -102,12 +102,12 @@ def test_a_name_that_stops_resolving_keeps_its_address_and_says_so_once(
         names.answers["web"] = UNKNOWN
         for now_s in (30.0, 40.0, 50.0):
             await resolver.refresh(now_s, WEB)
-            assert resolver.known(WEB) == {"server-1": "10.0.0.2:80"}
+            assert resolver.addresses(WEB).by_peer == {"server-1": "10.0.0.2:80"}
         fault = "cannot be resolved (Name or service not known): 10.0.0.2 is kept"
-        assert resolver.faults(WEB) == {"name web": fault}
+        assert resolver.addresses(WEB).faults == {"name web": fault}
         names.answers["web"] = ["10.0.0.2"]
         await resolver.refresh(60.0, WEB)
-        assert resolver.faults(WEB) == {}
+        assert resolver.addresses(WEB).faults == {}
         assert said(caplog) == [f"name web {fault}", "name web is resolved again: 10.0.0.2"]
 
     asyncio.run(session())
@@ -133,15 +133,15 @@ def test_a_late_answer_is_a_fault_until_it_comes_and_is_used_then() -> None:
         peers = [*WEB, peer("server-2", "api:80")]
         resolver = Resolver(names, timeout_s=0.01)
         await resolver.refresh(0.0, peers)
-        assert resolver.known(peers) == {"server-1": None, "server-2": "10.0.0.9:80"}
+        assert resolver.addresses(peers).by_peer == {"server-1": None, "server-2": "10.0.0.9:80"}
         async with asyncio.timeout(PATIENT_S):
-            while "no answer within 0.01 s" not in resolver.faults(peers)["name web"]:
+            while "no answer within 0.01 s" not in resolver.addresses(peers).faults["name web"]:
                 await asyncio.sleep(0.001)
         await resolver.refresh(100.0, peers)
         assert names.asked.count("web") == 1  # it is still being asked
         names.answers["web"] = ["10.0.0.2"]
         await until_known(resolver, peers)
-        assert resolver.known(peers) == {"server-1": "10.0.0.2:80", "server-2": "10.0.0.9:80"}
+        assert resolver.addresses(peers).by_peer == {"server-1": "10.0.0.2:80", "server-2": "10.0.0.9:80"}
 
     asyncio.run(session())
 
@@ -166,9 +166,9 @@ def test_a_name_that_nobody_declares_is_forgotten_after_a_while() -> None:
         resolver = Resolver(Names(web=["10.0.0.2"]), again_s=30.0)
         await resolver.refresh(0.0, WEB)
         await resolver.refresh(300.0, [])
-        assert resolver.known(WEB) == {"server-1": "10.0.0.2:80"}
+        assert resolver.addresses(WEB).by_peer == {"server-1": "10.0.0.2:80"}
         await resolver.refresh(300.1, [])
-        assert resolver.known(WEB) == {"server-1": None}
+        assert resolver.addresses(WEB).by_peer == {"server-1": None}
 
     asyncio.run(session())
 
@@ -180,7 +180,7 @@ def test_a_name_that_is_declared_is_kept_though_the_process_was_suspended() -> N
         await resolver.refresh(0.0, WEB)
         names.answers["web"] = UNKNOWN
         await resolver.refresh(1e6, WEB)
-        assert resolver.known(WEB) == {"server-1": "10.0.0.2:80"}
+        assert resolver.addresses(WEB).by_peer == {"server-1": "10.0.0.2:80"}
 
     asyncio.run(session())
 
@@ -201,9 +201,11 @@ def test_the_system_knows_itself_and_says_what_it_does_not_know() -> None:
         peers = [peer("server-1", "localhost:80"), peer("server-2", "no-such-host.invalid:80")]
         resolver = Resolver(ask_system, timeout_s=PATIENT_S)
         await resolver.refresh(0.0, peers)
-        assert resolver.known(peers) == {"server-1": "127.0.0.1:80", "server-2": None}
-        assert resolver.faults(peers).keys() == {"name no-such-host.invalid"}
-        assert resolver.faults(peers)["name no-such-host.invalid"].startswith("cannot be resolved (")
+        assert resolver.addresses(peers).by_peer == {"server-1": "127.0.0.1:80", "server-2": None}
+        assert resolver.addresses(peers).faults.keys() == {"name no-such-host.invalid"}
+        assert (
+            resolver.addresses(peers).faults["name no-such-host.invalid"].startswith("cannot be resolved (")
+        )
         assert len(await ask_system("localhost")) == len(set(await ask_system("localhost")))
 
     asyncio.run(session())
