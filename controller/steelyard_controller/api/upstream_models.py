@@ -97,14 +97,20 @@ class Thresholds(BaseModel):
     L: float = Field(examples=[0.4])
 
 
-class PeerRow(BaseModel):
-    """A server as it stands now."""
+class TableRow(BaseModel):
+    """A server in a weight table."""
 
     id: str = Field(examples=["server-1"])
     address: str = Field(examples=["10.0.0.11:80"], description="IP:port; names are resolved")
-    weight: int = Field(examples=[267])
-    baseline: int = Field(examples=[333], description="its weight at rest, on the scale of `weight`")
+    weight: int = Field(examples=[267], ge=1)
+    baseline: int = Field(examples=[333], ge=1, description="its weight at rest, on the scale of `weight`")
     state: State
+    zone: Annotated[str, Field(default=None, examples=["eu-1a"], exclude_if=lambda zone: zone is None)]
+
+
+class PeerRow(TableRow):
+    """A server as it stands now."""
+
     share: float = Field(
         examples=[0.267], description="of the requests, by weight; 0 for one that gets no new requests"
     )
@@ -123,7 +129,6 @@ class PeerRow(BaseModel):
     open: Known = Field(examples=[2.0], description="the others: merely open, and no work waits")
     latency_ms: Known = Field(examples=[4.1])
     why: str = Field(examples=["267 because it does 410 requests per busy second (baseline 333)."])
-    zone: Annotated[str, Field(default=None, examples=["eu-1a"], exclude_if=lambda zone: zone is None)]
     pod: Annotated[
         Condition,
         Field(
@@ -160,17 +165,6 @@ class Refused(BaseModel):
     sources: int = Field(
         description="how many sources there are in `now`; where servers are asked for, 20 are"
     )
-
-
-class TableRow(BaseModel):
-    """A server in a weight table."""
-
-    id: str = Field(examples=["server-1"])
-    address: str = Field(examples=["10.0.0.11:80"])
-    weight: int = Field(examples=[267], ge=1)
-    baseline: int = Field(examples=[333], ge=1)
-    state: State
-    zone: Annotated[str, Field(default=None, examples=["eu-1a"], exclude_if=lambda zone: zone is None)]
 
 
 class Totals(BaseModel):
