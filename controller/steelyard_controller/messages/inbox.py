@@ -105,12 +105,8 @@ class ReadContext(NamedTuple):
     synchronized_s: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SenderClocks:
-    """The latest time of each sender's own clock, in milliseconds since 1970, by the sender's name."""
-
-    samples: Mapping[str, int] = field(default_factory=dict)
-    reports: Mapping[str, int] = field(default_factory=dict)
+SenderClocks = Mapping[str, Mapping[str, int]]
+"""The latest time of each sender's own clock, ms since 1970: by kind (samples, reports), then by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +121,7 @@ class Inbox:
 
     samples: Mapping[str, Received[SampleRecord]] = field(default_factory=dict)
     reports: Mapping[str, Received[TrafficReport]] = field(default_factory=dict)
-    remembered: SenderClocks = field(default_factory=SenderClocks)
+    remembered: SenderClocks = field(default_factory=dict)
     refusals: Mapping[str, Refused] = field(default_factory=dict)
     alarms: Mapping[str, tuple[Refused, float]] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
@@ -152,21 +148,19 @@ def receive(
     values were last read and `synchronized_s` the receiver's clock less the time since
     1970, to reckon when windows ended.
     """
-    remembered = inbox.remembered
-    context = ReadContext(upstream, keys, now_s, unix_ms, remembered.samples, last_read_s, synchronized_s)
+    of_samples, of_reports = (inbox.remembered.get(kind, {}) for kind in ("samples", "reports"))
+    context = ReadContext(upstream, keys, now_s, unix_ms, of_samples, last_read_s, synchronized_s)
     new_samples, sample_refusals = _received(SAMPLES, inbox.samples, samples, context)
-    context = context._replace(remembered=remembered.reports)
+    context = context._replace(remembered=of_reports)
     new_reports, report_refusals = _received(REPORTS, inbox.reports, reports, context)
     refusals = sample_refusals | report_refusals
-    if remembered.samples or remembered.reports:
-        remembered = SenderClocks(
-            samples=_unheard(remembered.samples, samples, inbox.samples, new_samples),
-            reports=_unheard(remembered.reports, reports, inbox.reports, new_reports),
-        )
     return Inbox(
         samples=new_samples,
         reports=new_reports,
-        remembered=remembered,
+        remembered={
+            "samples": _unheard(of_samples, samples, inbox.samples, new_samples),
+            "reports": _unheard(of_reports, reports, inbox.reports, new_reports),
+        },
         refusals=refusals,
         alarms=_lasting(inbox.alarms, now_s) | {source: (each, now_s) for source, each in refusals.items()},
         refused=_counted(inbox.refused, [refusal.reason for refusal in refusals.values()]),
@@ -175,10 +169,9 @@ def receive(
 
 def sender_clocks(inbox: Inbox) -> SenderClocks:
     """Return the latest time of each sender's clock, for the controller that takes over."""
-    return SenderClocks(
-        samples=_clocks(inbox.samples) | dict(inbox.remembered.samples),
-        reports=_clocks(inbox.reports) | dict(inbox.remembered.reports),
-    )
+    heard = {"samples": _clocks(inbox.samples), "reports": _clocks(inbox.reports)}
+    clocks = {kind: {**each, **inbox.remembered.get(kind, {})} for kind, each in heard.items()}
+    return {kind: each for kind, each in clocks.items() if each}
 
 
 def count_refused(inbox: Inbox, refused: Refused) -> Inbox:

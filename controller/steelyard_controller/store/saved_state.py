@@ -1,5 +1,6 @@
 """The saved state of an upstream, which a restart or the next leader goes on from, as JSON. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +27,7 @@ class SavedState:
     term: int
     generation: int
     memories: dict[str, Any]
-    sender_clocks_ms: dict[str, dict[str, int]] = field(default_factory=dict)
+    sender_clocks_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     resolved: dict[str, str] = field(default_factory=dict)
 
 

@@ -20,7 +20,7 @@ from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Floats, Snapshot, measured_rows
 from steelyard_controller.laws.zones import Zoning
 from steelyard_controller.messages import inbox
-from steelyard_controller.messages.inbox import Inbox, SenderClocks
+from steelyard_controller.messages.inbox import Inbox
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.messages.undeclared_balancers import FORGOTTEN_AFTER_S, UndeclaredBalancers
 from steelyard_controller.store.saved_state import SavedState
@@ -44,7 +44,6 @@ class Observed:
 
     upstream: Upstream
     due: Due
-    now_s: float
     lines: list[str]
 
 
@@ -123,14 +122,12 @@ class Cycle:
     def saved(self, *, term: int) -> SavedState:
         """Return the state that the next leader goes on from."""
         memories = {name: laws.encode_memory(name, memory) for name, memory in self._memories.items()}
-        clocks = inbox.sender_clocks(self._inbox) if self._keys.shared is not None else SenderClocks()
-        by_kind = {"samples": dict(clocks.samples), "reports": dict(clocks.reports)}
         outcome = self.outcome
         return SavedState(
             term=term,
             generation=self.generation,
             memories=memories,
-            sender_clocks_ms={kind: clocks for kind, clocks in by_kind.items() if clocks},
+            sender_clocks_ms={} if self._keys.shared is None else inbox.sender_clocks(self._inbox),
             resolved={} if outcome is None else _resolved(self.declaration.upstream, outcome.table),
         )
 
@@ -142,11 +139,7 @@ class Cycle:
         if (saved.term, saved.generation) <= self._order:
             return False
         self.overtake(saved.generation)
-        remembered = SenderClocks(
-            samples=saved.sender_clocks_ms.get("samples", {}),
-            reports=saved.sender_clocks_ms.get("reports", {}),
-        )
-        self._inbox = replace(self._inbox, remembered=remembered)
+        self._inbox = replace(self._inbox, remembered=saved.sender_clocks_ms)
         self.resolved = {**saved.resolved, **self.resolved}
         memories = {
             law: laws.decode_memory(made, saved.memories.get(law)) for law, made in self._laws.items()
@@ -255,7 +248,6 @@ class Cycle:
         return Observed(
             upstream=upstream,
             due=Due(laws=self._laws, memories=self._memories, snapshot=snapshot),
-            now_s=now_s,
             lines=inbox.refusal_changes(before, self._inbox),
         )
 
@@ -267,7 +259,7 @@ class Cycle:
         if upstream.blend is not None:
             decision = blend(decision, stepped.decisions[upstream.blend.law], upstream.blend.percent)
         if term != self._order[0]:
-            self._led_since_s = seen.now_s
+            self._led_since_s = snapshot.t_s
         self._order = (term, self.generation + 1)
         table = build_table(
             decision,
@@ -286,7 +278,7 @@ class Cycle:
             shadows={name: stepped.decisions[name] for name in upstream.shadows},
             snapshot=snapshot,
             inbox=self._inbox,
-            now_s=seen.now_s,
+            now_s=snapshot.t_s,
             load_balancers=self._reporting(upstream),
             undeclared=frozenset(self._undeclared.heard_s),
             led_since_s=self._led_since_s,
