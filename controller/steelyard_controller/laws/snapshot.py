@@ -100,28 +100,26 @@ class Snapshot:
         k = len(self.ids)
         if len(set(self.ids)) != k:
             raise ValueError("an id comes twice in the snapshot")
-        if self.eligible.shape != (k,) and self.eligible.size == 0:
-            object.__setattr__(self, "eligible", np.ones(k, dtype=np.bool_))
-        for name in ("pinned", "published", "up_s", "cost"):
-            if getattr(self, name).shape != (k,) and getattr(self, name).size == 0:
-                object.__setattr__(self, name, np.full(k, np.nan))
         n = len(self.indicators)
         if n == 0 or len(set(self.indicators)) != n:
             raise ValueError("the snapshot has no indicator, or one comes twice")
-        if self.knees.shape != (n,) and self.knees.size == 0:
-            object.__setattr__(self, "knees", np.full(n, np.nan))
-        for name, shape in (("utilization", (k, n)), ("capacity", (k, len(INDICATORS))), ("knees", (n,))):
-            if getattr(self, name).shape != shape:
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
-        for name in _COLUMNS:
-            if getattr(self, name).shape != (k,):
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not ({k},)")
+        tables = {"utilization": (k, n), "capacity": (k, len(INDICATORS)), "knees": (n,)}
+        for name, shape in (tables | dict.fromkeys(_COLUMNS, (k,))).items():
+            given = getattr(self, name)
+            if given.shape == shape:
+                continue
+            if name not in _MAY_LACK or given.size > 0:
+                raise ValueError(f"{name} has shape {given.shape}, not {shape}")
+            object.__setattr__(self, name, np.full(shape, _MAY_LACK[name]))
 
     def first(self, count: int, ids: Sequence[str]) -> "Snapshot":
         """Return the snapshot of the first `count` peers alone, with the first of these names."""
         columns: Any = {name: getattr(self, name)[:count] for name in ("utilization", "capacity", *_COLUMNS)}
         return replace(self, ids=tuple(ids[:count]), **columns)
 
+
+# What is there instead of an empty column.
+_MAY_LACK = {"eligible": True, **dict.fromkeys(("pinned", "published", "up_s", "cost", "knees"), np.nan)}
 
 _COLUMNS = (
     "sample_age_ticks",

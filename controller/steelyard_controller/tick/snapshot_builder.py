@@ -16,6 +16,7 @@ metric where it is declared: only then is it known to be a utilization.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -99,7 +100,6 @@ def build_snapshot(
             sample_age_ticks[row] = fresh.age_ticks
             if message.up_s is not None:
                 up_s[row] = message.up_s
-    completed, failed, in_flight, latency_s, cost = _traffic(inbox, peers, now_s=now_s, tick_s=tick_s)
     return Snapshot(
         t_s=now_s,
         tick_s=tick_s,
@@ -112,16 +112,12 @@ def build_snapshot(
         baseline=np.array(
             [np.nan if peer.baseline is None else peer.baseline for peer in peers], dtype=float
         ),
-        completed=completed,
-        failed=failed,
-        in_flight=in_flight,
-        latency_s=latency_s,
         leaving=leaving,
         eligible=np.array([peer.state == "up" for peer in peers], dtype=bool),
         pinned=pinned,
         published=published,
         up_s=up_s,
-        cost=cost,
+        **_traffic(inbox, peers, now_s=now_s, tick_s=tick_s),
     )
 
 
@@ -174,7 +170,8 @@ def _table(rows: list[Row], width: int) -> Floats:
     return np.array(rows, dtype=float).reshape(len(rows), width)
 
 
-def _traffic(inbox: Inbox, peers: Sequence[Peer], *, now_s: float, tick_s: float) -> tuple[Floats, ...]:
+def _traffic(inbox: Inbox, peers: Sequence[Peer], *, now_s: float, tick_s: float) -> dict[str, Any]:
+    """Return the snapshot's columns that are of the traffic reports, by name."""
     count = len(peers)
     # A last place for what is reported of others.
     completed, failed, in_flight, latencies_s, timed, cost = np.zeros((6, count + 1))
@@ -202,7 +199,8 @@ def _traffic(inbox: Inbox, peers: Sequence[Peer], *, now_s: float, tick_s: float
     latency_s = np.divide(latencies_s, timed, out=np.full(count + 1, np.nan), where=timed > 0)
     completed[~reported] = np.nan
     cost[~reported] = np.nan
-    return tuple(column[:count] for column in (completed, failed, in_flight, latency_s, cost))
+    columns = {"completed": completed, "failed": failed, "in_flight": in_flight, "latency_s": latency_s}
+    return {name: column[:count] for name, column in {**columns, "cost": cost}.items()}
 
 
 def current_reports(inbox: Inbox, *, now_s: float, tick_s: float) -> list[Received[TrafficReport]]:
