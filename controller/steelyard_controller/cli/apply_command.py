@@ -9,17 +9,16 @@ it undoes no drain and no pin of later. Servers that Kubernetes declares are lef
 """
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 from pydantic import ValidationError
 
 from steelyard_controller.cli import connection_flags, error_answers
 from steelyard_controller.cli.api_client import path
-from steelyard_controller.cli.api_documents import Change, Upstreams
+from steelyard_controller.cli.api_documents import Change, Overview, Upstreams
 from steelyard_controller.cli.command_session import Session, opened
 from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
 
@@ -141,10 +140,9 @@ def _tried(session: Session, name: str, after: "Upstream", tag: str | None) -> s
 
 
 def _put(session: Session, where: str, after: "Upstream", tag: str | None) -> "Response":
-    document: dict[str, Any] = json.loads(after.model_dump_json())
     # Refused where somebody else has changed the declaration since it was read.
     headers = {"If-None-Match": "*"} if tag is None else {"If-Match": tag}
-    return session.controllers.send("PUT", where, document=document, headers=headers)
+    return session.controllers.send("PUT", where, document=after.model_dump(mode="json"), headers=headers)
 
 
 def _declare(session: Session, name: str, after: "Upstream", tag: str | None) -> None:
@@ -165,24 +163,15 @@ def _save(given: argparse.Namespace) -> int:
             names = [connection_flags.name(given.upstream, "an upstream")]
         sections = {}
         for name in names:
-            pods = _pods(session, name)  # fails where there is no such upstream
+            # Fails where there is no such upstream.
+            overview = session.controllers.get(Overview, path("upstreams", name)).document
+            pods = {peer.id for peer in overview.peers if peer.pod is not None}
             upstream, _ = declared(session, name)
             if upstream is not None:
-                sections[name] = _section(upstream, pods)
+                own = [peer for peer in upstream.peers if peer.id not in pods]
+                peers = [peer.model_dump(exclude_defaults=True) for peer in own]
+                sections[name] = {**upstream.model_dump(mode="json"), "peers": peers}
         document = {"upstreams": sections}
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
         session.out.answer(document, [text.rstrip()])
         return Exit.OK
-
-
-def _section(upstream: "Upstream", pods: set[str]) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(upstream.model_dump_json())
-    peers = [peer.model_dump(exclude_defaults=True) for peer in upstream.peers if peer.id not in pods]
-    return {**document, "peers": peers}
-
-
-def _pods(session: Session, name: str) -> set[str]:
-    """Return the servers that Kubernetes declares."""
-    answer = session.controllers.send("GET", path("upstreams", name))
-    rows = json.loads(answer.content).get("peers", [])
-    return {row["id"] for row in rows if row.get("pod") is not None}

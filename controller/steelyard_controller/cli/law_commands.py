@@ -22,30 +22,9 @@ if TYPE_CHECKING:
 
 def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands."""
-    _add_laws(subparsers)
-    _add_replay(subparsers)
-
-
-def _add_laws(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = subparsers.add_parser("laws", help="the laws and their parameters: units, defaults, reasons")
-    parser.add_argument("--json", default=argparse.SUPPRESS, action="store_true", help="as a JSON document")
-    parser.set_defaults(run=_laws)
-
-
-def _laws(given: argparse.Namespace) -> int:
-    from steelyard_controller import laws  # numpy takes a moment that others need not wait
-
-    lines = []
-    for name in laws.NAMES:
-        lines.append(name)
-        for each in laws.parameters_of(name):
-            bounds = f"{each.low:g}..{each.high:g}"
-            lines.append(f"  {each.name:<11} {each.default:<8g} {each.unit:<12} {bounds:<14} {each.reason}")
-    Output(as_json=connection_flags.wants_json(given)).answer(laws.describe(), lines)
-    return Exit.OK
-
-
-def _add_replay(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    laws = subparsers.add_parser("laws", help="the laws and their parameters: units, defaults, reasons")
+    laws.add_argument("--json", default=argparse.SUPPRESS, action="store_true", help="as a JSON document")
+    laws.set_defaults(run=_laws)
     parser = subparsers.add_parser(
         "replay",
         help="what would a law have done: snapshots in, decisions out",
@@ -64,6 +43,19 @@ def _add_replay(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
         "--json", default=argparse.SUPPRESS, action="store_true", help="as everywhere; it always is"
     )
     parser.set_defaults(run=_replay)
+
+
+def _laws(given: argparse.Namespace) -> int:
+    from steelyard_controller import laws  # numpy takes a moment that others need not wait
+
+    lines = []
+    for name in laws.NAMES:
+        lines.append(name)
+        for each in laws.parameters_of(name):
+            bounds = f"{each.low:g}..{each.high:g}"
+            lines.append(f"  {each.name:<11} {each.default:<8g} {each.unit:<12} {bounds:<14} {each.reason}")
+    Output(as_json=connection_flags.wants_json(given)).answer(laws.describe(), lines)
+    return Exit.OK
 
 
 def _replay(options: argparse.Namespace) -> int:
