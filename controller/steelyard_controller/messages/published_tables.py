@@ -43,9 +43,8 @@ COMPLAIN_EVERY_S = 60.0
 # between this often writes without a pause.
 TRIES = 3
 
-Tables = Mapping[str, Mapping[str, Seen]]
-"""What each server holds of the weight tables: server -> key -> value."""
-
+Held = Mapping[str, Mapping[str, Seen]]
+"""What each server holds of the keys that were asked for: server -> key -> value."""
 
 Put = Mapping[str, Mapping[str, bool | str]]
 """What became of values that were put: server -> key -> whether it is there, or why not."""
@@ -101,14 +100,14 @@ class PublishedTables:
         self._checked: dict[tuple[str, str], _Checked] = {}
         self._complained_s: dict[tuple[str, str], float] = {}
 
-    async def read(self, upstreams: Sequence[str], skip: set[str]) -> Tables:
+    async def read(self, upstreams: Sequence[str], skip: set[str]) -> Held:
         """Return each server's tables of these upstreams, undecoded; nothing where no server answers."""
         try:
             return await self._pipeline.seen([wire.weights_key(upstream) for upstream in upstreams], skip)
         except Unavailable:
             return {}
 
-    async def highest_term(self, tables: Tables) -> int:
+    async def highest_term(self, tables: Held) -> int:
         """Return the highest term among these tables; 0 where none is accepted."""
         values = {(server, key): seen.value for server, held in tables.items() for key, seen in held.items()}
         await self._check({at: value for at, value in values.items() if not self._is_known(at, value)})
@@ -143,7 +142,7 @@ class PublishedTables:
         return table.table
 
     async def publish(
-        self, tables: Sequence[WeightTable], held: Tables, *, certain: Callable[[], bool], skip: set[str]
+        self, tables: Sequence[WeightTable], held: Held, *, certain: Callable[[], bool], skip: set[str]
     ) -> dict[str, Exception]:
         """Replace what was `held`, or was written since and is of no higher term, by `tables`.
 
@@ -163,7 +162,15 @@ class PublishedTables:
             if not left:
                 return failed
             try:
-                put = await self._put(left, held, certain, skip)
+                put = await self._pipeline.replace(
+                    {each.key: each.held.value for each in left},
+                    held,
+                    ttl_s=TABLE_TTL_S,
+                    allowed=certain,
+                    skip=skip,
+                    then={each.key: {wire.head_key(each.table.upstream): each.head} for each in left},
+                    then_ttl_s=HEAD_TTL_S,
+                )
             except Unavailable as error:
                 return failed | {each.table.upstream: error for each in left}
             left = [each for each in left if await self._is_changed(each, put, failed, skip)]
@@ -186,19 +193,6 @@ class PublishedTables:
         held = _Checked(value=self._keys.signed_table(text), term=table.term, chunks=chunks)
         return _Made(table=table, held=held, head=self._keys.signed_table(weight_table.encode_head(table)))
 
-    async def _put(
-        self, made: Sequence[_Made], held: Tables, certain: Callable[[], bool], skip: set[str]
-    ) -> Put:
-        return await self._pipeline.replace(
-            {each.key: each.held.value for each in made},
-            held,
-            ttl_s=TABLE_TTL_S,
-            allowed=certain,
-            skip=skip,
-            then={each.key: {wire.head_key(each.table.upstream): each.head} for each in made},
-            then_ttl_s=HEAD_TTL_S,
-        )
-
     async def _is_changed(self, made: _Made, put: Put, failed: dict[str, Exception], skip: set[str]) -> bool:
         """Note where a table is now; tell whether a server holds something else, written in between."""
         taken = {server: each[made.key] for server, each in put.items()}
@@ -208,9 +202,7 @@ class PublishedTables:
                 failed[made.table.upstream] = Unavailable(f"{server}: {why}")
         return False in taken.values()
 
-    async def _look_again(
-        self, made: Sequence[_Made], failed: dict[str, Exception], skip: set[str]
-    ) -> Tables:
+    async def _look_again(self, made: Sequence[_Made], failed: dict[str, Exception], skip: set[str]) -> Held:
         """Return what the servers hold by now; where that is of a higher term, the table has `failed`."""
         held = await self.read([each.table.upstream for each in made], skip)
         await self.highest_term(held)

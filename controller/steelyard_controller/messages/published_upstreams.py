@@ -14,13 +14,10 @@ from steelyard_protocol.upstream_list import UpstreamList
 from steelyard_protocol.wire import Refused
 
 from steelyard_controller.messages.keyring import Keyring
-from steelyard_controller.messages.published_tables import TABLE_TTL_S, TRIES
+from steelyard_controller.messages.published_tables import TABLE_TTL_S, TRIES, Held
 
 # Far within its time to live; and an nginx that starts takes none that was issued more than a day ago.
 REWRITE_S = 3600.0
-
-Held = Mapping[str, Mapping[str, Seen]]
-"""What each server holds: server -> key -> value."""
 
 
 class PublishedUpstreams:

@@ -28,8 +28,8 @@ from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import LOAD_BALANCERS
 from steelyard_controller.faults import Faults
 from steelyard_controller.messages.keyring import Keyring
-from steelyard_controller.messages.published_tables import PublishedTables, Tables
-from steelyard_controller.messages.published_upstreams import Held, PublishedUpstreams
+from steelyard_controller.messages.published_tables import Held, PublishedTables
+from steelyard_controller.messages.published_upstreams import PublishedUpstreams
 from steelyard_controller.store.interface import LeaseLost, Store
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.tick import batch, upstream_faults
@@ -259,7 +259,7 @@ class TickLoop:
         """Tell whether the upstream was deleted during this tick."""
         return self.cycles.get(cycle.name) is not cycle
 
-    async def _read_published(self, upstreams: list[str], skip: set[str]) -> tuple[Held, Tables]:
+    async def _read_published(self, upstreams: list[str], skip: set[str]) -> tuple[Held, Held]:
         """Return what each server holds of the list and of announcements, and of the tables, at once."""
         lists = [wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY]
         try:
@@ -282,7 +282,7 @@ class TickLoop:
         for name, cycle in self.cycles.items():
             cycle.announce(by_upstream.get(name, ()))
 
-    async def _refuse_higher(self, tables: Tables, lists: Held, lease: Lease) -> None:
+    async def _refuse_higher(self, tables: Held, lists: Held, lease: Lease) -> None:
         """Raise `LeaseLost` when a table or list is of a higher term: another controller has led since."""
         of_lists = self._published_upstreams.highest_term(lists)
         highest = max(await self.published.highest_term(tables), of_lists)
