@@ -23,29 +23,24 @@ LARGEST = 1e18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A figure per peer (`width` 0), or `width` of them (a row of a matrix), or one `by_indicator`.
+class Scalar:
+    """A figure of the whole upstream; one that is `added` may be missing in an earlier memory.
 
-    `initial` is what a peer starts with; NaN means "none yet", and only such a column may hold it.
-    One that is `added` may be missing in an earlier memory.
+    `initial` is what it starts with; NaN means "none yet", and only such a figure may be it.
     """
 
     initial: float = 0.0
-    width: int = 0
+    added: bool = False
     low: float = 0.0
     high: float = LARGEST
-    by_indicator: bool = False
-    added: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scalar:
-    """A figure of the whole upstream; one that is `added` may be missing in an earlier memory."""
+class Column(Scalar):
+    """A figure per peer (`width` 0), or `width` of them (a row of a matrix), or one `by_indicator`."""
 
-    initial: float = 0.0
-    added: bool = False
-    low: float = 0.0
-    high: float = LARGEST
+    width: int = 0
+    by_indicator: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +244,7 @@ def _column(column: Column, values: object, shape: tuple[int, ...]) -> Floats:
     return figures
 
 
-def _bounded(bounds: Column | Scalar, figures: object) -> Floats:
+def _bounded(bounds: Scalar, figures: object) -> Floats:
     values = np.array(figures, dtype=np.float64)
     inside = (values >= bounds.low) & (values <= bounds.high)
     if not (inside | (np.isnan(values) & isnan(bounds.initial))).all():
