@@ -82,7 +82,9 @@ def _sentence(row: Row) -> str:
         main = "because its agent said that the server is being stopped: a fiftieth of the baseline "
         clauses = [f"{main}{row.baseline}"]
     elif not isnan(row.get("pinned")):
-        clauses = _pinned(row)
+        clauses = [f"because a person pinned it to {100 * row.get('pinned') / decision.total:.4g} %"]
+        if row.is_set("clamp_pin"):
+            clauses.append("scaled so that the pins leave every other server at least 1")
     else:
         clauses = laws.presentation_of(decision.law).reason(row)
     if row.get("eligible") == 0:
@@ -90,13 +92,6 @@ def _sentence(row: Row) -> str:
     if row.is_set("clamp_one"):
         clauses.append("raised to 1, the least there is")
     return f"{row.weight} {', '.join(clauses)}"
-
-
-def _pinned(row: Row) -> list[str]:
-    pinned = f"because a person pinned it to {100 * row.get('pinned') / row.decision.total:.4g} %"
-    if row.is_set("clamp_pin"):
-        return [f"{pinned}, scaled so that the pins leave every other server at least 1"]
-    return [pinned]
 
 
 def _blended(
