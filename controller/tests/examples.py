@@ -71,9 +71,9 @@ def advance(
     addresses: Mapping[str, str],
 ) -> tuple[Outcome, list[str]]:
     """Do one tick of an upstream alone; return its outcome and log lines, or raise what ended it."""
-    (ended,) = batch.advance(
+    (ended,), _ = batch.advance(
         [cycle], values, now_s=now_s, term=term, issued_at_ms=issued_at_ms, addresses={cycle.name: addresses}
-    ).outcomes
+    )
     if isinstance(ended, Exception):
         raise ended
     return ended

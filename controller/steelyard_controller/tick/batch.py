@@ -1,7 +1,6 @@
 """The ticks of several upstreams at once: together, the laws' steps cost a fraction. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from steelyard_controller.laws.blend import Due, StepResult, step_upstreams
@@ -12,18 +11,6 @@ Done = TypeVar("Done")
 
 # Some 30 ms of CPU. More at once is no cheaper, and the first tables would come later.
 MOST_PEERS = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advanced:
-    """The ticks of several upstreams.
-
-    outcomes    of each its outcome and log lines, or its exception
-    fault       why the laws did not step at once: each stepped alone, which takes longer; None: they did
-    """
-
-    outcomes: list[tuple[Outcome, list[str]] | Exception]
-    fault: str | None
 
 
 def batches(cycles: Sequence[Cycle], most: int = MOST_PEERS) -> Iterator[list[Cycle]]:
@@ -49,8 +36,12 @@ def advance(
     issued_at_ms: int,
     addresses: Mapping[str, Mapping[str, str]],
     step: Callable[[Sequence[Due]], list[StepResult]] = step_upstreams,
-) -> Advanced:
-    """Do one tick of each upstream, whose laws step by `step`; one that fails stops no other."""
+) -> tuple[list[tuple[Outcome, list[str]] | Exception], str | None]:
+    """Do one tick of each upstream, whose laws step by `step`; one that fails stops no other.
+
+    Returns of each its outcome and log lines, or its exception; and why the laws did not step at once, but
+    each alone, which takes longer; None: they did.
+    """
 
     def observe(cycle: Cycle) -> Observed:
         return cycle.observe(
@@ -74,8 +65,7 @@ def advance(
             fault = f"{len(due)} upstreams step one by one, which takes longer: together {together!r}"
     else:
         stepped = dict(zip(due, together, strict=True))
-    outcomes = [_or_error(conclude, cycle, seen) for cycle, seen in zip(cycles, observed, strict=True)]
-    return Advanced(outcomes=outcomes, fault=fault)
+    return [_or_error(conclude, cycle, seen) for cycle, seen in zip(cycles, observed, strict=True)], fault
 
 
 def _or_error(act: Callable[..., Done], *arguments: object) -> Done | Exception:

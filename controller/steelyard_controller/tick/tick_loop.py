@@ -167,7 +167,7 @@ class TickLoop:
         lease: Lease,
         addresses: Mapping[str, Mapping[str, str]],
     ) -> tuple[list[Outcome | Exception], str | None]:
-        advanced = await asyncio.to_thread(
+        ended, fault = await asyncio.to_thread(
             batch.advance,
             cycles,
             values,
@@ -177,7 +177,7 @@ class TickLoop:
             addresses=addresses,
         )
         outcomes: list[Outcome | Exception] = []
-        for cycle, each in zip(cycles, advanced.outcomes, strict=True):
+        for cycle, each in zip(cycles, ended, strict=True):
             outcome, lines = (each, []) if isinstance(each, Exception) else each
             outcomes.append(outcome)
             if not isinstance(outcome, Exception) and not self._is_gone(cycle):
@@ -191,7 +191,7 @@ class TickLoop:
                     )
                 for part, fault in {**cycle.faults, "terms": upstream_faults.terms(outcome)}.items():
                     self.faults_of(cycle.name).note(part, fault)
-        return outcomes, advanced.fault
+        return outcomes, fault
 
     def _note_failure(self, cycle: Cycle, error: Exception) -> None:
         """Count a tick that a bug ended: this upstream's last table holds, and the others have theirs."""

@@ -40,10 +40,10 @@ def test_one_whose_law_fails_has_its_exception_and_the_others_have_their_outcome
         return step_upstreams(due)
 
     some = cycles(3, 2, 3)
-    advanced = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={}, step=step)
-    first, failed, last = advanced.outcomes
+    ended, fault = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={}, step=step)
+    first, failed, last = ended
     assert isinstance(failed, ZeroDivisionError)
-    assert advanced.fault == (
+    assert fault == (
         "3 upstreams step one by one, which takes longer: together ZeroDivisionError('division by zero')"
     )
     assert [each.generation for each in some] == [1, 0, 1]
@@ -55,8 +55,8 @@ def test_one_whose_law_fails_has_its_exception_and_the_others_have_their_outcome
 
 def test_upstreams_that_step_together_have_no_fault() -> None:
     some = cycles(3, 2, 3)
-    advanced = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
-    assert advanced.fault is None
+    _, fault = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    assert fault is None
     assert [each.generation for each in some] == [1, 1, 1]
 
 
@@ -67,6 +67,6 @@ def test_a_fault_of_stepping_together_is_said_and_every_upstream_has_its_outcome
         return step_upstreams(due)
 
     some = cycles(3, 2, 3)
-    advanced = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={}, step=step)
-    assert "ValueError('of shapes that differ')" in str(advanced.fault)
+    _, fault = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={}, step=step)
+    assert "ValueError('of shapes that differ')" in str(fault)
     assert [each.generation for each in some] == [1, 1, 1]
