@@ -25,6 +25,9 @@ COST_MIN, COST_MAX = 1e-9, 1e9
 # No limit changes by more than this at once; a reader that says so is broken.
 LARGEST_STEP = 64.0
 
+# What memory has of the evidence by the names that it has here.
+REMEMBERED = ("sums", "moments", "others", "recent", "requests", "cost", "windows", "restarts", "cores")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
@@ -72,17 +75,10 @@ def recall_evidence(inputs: Inputs, busyness: Busyness) -> Evidence:
     ratio = clip(cores_before / cores, 1.0 / LARGEST_STEP, LARGEST_STEP)
     cpu = indicator_column(busyness.residual, snapshots.indicators, "cpu")
     ratio = np.where((cpu <= 1.0 - busyness.load) & ~np.isnan(ratio), ratio, 1.0)
+    cost = np.where(previous["cost"] > 0, previous["cost"], np.nan)  # a damaged memory may have any
     evidence = Evidence(
-        sums=previous["sums"],
-        moments=previous["moments"],
-        others=previous["others"],
-        recent=previous["recent"],
-        requests=previous["requests"],
-        cost=np.where(previous["cost"] > 0, previous["cost"], np.nan),  # a damaged memory may have any
-        windows=previous["windows"],
+        **{name: previous[name] for name in REMEMBERED} | {"cost": cost, "cores": cores},
         jumps=previous["J"],
-        restarts=previous["restarts"],
-        cores=cores,
         dispersion=previous_scalars["disp"],
         in_flight_at_half=previous_scalars["in_flight_at_half"],
     )

@@ -8,7 +8,7 @@ from steelyard_controller.laws.law import Columns
 from steelyard_controller.laws.snapshot import Floats
 from steelyard_controller.laws.steelyard.capacity_estimate import Estimate
 from steelyard_controller.laws.steelyard.change_detection import Change
-from steelyard_controller.laws.steelyard.evidence import BUSY, REQUESTS
+from steelyard_controller.laws.steelyard.evidence import BUSY, REMEMBERED, REQUESTS
 from steelyard_controller.laws.steelyard.factors import Backlog, BoundedWeights, Failures, Slowness, SlowStart
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
@@ -93,16 +93,8 @@ class Workings:
         """Return what is remembered of each peer, by the names of the schema."""
         evidence = self.estimate.evidence
         return {
-            "sums": evidence.sums,
-            "moments": evidence.moments,
-            "others": evidence.others,
-            "recent": evidence.recent,
-            "requests": evidence.requests,
-            "cost": evidence.cost,
-            "windows": evidence.windows,
+            **{name: getattr(evidence, name) for name in REMEMBERED},
             "J": evidence.jumps,
-            "cores": evidence.cores,
-            "restarts": evidence.restarts,
             "W": weights,
             "Q": self.traffic.in_flight,
             "ok": self.traffic.ok,
