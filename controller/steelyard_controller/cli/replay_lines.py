@@ -24,6 +24,9 @@ from steelyard_controller.laws.snapshot import (
     Snapshot,
 )
 
+# One of each peer.
+FIGURES = ("baseline", "completed", "failed", "in_flight", "latency_s", "pinned", "up_s", "cost")
+
 # Ages beyond this are an error of the recording, not lateness.
 MOST_TICKS = 1_000_000
 
@@ -95,17 +98,10 @@ def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
         utilization=_matrix([peer.utilization for peer in peers], given, names),
         sample_age_ticks=np.array([peer.sample_age_ticks for peer in peers], dtype=np.int64),
         capacity=_matrix([peer.capacity for peer in peers], given, INDICATORS),
-        baseline=_floats([peer.baseline for peer in peers]),
-        completed=_floats([peer.completed for peer in peers]),
-        failed=_floats([peer.failed for peer in peers]),
-        in_flight=_floats([peer.in_flight for peer in peers]),
-        latency_s=_floats([peer.latency_s for peer in peers]),
         leaving=np.array([peer.leaving for peer in peers], dtype=np.bool_),
         report_age_ticks=line.report_age_ticks,
         eligible=np.array([peer.eligible for peer in peers], dtype=np.bool_),
-        pinned=_floats([peer.pinned for peer in peers]),
-        up_s=_floats([peer.up_s for peer in peers]),
-        cost=_floats([peer.cost for peer in peers]),
+        **{name: _floats([getattr(peer, name) for peer in peers]) for name in FIGURES},
     )
 
 
