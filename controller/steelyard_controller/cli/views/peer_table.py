@@ -41,10 +41,7 @@ TRAFFIC_COLUMNS = (
 )
 
 TABLE_COLUMNS = (
-    Column(heading="PEER"),
-    Column(heading="STATE"),
-    Column(heading="WEIGHT", right=True),
-    Column(heading="SHARE %", right=True),
+    *COLUMNS[:4],
     Column(heading="", rank=2),
     Column(heading="BASELINE", right=True, rank=1),
     Column(heading="ADDRESS", rank=3),
