@@ -112,20 +112,18 @@ class Authorization:
             await send(message)
 
         try:
-            scope[GRANT] = auth.grant_for(self._access(), _asked(scope))
+            asked = auth.RequestParts(method=scope["method"], path=scope["path"], headers=Fields(scope=scope))
+            scope[GRANT] = auth.grant_for(self._access(), asked)
             await self._app(scope, receive, noting)
-        except ProblemError as error:
+        except Exception as error:
             if began:
                 raise
-            await problems.answer(error)(scope, receive, send)
-        except Exception:
-            if began:
-                raise
-            # The path may hold anything; the traceback names the mistake, and no header or body.
-            log.exception("a request failed: %s %.200r", scope["method"], scope["path"])
-            await problems.answer(
-                ProblemError(500, "this is a mistake of the controller's: its log has the cause")
-            )(scope, receive, send)
+            problem = error
+            if not isinstance(problem, ProblemError):
+                # The path may hold anything; the traceback names the mistake, and no header or body.
+                log.exception("a request failed: %s %.200r", scope["method"], scope["path"])
+                problem = ProblemError(500, "this is a mistake of the controller's: its log has the cause")
+            await problems.answer(problem)(scope, receive, send)
 
 
 class BodyLimit:
@@ -224,7 +222,3 @@ def author(scope: Scope) -> Author:
         # What a standby says of itself is anybody's word, and shown beside the name, not in its place.
         via=", ".join(filter(None, (own.proxy, Fields(scope=scope).get(FORWARDED, "")[:64]))) or None,
     )
-
-
-def _asked(scope: Scope) -> auth.RequestParts:
-    return auth.RequestParts(method=scope["method"], path=scope["path"], headers=Fields(scope=scope))

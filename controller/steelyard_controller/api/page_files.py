@@ -47,7 +47,8 @@ class File:
 
 def install(app: FastAPI, static: Path = STATIC) -> None:
     """Add the page, its files and /docs to `app`, from the folder `static`."""
-    files = _read(static)
+    paths = sorted(static.iterdir()) if static.is_dir() else []
+    files = {path.name: _file(path.name, path.read_bytes()) for path in paths if path.suffix in MEDIA_TYPES}
     version = _digest("".join(f"{name} {file.tag}\n" for name, file in sorted(files.items())).encode())
     pages = {
         name: _file(name, file.content.decode().replace(PLACE, f"/page/{version}/").encode())
@@ -92,13 +93,6 @@ def _answer(file: File, request: Request, caching: str) -> Response:
         headers["Content-Encoding"] = "gzip"
         return Response(file.packed, media_type=file.media_type, headers=headers)
     return Response(file.content, media_type=file.media_type, headers=headers)
-
-
-def _read(static: Path) -> dict[str, File]:
-    if not static.is_dir():
-        return {}
-    paths = sorted(path for path in static.iterdir() if path.suffix in MEDIA_TYPES)
-    return {path.name: _file(path.name, path.read_bytes()) for path in paths}
 
 
 def _file(name: str, content: bytes) -> File:

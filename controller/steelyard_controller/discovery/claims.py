@@ -75,7 +75,9 @@ def claims_of(
                 f"{UPSTREAM}: {upstream[:70]!r} is no name of an upstream: 1 to 64 letters, digits, dots, "
                 "dashes and underscores, the first a letter or digit"
             )
-        elif allowed is not None and not _is_allowed(upstream, allowed.get(metadata.namespace, ())):
+        elif allowed is not None and not any(
+            fnmatchcase(upstream, pattern) for pattern in allowed.get(metadata.namespace, ())
+        ):
             faults[key] = (
                 f"the namespace {metadata.namespace} may not claim the upstream {upstream}: give it to it in "
                 f"kubernetes_claims of the controller's configuration, or take {UPSTREAM} away"
@@ -89,10 +91,6 @@ def claims_of(
             if fault is not None:
                 faults[key] = f"{fault}; what was known of it holds"
     return Claims(by_upstream=by_upstream, faults=faults)
-
-
-def _is_allowed(upstream: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(upstream, pattern) for pattern in patterns)
 
 
 def _is_holder(service: Service, holders: Mapping[str, str]) -> bool:

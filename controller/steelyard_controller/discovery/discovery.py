@@ -164,7 +164,9 @@ class Discovery:
                 faults[_part(str(claim))] = f"{endpoints.fault} (upstream {upstream})"
         if declarer.term is not None:
             faults |= await self._declare(declarer)
-        self._note(faults)
+        for part in dict.fromkeys([*self._noted, *faults]):
+            self._faults.note(part, faults.get(part))
+        self._noted = set(faults)
 
     def _look(self, holders: Mapping[str, str]) -> tuple[Claims, dict[str, _Known]]:
         """Return what the watches have now; nothing is reckoned anew whose objects are the same."""
@@ -221,11 +223,6 @@ class Discovery:
         """Tell whether the namespace of a Service (namespace/name) is watched, and not listed yet."""
         namespace = service.partition("/")[0]
         return any(not scope.is_known for scope in self._scopes if scope.namespace in (None, namespace))
-
-    def _note(self, faults: Mapping[str, str]) -> None:
-        for part in dict.fromkeys([*self._noted, *faults]):
-            self._faults.note(part, faults.get(part))
-        self._noted = set(faults)
 
 
 def _holders(views: Mapping[str, View]) -> dict[str, str]:

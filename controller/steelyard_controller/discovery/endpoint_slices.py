@@ -16,7 +16,7 @@ that serves is taken.
 import hashlib
 import ipaddress
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from steelyard_protocol import peer_address, wire
@@ -89,8 +89,7 @@ def pods_of(slices: Iterable[EndpointSlice], port: str) -> Endpoints:
     return Endpoints(pods=_merged(entries), fault=fault)
 
 
-def _merged(entries: Iterable[_Entry]) -> tuple[Pod, ...]:
-    entries = list(entries)
+def _merged(entries: Sequence[_Entry]) -> tuple[Pod, ...]:
     # A pod has one name in both families; of an address without a pod nobody knows whose other one it is.
     has_v4 = any(not entry.is_pod and entry.ip.version == 4 for entry in entries)
     by_object: dict[str, dict[str, list[_Entry]]] = defaultdict(lambda: defaultdict(list))
@@ -144,7 +143,8 @@ def _entry(given: EndpointSlice, endpoint: Endpoint, port: int | None) -> _Entry
         return None
     name = _name(endpoint)
     return _Entry(
-        id=_peer_id(name) if name else _address_id(ip),
+        # Of an address written out: a name of a peer cannot begin with a colon, or have one.
+        id=_peer_id(name) if name else ip.exploded.replace(":", "-"),
         uid=(endpoint.target_ref.uid or "") if endpoint.target_ref else "",
         is_pod=name is not None,
         ip=ip,
@@ -166,11 +166,6 @@ def _peer_id(name: str) -> str:
     digest = hashlib.sha256(name.encode()).hexdigest()[:12]
     plain = "".join(each if each.isascii() and each.isalnum() else "-" for each in name).strip("-")
     return f"{plain[: LONGEST_NAME - 13] or 'pod'}-{digest}"
-
-
-def _address_id(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-    # Written out: a name of a peer cannot begin with a colon, or have one.
-    return ip.exploded.replace(":", "-")
 
 
 def _about(peers: list[str], said: str) -> str | None:
