@@ -9,8 +9,6 @@ from steelyard_controller.cli.exit_status import Exit, Failure
 
 D = TypeVar("D", bound=BaseModel)
 
-TOKEN_REMEDY = "give a token with --token-file or STEELYARD_TOKEN"  # noqa: S105
-
 _STATUSES = {
     401: Exit.DENIED,
     403: Exit.DENIED,
@@ -35,7 +33,7 @@ def failure(url: str, status: int, body: bytes) -> Failure:
         if mistake.remedy and mistake.remedy not in said:
             said = f"{said}: {mistake.remedy}"
     if status == 401 and "--token-file" not in said:
-        said = f"{said}; {TOKEN_REMEDY}"
+        said = f"{said}; give a token with --token-file or STEELYARD_TOKEN"
     meaning = _STATUSES.get(status, Exit.NOT_DONE)
     # The URL matters where another controller, or another token, might get another answer.
     return Failure(meaning, said if meaning in {Exit.UNKNOWN, Exit.NOT_DONE} else f"{url}: {said}")

@@ -70,7 +70,11 @@ class Feed:
 
     def __exit__(self, *_: object) -> None:
         self._ending.set()
-        self._cut()
+        connected = self._connected
+        if connected is not None:
+            # This ends the thread's read. Not SSLSocket's shutdown: it would drop the session that is read.
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(connected, socket.SHUT_RDWR)
         # A thread that is just connecting ends with the process.
         self._thread.join(PATIENCE_S)
 
@@ -108,14 +112,6 @@ class Feed:
         if not self._ending.is_set() and text != self._noted:
             self._noted = text
             self._tell(Note(text))
-
-    def _cut(self) -> None:
-        """Shut the socket down, which ends the thread's read."""
-        connected = self._connected
-        if connected is not None:
-            # The plain socket's shutdown: that of SSLSocket would drop the session that the thread reads.
-            with contextlib.suppress(OSError):
-                socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
 
 def _tell(url: str, upstream: str, event: ServerSentEvent, tell: Callable[[Event], None]) -> None:

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import os
 import queue
 import shutil
 import sys
@@ -43,7 +42,7 @@ def _run(given: argparse.Namespace) -> int:
         upstream = upstream_of(session, given)
         # A stream may be silent for long; a short request finds out first whether the controller answers.
         session.controllers.get(Service, "/v1/service")
-        draws = can_draw(sys.stdout, os.environ) and not session.out.as_json
+        draws = can_draw() and not session.out.as_json
         show = _on_screen if draws else _in_lines
         return show(session.controllers, upstream, session.out, count)
 

@@ -4,26 +4,14 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
-from typing import TextIO
+from collections.abc import Iterable
 
 from steelyard_controller.cli.terminal.style import Look
 
 
-def can_draw(out: TextIO, environment: Mapping[str, str]) -> bool:
-    """Tell whether a stream is a terminal with colours and cursor movement."""
-    return out.isatty() and environment.get("TERM") != "dumb"
-
-
-def look_of(out: TextIO, environment: Mapping[str, str]) -> Look:
-    """Return what a stream can show; anything but a terminal gets plain lines of any width."""
-    terminal = out.isatty()
-    encoding = (out.encoding or "ascii").lower().replace("-", "")
-    return Look(
-        width=shutil.get_terminal_size().columns if terminal else None,
-        colour=can_draw(out, environment) and not environment.get("NO_COLOR"),
-        ascii_only=not encoding.startswith("utf"),
-    )
+def can_draw() -> bool:
+    """Tell whether standard output is a terminal with colours and cursor movement."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 class Output:
@@ -34,8 +22,13 @@ class Output:
 
     @property
     def look(self) -> Look:
-        """Return what can be shown now; the terminal's width may have changed."""
-        return look_of(sys.stdout, os.environ)
+        """Return what can be shown now: its width may have changed; no terminal gets plain lines of any."""
+        encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+        return Look(
+            width=shutil.get_terminal_size().columns if sys.stdout.isatty() else None,
+            colour=can_draw() and not os.environ.get("NO_COLOR"),
+            ascii_only=not encoding.startswith("utf"),
+        )
 
     def lines(self, lines: Iterable[str]) -> None:
         """Write lines."""
