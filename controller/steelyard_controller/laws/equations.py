@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard_controller.laws.small_arrays import anybody, clip, summed
+from steelyard_controller.laws.small_arrays import anybody, clip, quotient, summed
 from steelyard_controller.laws.snapshot import INDICATORS, Bools, Floats, Ints
 
 EQUAL = np.full(len(INDICATORS), 1.0 / len(INDICATORS))
@@ -95,9 +95,7 @@ def hardware_shares(indicator_weights: Floats, capacity: Floats) -> Floats:
     share = np.where(totals > 0, share * (count / k), share)
     weights = _over_the_known(indicator_weights, known)
     weight = weights.sum(axis=-1)
-    shares = np.divide(
-        (share * weights).sum(axis=-1), weight, out=np.full(weight.shape, 1.0 / k), where=weight > 0
-    )
+    shares = quotient((share * weights).sum(axis=-1), weight, 1.0 / k)
     total = summed(shares)
     whole: Floats = np.divide(shares, total, out=np.full(shares.shape, 1.0 / k), where=total > 0)
     return whole
@@ -123,8 +121,7 @@ def residual_score(indicator_weights: Floats, residual: Floats) -> Floats:
     weights = _over_the_known(indicator_weights, measured)
     weight = weights.sum(axis=-1)
     total = (weights * np.where(measured, residual, 0.0)).sum(axis=-1)
-    score: Floats = np.divide(total, weight, out=np.full(weight.shape, np.nan), where=weight > 0)
-    return score
+    return quotient(total, weight, np.nan)
 
 
 def _over_the_known(indicator_weights: Floats, known: Bools) -> Floats:

@@ -122,5 +122,6 @@ def _free(busyness: Busyness, in_flight: InFlight, in_flight_at_half: Floats) ->
     first requests, whose load it is then.
     """
     load = known_or_zero(1.0 - tightest(busyness.smoothed))
-    others = load * in_flight_at_half / (in_flight.open_and_waiting + in_flight_at_half)
+    q = known_or_zero(in_flight.open) + in_flight.waiting
+    others = load * in_flight_at_half / (q + in_flight_at_half)
     return clip((1.0 - others) / (1.0 - HALF), LEAST_FREE, 1.0)

@@ -41,11 +41,6 @@ class InFlight:
     missed: Floats
     due: Floats
 
-    @property
-    def open_and_waiting(self) -> Floats:
-        """Return Q."""
-        return known_or_zero(self.open) + self.waiting
-
     def evidence_fade(self, tau: float, tick_s: float) -> Floats:
         """Return what is left of evidence after a tick: it fades with max(tau, 5 d)."""
         faded: Floats = np.exp(-tick_s / np.maximum(tau, EVIDENCE_DURATIONS * self.known_duration_s))

@@ -8,10 +8,7 @@ from steelyard_controller.laws.small_arrays import clip, median, quotient, summe
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.contrast import Known, known_of
 from steelyard_controller.laws.steelyard.evidence import (
-    BUSY,
     FEWEST_REQUESTS,
-    REQUESTS,
-    SECONDS,
     YOUNG_WINDOWS,
     Evidence,
 )
@@ -95,13 +92,14 @@ def attribute_load(
     half = _in_flight_at_half(
         evidence.in_flight_at_half, telling, mean_in_flight, rate * e / (1.0 - w), tick_s
     )
+    figures = (window.count, ours * tick_s, np.full(seen.shape, tick_s))
     return OwnLoad(
         load=load,
         ours=ours,
         full=full | blocked,
         seen=seen,
         telling=telling,
-        window=_of_the_seen(seen, window.count, ours * tick_s, tick_s),
+        window=np.stack(figures, axis=-1) * seen[..., None],
         prior=prior,
         evidence=replace(evidence, in_flight_at_half=half),
         known=known,
@@ -135,13 +133,6 @@ def waiting_s(waiting: Floats, capacity: Floats, yardsticks: Bools) -> tuple[Flo
     """
     mean = quotient(summed(waiting, yardsticks), summed(capacity, yardsticks), 0.0)
     return waiting / capacity, mean
-
-
-def _of_the_seen(seen: Bools, count: Floats, busy_s: Floats, tick_s: float) -> Floats:
-    window = np.empty((*count.shape, 3))
-    window[..., REQUESTS], window[..., BUSY], window[..., SECONDS] = count, busy_s, tick_s
-    window *= seen[..., None]
-    return window
 
 
 def _in_flight_at_half(
