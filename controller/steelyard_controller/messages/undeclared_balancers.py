@@ -78,7 +78,8 @@ class UndeclaredBalancers:
         `tried` has the reports of those `announced`. `unix_ms` is the receiver's clock since 1970; without it
         nobody's clock is looked at.
         """
-        refusals = [f"{_name(source)}: {each.detail}" for source, each in tried.refusals.items()]
+        whose = {source.removeprefix("traffic report of "): each for source, each in tried.refusals.items()}
+        refusals = [f"{lb}: {each.detail}" for lb, each in whose.items()]
         reason = next((each.reason for each in tried.refusals.values()), None)
         reports, heard_s = dict(received.reports), dict[str, float | None]()
         for lb, report in tried.reports.items():
@@ -106,10 +107,6 @@ class UndeclaredBalancers:
             alarms={**received.alarms, **{source: (each, now_s) for source, each in refused.items()}},
         )
         return replace(self, heard_s=heard_s, announced=()), whole
-
-
-def _name(source: str) -> str:
-    return source.removeprefix("traffic report of ")
 
 
 def _late(report: Received[TrafficReport], unix_ms: int | None) -> str | None:
