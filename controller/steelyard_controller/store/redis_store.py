@@ -261,9 +261,6 @@ class RedisStore:
         if isinstance(error, AskError | ClusterDownError):
             await self._redis.find_again()
             await self._patient.find_again()
-        return self._unavailable(error, keys)
-
-    def _unavailable(self, error: Exception, keys: Sequence[str]) -> Unavailable:
         if isinstance(error, AuthenticationError):
             # Redis's own message is about HELLO, a command that nobody typed.
             return Unavailable("Redis refuses the user and the password, or their lack, in --state-url")
