@@ -175,7 +175,9 @@ class Totals(BaseModel):
     share: float = Field(examples=[1.0], description="0: no server gets requests")
     weight: Known = Field(examples=[333.3])
     score: Known = Field(examples=[0.38])
-    utilization: Indicators
+    utilization: dict[str, Known] = Field(
+        examples=[{"cpu": 0.62, "mem": 0.31}], description="of each indicator that counts"
+    )
     completed_per_tick: float = Field(examples=[2410.0])
     failed_per_tick: float = Field(examples=[0.0])
     in_flight: float = Field(examples=[9.0])

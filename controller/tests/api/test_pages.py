@@ -5,6 +5,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_controller.api.pages import page
+from steelyard_controller.api.upstream_models import Overview
+
+from testing.waiting import wait_until
 
 from .serving import ADMIN, serving
 
@@ -60,3 +63,12 @@ def test_upstreams_servers_and_an_overview_have_pages() -> None:
         assert second.json()["peers"][0] == api.get("/v1/upstreams/web").json()["peers"][1] | {
             "sample_age_s": None
         }
+
+
+def test_the_totals_have_the_indicators_that_count_and_no_other() -> None:
+    with serving() as api:
+        token = {"Authorization": f"Bearer {ADMIN}"}
+        declared = {"indicators": {"queue": {}}, "peers": [{"id": "a", "address": "10.0.0.1:80"}]}
+        assert api.put("/v1/upstreams/web", json=declared, headers=token).is_success
+        wait_until(lambda: api.get("/v1/upstreams/web").json()["totals"]["utilization"] == {"queue": None})
+        Overview.model_validate(api.get("/v1/upstreams/web").json())
