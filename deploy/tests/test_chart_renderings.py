@@ -112,6 +112,13 @@ def test_the_controllers_know_the_names_of_the_load_balancers() -> None:
         assert environment(nginx)["STEELYARD_LB"] == "<metadata.name>"
 
 
+def test_nginx_is_told_its_nodes_zone() -> None:
+    (container,) = of_set("default").pods["dataplane"]["spec"]["containers"]
+    (zone,) = [each for each in container["env"] if each["name"] == "STEELYARD_ZONE"]
+    path = "metadata.labels['topology.kubernetes.io/zone']"
+    assert zone["valueFrom"]["fieldRef"]["fieldPath"] == path
+
+
 def test_nginx_is_given_time_to_finish() -> None:
     spec = of_set("default").pods["dataplane"]["spec"]
     (container,) = spec["containers"]

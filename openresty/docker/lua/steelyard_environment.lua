@@ -34,13 +34,14 @@ end
 
 --- Return the options of one upstream, `name`; without a name those of none, to which `any_upstream` is to be added.
 function _M.options(name)
-    local state_dir = os.getenv("STEELYARD_STATE_DIR")
+    local state_dir, zone = os.getenv("STEELYARD_STATE_DIR"), os.getenv("STEELYARD_ZONE")
     return {
         memcached = list("STEELYARD_MEMCACHED"),
         controller = list("STEELYARD_CONTROLLER"),
         controller_token = secret("STEELYARD_CONTROLLER_TOKEN_FILE"),
         key = secret("STEELYARD_KEY_FILE"),
         lb = os.getenv("STEELYARD_LB") or "edge-1",
+        zone = zone ~= "" and zone or nil,
         state_dir = state_dir ~= "" and state_dir or nil,
         allow = list("STEELYARD_STATUS_ALLOW"),
         upstreams = name and { [name] = { bootstrap = list("STEELYARD_BOOTSTRAP") } } or nil,
