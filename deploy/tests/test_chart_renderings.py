@@ -112,7 +112,9 @@ def test_the_controllers_know_the_names_of_the_load_balancers() -> None:
         assert environment(nginx)["STEELYARD_LB"] == "<metadata.name>"
 
 
-def test_nginx_is_told_its_nodes_zone() -> None:
+def test_nginx_is_told_its_nodes_zone_unless_the_values_say_no() -> None:
+    (without,) = render({"dataplane": {"zones": False}}).pods["dataplane"]["spec"]["containers"]
+    assert "STEELYARD_ZONE" not in {each["name"] for each in without["env"]}
     (container,) = of_set("default").pods["dataplane"]["spec"]["containers"]
     (zone,) = [each for each in container["env"] if each["name"] == "STEELYARD_ZONE"]
     path = "metadata.labels['topology.kubernetes.io/zone']"
