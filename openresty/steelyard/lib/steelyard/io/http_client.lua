@@ -21,42 +21,26 @@ local CHUNK = 8192
 local _M = {}
 
 
---- What is left of a number of milliseconds, less at each call. Steps of the
--- clock only: set back, it gives one step for free and not an hour.
-local function countdown(total_ms)
-    local left_ms, before = total_ms, ngx.now()
-    return function()
+--- A function that takes a step, a method of the connection, in what the steps before have left of the time. Steps
+-- of the clock only: set back, it gives one step for free and not an hour.
+local function stepper(connection, left_ms)
+    local before = ngx.now()
+    return function(method, ...)
         local now = ngx.now()
         left_ms = left_ms - math.max(0, now - before) * 1000
         before = now
-        return left_ms
+        if left_ms < 1 then
+            return nil, "timeout"
+        end
+        connection:settimeout(left_ms)
+        return connection[method](connection, ...)
     end
-end
-
-
---- Give the next step what is left of the time; false when nothing is.
-local function in_time(connection, left_ms)
-    local wait_ms = left_ms()
-    if wait_ms < 1 then
-        return false
-    end
-    connection:settimeout(wait_ms)
-    return true
-end
-
-
---- Read what has come; nil and the reason when nothing more does ("closed": the end).
-local function read(connection, left_ms)
-    if not in_time(connection, left_ms) then
-        return nil, "timeout"
-    end
-    return connection:receiveany(CHUNK)
 end
 
 
 --- Read until `judge` knows: its value, or nil and the reason.
 -- @param judge text -> value, or nil and the reason, or nothing while bytes are missing
-local function read_until(connection, judge, left_ms)
+local function read_until(step, judge)
     local text = ""
     while true do
         local value, more = judge(text)
@@ -65,7 +49,7 @@ local function read_until(connection, judge, left_ms)
         elseif #text > MAX_HEAD then
             return nil, "more than " .. MAX_HEAD .. " bytes of headers"
         end
-        local chunk, err = read(connection, left_ms)
+        local chunk, err = step("receiveany", CHUNK)
         if not chunk then
             return nil, err == "closed" and "closed without an answer" or err
         end
@@ -75,14 +59,14 @@ end
 
 
 --- Read the body, of which some came with the head.
-local function read_body(connection, answer, target, left_ms)
+local function read_body(step, answer, target)
     local length, bad = http_message.length(answer)
     if bad then
         return nil, bad
     end
     local most, chunks, size = target.max_bytes or MAX_BODY, { answer.begun }, #answer.begun
     while size < (length or 1 / 0) and size <= most do
-        local chunk, err = read(connection, left_ms)
+        local chunk, err = step("receiveany", CHUNK)
         if not chunk then
             if err == "closed" and not length then
                 break
@@ -99,30 +83,25 @@ end
 
 
 --- Connect and send; nil and the reason when the other end does not take it.
-local function send(connection, target, request, left_ms)
-    connection:settimeout(target.timeout_ms)
-    local ok, err = connection:connect(target.host, target.port)
+local function send(step, target, request)
+    local ok, err = step("connect", target.host, target.port)
     if ok and target.tls then
-        if not in_time(connection, left_ms) then
-            return nil, "timeout"
-        end
-        ok, err = connection:sslhandshake(false, target.tls.server_name, target.tls.verify)
+        ok, err = step("sslhandshake", false, target.tls.server_name, target.tls.verify)
         err = ok and err or "TLS: " .. tostring(err)
     end
     if not ok then
         return nil, err
-    elseif not in_time(connection, left_ms) then
-        return nil, "timeout"
     end
-    return connection:send(request)
+    return step("send", request)
 end
 
 
 local function exchange(target, request, receive)
-    local connection, left_ms = ngx.socket.tcp(), countdown(target.timeout_ms)
-    local answer, err = send(connection, target, request, left_ms)
+    local connection = ngx.socket.tcp()
+    local step = stepper(connection, target.timeout_ms)
+    local answer, err = send(step, target, request)
     if answer then
-        answer, err = receive(connection, left_ms)
+        answer, err = receive(step)
     end
     connection:close()
     return answer, err
@@ -134,10 +113,10 @@ end
 --   headers (`Host` is host:port otherwise) and max_bytes of body
 -- @return { status, headers by lower-case name, body }; nil and the reason
 function _M.get(target)
-    return exchange(target, http_message.request(target, "1.0"), function(connection, left_ms)
-        local answer, err = read_until(connection, http_message.head, left_ms)
+    return exchange(target, http_message.request(target, "1.0"), function(step)
+        local answer, err = read_until(step, http_message.head)
         if answer then
-            answer.body, err = read_body(connection, answer, target, left_ms)
+            answer.body, err = read_body(step, answer, target)
         end
         return answer and answer.body and answer, err
     end)
@@ -151,8 +130,8 @@ end
 -- @param judge  text that came -> value, or nil and the reason, or nothing while bytes are missing
 -- @return the value; nil and the reason
 function _M.ask(target, request, judge)
-    return exchange(target, request, function(connection, left_ms)
-        return read_until(connection, judge, left_ms)
+    return exchange(target, request, function(step)
+        return read_until(step, judge)
     end)
 end
 
