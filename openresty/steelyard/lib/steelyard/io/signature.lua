@@ -76,21 +76,18 @@ local function hmac(key, text, breathe)
 end
 
 
-local function hex(bytes)
-    return (string.gsub(bytes, ".", function(byte)
+--- The 64 hex digits of HMAC-SHA256(key, text).
+-- @param breathe called between pieces; left out where the text is short
+function _M.digest(key, text, breathe)
+    return (string.gsub(hmac(key, text, breathe or no_pause), ".", function(byte)
         return string.format("%02x", string.byte(byte))
     end))
 end
 
 
-local function digest(key, text, breathe)
-    return hex(hmac(key, text, breathe))
-end
-
-
 --- The first 32 bytes of HKDF-SHA256 (RFC 5869), as hex digits.
 function _M.hkdf(secret, salt, info)
-    return digest(hmac(salt, secret, no_pause), info .. "\1", no_pause)
+    return _M.digest(hmac(salt, secret, no_pause), info .. "\1")
 end
 
 
@@ -127,20 +124,14 @@ function _M.sign(key, text, breathe)
     if not key then
         return text
     end
-    return signed.value(digest(key, text, breathe or no_pause), text)
-end
-
-
---- The 64 hex digits of HMAC-SHA256(key, text) of a short text.
-function _M.digest(key, text)
-    return digest(key, text, no_pause)
+    return signed.value(_M.digest(key, text, breathe), text)
 end
 
 
 --- The text of a value that was read; nil and { reason, detail } when it is refused.
 function _M.open(key, value, breathe)
     return signed.open(value, key and function(text)
-        return digest(key, text, breathe or no_pause)
+        return _M.digest(key, text, breathe)
     end)
 end
 
