@@ -31,13 +31,6 @@ local _M = {}
 local next_to_ask = 1
 
 
---- Whether to ask the controllers though Memcached answers: nothing new comes from it,
--- or the first table may be a replayed one.
-local function is_stale(options, store, upstream)
-    return store:is_doubtful(upstream) or table_sources.is_late(options, store, upstream)
-end
-
-
 local function why_refused(status, token)
     local meaning = MEANINGS[status]
     if status == 401 then
@@ -88,9 +81,9 @@ local function from_controllers(options, store, upstream, failures, breathe)
             failures[server.name] = tostring(err)
         else
             local source = {
-                name = "controller " .. server.name, outcome = "/controller", confirms = store:is_doubtful(upstream),
+                name = "controller " .. server.name, outcome = "/controller", confirms = store:is(upstream, "doubtful"),
             }
-            store:set_doubtful(upstream, false)
+            store:mark(upstream, "doubtful", false)
             if value ~= "" and table_sources.accept(options, store, upstream, value, source, breathe) then
                 return
             end
@@ -116,7 +109,9 @@ function _M.run(options, store, answered, breathe)
     local failures, asked, stopped, began = {}, false, false, clock.monotonic()
     local first, names = next_to_ask, options.names
     table_sources.for_each(table_sources.names_from(names, first), breathe, function(upstream, i)
-        if stopped or answered and not is_stale(options, store, upstream) then
+        -- Though Memcached answers they are asked where nothing new comes from it, or the first table may be replayed.
+        local stale = not answered or store:is(upstream, "doubtful") or table_sources.is_late(options, store, upstream)
+        if stopped or not stale then
             return
         elseif clock.monotonic() - began > ASK_FOR_S then
             next_to_ask, stopped = (first + i - 2) % #names + 1, true

@@ -71,7 +71,7 @@ end
 --- Save an upstream's table if the one on disk has other peers, and it is time.
 function _M.keep(options, store, upstream, now, breathe)
     local path = _M.path(options, upstream)
-    if not path or not store:is_unsaved(upstream) then
+    if not path or not store:is(upstream, "unsaved") then
         return
     end
     local key = "saved_at/" .. upstream
@@ -79,14 +79,14 @@ function _M.keep(options, store, upstream, now, breathe)
         return
     end
     store.dict:set(key, now)
-    store:set_unsaved(upstream, false) -- before the text is read: a newer one will set it again
+    store:mark(upstream, "unsaved", false) -- before the text is read: a newer one will set it again
     local text = store:table_text(upstream)
     if not text then
         return
     end
     local ok, err = write(path, signature.sign(options.keys.saved, text, breathe))
     if not ok then
-        store:set_unsaved(upstream, true)
+        store:mark(upstream, "unsaved", true)
     end
     note(options, store, not ok and tostring(err) or nil)
 end

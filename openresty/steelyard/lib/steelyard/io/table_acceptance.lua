@@ -171,10 +171,10 @@ local function publish(options, store, upstream, good, source)
     store:keep(upstream, good.text, good.table)
     -- Where tables are signed the one on disk also has to tell, after a restart, which are old.
     if not source.from_disk and (changed or options.key) then
-        store:set_unsaved(upstream, true)
+        store:mark(upstream, "unsaved", true)
     end
     if options.key and is_first and not source.from_disk then
-        store:set_doubtful(upstream, true)
+        store:mark(upstream, "doubtful", true)
     end
     return true
 end

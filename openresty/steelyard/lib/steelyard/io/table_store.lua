@@ -185,25 +185,16 @@ function _M:errors(kind)
 end
 
 
---- Note whether the table on disk lacks what is served.
-function _M:set_unsaved(upstream, unsaved)
-    self.dict:set("unsaved/" .. upstream, unsaved or nil)
+--- Note whether a table is `unsaved`: the one on disk lacks what is served; or `doubtful`: it may be an old one,
+-- since there was none to compare it with.
+function _M:mark(upstream, what, holds)
+    self.dict:set(what .. "/" .. upstream, holds or nil)
 end
 
 
-function _M:is_unsaved(upstream)
-    return self.dict:get("unsaved/" .. upstream) == true
-end
-
-
---- Note whether the table may be an old one, since there was none to compare it with.
-function _M:set_doubtful(upstream, doubtful)
-    self.dict:set("doubtful/" .. upstream, doubtful or nil)
-end
-
-
-function _M:is_doubtful(upstream)
-    return self.dict:get("doubtful/" .. upstream) == true
+--- Whether it is.
+function _M:is(upstream, what)
+    return self.dict:get(what .. "/" .. upstream) == true
 end
 
 
