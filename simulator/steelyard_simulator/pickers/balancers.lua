@@ -116,8 +116,8 @@ local function balancer(name, servers, exchange_s, priced, told)
     local function exchange(at)
         for cell = 0, servers - 1 do
             local own = stats:own(cell)
-            sums[cell] = sums[cell] + own - others:told(cell)
-            others:tell(cell, own)
+            sums[cell] = sums[cell] + own - others.told[cell]
+            others.told[cell] = own
             stats:set_others(cell, others:of_sum(cell, sums[cell]))
         end
         others:read(START_S + at, exchange_s)
