@@ -51,6 +51,8 @@ def test_luajit_and_python_agree_on_the_examples_and_on_what_is_known() -> None:
         assert agreement.known(whole, ask(whole)) == "1.0, 1. or 1e2 for a whole number"
         bytes_ = (TABLE % '267,"x":"\xff"').encode("latin-1")
         assert agreement.known(bytes_, ask(bytes_)) == "bytes that are no UTF-8, where nobody looks"
+        twice = (TABLE % '[],"weight":267').encode()
+        assert agreement.known(twice, ask(twice)) == "a member that stands twice, of which the last is right"
         half = (TABLE % '267,"x":"\\ud800"').encode()
         assert (agreement.python_says(half)[0], ask(half)["outcome"]) == ("not_json", "not_json")
 

@@ -91,7 +91,7 @@ http {{
       for _, one in ipairs(worker.requests.spare) do
         kept = kept + ((one.n ~= 0 or one.reserved or one.queue or one.held) and 1 or 0)
       end
-      for _, live in pairs(worker.upstreams) do waiting = waiting + (live.waiting or {{ n = 0 }}).n end
+      for _, live in pairs(worker.upstreams) do waiting = waiting + #(live.waiting or {{}}) end
       ngx.say('{{"requests open": ', open, ', "reservations": ', kept, ', "queue places": ', waiting, '}}')
     }} }}
     location @failure {{ {own} content_by_lua_block {{ steelyard.failure() }} }}

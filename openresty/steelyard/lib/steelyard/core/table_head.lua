@@ -12,6 +12,7 @@
 local json = require "steelyard.core.json"
 local no_pause = require("resty.vnswrr").no_pause
 local wire = require "steelyard.core.wire"
+local zones = require "steelyard.core.zones"
 
 local byte, find, sub = string.byte, string.find, string.sub
 
@@ -41,7 +42,7 @@ local function decoder(text, breathe)
         issued_at_ms = wire.integer(document, "issued_at_ms", 0, wire.MAX_INTEGER),
         digest = wire.name(document, "digest"),
         weights = weights,
-        zone_factors = type(document.zone_factors) == "table" and document.zone_factors or nil, -- judged in the table
+        zone_factors = document.zone_factors ~= nil and zones.factors_of(document, text) or nil,
         chunks = document.chunks, -- of a manifest (core/table_chunks)
     }
 end

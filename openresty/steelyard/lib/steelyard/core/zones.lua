@@ -20,24 +20,37 @@ local ROWS = 100
 local _M = {}
 
 
+--- The factors of a table or its head: as many rows as each has figures.
+function _M.factors_of(document, text)
+    local rows = wire.array(document, "zone_factors", text)
+    for from = 1, #rows do
+        local row = rows[from]
+        if type(row) ~= "table" or #row ~= #rows then
+            wire.refuse("range", '"zone_factors" has no ' .. #rows .. " figures in a row")
+        end
+        for to = 1, #rows do
+            wire.integer(row, to, 1, LARGEST_FACTOR)
+        end
+    end
+    return rows
+end
+
+
 --- What a table says of zones: `factors` by the zone of load balancers and that of servers, "" for none. nil where it
 -- has no zones; the same as `before` where it says the same.
 function _M.of_table(document, text, before)
     if document.zones == nil and document.zone_factors == nil then
         return nil
     end
-    local names, rows = wire.array(document, "zones", text), wire.array(document, "zone_factors", text)
+    local names, rows = wire.array(document, "zones", text), _M.factors_of(document, text)
     local count, factors, written = #names + 1, {}, {}
     if count == 1 or count > MOST_ZONES + 1 or #rows ~= count then
         wire.refuse("range", '"zones" has ' .. #names .. ' names, and "zone_factors" ' .. #rows .. " rows")
     end
     for from = 1, count do
         local row, of_zone = rows[from], {}
-        if type(row) ~= "table" or #row ~= count then
-            wire.refuse("range", '"zone_factors" has no ' .. count .. " figures in a row")
-        end
         for to = 1, count do
-            of_zone[to < count and wire.name(names, to) or ""] = wire.integer(row, to, 1, LARGEST_FACTOR)
+            of_zone[to < count and wire.name(names, to) or ""] = row[to]
         end
         factors[names[from] or ""] = of_zone
         written[from] = (names[from] or "") .. " " .. table.concat(row, ",")
