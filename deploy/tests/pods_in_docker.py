@@ -228,7 +228,7 @@ def _expanded(text: str, variables: Mapping[str, str]) -> str:
 
 
 def _environment(name: str, spec: Document, container: Document) -> dict[str, str]:
-    fields = {"metadata.name": name}
+    fields = {"metadata.name": name, "metadata.labels['topology.kubernetes.io/zone']": "eu-1a"}
     variables: dict[str, str] = {}
     for each in container.get("env", []):
         source = each.get("valueFrom", {})

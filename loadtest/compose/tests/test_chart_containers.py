@@ -145,6 +145,8 @@ def test_the_pods_start_as_the_chart_says_and_every_request_is_answered(pods: Po
             lambda: all(get(f"{api}/v1/upstreams/web")[1]["load_balancers"].get(name) for name in edges),
             "each load balancer reports under its name",
         )
+        status = f"http://{pods.address(edges[0], 'dataplane')}:9145/steelyard/status"
+        assert get(status)[1]["zone"] == "eu-1a"
         visitors.next(300)
         assert set(visitors.served()) == set(SERVERS)
         assert visitors.failures == []
