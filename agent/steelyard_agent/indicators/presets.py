@@ -1,7 +1,7 @@
 """Presets: the keys of an `[[indicator]]` for programs that many run. Pure data.
 
 Each is tried on text that the program itself wrote (agent/tests/fixtures/indicators/written.toml); those of
-vLLM and SGLang have the names that their documentation gives.
+inference engines have the names that their documentation gives.
 """
 
 from collections.abc import Mapping
@@ -93,4 +93,8 @@ PRESETS: Mapping[str, Preset] = {
         30000, "sglang:num_running_reqs", "--max-running-requests, times the data-parallel ranks"
     ),
     "sglang-waiting": _gauge(30000, "sglang:num_queue_reqs", _WAITING + "--max-running-requests"),
+    "tgi-running": _gauge(3000, "tgi_batch_current_size", "--max-batch-size, or as many as fit"),
+    "tgi-waiting": _gauge(3000, "tgi_queue_size", _WAITING + "a batch has"),
+    "llamacpp-running": _gauge(8080, "llamacpp:requests_processing", "its slots, --parallel"),
+    "llamacpp-waiting": _gauge(8080, "llamacpp:requests_deferred", _WAITING + "--parallel"),
 }  # fmt: skip
