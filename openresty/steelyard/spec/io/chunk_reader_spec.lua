@@ -22,16 +22,16 @@ describe("the reader of chunks", function()
 
     before_each(function()
         chunk_reader.forget("web")
-        held = { [wire.chunk_key("web", "a")] = "A", [wire.chunk_key("web", "b")] = "B" }
+        held = { [wire.key("chunk", "web", "a")] = "A", [wire.key("chunk", "web", "b")] = "B" }
     end)
 
     it("asks for what is missing alone the next time", function()
         local texts, refused = read({ "a", "b", "c" })
         assert.is_nil(texts)
         assert.equal("absent", refused.reason)
-        held = { [wire.chunk_key("web", "c")] = "C" }
+        held = { [wire.key("chunk", "web", "c")] = "C" }
         assert.same({ "A", "B", "C" }, (read({ "a", "b", "c" })))
-        assert.same({ { wire.chunk_key("web", "c") } }, asked)
+        assert.same({ { wire.key("chunk", "web", "c") } }, asked)
     end)
 
     it("asks for nothing where a later table has none but those that are known", function()

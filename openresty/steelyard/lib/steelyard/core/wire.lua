@@ -24,32 +24,16 @@ local MAX_INTEGER = 2 ^ 53
 local _M = {
     VERSION = VERSION, MAX_BYTES = MAX_BYTES, MAX_TABLE_BYTES = MAX_TABLE_BYTES, MAX_INTEGER = MAX_INTEGER,
     null = json.null,
-    UPSTREAMS_KEY = "steelyard:" .. VERSION .. ":upstreams", -- the list of all upstreams
-    ANNOUNCED_KEY = "steelyard:" .. VERSION .. ":load-balancers", -- those that nobody declared
-    FAILURES_KEY = "steelyard:" .. VERSION .. ":failures:", -- and the name of the load balancer that tells of them
 }
 
 local refusal = {}
 
 
-function _M.traffic_key(upstream, lb)
-    return "steelyard:" .. VERSION .. ":traffic:" .. upstream .. ":" .. lb
-end
-
-
-function _M.weights_key(upstream)
-    return "steelyard:" .. VERSION .. ":weights:" .. upstream
-end
-
-
-function _M.head_key(upstream)
-    return "steelyard:" .. VERSION .. ":head:" .. upstream
-end
-
-
---- The key of a part of a weight table that one item does not hold.
-function _M.chunk_key(upstream, name)
-    return "steelyard:" .. VERSION .. ":chunk:" .. upstream .. ":" .. name
+--- The key of "upstreams", the list of all; "load-balancers", those that nobody declared; "weights" or "head" of an
+-- upstream; a "chunk" of its table, by name; "traffic" of an upstream at a load balancer; and the "failures" that a
+-- load balancer tells of.
+function _M.key(...)
+    return "steelyard:" .. VERSION .. ":" .. table.concat({ ... }, ":")
 end
 
 

@@ -18,7 +18,7 @@ local incomplete = {}
 function _M.read(options, upstream, names, read, breathe)
     local known, keys, asked, texts = incomplete[upstream] or {}, {}, {}, {}
     for i = 1, #names do
-        keys[i] = wire.chunk_key(upstream, names[i])
+        keys[i] = wire.key("chunk", upstream, names[i])
         if not known[keys[i]] then
             asked[#asked + 1] = keys[i]
         end

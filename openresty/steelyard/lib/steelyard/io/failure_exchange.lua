@@ -18,11 +18,6 @@ local TTL_S = 3
 local _M = { INTERVAL_S = 1 }
 
 
-local function key_of(lb)
-    return wire.FAILURES_KEY .. lb
-end
-
-
 --- What this nginx knows of its upstreams: the memories of those where something is not well, the orders of their
 -- tables, and the names of all other load balancers.
 local function survey(worker)
@@ -46,7 +41,7 @@ end
 local function take_reports(worker, texts, orders, balancers, breathe)
     local told = {}
     for lb in pairs(balancers) do
-        local value = texts[key_of(lb)]
+        local value = texts[wire.key("failures", lb)]
         local text = value and signature.open(worker.options.keys.failures, value, breathe)
         local is_report = text and failure_report.decode(text, lb, orders, function(name, address, row)
             told[name] = told[name] or {}
@@ -77,9 +72,9 @@ function _M.run(worker, breathe)
         return
     end
     local value, keys = signature.sign(worker.options.keys.failures, text, breathe), {}
-    memcached_client.set_all(servers, { { key_of(lb), value } }, TTL_S, breathe)
+    memcached_client.set_all(servers, { { wire.key("failures", lb), value } }, TTL_S, breathe)
     for other in pairs(balancers) do
-        keys[#keys + 1] = key_of(other)
+        keys[#keys + 1] = wire.key("failures", other)
     end
     local texts = memcached_client.get_all(servers, keys, breathe) or {}
     for name, told in pairs(take_reports(worker, texts, orders, balancers, breathe)) do

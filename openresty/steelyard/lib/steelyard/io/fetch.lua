@@ -23,14 +23,14 @@ local _M = {}
 local next_to_read = 1
 
 
---- Read the keys of the upstreams: upstream -> value, the server, and how many were asked for; nil and why.
-local function read(options, key_of, names, breathe)
+--- Read a kind of key of the upstreams: upstream -> value, the server, and how many were asked for; nil and why.
+local function read(options, kind, names, breathe)
     if #names == 0 then
         return {}, nil, 0
     end
     local keys = {}
     for i, upstream in ipairs(names) do
-        keys[i] = key_of(upstream)
+        keys[i] = wire.key(kind, upstream)
     end
     local by_key, server, asked = memcached_client.get_all(options.memcached, keys, breathe)
     if not by_key then
@@ -47,7 +47,7 @@ end
 --- Read the heads of tables, and the tables for which they do not do: their names, the values by name and the
 -- server that had them; and how many of the upstreams were got through. nil and why.
 local function read_changed(options, store, names, breathe)
-    local heads, server, asked = read(options, wire.head_key, names, breathe)
+    local heads, server, asked = read(options, "head", names, breathe)
     if not heads then
         return nil, server
     end
@@ -64,7 +64,7 @@ local function read_changed(options, store, names, breathe)
             wanted[#wanted], places[#places] = nil, nil
         end
     end)
-    local tables, table_server, got = read(options, wire.weights_key, wanted, breathe)
+    local tables, table_server, got = read(options, "weights", wanted, breathe)
     if not tables then
         return nil, table_server
     end

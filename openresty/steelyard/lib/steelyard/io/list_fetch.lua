@@ -16,7 +16,7 @@ local table_acceptance = require "steelyard.io.table_acceptance"
 local upstream_list = require "steelyard.core.upstream_list"
 local wire = require "steelyard.core.wire"
 
-local NAME = "!upstreams"
+local NAME, KEY = "!upstreams", wire.key("upstreams")
 
 local _M = { NAME = NAME }
 
@@ -38,11 +38,11 @@ end
 
 --- Read the list; what is new is published.
 function _M.run(options, store, breathe)
-    local by_key, server = memcached_client.get_all(options.memcached, { wire.UPSTREAMS_KEY }, breathe)
+    local by_key, server = memcached_client.get_all(options.memcached, { KEY }, breathe)
     if not by_key then
         return -- the fetch of tables says so
     end
-    local value = by_key[wire.UPSTREAMS_KEY]
+    local value = by_key[KEY]
     if not value then
         if store:outcome_changed(NAME, "absent") then
             ngx.log(ngx.NOTICE, "steelyard: no list of upstreams in Memcached; what is known of them stays")

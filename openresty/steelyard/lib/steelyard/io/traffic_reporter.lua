@@ -155,7 +155,7 @@ local function announce(worker)
     end
     if unread[1] then
         local text = table.concat(lines, "", 1, math.min(#lines, ANNOUNCED_AT_ONCE))
-        memcached_client.append(options.memcached, wire.ANNOUNCED_KEY, text, ANNOUNCED_TTL_S)
+        memcached_client.append(options.memcached, wire.key("load-balancers"), text, ANNOUNCED_TTL_S)
     end
 end
 
@@ -176,7 +176,7 @@ function _M.run(worker, now, breathe)
             end
             local text = traffic_report.encode(report_of(name, worker, measured, now, breathe), breathe)
             local value = signature.sign(options.keys.reports, text, breathe)
-            items[#items + 1] = { wire.traffic_key(name, options.lb), value }
+            items[#items + 1] = { wire.key("traffic", name, options.lb), value }
         end)
         if not ok then
             ngx.log(ngx.ERR, "steelyard: upstream ", name, ": no traffic report: ", err)
