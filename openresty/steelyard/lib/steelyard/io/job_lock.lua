@@ -97,10 +97,7 @@ end
 --- Do the work of a lock that is still this worker's.
 local function begin(dict, job, lock, interval_s, instant_s, work, about)
     lock.begun = true
-    local ok, err = pcall(work, about)
-    if not ok then
-        ngx.log(ngx.ERR, "steelyard: ", job, " failed: ", err)
-    end
+    timers.guarded(job .. " failed: ", work, about)
     if is_ours(dict, job, lock) then
         set_due(dict, job, interval_s, instant_s, ngx.now())
     end
@@ -146,10 +143,7 @@ function _M.hold(dict, job, work)
             return let_go(dict, job, lock)
         end
         lock.begun = true
-        local ok, err = pcall(work, function() return is_ours(dict, job, lock) end)
-        if not ok then
-            ngx.log(ngx.ERR, "steelyard: ", job, " failed: ", err)
-        end
+        local ok = timers.guarded(job .. " failed: ", work, function() return is_ours(dict, job, lock) end)
         -- After an error not at once: it may come again.
         if ngx.worker.exiting() or not timers.at(dict, ok and 0 or LOCK_S, again) then
             let_go(dict, job, lock)

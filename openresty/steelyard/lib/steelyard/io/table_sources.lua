@@ -4,6 +4,7 @@
 local clock = require "steelyard.io.clock"
 local saved_tables = require "steelyard.io.saved_tables"
 local table_acceptance = require "steelyard.io.table_acceptance"
+local timers = require "steelyard.io.timers"
 
 -- Of fresh_s: two tables in a row are missing, and a controller can still answer before the rung is lost.
 local ASK_AFTER = 2 / 3
@@ -14,10 +15,7 @@ local _M = {}
 --- Do work(upstream, i) for each; what fails for one is logged, and changes nothing for the others.
 function _M.for_each(names, breathe, work)
     for i, upstream in ipairs(names) do
-        local ok, err = pcall(work, upstream, i)
-        if not ok then
-            ngx.log(ngx.ERR, "steelyard: upstream ", upstream, ": not fetched: ", err)
-        end
+        timers.guarded("upstream " .. upstream .. ": not fetched: ", work, upstream, i)
         breathe()
     end
 end

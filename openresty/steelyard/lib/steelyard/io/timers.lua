@@ -1,4 +1,4 @@
---- Timers: one that cannot be set is counted, and logged once a minute for all workers.
+--- Timers: one that cannot be set is counted, and logged once a minute for all workers; what fails in one is logged.
 --
 -- nginx refuses one when lua_max_pending_timers are waiting, and drops one that is
 -- due while lua_max_running_timers run.
@@ -25,6 +25,17 @@ function _M.at(dict, delay_s, work, ...)
         _M.failed(dict, err)
     end
     return ok
+end
+
+
+--- Do work(...); an error is logged, and goes no further. Returns whether there was none, and what work() did.
+-- @param about what begins the line: what was done
+function _M.guarded(about, work, ...)
+    local ok, value = pcall(work, ...)
+    if not ok then
+        ngx.log(ngx.ERR, "steelyard: ", about, value)
+    end
+    return ok, value
 end
 
 

@@ -10,6 +10,7 @@ local memcached_client = require "steelyard.io.memcached_client"
 local orca_load_reports = require "steelyard.io.orca_load_reports"
 local shared_stats = require "steelyard.io.shared_stats"
 local signature = require "steelyard.io.signature"
+local timers = require "steelyard.io.timers"
 local traffic_report = require "steelyard.core.traffic_report"
 local wire = require "steelyard.core.wire"
 
@@ -170,7 +171,7 @@ function _M.run(worker, now, breathe)
         load = orca_load_reports.taker(worker.dict, function() worker.dict:incr("loads_malformed", 1, 0) end),
     }
     for _, name in ipairs(options.names) do
-        local ok, err = pcall(function()
+        timers.guarded("upstream " .. name .. ": no traffic report: ", function()
             if not worker.upstreams[name] then
                 return -- it was removed meanwhile
             end
@@ -178,9 +179,6 @@ function _M.run(worker, now, breathe)
             local value = signature.sign(options.keys.reports, text, breathe)
             items[#items + 1] = { wire.key("traffic", name, options.lb), value }
         end)
-        if not ok then
-            ngx.log(ngx.ERR, "steelyard: upstream ", name, ": no traffic report: ", err)
-        end
         breathe()
     end
     local refused, err = memcached_client.set_all(options.memcached, items, TTL_S, breathe)

@@ -14,6 +14,8 @@ local timers = require "steelyard.io.timers"
 local upstream = require "steelyard.core.upstream"
 local weight_table = require "steelyard.core.weight_table"
 
+local guarded = timers.guarded
+
 -- 0.2 ms of unrolling at most (1000 equal peers).
 local GROW_SLOTS = 200
 
@@ -198,22 +200,13 @@ function _M.all(worker, sliced)
     end
     worker.syncing = true
     local breathe = sliced and clock.breather() or no_pause
-    local ok, err = pcall(keep_cells, worker, breathe)
-    if not ok then
-        ngx.log(ngx.ERR, "steelyard: ", err)
-    end
-    ok, err = pcall(listed_upstreams.follow, worker, _M.begin, breathe)
-    if not ok then
-        ngx.log(ngx.ERR, "steelyard: list of upstreams: ", err)
-    end
+    guarded("", keep_cells, worker, breathe)
+    guarded("list of upstreams: ", listed_upstreams.follow, worker, _M.begin, breathe)
     local names, pickers = worker.options.names, {}
     for i = 1, #names do
-        local done, picker = pcall(sync_one, worker, worker.upstreams[names[i]], breathe)
-        if not done then
-            ngx.log(ngx.ERR, "steelyard: upstream ", names[i], ": ", picker)
-        else
-            pickers[#pickers + 1] = picker
-        end
+        local live = worker.upstreams[names[i]]
+        local done, picker = guarded("upstream " .. names[i] .. ": ", sync_one, worker, live, breathe)
+        pickers[#pickers + 1] = done and picker or nil
         breathe()
     end
     if #pickers > 0 then

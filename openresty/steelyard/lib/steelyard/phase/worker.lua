@@ -35,6 +35,8 @@ local timers = require "steelyard.io.timers"
 local traffic_reporter = require "steelyard.io.traffic_reporter"
 local upstream_sync = require "steelyard.phase.upstream_sync"
 
+local guarded = timers.guarded
+
 -- A new table is served by every worker this long after it was fetched.
 local TICK_S = 0.1
 
@@ -85,14 +87,11 @@ function _M.flush(breathe)
         lua_bytes = collectgarbage("count") * 1024, -- what is garbage and not yet collected is in it
         leaving = _M.leaving or nil, -- sent off by a reload
     }
-    local ok, err = pcall(_M.counters.flush, _M.counters, _M.requests, about, breathe)
-    if ok then
-        ok, err = pcall(_M.loads.flush, _M.loads, breathe)
-    end
+    guarded("counters not flushed: ", function()
+        _M.counters:flush(_M.requests, about, breathe)
+        _M.loads:flush(breathe)
+    end)
     _M.flushing = false
-    if not ok then
-        ngx.log(ngx.ERR, "steelyard: counters not flushed: ", err)
-    end
 end
 
 
@@ -192,14 +191,6 @@ local function jobs_of_upstreams()
 end
 
 
-local function guarded(work, ...)
-    local ok, err = pcall(work, ...)
-    if not ok then
-        ngx.log(ngx.ERR, "steelyard: ", err)
-    end
-end
-
-
 local next_look = 0
 
 --- Close the requests that ended in a location with a log_by_lua of its own, and say so: without it they would be in
@@ -234,11 +225,11 @@ local function flush_if_due(now)
     next_flush = clock_phase.after(math.max(now, math.min(next_flush, now + FLUSH_S)), FLUSH_S, 0)
     local is_set = timers.at(_M.dict, math.max(0, math.min(wait_s, TICK_S)), function(premature)
         if not premature then -- else on_timer does it
-            guarded(_M.flush, clock.breather())
+            guarded("", _M.flush, clock.breather())
         end
     end)
     if not is_set then
-        guarded(_M.flush, clock.breather()) -- at another time is better than not at all
+        guarded("", _M.flush, clock.breather()) -- at another time is better than not at all
     end
 end
 
@@ -247,27 +238,27 @@ local function on_timer(premature)
     if premature then
         if not _M.leaving then
             left_behind.leave(_M, function()
-                guarded(close_unlogged, ngx.now())
+                guarded("", close_unlogged, ngx.now())
                 if _M.closes_sessions then
-                    guarded(upstream_sync.all, _M, false)
+                    guarded("", upstream_sync.all, _M, false)
                 end
-                guarded(session_closer.run, _M)
+                guarded("", session_closer.run, _M)
             end)
         end
         return
     end
     if ngx.worker.id() == 0 then
-        guarded(left_behind.carry, _M)
+        guarded("", left_behind.carry, _M)
     end
-    guarded(flush_if_due, ngx.now())
-    guarded(close_unlogged, ngx.now())
-    guarded(jobs)
-    guarded(jobs_of_upstreams)
+    guarded("", flush_if_due, ngx.now())
+    guarded("", close_unlogged, ngx.now())
+    guarded("", jobs)
+    guarded("", jobs_of_upstreams)
     if _M.exchange then
-        guarded(_M.exchange.tick, _M.exchange)
+        guarded("", _M.exchange.tick, _M.exchange)
     end
-    guarded(upstream_sync.all, _M, true)
-    guarded(session_closer.run, _M)
+    guarded("", upstream_sync.all, _M, true)
+    guarded("", session_closer.run, _M)
 end
 
 
