@@ -13,6 +13,7 @@ local no_pause = require("resty.vnswrr").no_pause
 local saved_tables = require "steelyard.io.saved_tables"
 local signature = require "steelyard.io.signature"
 local table_acceptance = require "steelyard.io.table_acceptance"
+local table_sources = require "steelyard.io.table_sources"
 local upstream_list = require "steelyard.core.upstream_list"
 local wire = require "steelyard.core.wire"
 
@@ -52,20 +53,10 @@ function _M.run(options, store, breathe)
     if value == last_taken then
         return
     end
-    local source = { name = "memcached " .. server, saved = saved_tables.list_path(options) }
+    local source = { name = "memcached " .. server, outcome = "", saved = saved_tables.list_path(options) }
     local is_new, refused = accept(options, store, value, source, breathe)
     last_taken = not refused and value or nil
-    if refused then
-        store:count_refused(NAME, refused.reason, refused.detail)
-    end
-    if store:outcome_changed(NAME, refused and refused.reason or "ok") then
-        if refused then
-            ngx.log(ngx.WARN, "steelyard: the list of upstreams of memcached ", server, " is refused (",
-                    refused.reason, "): ", refused.detail, "; the last one holds")
-        else
-            ngx.log(ngx.NOTICE, "steelyard: list of upstreams taken from memcached ", server)
-        end
-    end
+    table_sources.note(store, NAME, source, refused, "list of upstreams", "the last one holds")
     if is_new then
         saved_tables.write_list(options, store, store:table_text(NAME))
     end

@@ -1,10 +1,11 @@
---- What the sources of weight tables share: how they go through all upstreams, and what becomes of what one had of a
--- table, which is said once, in words, and in the counters of the status page.
+--- What the sources of weight tables share, and of the list of upstreams: how they go through all upstreams, and what
+-- becomes of what one had, which is said once, in words, and in the counters of the status page.
 
 local clock = require "steelyard.io.clock"
 local saved_tables = require "steelyard.io.saved_tables"
 local table_acceptance = require "steelyard.io.table_acceptance"
 local timers = require "steelyard.io.timers"
+local wire = require "steelyard.core.wire"
 
 -- Of fresh_s: two tables in a row are missing, and a controller can still answer before the rung is lost.
 local ASK_AFTER = 2 / 3
@@ -41,22 +42,24 @@ end
 
 --- Count why a value was refused, if it was, and log it when that changed. Each kind of source
 -- has an outcome of its own: two sources that differ would be logged at every fetch.
--- @param what    `weight table`, or the head of one
--- @param remedy  what is done when it is refused
-local function note(store, upstream, source, refused, what, remedy)
+-- @param upstream its name, or that under which the store has the list
+-- @param what     `weight table`, the head of one, or the list
+-- @param remedy   what is done when it is refused
+function _M.note(store, upstream, source, refused, what, remedy)
     local absent = refused and refused.reason == "absent"
+    local of = wire.is_name(upstream) and "upstream " .. upstream .. ": " or ""
     if refused and not absent then
         store:count_refused(upstream, refused.reason, refused.detail)
     end
     if store:outcome_changed(upstream .. source.outcome, refused and refused.reason or "ok") then
         if absent then
-            ngx.log(ngx.WARN, "steelyard: upstream ", upstream, ": the ", what, " of ", source.name, " is not whole: ",
-                    refused.detail, "; ", remedy, ", and they are asked for again")
+            ngx.log(ngx.WARN, "steelyard: ", of, "the ", what, " of ", source.name, " is not whole: ", refused.detail,
+                    "; ", remedy, ", and they are asked for again")
         elseif refused then
-            ngx.log(ngx.WARN, "steelyard: upstream ", upstream, ": the ", what, " of ", source.name, " is refused (",
-                    refused.reason, "): ", refused.detail, "; ", remedy)
+            ngx.log(ngx.WARN, "steelyard: ", of, "the ", what, " of ", source.name, " is refused (", refused.reason,
+                    "): ", refused.detail, "; ", remedy)
         else
-            ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": ", what, " taken from ", source.name)
+            ngx.log(ngx.NOTICE, "steelyard: ", of, what, " taken from ", source.name)
         end
     end
 end
@@ -69,7 +72,7 @@ function _M.accept(options, store, upstream, value, source, breathe)
     end
     source.saved = saved_tables.path(options, upstream)
     local is_new, refused = table_acceptance.accept(options, store, upstream, value, source, breathe)
-    note(store, upstream, source, refused, "weight table", "the last table holds")
+    _M.note(store, upstream, source, refused, "weight table", "the last table holds")
     return is_new
 end
 
@@ -83,7 +86,7 @@ function _M.accept_head(options, store, upstream, value, server, breathe)
     source.saved = saved_tables.path(options, upstream)
     local suffices, refused = table_acceptance.accept_head(options, store, upstream, value, source, breathe)
     if suffices or refused then
-        note(store, upstream, source, refused, "head of the weight table", "the whole table is read")
+        _M.note(store, upstream, source, refused, "head of the weight table", "the whole table is read")
     end
     if suffices then
         store:outcome_changed(upstream, "ok")
