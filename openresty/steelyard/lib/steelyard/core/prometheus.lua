@@ -31,9 +31,15 @@ local function label(name, value)
 end
 
 
-local function field(name, scale)
+--- The value of a field; `part.name` is one of a part that may not be there.
+local function field(path, scale)
+    local part, name = string.match(path, "^([%w_]+)%.(.+)$")
     return function(subject)
-        local value = subject[name]
+        local holder = subject
+        if part then
+            holder = type(subject[part]) == "table" and subject[part] or {}
+        end
+        local value = holder[name or path]
         return scale and value * scale or value
     end
 end
@@ -41,12 +47,6 @@ end
 
 local function one()
     return 1
-end
-
-
---- One series with the value of a field.
-local function plain(name)
-    return { { value = field(name) } }
 end
 
 
@@ -81,20 +81,8 @@ local function refusals(upstream)
 end
 
 
---- The part about the controller's list of upstreams; without the option `any_upstream` there is none.
-local function of_list(all)
-    return type(all.upstream_list) == "table" and all.upstream_list or { refused = {} }
-end
-
-
---- A series with the value of a field of the part about what load balancers tell each other.
-local function of_exchange(name)
-    return { { value = function(all) return all.share_in_flight and all.share_in_flight[name] end } }
-end
-
-
 -- A family: name, type, help, and its series: each { suffix, labels, value }, where
--- labels may depend on the subject, as the list may.
+-- labels may depend on the subject, as the list may. Of one without labels the field is enough.
 
 local OF_ALL = {
     { "build_info", "gauge", "1; what runs here.", { {
@@ -105,70 +93,67 @@ local OF_ALL = {
     } } },
     { "workers", "gauge", "Worker processes of nginx that are alive.",
       { { value = function(all) return #all.workers end } } },
-    { "fetch_errors_total", "counter", "Fetches of the weight tables that reached no Memcached.",
-      plain("fetch_errors") },
+    { "fetch_errors_total", "counter", "Fetches of the weight tables that reached no Memcached.", "fetch_errors" },
     { "controller_errors_total", "counter", "Controllers that did not answer when they were needed.",
-      plain("controller_errors") },
-    { "unknown_upstreams_total", "counter", "Requests for an upstream that is not served.",
-      plain("unknown_upstreams") },
+      "controller_errors" },
+    { "unknown_upstreams_total", "counter", "Requests for an upstream that is not served.", "unknown_upstreams" },
     { "upstream_list_beyond", "gauge", "Upstreams of the controller's list for which there is no room.",
-      { { value = function(all) return of_list(all).beyond end } } },
+      "upstream_list.beyond" },
     { "upstream_list_refused_total", "counter", "Values that were refused as the list of upstreams.",
-      function(all) return refusals(of_list(all)) end },
+      function(all) return type(all.upstream_list) == "table" and refusals(all.upstream_list) or {} end },
     { "load_reports_malformed_total", "counter", "Load reports of servers (ORCA) that could not be read.",
-      plain("load_reports_malformed") },
-    { "report_errors_total", "counter", "Traffic reports that could not be sent.", plain("report_errors") },
+      "load_reports_malformed" },
+    { "report_errors_total", "counter", "Traffic reports that could not be sent.", "report_errors" },
     { "dict_evictions_total", "counter", "Writes for which the shared dict threw out values in use: it is too small.",
-      plain("dict_evictions") },
-    { "timer_errors_total", "counter", "Timers that nginx did not set or run: jobs were late.", plain("timer_errors") },
+      "dict_evictions" },
+    { "timer_errors_total", "counter", "Timers that nginx did not set or run: jobs were late.", "timer_errors" },
     { "exchange_on", "gauge", "1 while picks go by what other load balancers have in flight, too.",
       { { value = function(all) return all.share_in_flight and all.share_in_flight.state == "on" end } } },
-    { "exchange_balancers", "gauge", "Load balancers that tell what they have in flight.", of_exchange("balancers") },
-    { "exchange_age_seconds", "gauge", "How old what is known of them is when it is used.", of_exchange("age_s") },
-    { "exchange_interval_seconds", "gauge", "Time between two exchanges.", of_exchange("interval_s") },
-    { "exchange_cpu_ratio", "gauge", "What the exchanges take of a core.", of_exchange("cpu_share") },
-    { "exchange_errors_total", "counter", "Exchanges that failed.", of_exchange("errors") },
+    { "exchange_balancers", "gauge", "Load balancers that tell what they have in flight.",
+      "share_in_flight.balancers" },
+    { "exchange_age_seconds", "gauge", "How old what is known of them is when it is used.", "share_in_flight.age_s" },
+    { "exchange_interval_seconds", "gauge", "Time between two exchanges.", "share_in_flight.interval_s" },
+    { "exchange_cpu_ratio", "gauge", "What the exchanges take of a core.", "share_in_flight.cpu_share" },
+    { "exchange_errors_total", "counter", "Exchanges that failed.", "share_in_flight.errors" },
     { "exchange_failures_refused_total", "counter", "What was refused as other load balancers' word of failures.",
-      of_exchange("failures_refused") },
-    { "cells", "gauge", "Cells of the memory that the workers share: a server's address has one.", plain("cells") },
-    { "cells_in_use", "gauge", "Cells that belong to an address.", plain("cells_in_use") },
+      "share_in_flight.failures_refused" },
+    { "cells", "gauge", "Cells of the memory that the workers share: a server's address has one.", "cells" },
+    { "cells_in_use", "gauge", "Cells that belong to an address.", "cells_in_use" },
 }
 
 local OF_UPSTREAM = {
     { "upstream_rung", "gauge", "1 for what the weights rest on now.", one_of(ladder.RUNGS, "rung") },
     { "upstream_drift_ratio", "gauge", "How far the weights have gone from the last table's to the baselines.",
-      plain("drift") },
-    { "upstream_fail_open", "gauge", "1 while no peer is healthy and all are used.", plain("fail_open") },
+      "drift" },
+    { "upstream_fail_open", "gauge", "1 while no peer is healthy and all are used.", "fail_open" },
     { "upstream_picker_info", "gauge", "1; the picker in use, and the one that the weight table asks for.", { {
         labels = function(upstream)
             return label("picker", upstream.picker) .. "," .. label("asked", upstream.picker_asked)
         end,
         value = one,
     } } },
-    { "upstream_subrequests_total", "counter", "Subrequests that a server was chosen for.", plain("subrequests") },
+    { "upstream_subrequests_total", "counter", "Subrequests that a server was chosen for.", "subrequests" },
     { "upstream_subrequests_counted_total", "counter", "Subrequests whose outcome was counted: log_subrequest is on.",
-      plain("subrequests_counted") },
-    { "upstream_retries_total", "counter", "Retries of failed requests, at another peer.", plain("retries") },
+      "subrequests_counted" },
+    { "upstream_retries_total", "counter", "Retries of failed requests, at another peer.", "retries" },
     { "upstream_retries_refused_total", "counter", "Failed requests without a retry: the retry budget was spent.",
-      plain("retries_refused") },
-    { "upstream_max_conns", "gauge", "Requests that a peer may have in flight.", plain("max_conns") },
-    { "upstream_full_total", "counter", "Requests that were refused: every peer was at max_conns.", plain("full") },
-    { "upstream_queued_total", "counter", "Requests that waited: every peer was at max_conns.", plain("queued") },
+      "retries_refused" },
+    { "upstream_max_conns", "gauge", "Requests that a peer may have in flight.", "max_conns" },
+    { "upstream_full_total", "counter", "Requests that were refused: every peer was at max_conns.", "full" },
+    { "upstream_queued_total", "counter", "Requests that waited: every peer was at max_conns.", "queued" },
     { "upstream_costs_malformed_total", "counter", "Requests of which no usable cost was told: they weigh 1.",
-      { { value = function(upstream) return upstream.cost and upstream.cost.malformed end } } },
+      "cost.malformed" },
     { "upstream_unlogged_total", "counter", "Requests that ended without log(): their location has a log_by_lua.",
-      plain("unlogged") },
+      "unlogged" },
     { "upstream_sessions_closed_total", "counter", "Sessions closed: their server had left, or they were too old.",
-      plain("sessions_closed") },
-    { "upstream_reports_read", "gauge", "1 when the controller reads this load balancer's reports.",
-      plain("reports_read") },
-    { "upstream_subset_peers", "gauge", "Peers in this load balancer's subset.",
-      { { value = function(upstream) return upstream.subset and upstream.subset.servers end } } },
+      "sessions_closed" },
+    { "upstream_reports_read", "gauge", "1 when the controller reads this load balancer's reports.", "reports_read" },
+    { "upstream_subset_peers", "gauge", "Peers in this load balancer's subset.", "subset.servers" },
     { "upstream_peers_without_cell", "gauge", "Peers of which nothing is counted, because no cell was left.",
-      plain("without_cell") },
-    { "table_age_seconds", "gauge", "Time since a new weight table arrived.", plain("age_s") },
-    { "table_term", "gauge", "Term of the weight table in use.", plain("term") },
-    { "table_generation", "gauge", "Generation of the weight table in use.", plain("generation") },
+      "without_cell" },
+    { "table_age_seconds", "gauge", "Time since a new weight table arrived.", "age_s" },
+    { "table_term", "gauge", "Term of the weight table in use.", "term" },
+    { "table_generation", "gauge", "Generation of the weight table in use.", "generation" },
     { "table_refused_total", "counter", "Values that were refused as weight tables.", refusals },
 }
 
@@ -177,16 +162,16 @@ local OF_PEER = {
         labels = function(peer) return label("address", peer.address) .. "," .. label("state", peer.state) end,
         value = one,
     } } },
-    { "peer_weight", "gauge", "Effective weight in the weight table.", plain("weight") },
-    { "peer_baseline_weight", "gauge", "Baseline weight in the weight table.", plain("baseline") },
-    { "peer_share_ratio", "gauge", "The peer's part of the weights that requests are spread over.", plain("share") },
-    { "peer_eligible", "gauge", "1 when the peer may get requests.", plain("eligible") },
+    { "peer_weight", "gauge", "Effective weight in the weight table.", "weight" },
+    { "peer_baseline_weight", "gauge", "Baseline weight in the weight table.", "baseline" },
+    { "peer_share_ratio", "gauge", "The peer's part of the weights that requests are spread over.", "share" },
+    { "peer_eligible", "gauge", "1 when the peer may get requests.", "eligible" },
     { "peer_health", "gauge", "1 for ok, or for what took the peer out.", one_of(HEALTH, "health", "marked") },
-    { "peer_in_flight", "gauge", "Requests at the peer now.", plain("in_flight") },
-    { "peer_cost_in_flight", "gauge", "What they weigh by their costs, in usual requests.", plain("cost_in_flight") },
+    { "peer_in_flight", "gauge", "Requests at the peer now.", "in_flight" },
+    { "peer_cost_in_flight", "gauge", "What they weigh by their costs, in usual requests.", "cost_in_flight" },
     { "peer_others_in_flight", "gauge", "Requests of other load balancers there, as far as it is known.",
-      plain("others_in_flight") },
-    { "peer_picks_total", "counter", "Requests and retries sent to the peer.", plain("picks") },
+      "others_in_flight" },
+    { "peer_picks_total", "counter", "Requests and retries sent to the peer.", "picks" },
     { "peer_requests_total", "counter", "Requests that the peer completed (answered below 500) or failed.", {
         { labels = label("outcome", "completed"), value = field("completed") },
         { labels = label("outcome", "failed"), value = field("failed") },
@@ -216,6 +201,9 @@ end
 
 local function write_family(out, family, subjects, commons)
     local name, series_of = PREFIX .. family[1], family[4]
+    if type(series_of) == "string" then
+        series_of = { { value = field(series_of) } }
+    end
     out.buffer:put("# HELP ", name, " ", family[3], "\n# TYPE ", name, " ", family[2], "\n")
     for i = 1, #subjects do
         local subject = subjects[i]
