@@ -1,17 +1,15 @@
 """CPU time of the controller's ticks with a real Memcached: all that a tick does, at several sizes.
 
     .venv/bin/python controller/benchmarks/bench_cycle.py [--ticks 5] [--redis] [--sizes 1000x10] [--nginx]
-        [--delay-ms 1]
 
 Every sample and report is new at every tick, which is the most there is to do. With --nginx also what an
-nginx without requests costs that serves these upstreams. --delay-ms puts a network before Memcached.
+nginx without requests costs that serves these upstreams.
 """
 
 import argparse
 import asyncio
 import gc
 import json
-import socket
 import statistics
 import sys
 import tempfile
@@ -39,7 +37,7 @@ from steelyard_protocol.sample_record import SampleRecord
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import idle_nginx
 
-from testing.daemons import Daemon, free_port, memcached_in, redis_in
+from testing.daemons import memcached_in, redis_in
 
 # Upstreams, servers of each, load balancers.
 SIZES = (
@@ -56,9 +54,6 @@ def main() -> int:
         "--sizes", nargs="+", type=_size, default=SIZES, help="upstreams x servers: 1000x10, 1x1000x64"
     )
     parser.add_argument("--nginx", action="store_true", help="measure an idle nginx beside it")
-    parser.add_argument(
-        "--delay-ms", type=float, default=0.0, help="round trip to Memcached; the elapsed time shows it"
-    )
     options = parser.parse_args()
     gc.set_threshold(*garbage.AFTER)
     print(
@@ -69,7 +64,7 @@ def main() -> int:
         with ExitStack() as daemons:
             folder = Path(daemons.enter_context(tempfile.TemporaryDirectory()))
             memcached = daemons.enter_context(memcached_in(folder, "-m", "256"))
-            pipeline = MemcachedPool(_far(daemons, folder, memcached, options.delay_ms))
+            pipeline = MemcachedPool(memcached.address)
             store: Store = MemoryStore()
             if options.redis:
                 store = RedisStore(f"redis://{daemons.enter_context(redis_in(folder)).address}/0")
@@ -166,21 +161,6 @@ def _sample(upstream: str, peer: str, tick: int) -> bytes:
             utilization=(cpu, 0.02, 0.01, 0.4), capacity=(2.0, 125e6, None, 2.0**31), scope="cgroup",
         )
     )  # fmt: skip
-
-
-def _far(daemons: ExitStack, folder: Path, to: Daemon, delay_ms: float) -> str:
-    """Return an address by which a daemon is as far away as the delay says."""
-    if not delay_ms:
-        return to.address
-    port, orders = free_port(), free_port()
-    command = [sys.executable, "-m", "steelyard_resilience.stage.delaying_proxy"]
-    proxy = Daemon([*command, str(port), str(to.port), str(orders)], orders, folder / "proxy.log")
-    proxy.start()
-    daemons.callback(proxy.kill)
-    with socket.create_connection(("127.0.0.1", orders)) as line:
-        line.sendall(f"{delay_ms / 1000}\n".encode())
-        line.recv(16)
-    return f"127.0.0.1:{port}"
 
 
 if __name__ == "__main__":
