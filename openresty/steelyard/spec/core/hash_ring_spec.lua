@@ -1,3 +1,4 @@
+local counted_breaths = require "openresty.steelyard.spec.support.counted_breaths"
 local hash_ring = require "steelyard.core.hash_ring"
 local no_pause = require("resty.vnswrr").no_pause
 
@@ -66,8 +67,8 @@ describe("a ring of hashes", function()
 
     it("is built in slices", function()
         local ids, counts = ids_of(2000)
-        local breaths = 0
-        hash_ring.new(ids, counts, function() breaths = breaths + 1 end)
-        assert.is_true(breaths >= 2 * 200000 / 500)
+        local breathe, breaths = counted_breaths()
+        hash_ring.new(ids, counts, breathe)
+        assert.is_true(breaths() >= 2 * 200000 / 500)
     end)
 end)

@@ -1,3 +1,4 @@
+local counted_breaths = require "openresty.steelyard.spec.support.counted_breaths"
 local no_pause = require("resty.vnswrr").no_pause
 local sticky = require "steelyard.core.sticky"
 
@@ -92,12 +93,12 @@ describe("a sticky session", function()
     end)
 
     it("pauses between many peers", function()
-        local peers, pauses = {}, 0
+        local peers, breathe, breaths = {}, counted_breaths()
         for i = 1, 1000 do
             peers[i] = peer(string.format("server-%04d", i))
         end
-        sticky.new(settings(), digest):update(peers, peers, {}, function() pauses = pauses + 1 end)
-        assert.equal(40, pauses)
+        sticky.new(settings(), digest):update(peers, peers, {}, breathe)
+        assert.equal(40, breaths())
     end)
 end)
 

@@ -1,3 +1,4 @@
+local counted_breaths = require "openresty.steelyard.spec.support.counted_breaths"
 local no_pause = require("resty.vnswrr").no_pause
 local table_head = require "steelyard.core.table_head"
 
@@ -42,12 +43,12 @@ describe("a head put into a table", function()
     end)
 
     it("lets requests in between its rows", function()
-        local rows, weights, breaths = {}, {}, 0
+        local rows, weights, breathe, breaths = {}, {}, counted_breaths()
         for i = 1, 1000 do
             rows[i], weights[i] = '{"id":"s' .. i .. '","weight":1}', i
         end
         local text = '{"term":1,"generation":1,"issued_at_ms":1,"peers":[' .. table.concat(rows, ",") .. "]}"
-        assert.truthy(table_head.put_into(text, head(weights), function() breaths = breaths + 1 end))
-        assert.is_true(breaths >= 10)
+        assert.truthy(table_head.put_into(text, head(weights), breathe))
+        assert.is_true(breaths() >= 10)
     end)
 end)

@@ -1,3 +1,4 @@
+local counted_breaths = require "openresty.steelyard.spec.support.counted_breaths"
 local weight_table = require "steelyard.core.weight_table"
 local wire = require "steelyard.core.wire"
 
@@ -226,11 +227,6 @@ describe("a table that is decoded in slices", function()
         return HEAD .. table.concat(list, ",") .. "]}"
     end
 
-    local function breathing()
-        local breaths = 0
-        return function() breaths = breaths + 1 end, function() return breaths end
-    end
-
     -- Not the form that is cut, so decoded at once.
     local function at_once(text)
         return weight_table.decode(text .. " ")
@@ -259,14 +255,14 @@ describe("a table that is decoded in slices", function()
     end)
 
     it("lets requests in at least every 100 rows", function()
-        local breathe, breaths = breathing()
+        local breathe, breaths = counted_breaths()
         assert(weight_table.decode(written(rows(5000)), { breathe = breathe }))
         assert.is_true(breaths() >= 2 * 5000 / 100)
     end)
 
     it("has its peers in id order, whatever the order of the text", function()
         local shuffled = rows(2000, function(i) return row(i * 1327 % 2003) end)
-        local breathe, breaths = breathing()
+        local breathe, breaths = counted_breaths()
         local peers = weight_table.decode(written(shuffled), { breathe = breathe }).peers
         for i = 2, #peers do
             assert.is_true(peers[i - 1].id < peers[i].id)

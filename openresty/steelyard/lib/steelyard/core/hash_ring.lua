@@ -69,9 +69,7 @@ local function each_point(ids, counts, breathe, put)
             at = tobit(at + step)
             put(mixed(at), i)
             n = n + 1
-            if n % ROWS == 0 then
-                breathe()
-            end
+            breathe(n, ROWS)
         end
     end
 end
@@ -120,9 +118,7 @@ function _M.new(ids, counts, breathe)
     -- Where each bucket begins: what is counted two places behind it is summed, and the last is one place behind.
     for bucket = 1, buckets + 1 do
         starts[bucket] = starts[bucket] + starts[bucket - 1]
-        if bucket % (10 * ROWS) == 0 then
-            breathe()
-        end
+        breathe(bucket, 10 * ROWS)
     end
     fill(self, breathe)
     return self

@@ -78,9 +78,7 @@ function _M.drifted(peers, drift, breathe)
         local share = (1 - drift) * peer.weight / weights + drift * peer.baseline / baselines
         peer.weight = math.max(1, math.floor(share * total + 0.5))
         moved[i] = peer
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     return moved
 end

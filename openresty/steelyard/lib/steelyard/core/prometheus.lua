@@ -245,9 +245,7 @@ function _M.write(document, send, breathe)
         for k, peer in ipairs(upstreams[i].peers) do
             local n = #peers + 1
             peers[n], peer_labels[n] = peer, labels[i] .. "," .. label("peer", peer.id)
-            if k % PIECE == 0 then
-                breathe()
-            end
+            breathe(k, PIECE)
         end
     end
     local out = { buffer = buffers.new(), n = 0, send = send }

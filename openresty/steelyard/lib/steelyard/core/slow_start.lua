@@ -76,9 +76,7 @@ function _M.held(peers, steps, breathe)
             peer.weight = math.max(1, math.floor(peer.weight * times * (step or STEPS) / STEPS + 0.5))
         end
         held[i] = peer
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     return held
 end

@@ -108,15 +108,11 @@ function _M:update(peers, eligible, unhealthy, breathe)
         if peer.state == "drain" and not unhealthy[id] then
             by_value[values[id]] = peer
         end
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     for i = 1, #eligible do
         by_value[values[eligible[i].id]] = eligible[i]
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     self.values, self.by_value = values, by_value
 end

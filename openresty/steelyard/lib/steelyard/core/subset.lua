@@ -114,9 +114,7 @@ local function held(peers, parts, breathe)
             peer.weight, peer.baseline = weight, math.max(1, math.floor(peer.baseline * part + 0.5))
         end
         subset[#subset + 1] = weight > 0 and peer or nil
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     return subset
 end

@@ -31,9 +31,7 @@ local function decoder(text, breathe)
     local weights = wire.array(document, "weights", text)
     for i = 1, #weights do
         wire.integer(weights, i, 1, wire.MAX_INTEGER) -- the table's decoder has the tighter bound
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     return {
         upstream = wire.name(document, "upstream"),

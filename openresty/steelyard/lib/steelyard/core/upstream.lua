@@ -176,9 +176,7 @@ local function forget_slowness(stats, before, peers, breathe)
         if share and peers[i].weight / total >= ABLE_AGAIN * share then
             stats:forget_latency(peers[i].cell)
         end
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
 end
 

@@ -81,9 +81,7 @@ local function rows_of(rows, before, breathe)
     for i = 1, #rows do
         peers[i] = peer_of(rows[i], before[i])
         changed = changed or peers[i] ~= before[i]
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     return changed and peers or before
 end

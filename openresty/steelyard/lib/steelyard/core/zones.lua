@@ -76,9 +76,7 @@ function _M.weighed(peers, zones, zone, breathe)
         peer.group = factors[peer.zone] and peer.zone or ""
         peer.weight = peer.weight * factors[peer.group]
         weighed[i] = peer
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     return weighed
 end

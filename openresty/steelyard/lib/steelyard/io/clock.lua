@@ -41,10 +41,14 @@ end
 
 
 --- A function for long work to call now and then, in a timer: when a slice of
--- the work is done, requests are served before it goes on.
+-- the work is done, requests are served before it goes on. Called of each row,
+-- breathe(row, rows), it looks at the clock once in so many rows.
 function _M.breather()
     local began = _M.monotonic()
-    return function()
+    return function(row, rows)
+        if row and row % rows > 0 then
+            return
+        end
         if _M.monotonic() - began >= SLICE_S then
             ngx.sleep(PAUSE_S)
             began = _M.monotonic()

@@ -48,9 +48,7 @@ local function figures_of(peers, totals, before, memory, told, breathe)
                 id = peers[i].id, address = address, completed = completed, failed = failed, told = told[address],
             }
         end
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     return figures, pool
 end

@@ -42,9 +42,7 @@ function _M:flush(breathe)
     for address, text in pairs(noted) do
         self.dict:set("load/" .. address, text, TTL_S)
         rows = rows + 1
-        if breathe and rows % ROWS == 0 then
-            breathe()
-        end
+        breathe(rows, ROWS)
     end
 end
 

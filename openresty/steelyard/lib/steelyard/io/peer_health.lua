@@ -220,9 +220,7 @@ local function suspects(self, upstream, version, peers, check_kind, breathe)
     end
     for i = 1, version > 0 and #peers or 0 do
         ids[peers[i].id] = true
-        if i % BREATH == 0 then
-            breathe()
-        end
+        breathe(i, BREATH)
     end
     return ids
 end
@@ -254,9 +252,7 @@ function _M:unhealthy(upstream, peers, check, breathe)
     for id in pairs(ids) do
         marked[id] = marks_of(self, upstream, id, check_kind)
         looked = looked + 1
-        if looked % BREATH_READING == 0 then
-            breathe()
-        end
+        breathe(looked, BREATH_READING)
     end
     self.seen[upstream] = { version = version, marked = marked, check_kind = check_kind }
     if next(marked) == nil then
@@ -275,9 +271,7 @@ function _M:unhealthy(upstream, peers, check, breathe)
                 next_change_s = math.min(next_change_s or ends_s, ends_s)
             end
         end
-        if i % BREATH == 0 then
-            breathe()
-        end
+        breathe(i, BREATH)
     end
     return out, next_change_s
 end

@@ -140,9 +140,7 @@ local function pack(self, peers, fields, breathe)
             packed[at] = self:get(address, fields[f])
             at = at + 1
         end
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     return packed, table.concat(order, "\n")
 end
@@ -153,9 +151,7 @@ local function places_in(order, breathe)
     local places, n = {}, 0
     for address in string.gmatch(order, "[^\n]+") do
         places[address], n = n, n + 1
-        if n % ROWS == 0 then
-            breathe()
-        end
+        breathe(n, ROWS)
     end
     return places, n
 end

@@ -102,9 +102,7 @@ local function figures_of(name, live, worker, measured, breathe)
             in_flight = measured.in_flight[peer.address] or 0,
             median_ms = measured.median(peer.cell), load = measured.load(peer.address),
         })
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     return ids, figures
 end

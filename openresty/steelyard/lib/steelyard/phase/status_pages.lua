@@ -66,17 +66,13 @@ function _M.rows_of(live, breathe)
     local weights, total = {}, 0
     for i, peer in ipairs(live.eligible) do
         weights[peer.id], total = peer.weight, total + peer.weight
-        if i % (ROWS * 10) == 0 then
-            breathe()
-        end
+        breathe(i, ROWS * 10)
     end
     local rows = {}
     for i = 1, #peers do
         local peer = peers[i]
         rows[i] = row_of(live, peer, weights[peer.id], total, unhealthy[peer.id] or WELL)
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     return rows
 end

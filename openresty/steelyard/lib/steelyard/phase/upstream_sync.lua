@@ -59,9 +59,7 @@ local function assign_cells(worker, live, peers, breathe)
         end
         peers[i].cell, addresses[address] = cell, cell
         without = without + (cell == peer_cells.NONE and not worker.leaving and 1 or 0)
-        if i % BREATH == 0 then
-            breathe()
-        end
+        breathe(i, BREATH)
     end
     live.addresses, live.without_cell, live.with_cells = addresses, without, peers
     if worker.store:outcome_changed("!cells/" .. live.name, without > 0 and "full" or "ok") and without > 0 then
@@ -90,9 +88,7 @@ local function keep_cells(worker, breathe)
         for _, cell in pairs(live.addresses) do
             cells:keep(cell, now)
             kept = kept + 1
-            if kept % (10 * BREATH) == 0 then
-                breathe()
-            end
+            breathe(kept, 10 * BREATH)
         end
     end
 end

@@ -78,6 +78,7 @@ function _M.flush(breathe)
         return
     end
     _M.flushing = true
+    breathe = breathe or no_pause
     local serving = {}
     for name, live in pairs(_M.upstreams) do
         serving[name] = live.table and serving_of(live) or nil

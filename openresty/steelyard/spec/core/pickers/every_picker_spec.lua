@@ -1,5 +1,6 @@
 --- What all of Steelyard's own pickers have in common.
 
+local counted_breaths = require "openresty.steelyard.spec.support.counted_breaths"
 local closed = require "openresty.steelyard.spec.support.closed_simulation"
 local fixtures = require "openresty.steelyard.spec.support.picker_fixtures"
 local pickers = require "steelyard.core.pickers"
@@ -70,27 +71,25 @@ for _, name in ipairs(fixtures.own()) do
         end)
 
         it("serves the old peers as long as an update breathes", function()
-            local picker, breaths = picker_of(name, many("old", one)), 0
-            local function breathe()
-                breaths = breaths + 1
+            local picker = picker_of(name, many("old", one))
+            local breathe, breaths = counted_breaths(function()
                 assert.equal("old", string.sub(picker:pick().id, 1, 3))
-            end
+            end)
             picker:update(many("new", function(i) return i end), breathe)
-            assert.is_true(breaths > 5)
+            assert.is_true(breaths() > 5)
             assert.equal("new", string.sub(picker:pick().id, 1, 3))
         end)
 
         it("ends with the update that began last, wherever the one before it was", function()
-            local all = 0
-            picker_of(name, many("old", one)):update(many("new", math.abs), function() all = all + 1 end)
-            for at = 1, all do
-                local picker, breaths = picker_of(name, many("old", one)), 0
-                picker:update(many("new", math.abs), function()
-                    breaths = breaths + 1
+            local counting, all = counted_breaths()
+            picker_of(name, many("old", one)):update(many("new", math.abs), counting)
+            for at = 1, all() do
+                local picker = picker_of(name, many("old", one))
+                picker:update(many("new", math.abs), (counted_breaths(function(breaths)
                     if breaths == at then
                         picker:update(fixtures.peers("last", 1, "more", 1))
                     end
-                end)
+                end)))
                 assert.equal("last more last more", fixtures.ids(picker, 4))
             end
         end)

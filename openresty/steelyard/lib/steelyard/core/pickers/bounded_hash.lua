@@ -91,9 +91,7 @@ local function points_of(peers, known, breathe)
     for i = 1, #peers do
         ids[i], counts[i] = peers[i].id, max(1, floor(baseline_of(peers[i]) / unit + 0.5))
         by_id[ids[i]] = peers[i]
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     return ids, counts, by_id
 end

@@ -54,9 +54,7 @@ function _M:update(peers, breathe)
     for i = 1, #peers do
         ids[i], weights[i] = peers[i].id, peers[i].weight
         by_id[ids[i]], nodes[ids[i]] = peers[i], weights[i]
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     if self.updates == update then
         if not (rows.same(ids, self.ids) and rows.same(weights, self.weights)) then

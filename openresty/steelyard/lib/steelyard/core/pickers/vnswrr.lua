@@ -33,9 +33,7 @@ function _M:update(peers, breathe)
     local places, weights = {}, {}
     for i = 1, #peers do
         places[i], weights[i] = i, peers[i].weight
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     if self.updates ~= update then
         return false

@@ -23,9 +23,7 @@ function _M.new(weights, random, breathe)
     local n, total = #weights, 0
     for i = 1, n do
         total = total + weights[i]
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     if total == 0 then
         return nil
@@ -42,9 +40,7 @@ function _M.new(weights, random, breathe)
             highs = highs + 1
             high[highs] = i
         end
-        if i % ROWS == 0 then
-            breathe()
-        end
+        breathe(i, ROWS)
     end
     -- Each step fills one column for good; whole numbers leave no crumbs, so
     -- the lows are used up exactly when the highs are level.
@@ -61,9 +57,7 @@ function _M.new(weights, random, breathe)
             lows = lows + 1
             low[lows] = rich
         end
-        if step % ROWS == 0 then
-            breathe()
-        end
+        breathe(step, ROWS)
     end
     return setmetatable({ n = n, total = total, keep = keep, other = other, random = random }, mt)
 end
