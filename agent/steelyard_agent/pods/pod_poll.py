@@ -7,7 +7,9 @@ logged once.
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+
+from steelyard_protocol.name_list import shown
 
 from steelyard_agent.pods.api_client import ApiFault
 from steelyard_agent.pods.pod_list import Pod, PodList
@@ -87,7 +89,8 @@ class PodPoll:
         come = [name for uid, name in now.items() if uid not in before]
         gone = [name for uid, name in before.items() if uid not in now]
         if come or gone:
-            changes = [f"{what}: {_some(names)}" for what, names in (("new", come), ("gone", gone)) if names]
+            named = {"new": shown(come, MOST_NAMES), "gone": shown(gone, MOST_NAMES)}
+            changes = [f"{what}: {names}" for what, names in named.items() if names]
             log.info("pods to be sampled: %d; %s", len(told.pods), "; ".join(changes))
         self.pods, self._faults = told.pods, told.faults
 
@@ -100,8 +103,3 @@ class PodPoll:
                 # The agent must outlive a mistake of ours here.
                 log.exception("asking for pods failed; sampling goes on")
                 wait_s = LONGEST_PAUSE_S
-
-
-def _some(names: Sequence[str]) -> str:
-    left = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {left} more" if left > 0 else "")

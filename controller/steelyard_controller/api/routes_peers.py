@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from steelyard_protocol import name_list
 
 from steelyard_controller.api import (
     auth,
@@ -189,7 +190,7 @@ def routes(service: Service) -> APIRouter:
         declared = {each.id for each in view.declaration.upstream.peers}
         there = [each for each in outcome.decision.ids if each in declared]
         if peer not in there:
-            known = upstream_lookup.names(there)
+            known = name_list.shown(there, upstream_lookup.MOST_NAMES) or "none"
             raise ProblemError(404, f"{upstream} has no peer {peer}; there are: {known}")
         return Response(json.dumps(explanation(outcome, peer), allow_nan=False), media_type=request_body.JSON)
 

@@ -5,7 +5,7 @@ import contextlib
 from typing import Annotated
 
 from fastapi import Path
-from steelyard_protocol import wire
+from steelyard_protocol import name_list, wire
 
 from steelyard_controller.api.problems import ProblemError, later
 from steelyard_controller.service import Service
@@ -28,9 +28,8 @@ def cycle_of(service: Service, upstream: str) -> Cycle:
     """Return an upstream; raise a 404 problem that lists the upstreams there are."""
     cycle = service.views.get(upstream)
     if cycle is None:
-        raise ProblemError(
-            404, f"no upstream is called {upstream}; there are: {names(sorted(service.views))}"
-        )
+        known = name_list.shown(sorted(service.views), MOST_NAMES) or "none"
+        raise ProblemError(404, f"no upstream is called {upstream}; there are: {known}")
     return cycle
 
 
@@ -44,9 +43,3 @@ async def outcome_of(service: Service, upstream: str) -> tuple[Cycle, Outcome]:
     if cycle.outcome is None:
         raise later(f"{upstream} has not had its first tick")
     return cycle, cycle.outcome
-
-
-def names(of: list[str] | tuple[str, ...]) -> str:
-    """Return names in one line for a message, at most `MOST_NAMES` of them."""
-    more = f" and {len(of) - MOST_NAMES} more" if len(of) > MOST_NAMES else ""
-    return (", ".join(of[:MOST_NAMES]) or "none") + more

@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from steelyard_protocol import name_list
+
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.discovered import Pod
 from steelyard_controller.discovery import claims, endpoint_slices
@@ -28,16 +30,9 @@ from steelyard_controller.discovery.endpoint_slices import Endpoints
 from steelyard_controller.discovery.objects import EndpointSlice, Key, Service
 from steelyard_controller.discovery.watch import ENDPOINT_SLICES, SERVICES, TIMING, Timing, Watch
 from steelyard_controller.faults import Faults
+from steelyard_controller.tick.cycle import Cycle
 
 log = logging.getLogger("steelyard.controller")
-
-
-class View(Protocol):
-    """An upstream, as far as discovery looks at it."""
-
-    @property
-    def declaration(self) -> Declaration:
-        """Return what is declared of it."""
 
 
 class Declarer(Protocol):
@@ -48,7 +43,7 @@ class Declarer(Protocol):
         """Return the term in which it leads; None: it does not."""
 
     @property
-    def views(self) -> Mapping[str, View]:
+    def views(self) -> Mapping[str, Cycle]:
         """Return the upstreams by name."""
 
     async def declare_pods(self, name: str, service: str, pods: Sequence[Pod]) -> str | None:
@@ -197,7 +192,7 @@ class Discovery:
                 continue  # Who has it is not known: its namespace says the fault.
             of_file = () if declared is None else declared.file_peers
             if both := {pod.id for pod in endpoints.pods or ()} & set(of_file):
-                ours = endpoint_slices.named(both)
+                ours = name_list.shown(sorted(both), endpoint_slices.NAMED)
                 faults[f"upstream {upstream}"] = (
                     f"the configuration file declares {ours}, which are pods of the Service {claim} too: "
                     "what the file says of them holds; take them out there"
@@ -225,7 +220,7 @@ class Discovery:
         return any(not scope.is_known for scope in self._scopes if scope.namespace in (None, namespace))
 
 
-def _holders(views: Mapping[str, View]) -> dict[str, str]:
+def _holders(views: Mapping[str, Cycle]) -> dict[str, str]:
     declared = {upstream: view.declaration.discovered for upstream, view in views.items()}
     return {upstream: known.service for upstream, known in declared.items() if known is not None}
 

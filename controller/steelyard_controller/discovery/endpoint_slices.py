@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from steelyard_protocol import peer_address, wire
+from steelyard_protocol import name_list, peer_address, wire
 
 from steelyard_controller.declarations.discovered import Condition, Pod
 from steelyard_controller.discovery.objects import Conditions, Endpoint, EndpointSlice
@@ -169,11 +169,4 @@ def _peer_id(name: str) -> str:
 
 
 def _about(peers: list[str], said: str) -> str | None:
-    return f"{named(peers)}: {said}" if peers else None
-
-
-def named(peers: Iterable[str]) -> str:
-    """Return the peers in order, `NAMED` of them at the most, in words."""
-    each = sorted(set(peers))
-    more = f" and {len(each) - NAMED} more" if len(each) > NAMED else ""
-    return f"{', '.join(each[:NAMED])}{more}"
+    return f"{name_list.shown(sorted(set(peers)), NAMED)}: {said}" if peers else None

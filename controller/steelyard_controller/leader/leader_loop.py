@@ -16,13 +16,13 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from steelyard_protocol import clock_phase
+from steelyard_protocol import clock_phase, name_list
 from steelyard_protocol.clock_phase import Pace
 from steelyard_protocol.memcached_pool import Forbidden
 
 from steelyard_controller.faults import Faults
 from steelyard_controller.leader.election import Election
-from steelyard_controller.leader.takeover import Takeover, shown
+from steelyard_controller.leader.takeover import MOST_SHOWN, Takeover
 from steelyard_controller.store.interface import LeaseLost, Unavailable
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.saved_state import NewerVersion
@@ -185,7 +185,7 @@ class LeaderLoop:
             self._begun.set()
             log.info(
                 "leading in term %d: %s", lease.term,
-                shown(self._loop.cycles) or "no upstream is declared yet",
+                name_list.shown(self._loop.cycles, MOST_SHOWN) or "no upstream is declared yet",
                 extra={"event": "leading", "term": lease.term},
             )  # fmt: skip
 

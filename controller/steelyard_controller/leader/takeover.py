@@ -7,7 +7,9 @@ and each part has its tables before the next one is read: of thousands, all of i
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+
+from steelyard_protocol import name_list
 
 from steelyard_controller.declarations import audit
 from steelyard_controller.declarations.audit import Author, Entry
@@ -100,7 +102,8 @@ class Takeover:
         self._loop.unresumed -= some.keys()
         if taken:
             log.info(
-                "%d of %d upstreams go on from what was learnt: %s", len(taken), len(some), shown(taken),
+                "%d of %d upstreams go on from what was learnt: %s",
+                len(taken), len(some), name_list.shown(taken, MOST_SHOWN),
                 extra={"event": "resumed", "term": lease.term},
             )  # fmt: skip
         return list(some)
@@ -122,9 +125,3 @@ def _of_file(controller: str, begun: TakeoverPlan) -> dict[str, Entry]:
         name: audit.entry(author, name, before, begun.declarations[name], at_ms=round(now_ms))
         for name, before in begun.before_file.items()
     }
-
-
-def shown(names: Collection[str]) -> str:
-    """Return names for a line of the log: not thousands."""
-    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-    return ", ".join(list(names)[:MOST_SHOWN]) + more

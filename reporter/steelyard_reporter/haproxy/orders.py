@@ -17,9 +17,13 @@ from dataclasses import dataclass
 
 from steelyard_protocol import peer_address
 from steelyard_protocol.haproxy_weights import haproxy_weights
+from steelyard_protocol.name_list import shown
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_reporter.haproxy.show_stat import ServerRow, Servers
+
+# Of the servers that a line is about.
+NAMED = 3
 
 # The answers that are no complaint.
 SUCCESSES = ("New server registered.", "Server deleted.")
@@ -89,26 +93,26 @@ def mismatches(
     if strange and not servers.keys() & peers.keys():
         return {
             "names": f"{where}: no server of HAProxy's has the name of a declared one; nothing is reported "
-            f"or set. HAProxy has {_some(strange)}, declared are {_some(sorted(peers))}: "
+            f"or set. HAProxy has {shown(strange, NAMED)}, declared are {shown(sorted(peers), NAMED)}: "
             f"write the declared names behind `server` in haproxy.cfg{hints}"
         }
     texts = {}
     if strange:
         texts["strange"] = (
-            f"{where}: {_some(strange)} {'is' if len(strange) == 1 else 'are'} not declared, and left alone: "
-            f"declare, or rename in haproxy.cfg{hints}"
+            f"{where}: {shown(strange, NAMED)} {'is' if len(strange) == 1 else 'are'} not declared, and left "
+            f"alone: declare, or rename in haproxy.cfg{hints}"
         )
     missing = sorted(peers.keys() - servers.keys())
     if missing and not adds:
         texts["missing"] = (
-            f"{where}: HAProxy has no {_some(missing)}: write it into haproxy.cfg, "
+            f"{where}: HAProxy has no {shown(missing, NAMED)}: write it into haproxy.cfg, "
             "or have it added by --add-servers"
         )
     checked = sorted(name for name, row in servers.items() if row.has_agent_check and name in peers)
     if sets and checked:
         texts["agent-check"] = (
-            f"{where}: {_some(checked)} has an agent-check, which sets weights too; it is left to that: "
-            "take agent-check out of haproxy.cfg, or start without --set-weights"
+            f"{where}: {shown(checked, NAMED)} has an agent-check, which sets weights too; it is left to "
+            "that: take agent-check out of haproxy.cfg, or start without --set-weights"
         )
     return texts
 
@@ -157,7 +161,3 @@ def _hints(strange: list[str], servers: Servers, peers: Mapping[str, TablePeer])
         if servers[name].address in named
     ]
     return f" ({hints[0]})" if hints else ""
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
