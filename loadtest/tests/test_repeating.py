@@ -36,3 +36,15 @@ def test_what_was_never_done_is_an_error_that_says_why() -> None:
     never = pytest.raises(ProgramError, match="never done: memcached does not store it")
     with never, repeating(work, interval_s=0.001):
         assert tried.wait(PATIENCE_S)
+
+
+def test_a_mistake_in_the_work_ends_it_and_is_raised_at_the_end() -> None:
+    tried = [0]
+
+    def work() -> None:
+        tried[0] += 1
+        raise KeyError("server-9")
+
+    with pytest.raises(KeyError, match="server-9"), repeating(work, interval_s=0.001):
+        Event().wait(0.02)  # twenty more, if it went on
+    assert tried == [1]

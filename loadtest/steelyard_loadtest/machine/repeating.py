@@ -11,9 +11,9 @@ from steelyard_loadtest.machine.errors import ProgramError
 def repeating(work: Callable[[], object], *, interval_s: float) -> Iterator[None]:
     """Do `work` each `interval_s` while the block runs; what goes wrong once is tried again.
 
-    Raises ProgramError in the end where it was never done.
+    Raises ProgramError in the end where it was never done, and a mistake in `work`, which ends it.
     """
-    stopping, done, errors = Event(), 0, list[Exception]()
+    stopping, done, errors, mistakes = Event(), 0, list[Exception](), list[Exception]()
 
     def repeat() -> None:
         nonlocal done
@@ -23,6 +23,9 @@ def repeating(work: Callable[[], object], *, interval_s: float) -> Iterator[None
                 done += 1
             except (OSError, ProgramError) as error:
                 errors[:] = [error]
+            except Exception as error:
+                mistakes.append(error)
+                return
             if stopping.wait(interval_s):
                 return
 
@@ -33,5 +36,7 @@ def repeating(work: Callable[[], object], *, interval_s: float) -> Iterator[None
     finally:
         stopping.set()
         thread.join()
+    if mistakes:
+        raise mistakes[0]
     if not done:
         raise ProgramError(f"what is to be done again and again was never done: {errors[0]}")

@@ -4,7 +4,7 @@ local clock = require "steelyard.io.clock"
 local connections = require "steelyard.io.connections"
 local long_sessions = require "steelyard.core.long_sessions"
 
--- How often requests are looked at: 0.3 us each. While some are to be closed it is every tick.
+-- How often requests are looked at: 0.15 us each. While some are to be closed it is every tick.
 local LOOK_S = 0.5
 
 local sessions, next_look = long_sessions.new(math.random), 0
