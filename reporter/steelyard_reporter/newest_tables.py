@@ -7,6 +7,7 @@ not hold are read from its chunks (`table_chunks`), all of them or none.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from dataclasses import replace as with_members
 
 from msgspec.structs import replace
@@ -24,32 +25,28 @@ GetMany = Callable[[Sequence[str]], Mapping[str, bytes]]
 """Returns the values of the keys that are there, or raises `Unavailable`: `MemcachedClient.get_many`."""
 
 
+@dataclass
 class Tables:
     """The tables of some upstreams, from servers by name; `keys` may have signed them.
 
     `wall_clock` is seconds since 1970.
     """
 
-    def __init__(
-        self,
-        servers: Mapping[str, GetMany],
-        upstreams: Sequence[str],
-        *,
-        keys: Sequence[bytes],
-        wall_clock: Callable[[], float],
-    ) -> None:
+    servers: Mapping[str, GetMany]
+    upstreams: Sequence[str]
+    _: KW_ONLY
+    keys: Sequence[bytes] = field(repr=False)
+    wall_clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
         self.newest: dict[str, WeightTable] = {}
-        self._servers = servers
-        self._upstreams = upstreams
-        self._keys = keys
-        self._wall_clock = wall_clock
         self._seen: dict[tuple[str, str], bytes] = {}
 
     def fetch(self) -> dict[str, str]:
         """Take over what is newer; return by upstream why there is no table, or none that is believed."""
         faults: dict[str, str] = {}
-        missing = {upstream: wire.weights_key(upstream) for upstream in self._upstreams}
-        for name, get_many in self._servers.items():
+        missing = {upstream: wire.weights_key(upstream) for upstream in self.upstreams}
+        for name, get_many in self.servers.items():
             try:
                 values = get_many([*missing.values()])
             except Unavailable:
@@ -87,7 +84,7 @@ class Tables:
         last = self.newest.get(upstream)
         if last is not None and head.order <= last.order:
             return None, False
-        if last is None and self._keys and head.issued_at_ms < 1000 * self._wall_clock() - OLDEST_MS:
+        if last is None and self.keys and head.issued_at_ms < 1000 * self.wall_clock() - OLDEST_MS:
             return (
                 f"the weight table of {upstream} is more than 25 hours old: "
                 "look at this clock and the controller's"
@@ -123,7 +120,7 @@ class Tables:
 
     def _opened(self, value: bytes) -> bytes | Refused:
         text: bytes | Refused = Refused("signature", "there is no key")
-        for key in self._keys or (None,):
+        for key in self.keys or (None,):
             text = signature.open_value(key, value)
             if not isinstance(text, Refused) or text.reason != "signature":
                 break

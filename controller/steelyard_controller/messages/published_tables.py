@@ -95,7 +95,7 @@ class PublishedTables:
         self._item_bytes = item_bytes
         self._clock = clock
         self._chunks = ChunkedTables(
-            pipeline, keys=keys, ttl_s=TABLE_TTL_S, chunk_bytes=chunk_bytes, clock=clock
+            pipeline=pipeline, keys=keys, ttl_s=TABLE_TTL_S, chunk_bytes=chunk_bytes, clock=clock
         )
         self._checked: dict[tuple[str, str], _Checked] = {}
         self._complained_s: dict[tuple[str, str], float] = {}
