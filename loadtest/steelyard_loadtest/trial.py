@@ -92,7 +92,7 @@ def measure(visit: Visit, trial: Trial, *, first: bool) -> Measured:
     running = generators.start(job)
     try:
         balancer_cpu_s = _watch(visit, running, readings)
-        outcome = running.outcome()
+        outcome, resident_bytes = running.outcome(), visit.balancer.resident_bytes()
     finally:
         running.stop()
         if scenario.events:
@@ -104,6 +104,7 @@ def measure(visit: Visit, trial: Trial, *, first: bool) -> Measured:
         outcome=outcome,
         observed=observed(readings, running.began_s or 0.0, scenario.servers),
         balancer_cpu_s=balancer_cpu_s,
+        balancer_resident_bytes=resident_bytes,
     )
 
 

@@ -178,9 +178,18 @@ def test_wrk_without_an_answer_has_no_latency() -> None:
     assert (outcome.mean_ms, outcome.quantiles, outcome.concurrency) == (None, (), 0.0)
 
 
-def test_wrk_without_its_figures_is_unreadable() -> None:
-    with pytest.raises(UnreadableError, match="it told no figures: unable to connect"):
-        parse_wrk("unable to connect", connections=4, cpu_s=0.0)
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("", "it told no figures: it said nothing"),
+        ("unable to connect", "it told no figures: unable to connect"),
+        ("figures requests=1 duration_us=5", "it told no figures: figures requests=1 duration_us=5"),
+        (WRK_SAID.replace("duration_us=1100050", "duration_us=0"), "it measured no time"),
+    ],
+)
+def test_wrk_without_its_figures_is_unreadable(said: str, why: str) -> None:
+    with pytest.raises(UnreadableError, match=why):
+        parse_wrk(said, connections=4, cpu_s=0.0)
 
 
 def test_wrk_is_asked_for_every_part_between_the_ends() -> None:

@@ -83,10 +83,10 @@ def test_what_was_read_before_the_load_counted_is_no_interval() -> None:
     assert entry.served == 2
 
 
-def test_a_repeat_begins_with_another_algorithm_and_misses_none() -> None:
+def test_a_repeat_begins_with_another_algorithm_every_other_goes_backwards_and_none_is_missed() -> None:
     scenario = replace(find("report", quick=False), algorithms=("a", "b", "c"))
     order = [(algorithm, trials[0].repeat) for algorithm, trials in visits(scenario, ("a", "b", "c"))]
-    assert order == [(name, turn) for turn, names in ((1, "abc"), (2, "bca"), (3, "cab")) for name in names]
+    assert order == [(name, turn) for turn, names in ((1, "abc"), (2, "acb"), (3, "cab")) for name in names]
     _, trials = next(visits(scenario, ("a",)))
     assert [trial.level for trial in trials] == [10, 100, 250, 500]
 

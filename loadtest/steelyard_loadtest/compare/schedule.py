@@ -16,11 +16,13 @@ AROUND_S = {"locust": 2.5, "open": 1.0, "wrk": 0.5}
 def visits(scenario: Scenario, algorithms: tuple[str, ...]) -> Iterator[tuple[str, tuple[Trial, ...]]]:
     """Give each algorithm with its trials, once a repeat: a balancer is started once for all levels.
 
-    Every repeat begins with another algorithm, so that none always follows the same one.
+    Every repeat begins with another algorithm and every other one goes backwards: none is always the first,
+    or the last, or follows the same one.
     """
     for repeat in range(1, scenario.load.repeats + 1):
         turn = (repeat - 1) % max(len(algorithms), 1)
-        for algorithm in algorithms[turn:] + algorithms[:turn]:
+        order = algorithms[turn:] + algorithms[:turn]
+        for algorithm in order if repeat % 2 else reversed(order):
             first = Trial(scenario=scenario.name, algorithm=algorithm, level=0.0, repeat=repeat)
             yield algorithm, tuple(replace(first, level=level) for level in scenario.load.levels)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from steelyard_loadtest.dataplane import medians, session, table
+from steelyard_loadtest.dataplane import report, session
 from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS, COST
 from steelyard_loadtest.figures.columns import results_csv
 from steelyard_loadtest.figures.trial_figures import figures
@@ -43,7 +43,6 @@ def add_parser(subparsers: Subparsers) -> None:
     flag("--peers", type=counts, metavar="N,...", help="servers (3,100,500,2000)")
     flag("--rounds", type=whole(0, 100, "rounds"), help="rounds, alternated; 0 leaves this part out (5)")
     flag("--seconds", type=whole(1, 600, "seconds"), help="length of one measurement (4)")
-    flag("--connections", type=whole(1, 1000, "connections"), default=64, help="wrk's (%(default)s)")
     told = f"of {', '.join(BY_NAME)}"
     flag("--only", type=names(BY_NAME), default=CONTENDERS, metavar="NAME,...", help=told)
     flag("--reweigh", action="store_true", help="also: p99 before and after a change of all 2000 weights")
@@ -66,16 +65,16 @@ def _run(options: argparse.Namespace) -> int:
     scenario = scenarios.find("proxy-cost", quick=options.quick)
     load = replace(
         scenario.load,
-        levels=(options.connections,),
+        levels=options.peers or counts,
         seconds=options.seconds or length_s,
         repeats=repeats,
         warm_up_s=0.0,
     )
     chosen = tuple(contender.name for contender in options.only)
-    scenario = replace(scenario, load=load, algorithms=chosen)
+    scenario = replace(scenario, name=COST, load=load, algorithms=chosen)
     reweigh_rounds = max(1, repeats) if options.reweigh else 0
     with tempfile.TemporaryDirectory(prefix="steelyard-dataplane-") as folder:
-        results = session.run(scenario, options.peers or counts, reweigh_rounds, programs, Path(folder))
+        results = session.run(scenario, reweigh_rounds, programs, Path(folder))
     failed = sum(entry.outcome.failures for entry in results.measured)
     if results.measured:
         _publish(options, known, results)
@@ -92,18 +91,16 @@ def _publish(options: argparse.Namespace, known: dict[str, str], results: Result
     from steelyard_loadtest.dataplane.plot import plot  # matplotlib takes a second that --help need not wait
 
     costs = [entry for entry in results.measured if entry.trial.scenario == COST]
-    rows, changes = medians.rows(costs), medians.changes(results.measured)
-    known_cpu = any(medians.CPU in row.metrics for row in rows)
+    rows, changes = report.rows(costs), report.changes(results.measured)
     page = Page(
-        text=lambda paths: table.page(
+        text=lambda paths: report.page(
+            rows,
+            changes,
             conditions=known,
-            rows=rows,
-            changes=changes,
-            verdicts=medians.verdicts(rows, changes),
             missing={entry.algorithm: entry.why for entry in results.missing},
             plot=paths.get("dataplane"),
         ),
-        plots={"dataplane": lambda file: plot(file, rows)} if known_cpu else {},
+        plots={"dataplane": lambda file: plot(file, rows)} if any(map(report.cpu, rows)) else {},
         files={"dataplane.csv": results_csv(figures(entry, ()) for entry in costs)},
     )
     write_page(page, options.out, "dataplane")

@@ -1,18 +1,15 @@
-"""Who is compared, before which servers, and in which order.
+"""Who is compared, and before which servers.
 
 One listener on every address of this machine answers for all servers: 127/8 is
 loopback, so each server has an address of its own.
 """
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import structs
-from steelyard_protocol.weight_table import TablePeer, WeightTable
+from steelyard_protocol.weight_table import TablePeer
 
-from steelyard_loadtest.cluster.parts import UPSTREAM
 from steelyard_loadtest.machine import picker_list
-from steelyard_loadtest.measurements.trials import Trial
 from steelyard_loadtest.scenario.algorithms import Algorithm, with_those_of
 
 COST, BEFORE, AFTER = "cost", "before", "after"
@@ -36,29 +33,9 @@ HEAVIEST = 10
 STRIDE = 7
 """Prime to HEAVIEST: any ten neighbours have all ten weights, and no two alike stand together."""
 
-MOST = 250 * 250 * 250
-
-
-def steps(
-    contenders: Sequence[Algorithm], peer_counts: Sequence[int], rounds: int, scenario: str = COST
-) -> Iterator[Trial]:
-    """Go through all contenders, at each number of servers (the trials' level), in each round (their repeat).
-
-    Each round begins with another contender, and every other one goes backwards:
-    nobody always runs first, last, or after the same one.
-    """
-    for number in range(1, rounds + 1):
-        first = (number - 1) % max(1, len(contenders))
-        order = [*contenders[first:], *contenders[:first]]
-        for count in peer_counts:
-            for contender in order if number % 2 else reversed(order):
-                yield Trial(scenario=scenario, algorithm=contender.name, level=count, repeat=number)
-
 
 def peers(count: int, port: int) -> tuple[TablePeer, ...]:
     """Return that many servers with weights 1..10, at distinct loopback addresses; none at 127.0.*."""
-    if not 1 <= count <= MOST:
-        raise ValueError(f"from 1 to {MOST} servers, not {count}")
     weights = [1 + STRIDE * number % HEAVIEST for number in range(count)]
     return tuple(
         TablePeer(
@@ -78,17 +55,4 @@ def reweighed(before: tuple[TablePeer, ...]) -> tuple[TablePeer, ...]:
     return tuple(
         structs.replace(peer, weight=weight, baseline=weight)
         for peer, weight in zip(before, weights, strict=True)
-    )
-
-
-def table(servers: tuple[TablePeer, ...], *, picker: str, generation: int, issued_at_ms: int) -> WeightTable:
-    """Return the weight table that the controller would publish."""
-    return WeightTable(
-        upstream=UPSTREAM,
-        term=1,
-        generation=generation,
-        issued_at_ms=issued_at_ms,
-        law="static",
-        picker=picker,
-        peers=servers,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME, CONTENDERS
-from steelyard_loadtest.dataplane.medians import CPU, RATIO
+from steelyard_loadtest.dataplane.report import CPU, RATIO
 from steelyard_loadtest.figures.looks import looks
 from steelyard_loadtest.figures.trial_figures import Summary
 from steelyard_loadtest.reporting.plot_style import INK

@@ -4,29 +4,21 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.memcached_client import MemcachedClient, Unavailable
-from steelyard_protocol.weight_table import TablePeer
+from steelyard_protocol.weight_table import WeightTable
 
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
-from steelyard_loadtest.dataplane.contenders import (
-    AFTER,
-    BASE,
-    BEFORE,
-    BY_NAME,
-    COST,
-    peers,
-    reweighed,
-    steps,
-    table,
-)  # fmt: skip
-from steelyard_loadtest.dataplane.medians import CPU, MANY, P99, answered, metrics
+from steelyard_loadtest.compare.schedule import visits
+from steelyard_loadtest.dataplane.contenders import AFTER, BASE, BEFORE, BY_NAME, COST, peers, reweighed
+from steelyard_loadtest.dataplane.report import CPU, MANY, P99
+from steelyard_loadtest.figures.trial_figures import figures
 from steelyard_loadtest.machine.child_process import wait_until
-from steelyard_loadtest.machine.errors import ProgramError, SetupError, UnreadableError
+from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.machine.repeating import repeating
 from steelyard_loadtest.measurements.trials import Measured, Missing, Results, Trial
@@ -38,6 +30,8 @@ from steelyard_loadtest.rig.proxies import steelyard_status
 from steelyard_loadtest.rig.servers import Servers
 from steelyard_loadtest.scenario.definition import Load, Scenario, Server
 from steelyard_loadtest.trial import Visit, measure, place_for
+
+CONNECTIONS = 64
 
 WINDOW_S = 5
 """Before and after a change of weights, each."""
@@ -56,8 +50,6 @@ WARM_CYCLES = 1.5
 
 MOST_WARM_UPS = 20
 
-REQUEST_TIMEOUT_S = 5
-
 TICK_S = 1.0
 
 ANSWER_S = 5.0
@@ -67,52 +59,23 @@ TTL_S = 86_400
 """The measurement goes on for minutes where the last table was put."""
 
 
-class Publisher:
-    """The controller's part: a weight table in Memcached, its generation rising every second."""
-
-    def __init__(self, port: int, servers: tuple[TablePeer, ...], picker: str) -> None:
-        self._client = MemcachedClient((HOST, port), timeout_s=ANSWER_S)
-        self.servers, self._picker = servers, picker
-        self._lock = threading.Lock()
-        self.generation = 0
-
-    @contextlib.contextmanager
-    def publishing(self) -> Iterator[None]:
-        """Publish now and every second. Raises ProgramError."""
-        self.publish()
-        with contextlib.closing(self._client), repeating(self.publish, interval_s=TICK_S):
-            yield
-
-    def publish(self) -> None:
-        """Publish the servers as they are now. Raises ProgramError."""
-        with self._lock:
-            self.generation += 1
-            now_ms = int(time.time() * 1000)
-            document = table(
-                self.servers, picker=self._picker, generation=self.generation, issued_at_ms=now_ms
-            )
-            try:
-                self._client.put(wire.weights_key(UPSTREAM), weight_table.encode(document), ttl_s=TTL_S)
-            except Unavailable as error:
-                raise ProgramError(f"Memcached does not take the weight table: {error}") from None
-
-
 class Contender(Balancer):
     """A contender before so many servers; ours follows a table that is published anew every second."""
 
-    def __init__(self, step: Trial, scenario: Scenario, servers: Servers, place: Place) -> None:
-        algorithm, rows = BY_NAME[step.algorithm], peers(int(step.level), *place.server_ports)
-        self._servers, self._cycle = servers, sum(peer.weight for peer in rows)
-        self._publisher: Publisher | None = None
-        if algorithm.ours:
-            self._publisher = Publisher(place.memcached_port, rows, algorithm.method)
-        scenario = replace(scenario, servers=tuple(Server(name=one.id, weight=one.weight) for one in rows))
-        addresses = {peer.id: peer.address for peer in rows}
-        clients = round(scenario.load.levels[0])
-        super().__init__(algorithm, scenario, addresses, place, clients)
+    def __init__(self, trial: Trial, scenario: Scenario, servers: Servers, place: Place) -> None:
+        self._peers, self._servers = peers(int(trial.level), *place.server_ports), servers
+        self._generation, self._lock = 0, threading.Lock()
+        self._memcached = MemcachedClient((HOST, place.memcached_port), timeout_s=ANSWER_S)
+        scenario = replace(
+            scenario, servers=tuple(Server(name=one.id, weight=one.weight) for one in self._peers)
+        )
+        addresses = {one.id: one.address for one in self._peers}
+        super().__init__(BY_NAME[trial.algorithm], scenario, addresses, place, CONNECTIONS)
 
-    def load(self, trial: Trial, load: Load, think_ms: float = 0.0) -> Measured:
-        """Load it by wrk, over kept connections from one thread. Raises ProgramError.
+    def load(
+        self, trial: Trial, load: Load, *, clients: int = CONNECTIONS, think_ms: float = 0.0
+    ) -> Measured:
+        """Load it by wrk, over so many kept connections. Raises ProgramError.
 
         think_ms: how long users wait on average between two requests.
         """
@@ -121,34 +84,32 @@ class Contender(Balancer):
             place=self._place,
             servers=self._servers,
             balancer=self,
-            rates={trial.level: load.levels[0]},
-            load={"timeout_s": REQUEST_TIMEOUT_S, "think_ms": think_ms},
+            rates={trial.level: clients},
+            load={"think_ms": think_ms},
         )
         entry = measure(visit, trial, first=False)
-        try:
-            return replace(entry, outcome=answered(entry.outcome))
-        except UnreadableError as error:
-            raise ProgramError(f"wrk: {error}") from None
+        if not entry.outcome.quantiles:
+            raise ProgramError("wrk got no answer at all")
+        return entry
 
     def warm_up(self, trial: Trial) -> None:
         """Load it until the connections to all servers are open. Raises ProgramError."""
-        left = WARM_CYCLES * self._cycle
+        left = WARM_CYCLES * sum(self._scenario.weights.values())
         for _ in range(MOST_WARM_UPS):
-            left -= self.load(trial, replace(self._scenario.load, seconds=1)).outcome.requests
+            load = replace(self._scenario.load, seconds=1)
+            left -= self.load(trial, load).outcome.requests
             if left <= 0:
                 return
 
     def reweigh(self) -> None:
         """Publish other weights now; whoever follows no table keeps its own. Raises ProgramError."""
-        if self._publisher:
-            self._publisher.servers = reweighed(self._publisher.servers)
-            self._publisher.publish()
+        self._peers = reweighed(self._peers)
+        if self._algorithm.ours:
+            self._publish()
 
     def wait_for_table(self) -> None:
         """Wait until our proxy serves a table of now or later. Raises ProgramError."""
-        if self._publisher is None:
-            return
-        wanted = self._publisher.generation
+        wanted = self._generation
 
         def older() -> str | None:
             upstream = steelyard_status(self._place.balancer_port)
@@ -156,49 +117,64 @@ class Contender(Balancer):
                 return None
             return f"no weight table ({upstream['last_fetch']})"
 
-        wait_until(older)
+        if self._algorithm.ours:
+            wait_until(older)
 
     def _start(self, stack: contextlib.ExitStack, cpus: set[int] | None) -> None:
-        if self._publisher:
-            stack.enter_context(self._publisher.publishing())
+        if self._algorithm.ours:
+            stack.enter_context(contextlib.closing(self._memcached))
+            self._publish()
+            stack.enter_context(repeating(self._publish, interval_s=TICK_S))
         super()._start(stack, cpus)
 
+    def _publish(self) -> None:
+        """Do the controller's part: put the weights as they are now into Memcached, a generation later."""
+        with self._lock:
+            self._generation += 1
+            table = WeightTable(
+                upstream=UPSTREAM, term=1, generation=self._generation, issued_at_ms=int(time.time() * 1000),
+                law="static", picker=self._algorithm.method, peers=self._peers,
+            )  # fmt: skip
+            try:
+                self._memcached.put(wire.weights_key(UPSTREAM), weight_table.encode(table), ttl_s=TTL_S)
+            except Unavailable as error:
+                raise ProgramError(f"Memcached does not take the weight table: {error}") from None
 
-def run(
-    scenario: Scenario, peer_counts: Sequence[int], reweigh_rounds: int, programs: Programs, folder: Path
-) -> Results:
+
+def run(scenario: Scenario, reweigh_rounds: int, programs: Programs, folder: Path) -> Results:
     """Measure what a request costs, and then what changes of weights do; Ctrl-C ends it early.
 
-    The scenario's servers are others at each number of servers. Raises SetupError when it cannot begin.
+    The scenario's levels are numbers of servers, its servers are others at each. Raises SetupError when it
+    cannot begin.
     """
     results = Results(scenarios=(scenario,))
-    here = []
     for one in (BY_NAME[name] for name in scenario.algorithms):
-        why = programs.why_missing(one.program, one.method)
-        if why is None:
-            here.append(one)
-        else:
+        if why := programs.why_missing(one.program, one.method):
             results.missing.append(Missing(scenario=COST, algorithm=one.title, why=why))
             print(f"not measured: {one.title}: {why}", file=sys.stderr)
-    costs = list(steps(here, peer_counts, scenario.load.repeats))
+    missing = {entry.algorithm for entry in results.missing}
+    here = tuple(name for name in scenario.algorithms if BY_NAME[name].title not in missing)
     # Those that take their weights from a table, and what they are held against.
-    steered = [one for one in here if one.ours or one.name == BASE]
-    changes = list(steps(steered, [MANY], reweigh_rounds, BEFORE))
-    total = len(costs) + len(changes)
-    guess_s = AROUND_S + (scenario.load.seconds if costs else CHANGES * 2 * WINDOW_S)
+    steered = tuple(name for name in here if BY_NAME[name].ours or name == BASE)
+    changing = replace(scenario.load, levels=(MANY,), repeats=reweigh_rounds, seconds=WINDOW_S)
+    changed = replace(scenario, name=BEFORE, load=changing)
+    steps = [trial for _, trials in visits(scenario, here) for trial in trials]
+    guess_s = AROUND_S + (scenario.load.seconds if steps else CHANGES * 2 * WINDOW_S)
+    steps += [trial for _, trials in visits(changed, steered) for trial in trials]
     # Tables come from Memcached, where there is one, and from no controller.
     place = replace(place_for(scenario, folder, programs), redis_port=0, api_port=0, follow_port=0)
     place = place if programs.memcached else replace(place, memcached_port=0)
-    with Progress(sys.stderr, steps=total, expected_s=total * guess_s) as progress:
+    with Progress(sys.stderr, steps=len(steps), expected_s=len(steps) * guess_s) as progress:
         try:
             with Servers(scenario, place) as servers:
-                for step in costs + changes:
-                    title, before = BY_NAME[step.algorithm].title, f"{step.level:g} servers"
-                    progress.begin(f"round {step.repeat}, {before}, {title}")
+                for step in steps:
+                    name = f"{BY_NAME[step.algorithm].title}, {step.level:g} servers"
+                    progress.begin(f"round {step.repeat}, {name}")
                     try:
-                        entries = _measure(step, scenario, servers, place)
+                        with Contender(step, scenario, servers, place) as contender:
+                            contender.warm_up(step)
+                            entries = _measured(contender, step, scenario.load, changing)
                     except (ProgramError, SetupError) as error:
-                        name = f"{title}, {before}"
                         results.missing.append(Missing(scenario=COST, algorithm=name, why=str(error)))
                         progress.end(f"failed: {error}")
                     else:
@@ -209,35 +185,25 @@ def run(
     return results
 
 
-def _measure(step: Trial, scenario: Scenario, servers: Servers, place: Place) -> list[Measured]:
-    load = scenario.load
-    with Contender(step, scenario, servers, place) as contender:
-        contender.warm_up(step)
-        if step.scenario != COST:
-            return _changes(contender, step, replace(load, levels=(THINKERS,), seconds=WINDOW_S))
-        entry = contender.load(step, load)
-        resident = [front.process.resident_bytes() for front in contender.fronts]
-        return [replace(entry, balancer_resident_bytes=sum(resident) if resident else None)]
-
-
-def _changes(contender: Contender, step: Trial, load: Load) -> list[Measured]:
-    """Change all weights under load, there and back; nginx's own are left alone."""
+def _measured(contender: Contender, step: Trial, cost: Load, changing: Load) -> list[Measured]:
+    """Measure a step: one load; or changes of all weights under load, there and back, with what is around."""
+    if step.scenario == COST:
+        return [contender.load(step, cost)]
     entries = []
     for repeat in range(CHANGES * (step.repeat - 1) + 1, CHANGES * step.repeat + 1):
         for when in (BEFORE, AFTER):
             if when == AFTER:
                 contender.reweigh()
-            entries.append(contender.load(replace(step, scenario=when, repeat=repeat), load, THINK_MS))
+            trial = replace(step, scenario=when, repeat=repeat)
+            entries.append(contender.load(trial, changing, clients=THINKERS, think_ms=THINK_MS))
         contender.wait_for_table()
     return entries
 
 
 def _told(entries: Sequence[Measured]) -> str:
     """Write what was measured for the progress line."""
-    known = [metrics(entry) for entry in entries]
-    if entries[0].trial.scenario == COST:
-        failures = entries[0].outcome.failures
-        said = f"{number(known[0].get(CPU), 1)} µs CPU, {known[0]['requests_per_s']:,.0f} requests/s"
-        return said + (f", {failures} FAILED" if failures else "")
-    p99_ms = [number(one.get(P99), 2) for one in known]
-    return "p99 " + ", ".join(f"{old} → {new} ms" for old, new in zip(p99_ms[::2], p99_ms[1::2], strict=True))
+    known = [figures(entry, ()).metrics for entry in entries]
+    failures = sum(entry.outcome.failures for entry in entries)
+    p99_ms = " → ".join(number(one[P99], 2) for one in known)
+    said = f"{number(known[0][CPU], 1)} µs CPU, {known[0]['requests_per_s']:,.0f} requests/s, p99 {p99_ms} ms"
+    return said + (f", {failures} FAILED" if failures else "")

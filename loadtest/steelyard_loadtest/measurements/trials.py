@@ -106,9 +106,9 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A finished trial. balancer_cpu_s: its user and system time meanwhile; None without a balancer.
+    """A finished trial; None without a balancer.
 
-    balancer_resident_bytes: its memory after the load; None where nobody asked.
+    balancer_cpu_s: its user and system time meanwhile. balancer_resident_bytes: its memory after the load.
     """
 
     trial: Trial

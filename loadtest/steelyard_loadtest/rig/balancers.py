@@ -66,6 +66,10 @@ class Balancer:
         """Return the CPU time of the processes that serve, so far; None without a balancer."""
         return sum(front.process.cpu_s() for front in self.fronts) if self.fronts else None
 
+    def resident_bytes(self) -> int | None:
+        """Return the resident memory of the processes that serve; None without a balancer."""
+        return sum(front.process.resident_bytes() for front in self.fronts) if self.fronts else None
+
     def set_members(self, names: Sequence[str]) -> None:
         """Let these servers take part from now on, by the way that the program has for it.
 

@@ -5,20 +5,8 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from steelyard_loadtest.dataplane import table
+from steelyard_loadtest.dataplane import report
 from steelyard_loadtest.dataplane.contenders import AFTER, BEFORE, COST
-from steelyard_loadtest.dataplane.medians import (
-    FAILED,
-    P99,
-    P99_BEFORE,
-    RATIO,
-    RATIO_OF_MEDIANS,
-    Verdict,
-    changes,
-    find,
-    rows,
-    verdicts,
-)
 from steelyard_loadtest.dataplane.plot import LOOKS, plot
 from steelyard_loadtest.figures.columns import results_csv
 from steelyard_loadtest.figures.trial_figures import figures
@@ -83,7 +71,7 @@ def test_a_spread_is_the_median_and_the_extremes() -> None:
 
 
 def test_rows_go_by_servers_and_then_in_the_usual_order() -> None:
-    summaries = rows(MEASURED)
+    summaries = report.rows(MEASURED)
     assert [(row.level, row.algorithm, len(row.trials)) for row in summaries] == [
         (3, "direct", 1),
         (3, "nginx-swrr", 3),
@@ -95,44 +83,48 @@ def test_rows_go_by_servers_and_then_in_the_usual_order() -> None:
 
 
 def test_the_ratio_is_of_medians_at_as_many_servers() -> None:
-    ratios = [row.metrics.get(RATIO) for row in rows(MEASURED)]
+    ratios = [row.metrics.get(report.RATIO) for row in report.rows(MEASURED)]
     assert [ratio and round(ratio.median, 3) for ratio in ratios] == [None, 1.0, 1.02, 1.0, 0.4, 0.35]
 
 
 def test_without_the_base_there_are_no_ratios() -> None:
-    assert [row.metrics.get(RATIO) for row in rows(measured("vnswrr", 3, 25))] == [None]
+    assert [row.metrics.get(report.RATIO) for row in report.rows(measured("vnswrr", 3, 25))] == [None]
 
 
 def test_failures_of_all_rounds_are_added_up() -> None:
-    row = find(rows(MEASURED), "vnswrr", 2000)
+    row = report.find(report.rows(MEASURED), "vnswrr", 2000)
     assert row is not None
-    assert row.metrics[FAILED].median == 3
-    assert find(rows(MEASURED), "vnswrr", 100) is None
+    assert row.failures == 3
+    assert report.find(report.rows(MEASURED), "vnswrr", 100) is None
 
 
 def test_targets_are_judged_on_what_was_measured_and_only_on_that() -> None:
-    judged = verdicts(rows(MEASURED), changes(REWEIGHED))
-    assert [(verdict.target, round(verdict.value, 3), verdict.met) for verdict in judged] == [
-        ("CPU at 2000 servers / nginx SWRR", 0.4, True),
-        ("CPU at 2000 servers / HAProxy roundrobin", 1.143, True),
-        ("CPU at 3 servers / nginx SWRR", 1.02, True),
-        ("CPU at 2000 servers / its own at 3", 1.255, False),
-        ("p99 in the 5 s after a change of all 2000 weights / before", 3.0, False),
+    judged = report.targets(report.rows(MEASURED), report.changes(REWEIGHED))
+    *costs, change = markdown(judged).splitlines()[2:]
+    assert costs == [
+        "| CPU at 2000 servers / nginx SWRR | vnswrr | 0.40 | 0.40 | met |",
+        "| CPU at 2000 servers / HAProxy roundrobin | vnswrr | 1.14 | 1.15 | met |",
+        "| CPU at 3 servers / nginx SWRR | vnswrr | 1.02 | 1.15 | met |",
+        "| CPU at 2000 servers / its own at 3 | vnswrr | 1.25 | 1.25 | missed by 0 % |",
     ]
-    assert verdicts(rows(MEASURED[:2]), []) == []
+    target = "p99 in the 5 s after a change of all 2000 weights / before"
+    assert change == f"| {target} | vnswrr | 3.00 | 2.00 | missed by 50 % |"
+    assert not report.targets(report.rows(MEASURED[:2]), []).lines
 
 
 def test_the_change_is_the_median_after_over_the_median_before() -> None:
-    (change,) = changes(REWEIGHED)
-    medians = [change.metrics[name].median for name in (P99_BEFORE, P99, RATIO_OF_MEDIANS)]
-    assert medians == [2.0, 6.0, 3.0]
-    ratios = change.metrics[RATIO]
-    assert (ratios.median, ratios.lowest, ratios.highest) == (1.5, 1.5, 4.0)
-    assert change.metrics["max_ms"].highest == 32.0
+    (change,) = report.changes(REWEIGHED)
+    medians = [side.metrics[report.P99].median for side in (change.before, change.after)]
+    assert (*medians, change.ratio) == (2.0, 6.0, 3.0)
+    assert (change.by_round.median, change.by_round.lowest, change.by_round.highest) == (1.5, 1.5, 4.0)
+    assert change.after.metrics["max_ms"].highest == 32.0
+    assert markdown(table_of([change], report.CHANGES)).splitlines()[2:] == [
+        "| Steelyard vnswrr | 2.00 | 6.00 | 3.00 | 1.50..4.00 | 32.0 | 0 |"
+    ]
 
 
 def test_the_overview_has_a_column_a_number_of_servers() -> None:
-    assert table.overview(rows(MEASURED)).splitlines() == [
+    assert markdown(report.overview(report.rows(MEASURED))).splitlines() == [
         "| CPU µs per request (× nginx SWRR) | 3 servers | 2,000 servers |",
         "| --- | ---: | ---: |",
         "| nginx SWRR | 25.0 (1.00) | 80.0 (1.00) |",
@@ -143,8 +135,8 @@ def test_the_overview_has_a_column_a_number_of_servers() -> None:
 
 def test_the_details_have_all_that_was_measured() -> None:
     def details(peers: int) -> list[str]:
-        own = [row for row in rows(MEASURED) if row.level == peers]
-        return markdown(table_of(own, table.DETAILS)).splitlines()
+        own = [row for row in report.rows(MEASURED) if row.level == peers]
+        return markdown(table_of(own, report.DETAILS)).splitlines()
 
     lines = details(2000)
     assert lines[3] == (
@@ -153,22 +145,11 @@ def test_the_details_have_all_that_was_measured() -> None:
     assert details(3)[2] == "| no proxy | – | – | – | 10,000 | 1.25 | 2.50 | – | – | 0 | 1 |"
 
 
-def test_a_missed_target_says_by_how_much() -> None:
-    missed = Verdict(target="CPU", contender="vnswrr", value=0.5, bound=0.4)
-    met = Verdict(target="CPU", contender="vnswrr2", value=0.4, bound=0.4)
-    assert markdown(table_of([missed, met], table.TARGETS)).splitlines()[2:] == [
-        "| CPU | vnswrr | 0.50 | 0.40 | missed by 25 % |",
-        "| CPU | vnswrr2 | 0.40 | 0.40 | met |",
-    ]
-
-
 def test_the_report_names_what_is_missing_and_has_a_section_a_number_of_servers() -> None:
-    summaries, changed = rows(MEASURED), changes(REWEIGHED)
-    text = table.page(
+    text = report.page(
+        report.rows(MEASURED),
+        report.changes(REWEIGHED),
         conditions={"Machine": "2 cores"},
-        rows=summaries,
-        changes=changed,
-        verdicts=verdicts(summaries, changed),
         missing={"Envoy round_robin": "not installed"},
         plot="plots/dataplane.png",
     )
@@ -185,9 +166,7 @@ def test_the_report_names_what_is_missing_and_has_a_section_a_number_of_servers(
 
 
 def test_a_report_of_nothing_is_its_conditions() -> None:
-    text = table.page(
-        conditions={"Machine": "2 cores"}, rows=[], changes=[], verdicts=[], missing={}, plot=None
-    )
+    text = report.page([], [], conditions={"Machine": "2 cores"}, missing={}, plot=None)
     assert text == "- Machine: 2 cores\n"
 
 
@@ -215,7 +194,7 @@ def test_the_documentation_s_page_has_the_marks() -> None:
 @pytest.mark.parametrize("entries", [MEASURED, MEASURED[:1]], ids=["all", "interrupted before the base"])
 def test_the_plot_is_a_png(tmp_path: Path, entries: list[Measured]) -> None:
     file = tmp_path / "dataplane.png"
-    plot(file, rows(entries))
+    plot(file, report.rows(entries))
     assert file.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
