@@ -117,15 +117,16 @@ class Rig:
         upstream: str = "web",
         picker: str = "vnswrr",
         by_size: bool = False,
+        of_peers: dict[str, dict[str, Any]] | None = None,
         **members: Any,
     ) -> None:
         """Write a weight table as the controller does; a peer is (id, address, weight, state).
 
-        Baselines are 1, or `by_size` what the weights are.
+        Baselines are 1, or `by_size` what the weights are. `of_peers` has further members of rows, by id.
         """
         rows = [
             {"id": peer, "address": address, "weight": weight, "baseline": weight if by_size else 1,
-             "state": state}
+             "state": state, **(of_peers or {}).get(peer, {})}
             for peer, address, weight, state in peers
         ]  # fmt: skip
         document = {

@@ -246,7 +246,7 @@ def test_the_charts_values_do_the_same(
     rig: Rig, engines: list[Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (OPENRESTY.parent / "docs/inference.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```yaml\n(dataplane:.*?)^```", text, re.MULTILINE | re.DOTALL)
     monkeypatch.setenv("STEELYARD_MEMCACHED", f"127.0.0.1:{rig.memcached.port}")
     monkeypatch.setenv("STEELYARD_LB", "edge-1")
     rows = [(f"e{n}", engine.address, 1, "up") for n, engine in enumerate(engines)]

@@ -145,6 +145,49 @@ def test_workers_go_beyond_it_by_less_than_one_each(rig: Rig, clients: ThreadPoo
         assert web["full"] == statuses.count(503)
 
 
+@pytest.mark.parametrize("picker", ["vnswrr2", "bounded_hash"])
+@pytest.mark.parametrize("path", ["/plain", "/limited"])
+def test_servers_of_two_sizes_have_a_limit_each(
+    rig: Rig, clients: ThreadPoolExecutor, picker: str, path: str
+) -> None:
+    with gates(3) as servers:
+        rows = [(f"s{n}", server.address, 1, "up") for n, server in enumerate(servers)]
+        own = {"s0": {"max_conns": 6}, "s1": {"max_conns": 1}}
+        rig.publish(rows, generation=1, picker=picker, of_peers=own)
+        options = f"max_conns = 3, queue = {{ size = 1, timeout_s = {PATIENCE_S} }}"
+        edge = rig.edge(options=f"upstreams = {{ web = {{ {options} }} }},", servers=LOCATIONS)
+        edge.wait_for(1)
+        held = hold(rig, clients, edge, servers, 10, path)
+        assert [server.inside for server in servers] == [6, 1, 3]
+        refused = edge.get("/plain")
+        assert refused.status == 503
+        assert "all 3 servers have as many requests in flight as their max_conns" in refused.json()["detail"]
+        assert [peer.get("max_conns") for peer in edge.upstream()["peers"]] == [6, 1, None]
+        # One that waits has the place that any of them gives back.
+        waits = clients.submit(edge.get, "/limited")
+        rig.wait_until(lambda: edge.upstream()["queued"] >= 1, "it waits")
+        for server in servers:
+            server.opened.set()
+        assert {answer.result().status for answer in [*held, waits]} == {200}
+        # What a table says of a server may change, and nothing else with it.
+        rig.publish(rows, generation=2, picker=picker, of_peers={"s0": {"max_conns": 7}})
+        edge.wait_for(2)
+        assert [peer.get("max_conns") for peer in edge.upstream()["peers"]] == [7, None, None]
+
+
+def test_the_list_in_nginx_conf_has_limits_until_the_first_table(
+    rig: Rig, clients: ThreadPoolExecutor
+) -> None:
+    with gates(2) as servers:
+        large, usual = (server.address for server in servers)
+        listed = f'{{ id = "large", address = "{large}", max_conns = 4 }}, "{usual}"'
+        options = f"upstreams = {{ web = {{ bootstrap = {{ {listed} }}, max_conns = 2 }} }},"
+        edge = rig.edge(options=options, servers=LOCATIONS)
+        hold(rig, clients, edge, servers, 6)
+        assert [server.inside for server in servers] == [4, 2]
+        assert edge.get("/plain").status == 503
+
+
 @pytest.mark.parametrize("path", ["/plain", "/limited"])
 def test_all_full_is_a_503_that_says_so(rig: Rig, clients: ThreadPoolExecutor, path: str) -> None:
     with gates(2) as servers:

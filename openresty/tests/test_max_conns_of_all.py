@@ -65,6 +65,17 @@ def test_a_server_has_no_more_from_all_of_them_than_the_table_says(
     rig.wait_until(lambda: first.get().status == second.get().status == 200, "there is room again")
 
 
+def test_a_server_s_own_limit_is_over_all_of_them_too(rig: Rig, clients: ThreadPoolExecutor) -> None:
+    server = rig.backend("a")
+    server.holds["/held"] = threading.Event()
+    own = {"a": {"max_conns": 3}}
+    rig.publish([("a", server.address, 10, "up")], generation=1, picker="vnswrr", of_peers=own)
+    first, second = (balancer(rig, name) for name in ("edge-1", "edge-2"))
+    with held(rig, first, clients, server, 3):
+        rig.wait_until(lambda: second.get().status == 503, "the second knows of three")
+    rig.wait_until(lambda: second.get().status == 200, "there is room again")
+
+
 def test_it_holds_for_requests_that_are_too_short_for_picks_to_go_by_it(rig: Rig) -> None:
     limited(rig, 4)
     first, second = (balancer(rig, name) for name in ("edge-1", "edge-2"))

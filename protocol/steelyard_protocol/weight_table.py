@@ -39,6 +39,7 @@ MAX_SERVER_NAME = 253
 HASH_KEY = re.compile(r"address|uri|(header|cookie|argument):[A-Za-z0-9_-]{1,64}")
 
 Weight = Annotated[int, Meta(ge=1, le=MAX_WEIGHT)]
+MaxConns = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 # The factors are as many as zones by zones.
 MOST_ZONES = 32
@@ -49,6 +50,7 @@ class TablePeer(Struct, frozen=True, kw_only=True):
     """One row: the effective and the baseline weight of a peer, both of the same total.
 
     `pinned` is True where a person has set its share: pickers that look at what is in flight keep to it.
+    `max_conns` is its own limit, which takes the place of the table's and of nginx.conf's.
 
     A `Struct`, because ten thousand are made and encoded in a tick.
     """
@@ -60,6 +62,7 @@ class TablePeer(Struct, frozen=True, kw_only=True):
     state: State
     zone: Name | UnsetType = UNSET
     pinned: bool | UnsetType = UNSET
+    max_conns: MaxConns | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +148,9 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
     baselines = [peer.baseline for peer in table.peers] if declared is None else declared
     rows = [
         (peer.id, peer.address, baseline, peer.state)
-        if peer.zone is UNSET and peer.pinned is UNSET
+        if peer.zone is UNSET and peer.pinned is UNSET and peer.max_conns is UNSET
         else (peer.id, peer.address, baseline, peer.state, peer.zone or None, peer.pinned is True)
+        + (() if peer.max_conns is UNSET else (peer.max_conns,))
         for peer, baseline in zip(table.peers, baselines, strict=True)
     ]
     later = [value for value in (table.reporters, table.max_conns, table.zones) if value is not None]
@@ -194,7 +198,7 @@ class Members(Struct, kw_only=True):
     picker: Name
     check: _Check | UnsetType = UNSET
     hash_key: Annotated[str, Meta(pattern=rf"^(?:{HASH_KEY.pattern})\Z")] | UnsetType = UNSET
-    max_conns: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
+    max_conns: MaxConns | UnsetType = UNSET
     report_version: Annotated[int, Meta(ge=1, le=wire.MAX_INTEGER)] | UnsetType = UNSET
     reporters: tuple[Name, ...] | UnsetType = UNSET
     zones: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MOST_ZONES)] | UnsetType = UNSET

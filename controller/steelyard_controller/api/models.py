@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard_controller.api.upstream_models import PeerRow, State
-from steelyard_controller.declarations.upstream import Address, Name, Peer, Upstream
+from steelyard_controller.declarations.upstream import Address, MaxConns, Name, Peer, Upstream
 from steelyard_controller.laws import Parameter
 from steelyard_controller.laws.presentation import Step
 
@@ -42,6 +42,11 @@ class PeerDocument(BaseModel):
         default=None, gt=0, lt=100, description="percentage of the weight; null: the law decides"
     )
     zone: Name | None = Field(default=None, examples=["eu-1a"], description="null: it is near to nobody")
+    max_conns: MaxConns | None = Field(
+        default=None,
+        examples=[64],
+        description="requests that it may have; null: the upstream's number",
+    )
 
 
 class PeerPatch(BaseModel):
@@ -54,6 +59,7 @@ class PeerPatch(BaseModel):
     state: State | None = None
     pin: float | None = Field(default=None, gt=0, lt=100, examples=[25])
     zone: Name | None = Field(default=None, examples=["eu-1a"])
+    max_conns: MaxConns | None = Field(default=None, examples=[64])
 
 
 class LawDescription(BaseModel):

@@ -97,7 +97,7 @@ def routes(service: Service) -> APIRouter:
         peer: PeerName,
         if_match: IfMatch = None,
     ) -> Response:
-        """Declare a server as the document says; with an agent's token, its address, baseline, zone alone."""
+        """Declare a server as the document says; with an agent's token, neither state nor pin."""
         document = request_body.read(await request.body(), request.headers.get("content-type"))
         by_agent = not middleware.grant(request.scope).may("declare")
         wanted = _wanted(document, peer, by_agent=by_agent)

@@ -106,6 +106,7 @@ class TableRow(BaseModel):
     baseline: int = Field(examples=[333], ge=1, description="its weight at rest, on the scale of `weight`")
     state: State
     zone: Annotated[str, Field(default=None, examples=["eu-1a"], exclude_if=lambda zone: zone is None)]
+    max_conns: Annotated[int, Field(default=None, examples=[64], exclude_if=lambda most: most is None)]
 
 
 class PeerRow(TableRow):

@@ -28,10 +28,14 @@ def _with_host_and_port(value: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_with_host_and_port)]
+MaxConns = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Peer(BaseModel):
-    """One server of an upstream; `pin` is the percentage of the upstream's weight that a person fixed."""
+    """One server of an upstream; `pin` is the percentage of the upstream's weight that a person fixed.
+
+    `max_conns` is its own limit, in place of the upstream's.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,8 +44,9 @@ class Peer(BaseModel):
     baseline: float | None = Field(default=None, gt=0, le=1e6)
     state: weight_table.State = "up"
     pin: float | None = Field(default=None, gt=0, lt=100)
-    # Left out where it is not declared, or an earlier controller could read no declaration of a later one.
+    # Left out where they are not declared, or an earlier controller could read no declaration of a later one.
     zone: Name | None = Field(default=None, exclude_if=lambda declared: declared is None)
+    max_conns: MaxConns | None = Field(default=None, exclude_if=lambda declared: declared is None)
 
     @property
     def has_ip(self) -> bool:
@@ -125,9 +130,7 @@ class Upstream(BaseModel):
     )
     picker: Name = "vnswrr2"
     hash_key: str | None = Field(default=None, pattern=_HASH_KEY)
-    max_conns: int | None = Field(
-        default=None, ge=1, le=1_000_000, exclude_if=lambda declared: declared is None
-    )
+    max_conns: MaxConns | None = Field(default=None, exclude_if=lambda declared: declared is None)
     check: Check | None = None
     load_balancers: list[Name] = list(LOAD_BALANCERS)
     peers: list[Peer] = []

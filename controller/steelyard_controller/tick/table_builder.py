@@ -56,6 +56,7 @@ def build_table(
                 state=peer.state,
                 zone=peer.zone or UNSET,
                 pinned=UNSET if peer.pin is None else True,
+                max_conns=peer.max_conns or UNSET,
             )
             for peer, weight, baseline in rows
         ),
@@ -70,7 +71,7 @@ def refuse_unpublishable(name: str, upstream: Upstream) -> None:
     rows = tuple(
         TablePeer(
             id=peer.id, address=peer.address, weight=MAX_WEIGHT, baseline=MAX_WEIGHT, state=peer.state,
-            zone=peer.zone or UNSET, pinned=True,
+            zone=peer.zone or UNSET, pinned=True, max_conns=peer.max_conns or UNSET,
         )
         for peer in upstream.peers
     )  # fmt: skip

@@ -227,6 +227,17 @@ def test_a_zone_is_declared_and_left_out_where_there_is_none(own: TestClient) ->
     assert put.json()["zone"] == "eu-1b"
 
 
+def test_a_server_may_have_a_limit_of_its_own(own: TestClient) -> None:
+    assert "max_conns" not in own.get(PEER).json()
+    assert own.patch(PEER, json={"max_conns": 256}).json()["max_conns"] == 256
+    wait_until(lambda: own.get(PEER).json()["live"].get("max_conns") == 256)
+    for wrong in (0, 1_000_001, 1.5, "many"):
+        assert own.patch(PEER, json={"max_conns": wrong}).status_code == 422
+    assert "max_conns" not in own.patch(PEER, json={"max_conns": None}).json()
+    put = own.put(PEER, json={"address": "10.0.0.11:80", "max_conns": 8})
+    assert put.json()["max_conns"] == 8
+
+
 def test_a_drained_server_gets_no_share(own: TestClient) -> None:
     own.patch(PEER, json={"state": "drain"})
     wait_until(lambda: own.get(PEER).json()["live"]["share"] == 0)

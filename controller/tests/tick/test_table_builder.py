@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 from steelyard_controller import laws
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.messages.inbox import Inbox
@@ -49,6 +50,21 @@ def test_every_peer_has_at_least_weight_1() -> None:
 def test_the_table_carries_order_law_and_picker() -> None:
     table = _table(1, 2)
     assert (table.order, table.law, table.picker) == ((2, 7), "static", "vnswrr2")
+
+
+def test_a_server_s_own_limit_is_in_its_row_and_in_the_digest() -> None:
+    def table(most: int | None) -> WeightTable:
+        upstream = Upstream(
+            law="static",
+            max_conns=64,
+            peers=[Peer(id="a", address="10.0.0.1:80", baseline=1, max_conns=most)],
+        )
+        law = laws.create("static")
+        _, decision = law.step(law.start(), build_snapshot(Inbox(), upstream.peers, now_s=1.0, tick_s=1.0))
+        return build_table(decision, upstream, name="web", term=2, generation=7, issued_at_ms=5)
+
+    assert [table(most).peers[0].max_conns for most in (None, 256)] == [UNSET, 256]
+    assert len({table(most).digest for most in (None, 128, 256)}) == 3
 
 
 def test_an_upstream_without_peers_has_an_empty_table() -> None:

@@ -61,7 +61,7 @@ describe("a weight table in docs/contract", function()
             end
             assert.equal(#value.peers, #taken.peers)
             for i, peer in ipairs(value.peers) do
-                for _, key in ipairs({ "id", "address", "weight", "baseline", "state", "zone" }) do
+                for _, key in ipairs({ "id", "address", "weight", "baseline", "state", "zone", "max_conns" }) do
                     assert.equal(peer[key], taken.peers[i][key])
                 end
             end

@@ -165,6 +165,9 @@ describe("a bad option", function()
         { "upstreams.web.bootstrap", with({
             upstreams = { web = { bootstrap = { { address = "1.2.3.4:5", weight = 0 } } } },
         }) },
+        { "upstreams.web.bootstrap: a: max_conns", with({
+            upstreams = { web = { bootstrap = { { id = "a", address = "1.2.3.4:5", max_conns = 0 } } } },
+        }) },
         { "upstreams.web.bootstrap", with({ upstreams = { web = { bootstrap = { "1.2.3.4:5", "1.2.3.4:5" } } } }) },
         { "upstreams.web.bootstrap", with({ upstreams = { web = { bootstrap = { ["server-1"] = "1.2.3.4:5" } } } }) },
         { "upstreams.web.bootstrap", with({ upstreams = { web = { bootstrap = { [2] = "1.2.3.4:5" } } } }) },

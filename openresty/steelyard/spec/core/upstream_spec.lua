@@ -424,6 +424,26 @@ for _, picker in ipairs(fixtures.own()) do
             assert.is_false(live:has_room(A))
         end)
 
+        it("gives each peer its own limit where it has one, in place of the others", function()
+            local large, small = peer("a", 900), peer("b", 1)
+            large.max_conns = 5
+            local live = limited({ large, small })
+            live.context.others = { live = true }
+            live.context.stats:set_others(large.cell, 1)
+            live.context.stats:set_others(small.cell, 1) -- nginx.conf's limit is of this nginx alone
+            assert.same({ a = 4, b = 2 }, fill(live, 9))
+            assert.is_true(live:full())
+            assert.same({ "all 2 servers have as many requests in flight as their max_conns", 503 },
+                        { live:why_none({ n = 0 }, 1) })
+            small.max_conns = 1
+            local all_own = new({ retries = 2, max_conns = nil, full_status = 503 }, math.random)
+            all_own:take(table_of({ large, small }, picker), "fresh", 0)
+            assert.is_true(all_own.limited_of_all)
+            assert.same({ a = 5, b = 1 }, fill(all_own, 9))
+            all_own:take(table_of({ A, B }, picker), "fresh", 0)
+            assert.same({ false, false, false }, { all_own.limited, all_own.limited_of_all, all_own:full() })
+        end)
+
         it("retries at a peer that has room, and at none that was tried", function()
             local live = limited({ A, B, SPARE })
             fill(live, 4)

@@ -167,6 +167,8 @@ local OF_PEER = {
     { "peer_share_ratio", "gauge", "The peer's part of the weights that requests are spread over.", "share" },
     { "peer_eligible", "gauge", "1 when the peer may get requests.", "eligible" },
     { "peer_health", "gauge", "1 for ok, or for what took the peer out.", one_of(HEALTH, "health", "marked") },
+    { "peer_max_conns", "gauge", "Requests that the peer may have in flight, where it has a limit of its own.",
+      "max_conns" },
     { "peer_in_flight", "gauge", "Requests at the peer now.", "in_flight" },
     { "peer_cost_in_flight", "gauge", "What they weigh by their costs, in usual requests.", "cost_in_flight" },
     { "peer_others_in_flight", "gauge", "Requests of other load balancers there, as far as it is known.",

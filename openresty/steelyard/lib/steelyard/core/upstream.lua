@@ -8,7 +8,8 @@
 -- With `max_conns` a peer with as much in flight is passed over, whatever the picker; then
 -- backups are used, too. Workers look before they raise what they share: where all of them
 -- choose one peer in the same microsecond, it has up to a request a worker more. A table's own
--- `max_conns` is over all load balancers that tell what they have in flight, as far as that is known.
+-- `max_conns` is over all load balancers that tell what they have in flight, as far as that is known;
+-- so is a peer's own, which takes the place of both.
 --
 -- Pure: tables, health and randomness come in, peers go out. Who fetches, when,
 -- and what becomes of the peer is not known here.
@@ -104,7 +105,9 @@ function _M.new(name, settings, context)
         table = nil, eligible = {}, reserve = {}, picker = nil, picker_name = nil, picker_error = nil,
         check = settings.check, -- the one in force
         subset = settings.subset_size and subset.new(settings.subset_size, context.lb), -- nil: all servers are used
-        limited = settings.max_conns ~= nil, max_conns_of_all = nil, -- whether peers may be full; the table's limit
+        limited = settings.max_conns ~= nil, -- whether peers may be full
+        max_conns_of_all = nil, has_own_limits = false, -- the table's limit; whether any of its peers has one
+        limited_of_all = false, -- either
         slow_start = slow_start.new(settings.slow_start_s or 0), starting = nil, -- who has a part of its weight
         half_open = NOBODY, next_half_open = 1, -- peers that one request at a time may find out about
         more_tries = 0,      -- how many tries beyond the first a request may have
@@ -150,7 +153,18 @@ local function put_in_force(self, weight_table)
     end
     self.table, self.check = weight_table, self:check_with(weight_table)
     self.max_conns_of_all = weight_table.max_conns
-    self.limited = (self.settings.max_conns or weight_table.max_conns) ~= nil
+    self.limited_of_all = weight_table.max_conns ~= nil or self.has_own_limits
+    self.limited = self.limited_of_all or self.settings.max_conns ~= nil
+end
+
+
+local function any_limited(peers)
+    for i = 1, #peers do
+        if peers[i].max_conns then
+            return true
+        end
+    end
+    return false
 end
 
 
@@ -205,6 +219,7 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
         peers = zones.weighed(peers, weight_table.zones, self.context.zone, breathe)
     end
     local eligible, reserve, fail_open = eligible_of(peers, unhealthy, self.settings.panic_threshold or 0)
+    self.has_own_limits = any_limited(peers)
     picker:update(eligible, breathe, peers)
     if self.sticky then
         self.sticky:update(peers, eligible, unhealthy, breathe)
@@ -226,6 +241,9 @@ function _M:has_room(peer)
     end
     local stats, others, cell = self.context.stats, self.context.others, peer.cell
     local own, most, of_all = stats:own(cell), self.settings.max_conns, self.max_conns_of_all
+    if peer.max_conns then
+        most, of_all = nil, peer.max_conns
+    end
     return not (most and own >= most)
            and not (of_all and own + (others and others.live and stats:others(cell) or 0) >= of_all)
 end
@@ -375,9 +393,11 @@ function _M:why_none(tries, from)
     -- Not looked at anew: what was full a moment ago another worker may have let go of.
     local full = self.limited and untried_peers.count(self, tries, from) or 0
     if full > 0 then
-        return "all " .. full .. " servers " .. (tries.n >= from and "that were not tried " or "")
-               .. "have max_conns = " .. (self.settings.max_conns or self.max_conns_of_all) .. " requests in flight"
-               .. (self.max_conns_of_all and " here, or " .. self.max_conns_of_all .. " of all load balancers" or ""),
+        local of_all = self.max_conns_of_all
+        local most = self.has_own_limits and "as many requests in flight as their max_conns"
+                     or "max_conns = " .. (self.settings.max_conns or of_all) .. " requests in flight"
+                        .. (of_all and " here, or " .. of_all .. " of all load balancers" or "")
+        return "all " .. full .. " servers " .. (tries.n >= from and "that were not tried " or "") .. "have " .. most,
                self.settings.full_status
     end
     return "every server was tried"

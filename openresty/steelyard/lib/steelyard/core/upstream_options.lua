@@ -77,9 +77,11 @@ local function bootstrap(name, servers)
             bad(name, "has the id " .. tostring(id), "an id is a string, and of one server only")
         end
         known[id] = true
+        local where = name .. ": " .. id .. ": "
         peers[i] = {
             id = id, address = ip .. ":" .. port, ip = ip, port = port,
             weight = weight, baseline = weight, state = "up",
+            max_conns = optional(where, row, "max_conns", WHOLE, 1, 1000000, "the upstream's"),
         }
     end
     table.sort(peers, function(a, b) return a.id < b.id end)

@@ -23,6 +23,9 @@ local MAX_WEIGHT = 1000000
 -- No IP:port is longer than 47 characters.
 local MAX_ADDRESS = 128
 
+-- Requests that a peer may have in flight.
+local MOST_CONNS = 1000000
+
 -- `argument:` and a name of 64.
 local MAX_HASH_KEY = 73
 
@@ -37,6 +40,12 @@ local NOTHING = {}
 local _M = {}
 
 
+--- How many requests a peer may have in flight, of all load balancers: as a row says, or for all; nil: no limit.
+local function max_conns_of(object)
+    return object.max_conns ~= nil and wire.integer(object, "max_conns", 1, MOST_CONNS) or nil
+end
+
+
 --- Check a row; `known` is the peer of the table before in this place, or nil.
 local function peer_of(row, known)
     if type(row) ~= "table" or row[1] ~= nil then
@@ -44,7 +53,7 @@ local function peer_of(row, known)
     end
     local same_place = known and row.id == known.id and row.address == known.written_as
     if same_place and row.weight == known.weight and row.baseline == known.baseline and row.state == known.state
-       and row.zone == known.zone and row.pinned == known.pinned then
+       and row.zone == known.zone and row.pinned == known.pinned and row.max_conns == known.max_conns then
         return known
     end
     local ip, port
@@ -71,6 +80,7 @@ local function peer_of(row, known)
         state = state,
         zone = row.zone ~= nil and wire.name(row, "zone") or nil,
         pinned = row.pinned,
+        max_conns = max_conns_of(row),
     }
 end
 
@@ -162,8 +172,7 @@ local function decoder(text, previous, breathe)
         peers = peers,
         -- Where the table has none, nginx.conf's stand.
         check = check_settings.of_table(document), hash_key = key, hash_variable = variable,
-        -- How many requests a peer may have in flight, of all load balancers; nil: no limit of the table's.
-        max_conns = document.max_conns ~= nil and wire.integer(document, "max_conns", 1, 1000000) or nil,
+        max_conns = max_conns_of(document),
         -- The latest version of a traffic report that its controller reads; nil: it does not tell.
         report_version = document.report_version ~= nil
                          and wire.integer(document, "report_version", 1, wire.MAX_INTEGER) or nil,

@@ -56,7 +56,7 @@ end
 
 --- Whether anybody picks by what is in flight there. Servers that only nginx.conf names may be others to others.
 local function wants(live)
-    return live.picker ~= nil and (live.picker.by_in_flight or live.max_conns_of_all)
+    return live.picker ~= nil and (live.picker.by_in_flight or live.limited_of_all)
            and live.rung ~= "bootstrap" and live.rung ~= "none"
 end
 
@@ -66,7 +66,7 @@ local function take_targets(self)
     local addresses, same, upstreams = self.addresses, true, self.worker.upstreams
     self.pace.limited = false
     for name, live in pairs(upstreams) do
-        self.pace.limited = self.pace.limited or live.max_conns_of_all ~= nil
+        self.pace.limited = self.pace.limited or live.limited_of_all
         same = same and addresses[name] == (wants(live) and live.addresses)
     end
     if same and self.upstreams == upstreams then

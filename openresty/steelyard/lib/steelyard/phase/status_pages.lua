@@ -43,7 +43,7 @@ local function row_of(live, peer, weight, total, sick)
     local timed = counts.completed - counts.untimed
     return {
         id = peer.id, address = peer.address, state = peer.state, zone = peer.zone,
-        weight = peer.weight, baseline = peer.baseline,
+        weight = peer.weight, baseline = peer.baseline, max_conns = peer.max_conns, -- its own, absent where it has none
         eligible = weight ~= nil, share = (weight or 0) / math.max(1, total),
         -- ok, or what took it out: fails, ejected, marked, check.
         health = sick.kind, health_reason = or_null(sick.reason),
