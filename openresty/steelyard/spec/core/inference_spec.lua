@@ -44,6 +44,11 @@ describe("the prefix of a request", function()
         assert.not_equal(prefix(words), prefix(other))
     end)
 
+    it("is read with line ends and control characters in it: the engine judges", function()
+        local request = inference.request('{\n"model": "m\1",\n"prompt": "a\tb"\n}\n')
+        assert.same({ "m\1", "a\tb" }, { request.model, request.prefix })
+    end)
+
     it("is none where there is nothing to read, whatever stands there", function()
         for _, body in ipairs({ "{}", '{"prompt":true}', '{"messages":[]}', '{"prompt":null}' }) do
             assert.is_nil(inference.request(body).prefix)

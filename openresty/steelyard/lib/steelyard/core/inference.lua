@@ -63,7 +63,7 @@ end
 -- @return its model, the tokens that its answer may have, and the start of its prompt, each nil where it has none; or
 --         nil where it is no JSON object
 function _M.request(body)
-    local document = json.decode(body)
+    local document = json.decode_loosely(body)
     if type(document) ~= "table" or document[1] then
         return nil
     end

@@ -56,6 +56,13 @@ function _M.decode(text)
 end
 
 
+--- The same, and control characters do not matter: for a text that another program judges. To look for them takes
+-- 30 times as long where the text has line ends.
+function _M.decode_loosely(text)
+    return cjson.decode(text)
+end
+
+
 --- Encode a value; nil and the reason for what JSON cannot hold (NaN, functions).
 function _M.encode(value)
     local text, err = cjson.encode(value)
