@@ -19,7 +19,8 @@ class Engine:
 
     With `begins_late` its header waits, too. `usage` is what the answer says that it took, or None; `bodies`
     has what was asked, `inside` how many are being answered, and `left` counts clients that went away
-    meanwhile. `pieces` is how many bytes are sent at a time; 0 is an event at a time.
+    meanwhile. Who asks for its load is told `load` in the header of whole answers, and not of streamed ones,
+    as by vLLM (#24905). `pieces` is how many bytes are sent at a time; 0 is an event at a time.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,6 +29,7 @@ class Engine:
         self.tokens = 5
         self.usage: dict[str, Any] | None = {"prompt_tokens": 40, "completion_tokens": 5}
         self.pieces = 0
+        self.load = "named_metrics.kv_cache_usage_perc=0.25, named_metrics.num_requests_waiting=3.0"
         self.begins_late = False
         self.bodies: list[bytes] = []
         self.inside = self.left = 0
@@ -80,7 +82,8 @@ class Engine:
             return self._send(to, b'{"error": "no JSON"}', last=True)
         told = {"usage": self.usage} if self.usage else {}
         if not request.get("stream"):
-            self._head(to, 200, name, "application/json")
+            asked = to.headers.get("endpoint-load-metrics-format") == "TEXT"
+            self._head(to, 200, name, "application/json", f"TEXT {self.load}" if asked else None)
             self._wait(to.connection)
             whole = {"choices": [{"message": {"role": "assistant", "content": "x" * self.tokens}}], **told}
             return self._send(to, json.dumps(whole).encode(), last=True)
@@ -94,8 +97,12 @@ class Engine:
             self._wait(to.connection)
         return self._send(to, b"data: [DONE]\n\n", last=True)
 
-    def _head(self, to: BaseHTTPRequestHandler, status: int, name: str, content_type: str) -> None:
+    def _head(
+        self, to: BaseHTTPRequestHandler, status: int, name: str, content_type: str, load: str | None = None
+    ) -> None:
         to.send_response(status)
+        if load:
+            to.send_header("endpoint-load-metrics", load)
         for header, value in (
             ("X-Backend", name), ("Content-Type", content_type), ("Transfer-Encoding", "chunked")
         ):  # fmt: skip

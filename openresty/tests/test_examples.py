@@ -31,7 +31,7 @@ FIRST = "one-upstream.conf"
 WORKERS = 2
 # Their servers want TLS, speak gRPC or stream tokens: test_protocol_examples.py, test_grpc.py and
 # test_inference.py start them.
-OTHER_SERVERS = ("tls.conf", "grpc.conf", "inference.conf")
+OTHER_SERVERS = ("tls.conf", "grpc.conf", "inference.conf", "inference-models.conf")
 LISTEN = "listen 8080;"
 PAGES = "".join(
     f"location = /steelyard/{page} {{ access_log off; "

@@ -216,6 +216,19 @@ def test_the_report_has_what_answers_say_that_they_took(
     assert edge.upstream()["cost"]["malformed"] == 0
 
 
+def test_the_report_has_what_vllm_says_of_its_queue_and_cache(rig: Rig, engines: list[Engine]) -> None:
+    edge = edge_with(rig, engines, 'cost_at_end = inference.used, load_metrics_format = "TEXT"')
+
+    def reported() -> list[Any]:
+        assert ask(edge, chat("Hello"))[0] == 200
+        report = json.loads(rig.memcached.get("steelyard:1:traffic:web:edge-1") or "{}")
+        return [peer["load"] for peer in report.get("peers", {}).values() if "load" in peer]
+
+    rig.wait_until(reported, "a report has its load")
+    assert reported()[0]["named_metrics"] == {"kv_cache_usage_perc": 0.25, "num_requests_waiting": 3}
+    assert edge.status()["load_reports_malformed"] == 0
+
+
 def test_without_a_usage_events_are_counted(rig: Rig, engines: list[Engine]) -> None:
     edge = edge_with(rig, engines, "cost_at_end = inference.used")
     reports = Reports(rig)

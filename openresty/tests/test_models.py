@@ -1,0 +1,171 @@
+"""Models by name: the body's `model` chooses the upstream, by the example and by what goes wrong."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openresty.tests.engine import Engine
+from openresty.tests.nginx_process import Edge
+from openresty.tests.rig import Rig
+from openresty.tests.test_any_upstream import LIST, listing, wait_served
+from openresty.tests.test_examples import on_this_machine, whole
+from openresty.tests.test_inference import CHAT, ask, asked, chat
+from testing.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def engines() -> Iterator[list[Engine]]:
+    """Return three engines."""
+    made = [Engine(name) for name in "abc"]
+    yield made
+    for engine in made:
+        engine.stop()
+
+
+@pytest.fixture
+def edge(rig: Rig, engines: list[Engine], tmp_path: Path) -> Iterator[Edge]:
+    """Return the example: a and b have the model of nginx.conf, c one that is declared at the controller."""
+    addresses = [engine.address for engine in engines]
+    (tmp_path / "nginx").mkdir()
+    text = on_this_machine(whole("inference-models.conf"), addresses[:2], rig.memcached.port, 1)
+    rig.memcached.set(LIST, listing("mistral-7b", generation=1))
+    rig.publish([("c", addresses[2], 1, "up")], generation=1, upstream="mistral-7b", picker="bounded_hash")
+    edge = Edge(tmp_path / "nginx", text, 1)
+    wait_served(rig, edge, "mistral-7b")
+    yield edge
+    edge.stop()
+
+
+def refusal(edge: Edge, body: bytes | None, method: str = "POST") -> tuple[int, Any]:
+    """Send what is refused; return the status, and the error in OpenAI's shape."""
+    connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
+    try:
+        connection.request(method, CHAT, body)
+        response = connection.getresponse()
+        assert response.headers["Content-Type"] == "application/json"
+        (error,) = json.loads(response.read()).values()
+    finally:
+        connection.close()
+    assert (error["type"], error["param"]) == ("invalid_request_error", "model")
+    return response.status, error
+
+
+def test_the_example_sends_each_model_to_its_engines(edge: Edge, engines: list[Engine]) -> None:
+    assert edge.test_config() == ""
+    base = {ask(edge, chat(f"Question {n}", model="meta-llama/Llama-3.1-8B-Instruct")) for n in range(12)}
+    assert base == {(200, "a"), (200, "b")}
+    # An adapter is a model of its own name on the same engines, and one has its requests while there is room.
+    for adapter in ("sql-lora", "meta-llama/Llama-3.1-8B-Instruct:sql"):
+        (home,) = {ask(edge, chat(f"Question {n}", model=adapter)) for n in range(6)}
+        assert home in base
+    assert {ask(edge, chat(f"Question {n}", model="mistral-7b")) for n in range(6)} == {(200, "c")}
+    assert {json.loads(body)["model"] for body in engines[2].bodies} == {"mistral-7b"}
+    with asked(edge, chat("Hello", model="mistral-7b", stream=True)) as response:
+        assert response.read().endswith(b"data: [DONE]\n\n")
+    models = json.loads(edge.get("/v1/models").body)["data"]
+    assert "sql-lora" in {model["id"] for model in models}
+    assert edge.complaints() == []
+
+
+def test_a_model_that_is_declared_later_is_served_without_a_reload(
+    rig: Rig, edge: Edge, engines: list[Engine]
+) -> None:
+    assert ask(edge, chat("Hello", model="later"))[0] == 404
+    rig.publish([("c", engines[2].address, 1, "up")], generation=1, upstream="later")
+    rig.memcached.set(LIST, listing("later", "mistral-7b", generation=2))
+    wait_served(rig, edge, "later")
+    assert ask(edge, chat("Hello", model="later")) == (200, "c")
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        ("gpt-9", "gpt-9"),
+        ("org/model:7b@main", "org/model:7b@main"),
+        ("", ""),
+        ("../llama", "../llama"),
+        ("llama\r\nX-Y: z", "llama??X-Y:?z"),
+        ("llama\x00", "llama?"),
+        ('Lläma`<b>"', "Ll??ma??b??"),
+        ("m" * 5000, "m" * 128),
+        ("$upstream", "?upstream"),
+        ("steelyard_failure", "steelyard_failure"),
+    ],
+)
+def test_an_unknown_model_is_a_404_that_says_so(
+    edge: Edge, engines: list[Engine], model: str, shown: str
+) -> None:
+    status, error = refusal(edge, json.dumps({"model": model, "prompt": "x"}).encode())
+    assert (status, error["code"]) == (404, "model_not_found")
+    assert error["message"] == f"the model `{shown}` does not exist, or is not served here"
+    assert edge.status()["unknown_upstreams"] == 1
+    assert [engine.bodies for engine in engines] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        b"",
+        b"model=llama",
+        b"[1]",
+        b'"x"',
+        b"null",
+        b"{}",
+        b'{"model": 7}',
+        b'{"model": null',
+        b"\xff\x00",
+    ],
+)
+def test_a_body_without_a_model_is_a_400_that_says_so(
+    edge: Edge, engines: list[Engine], body: bytes | None
+) -> None:
+    status, error = refusal(edge, body)
+    assert (status, error["code"]) == (400, "model_missing")
+    assert error["message"] == "the body has to be a JSON object with `model`, a text"
+    assert [engine.bodies for engine in engines] == [[], [], []]
+
+
+def test_a_get_has_no_body_and_so_no_model(edge: Edge) -> None:
+    assert refusal(edge, None, "GET")[0] == 400
+
+
+@pytest.mark.parametrize("kilobytes", [4, 600, 6000])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_body_that_is_larger_than_the_buffer_goes_where_it_should_and_arrives_whole(
+    edge: Edge, engines: list[Engine], kilobytes: int, indent: int | None
+) -> None:
+    # The clients' own order: the model stands behind the messages.
+    turns = chat("Look at this", "y" * 1024 * kilobytes, "And then?", model="mistral-7b")
+    body = json.dumps({"messages": turns["messages"], "model": turns["model"]}, indent=indent).encode()
+    assert ask(edge, body) == (200, "c")
+    assert engines[2].bodies == [body]
+
+
+def test_what_has_another_model_within_goes_by_its_own(edge: Edge) -> None:
+    within = {"metadata": {"model": "sql-lora"}, "messages": [{"role": "user", "content": '"model": "x"'}]}
+    assert ask(edge, {**within, "model": "mistral-7b"}) == (200, "c")
+
+
+def test_before_the_list_is_known_clients_are_told_to_come_again(
+    rig: Rig, engines: list[Engine], tmp_path: Path
+) -> None:
+    (tmp_path / "nginx").mkdir()
+    addresses = [engine.address for engine in engines]
+    edge = Edge(
+        tmp_path / "nginx",
+        on_this_machine(whole("inference-models.conf"), addresses[:2], rig.memcached.port, 1),
+        1,
+    )
+    try:
+        status, error = refusal(edge, b'{"model": "mistral-7b"}')
+        assert (status, error["code"]) == (503, "models_unknown")
+        assert ask(edge, chat("Hello", model="sql-lora"))[0] == 200  # nginx.conf knows it
+    finally:
+        edge.stop()
