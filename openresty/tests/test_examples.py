@@ -257,10 +257,11 @@ def test_any_upstream_serves_a_host_as_soon_as_the_list_has_it(
 
 
 def test_a_session_stays_on_its_server(started: Callable[..., Edge]) -> None:
-    edge = started("hash.conf")
-    assert (edge.upstream()["picker"], edge.upstream()["picker_error"]) == ("bounded_hash", None)
+    edge = started("sticky.conf")
+    cache = edge.upstream("cache")
+    assert (cache["picker"], cache["picker_error"]) == ("bounded_hash", None)
     of_session = {
-        session: {edge.get("/", {"Cookie": f"session={session}"}).server for _ in range(6)}
+        session: {edge.get("/cache/", {"Cookie": f"session={session}"}).server for _ in range(6)}
         for session in map(str, range(12))
     }
     assert all(len(servers) == 1 for servers in of_session.values())
