@@ -1,13 +1,13 @@
 """Cases in which requests are long, dear, open or unseen, or a server is: small closed loops around a law.
 
-Servers are equal, three, and do 250 requests of 4 ms a second unless said. Each case returns its figures by
-what they are of; `make law-cases` prints them, and the tests hold them to the bounds that stand at each.
+Servers are equal, three, and do 250 requests of 4 ms a second unless said. Each case returns its figures;
+`make law-cases` prints them, and the tests hold them to the bounds that stand at each.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from steelyard_controller import laws
@@ -20,13 +20,17 @@ WARM = 120
 """Ticks after which slow start is over and the evidence is four times its memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """Where a figure has to lie, and what it is in truth, or in a law that errs in nothing."""
+class Figure(NamedTuple):
+    """What was found, where it has to lie, and what it is in truth, or in a law that errs in nothing."""
 
+    of: str
+    found: float
     low: float
     high: float
     truth: float
+
+
+Figures = list[Figure]
 
 
 def _warm(
@@ -42,20 +46,24 @@ def _warm(
     return loop
 
 
-def idle_open_restart(law: laws.Law) -> dict[str, float]:
+def idle_open_restart(law: laws.Law) -> Figures:
     """2,000 idle connections at each; one server restarts, and has none."""
     loop = _warm(law, 0.5, open=np.full(3, 2000.0))
     loop.open = np.array([0.0, 2000.0, 2000.0])
     loop.ticks(60)
-    return {"its share": loop.share(0), "its largest share": max(each[0] for each in loop.shares[WARM:])}
+    return [
+        Figure("its share", loop.share(0), 0.32, 0.35, 1 / 3),
+        Figure("its largest share", max(each[0] for each in loop.shares[WARM:]), 0.32, 0.4, 1 / 3),
+    ]
 
 
-def unequally_open(law: laws.Law) -> dict[str, float]:
+def unequally_open(law: laws.Law) -> Figures:
     """2,500, 2,000 and 1,500 idle connections."""
-    return {"the first's share": _warm(law, 0.5, open=np.array([2500.0, 2000.0, 1500.0])).share(0)}
+    loop = _warm(law, 0.5, open=np.array([2500.0, 2000.0, 1500.0]))
+    return [Figure("the first's share", loop.share(0), 0.32, 0.35, 1 / 3)]
 
 
-def reports_stop(law: laws.Law) -> dict[str, float]:
+def reports_stop(law: laws.Law) -> Figures:
     """Reports stop, demand falls to a tenth, and a neighbour takes 30 % of one server; then they are back."""
     loop = _warm(law, 0.5)
     loop.reported, loop.demand = False, loop.demand / 10
@@ -64,47 +72,60 @@ def reports_stop(law: laws.Law) -> dict[str, float]:
     unseen = loop.share(0)
     loop.reported = True
     loop.ticks(160)
-    return {"its share meanwhile": unseen, "160 s after they are back": loop.share(0)}
+    return [
+        Figure("its share meanwhile", unseen, 0.25, 0.335, 0.7 / 2.7),
+        Figure("160 s after they are back", loop.share(0), 0.15, 0.3, 0.7 / 2.7),
+    ]
 
 
-def long_requests(law: laws.Law) -> dict[str, float]:
+def long_requests(law: laws.Law) -> Figures:
     """Requests of 20 s on four servers that do twenty of them at once."""
     loop = Loop(law=law, servers=LongRequests(np.ones(4), np.full(4, 20.0)), demand=2.4)
     loop.ticks(600)
     settled = np.array(loop.shares[120:])
-    return {"the least share": float(settled.min()), "the largest share": float(settled.max())}
+    return [
+        Figure("the least share", float(settled.min()), 0.18, 0.25, 0.25),
+        Figure("the largest share", float(settled.max()), 0.25, 0.32, 0.25),
+    ]
 
 
-def few_dear_requests(law: laws.Law) -> dict[str, float]:
+def few_dear_requests(law: laws.Law) -> Figures:
     """0.45 requests a second at two servers that do .1 and .8."""
     capacity = np.array([0.1, 0.8])
     loop = Loop(law=law, servers=LongRequests(capacity, 1.0 / capacity), demand=0.45)
     able = np.median([loop.ticks(1).capacity_estimate for _ in range(300)][60:], axis=0)
-    return {"the small one's estimate": float(able[0]), "the large one's": float(able[1])}
+    return [
+        Figure("the small one's estimate", float(able[0]), 0.05, 0.25, 0.1),
+        Figure("the large one's", float(able[1]), 0.6, 1.1, 0.8),
+    ]
 
 
-def one_of_two_is_slow(law: laws.Law) -> dict[str, float]:
+def one_of_two_is_slow(law: laws.Law) -> Figures:
     """Two servers, of which one is idle and takes a hundred times as long."""
-    return {"its share": _warm(law, 0.2, (250.0, 250.0), late=np.array([100.0, 1.0])).share(0)}
+    loop = _warm(law, 0.2, (250.0, 250.0), late=np.array([100.0, 1.0]))
+    return [Figure("its share", loop.share(0), 0.0, 0.1, 0.05)]
 
 
-def _when_back(loop: Loop[Servers]) -> dict[str, float]:
+def _when_back(loop: Loop[Servers], low: float = 0.03, high: float = 0.08, truth: float = 0.05) -> Figures:
     loop.ticks(1)
     back = loop.share(0)
     loop.ticks(30)
-    return {"its share when it is back": back, "30 s later": loop.share(0)}
+    return [
+        Figure("its share when it is back", back, low, high, truth),
+        Figure("30 s later", loop.share(0), 0.32, 0.35, 1 / 3),
+    ]
 
 
-def away(law: laws.Law) -> dict[str, float]:
+def away(law: laws.Law) -> Figures:
     """Away for 20 s: no requests, no samples."""
     loop = _warm(law, 0.5)
     loop.away, loop.sampled = np.array([True, False, False]), np.array([False, True, True])
     loop.ticks(20)
     loop.away, loop.sampled = np.zeros(3, dtype=np.bool_), np.ones(3, dtype=np.bool_)
-    return _when_back(loop)
+    return _when_back(loop, 0.05, 0.2, 0.15)
 
 
-def ejected(law: laws.Law) -> dict[str, float]:
+def ejected(law: laws.Law) -> Figures:
     """Ejected by the load balancers for 300 s, its agent alive."""
     loop = _warm(law, 0.5)
     loop.away = np.array([True, False, False])
@@ -113,25 +134,31 @@ def ejected(law: laws.Law) -> dict[str, float]:
     return _when_back(loop)
 
 
-def restarted_within_a_tick(law: laws.Law) -> dict[str, float]:
+def restarted_within_a_tick(law: laws.Law) -> Figures:
     """Restarted so quickly that nobody missed it: no sample is late and no request fails."""
     loop = _warm(law, 0.5, up_s=np.full(3, 1000.0))
     loop.up_s = np.array([0.4, 1000.0, 1000.0])
     return _when_back(loop)
 
 
-def dear_requests_at_one(law: laws.Law) -> dict[str, float]:
+def dear_requests_at_one(law: laws.Law) -> Figures:
     """What one server gets is four times as dear, for a while (sessions that stick): told, and not told."""
-    costs = {"its share where costs are told": np.array([4.0, 1.0, 1.0]), "and where not": np.full(3, np.nan)}
-    return {name: _warm(law, 0.2, (62.5, 250.0, 250.0), cost=told).share(0) for name, told in costs.items()}
+    told, untold = (
+        _warm(law, 0.2, (62.5, 250.0, 250.0), cost=cost)
+        for cost in (np.array([4.0, 1.0, 1.0]), np.full(3, np.nan))
+    )
+    return [
+        Figure("its share where costs are told", told.share(0), 0.32, 0.35, 1 / 3),
+        Figure("and where not", untold.share(0), 0.1, 0.2, 1 / 3),
+    ]
 
 
-def neighbour_before_the_first_request(law: laws.Law) -> dict[str, float]:
+def neighbour_before_the_first_request(law: laws.Law) -> Figures:
     """No request yet, and one server full of somebody else's work for 20 s."""
     servers = Servers(capacity=np.full(3, 250.0), taken=np.array([1.0, 0.0, 0.0]))
     loop = Loop(law=law, servers=servers, demand=0.0)
     loop.ticks(20)
-    return {"its share": loop.share(0)}
+    return [Figure("its share", loop.share(0), 0.0, 0.06, 0.0)]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,27 +191,27 @@ class _RoundRobin(Servers):
         return replace(window, in_flight=np.zeros(len(arriving)), latency_s=self.waited_s)
 
 
-def a_queue_outlives_the_traffic(law: laws.Law) -> dict[str, float]:
+def a_queue_outlives_the_traffic(law: laws.Law) -> Figures:
     """Requests end, and one server works off its queue long after the others, who get none of them."""
     loop = Loop(law=law, servers=_Miscounted(capacity=np.full(3, 250.0)), demand=375.0)
     loop.ticks(WARM)
     loop.demand *= 2.6
     loop.ticks(10)
     loop.demand, loop.servers.taken = 0.0, np.array([0.9, 0.0, 0.0])
-    return {"the others' slow start": float(loop.ticks(25).columns["join"][1:].min())}
+    return [Figure("the others' slow start", float(loop.ticks(25).columns["join"][1:].min()), 1.0, 1.0, 1.0)]
 
 
-def a_queue_nobody_counts(law: laws.Law) -> dict[str, float]:
+def a_queue_nobody_counts(law: laws.Law) -> Figures:
     """The same behind nginx's own balancing: the weights are not followed, nor what is in flight counted."""
     loop = Loop(law=law, servers=_RoundRobin(capacity=np.array([250.0, 250.0, 600.0])), demand=600.0)
     loop.ticks(WARM)
     loop.servers.taken = np.array([0.9, 0.0, 0.0])
     loop.ticks(20)
     loop.demand, loop.servers.taken = 0.0, np.zeros(3)
-    return {"the others' slow start": float(loop.ticks(25).columns["join"][1:].min())}
+    return [Figure("the others' slow start", float(loop.ticks(25).columns["join"][1:].min()), 1.0, 1.0, 1.0)]
 
 
-def a_quiet_night(law: laws.Law) -> dict[str, float]:
+def a_quiet_night(law: laws.Law) -> Figures:
     """Speeds of 4 : 1, ten quiet minutes, and then the day's load."""
     loop = _warm(law, 0.5, (400.0, 100.0))
     day, loop.demand = loop.demand, 0.0
@@ -192,22 +219,25 @@ def a_quiet_night(law: laws.Law) -> dict[str, float]:
     loop.demand = day
     quiet = loop.share(1)
     loop.ticks(1)
-    return {"the slow one's share": quiet, "its queue, s": float(loop.servers.queue[1]) / 100.0}
+    return [
+        Figure("the slow one's share", quiet, 0.18, 0.22, 0.2),
+        Figure("its queue, s", float(loop.servers.queue[1]) / 100.0, 0.0, 0.05, 0.0),
+    ]
 
 
 SIZES = (100.0, 200.0, 300.0)
 """Servers beside neighbours, in requests a second."""
 
 
-def fixed_appetite(law: laws.Law) -> dict[str, float]:
+def fixed_appetite(law: laws.Law) -> Figures:
     """A neighbour takes half of the second of servers of 1 : 2 : 3, whatever is sent there, for 300 s."""
     loop = _warm(law, 0.3, SIZES)
     loop.servers.taken = np.array([0.0, 0.5, 0.0])
     loop.ticks(300)
-    return {"its share": loop.share(1)}
+    return [Figure("its share", loop.share(1), 0.16, 0.24, 0.2)]
 
 
-def fixed_appetite_by_chance(law: laws.Law) -> dict[str, float]:
+def fixed_appetite_by_chance(law: laws.Law) -> Figures:
     """The same, and requests come by chance, as a Poisson's do."""
 
     @dataclass(slots=True, kw_only=True)
@@ -221,25 +251,25 @@ def fixed_appetite_by_chance(law: laws.Law) -> dict[str, float]:
     loop.servers.taken = np.array([0.0, 0.5, 0.0])
     loop.ticks(300)
     of_one = np.array(loop.shares)[:, 1]
-    return {
-        "its mean share in the first minute": float(of_one[WARM : WARM + 60].mean()),
-        "and in the last": float(of_one[-60:].mean()),
-    }
+    return [
+        Figure("its mean share in the first minute", float(of_one[WARM : WARM + 60].mean()), 0.16, 0.24, 0.2),
+        Figure("and in the last", float(of_one[-60:].mean()), 0.16, 0.24, 0.2),
+    ]
 
 
-def fixed_appetites(law: laws.Law) -> dict[str, float]:
+def fixed_appetites(law: laws.Law) -> Figures:
     """The same at loads of .3, .6 and .8, neighbours that take .3, .5 and .7 of one server, or of two."""
     return _least_of_what_is_due(law, ((0.0, 1.0, 0.0), (1.0, 1.0, 0.0)), shared=False)
 
 
-def shared_appetites(law: laws.Law) -> dict[str, float]:
+def shared_appetites(law: laws.Law) -> Figures:
     """The same at one server, whose CPU is shared: neighbours give way down to a half."""
     return _least_of_what_is_due(law, ((0.0, 1.0, 0.0),), shared=True)
 
 
 def _least_of_what_is_due(
     law: laws.Law, neighbours: tuple[tuple[float, ...], ...], *, shared: bool
-) -> dict[str, float]:
+) -> Figures:
     """Return the least part of a share that is due, by what neighbours leave; and the longest queue."""
     parts, queues_s = [], []
     for at, take, load in itertools.product(neighbours, (0.3, 0.5, 0.7), (0.3, 0.6, 0.8)):
@@ -253,10 +283,13 @@ def _least_of_what_is_due(
             loop.ticks(10)
             queues_s.append(float((servers.queue / SIZES).max()))
         parts.append(float(loop.share(1) * left.sum() / left[1]))
-    return {"the least part of what is due": min(parts), "the longest queue, s": max(queues_s)}
+    return [
+        Figure("the least part of what is due", min(parts), 0.8, 1.3, 1.0),
+        Figure("the longest queue, s", max(queues_s), 0.0, 0.1, 0.0),
+    ]
 
 
-def comes_and_goes(law: laws.Law) -> dict[str, float]:
+def comes_and_goes(law: laws.Law) -> Figures:
     """A neighbour takes half of the second of three servers for 20 s, and leaves it for 20 s; eight times."""
     loop = _warm(law, 0.3, SIZES)
     for _ in range(8):
@@ -265,63 +298,15 @@ def comes_and_goes(law: laws.Law) -> dict[str, float]:
             loop.ticks(20)
     # Of each stretch what comes after its first five seconds.
     of_one = np.array(loop.shares[WARM:])[:, 1].reshape(8, 2, 20)[..., 5:].mean(axis=(0, 2))
-    return {"its mean share meanwhile": float(of_one[0]), "and between": float(of_one[1])}
+    return [
+        Figure("its mean share meanwhile", float(of_one[0]), 0.16, 0.24, 0.2),
+        Figure("and between", float(of_one[1]), 0.31, 0.35, 1 / 3),
+    ]
 
 
-_STARTS_SLOWLY = {
-    "its share when it is back": Bound(low=0.03, high=0.08, truth=0.05),
-    "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
-}
-_GETS_ITS_DUE = {
-    "the least part of what is due": Bound(low=0.8, high=1.3, truth=1.0),
-    "the longest queue, s": Bound(low=0.0, high=0.1, truth=0.0),
-}
-
-CASES: Mapping[Callable[[laws.Law], dict[str, float]], Mapping[str, Bound]] = {
-    idle_open_restart: {
-        "its share": Bound(low=0.32, high=0.35, truth=1 / 3),
-        "its largest share": Bound(low=0.32, high=0.4, truth=1 / 3),
-    },
-    unequally_open: {"the first's share": Bound(low=0.32, high=0.35, truth=1 / 3)},
-    reports_stop: {
-        "its share meanwhile": Bound(low=0.25, high=0.335, truth=0.7 / 2.7),
-        "160 s after they are back": Bound(low=0.15, high=0.3, truth=0.7 / 2.7),
-    },
-    long_requests: {
-        "the least share": Bound(low=0.18, high=0.25, truth=0.25),
-        "the largest share": Bound(low=0.25, high=0.32, truth=0.25),
-    },
-    few_dear_requests: {
-        "the small one's estimate": Bound(low=0.05, high=0.25, truth=0.1),
-        "the large one's": Bound(low=0.6, high=1.1, truth=0.8),
-    },
-    one_of_two_is_slow: {"its share": Bound(low=0.0, high=0.1, truth=0.05)},
-    away: {
-        "its share when it is back": Bound(low=0.05, high=0.2, truth=0.15),
-        "30 s later": Bound(low=0.32, high=0.35, truth=1 / 3),
-    },
-    ejected: _STARTS_SLOWLY,
-    restarted_within_a_tick: _STARTS_SLOWLY,
-    dear_requests_at_one: {
-        "its share where costs are told": Bound(low=0.32, high=0.35, truth=1 / 3),
-        "and where not": Bound(low=0.1, high=0.2, truth=1 / 3),
-    },
-    neighbour_before_the_first_request: {"its share": Bound(low=0.0, high=0.06, truth=0.0)},
-    a_queue_outlives_the_traffic: {"the others' slow start": Bound(low=1.0, high=1.0, truth=1.0)},
-    a_queue_nobody_counts: {"the others' slow start": Bound(low=1.0, high=1.0, truth=1.0)},
-    a_quiet_night: {
-        "the slow one's share": Bound(low=0.18, high=0.22, truth=0.2),
-        "its queue, s": Bound(low=0.0, high=0.05, truth=0.0),
-    },
-    fixed_appetite: {"its share": Bound(low=0.16, high=0.24, truth=0.2)},
-    fixed_appetite_by_chance: {
-        "its mean share in the first minute": Bound(low=0.16, high=0.24, truth=0.2),
-        "and in the last": Bound(low=0.16, high=0.24, truth=0.2),
-    },
-    fixed_appetites: _GETS_ITS_DUE,
-    shared_appetites: _GETS_ITS_DUE,
-    comes_and_goes: {
-        "its mean share meanwhile": Bound(low=0.16, high=0.24, truth=0.2),
-        "and between": Bound(low=0.31, high=0.35, truth=1 / 3),
-    },
-}
+CASES: tuple[Callable[[laws.Law], Figures], ...] = (
+    *(idle_open_restart, unequally_open, reports_stop, long_requests, few_dear_requests, one_of_two_is_slow),
+    *(away, ejected, restarted_within_a_tick, dear_requests_at_one, neighbour_before_the_first_request),
+    *(a_queue_outlives_the_traffic, a_queue_nobody_counts, a_quiet_night, fixed_appetite),
+    *(fixed_appetite_by_chance, fixed_appetites, shared_appetites, comes_and_goes),
+)

@@ -13,14 +13,13 @@ def main() -> int:
     """Print a row for each figure; the exit status tells whether each lies within its bounds."""
     law, met = laws.create(laws.NAMES[0]), True
     print("| case | of what | figure | in truth | bounds |\n|---|---|---:|---:|---|")
-    for case, bounds in CASES.items():
-        for name, figure in case(law).items():
-            bound = bounds[name]
-            within = bound.low <= figure <= bound.high
+    for case in CASES:
+        for of, found, low, high, truth in case(law):
+            within = low <= found <= high
             met &= within
             print(
-                f"| {(case.__doc__ or '').rstrip('.')} | {name} | {figure:.3g} | {bound.truth:.3g} "
-                f"| {bound.low:g} to {bound.high:g}{'' if within else ': **missed**'} |"
+                f"| {(case.__doc__ or '').rstrip('.')} | {of} | {found:.3g} | {truth:.3g} "
+                f"| {low:g} to {high:g}{'' if within else ': **missed**'} |"
             )
     return 0 if met else 1
 
