@@ -98,7 +98,7 @@ def test_the_example_writes_one_line_of_json_a_request(
     rig: Rig, started: Callable[..., Edge], tmp_path: Path
 ) -> None:
     log = tmp_path / "explained.log"
-    edge = started("access-log.conf", instead={"/var/log/nginx/explained.log": str(log)})
+    edge = started("several-upstreams.conf", instead={"/var/log/nginx/explained.log": str(log)})
     servers = {edge.get("/page?a=1").server for _ in range(8)}
     lines = [json.loads(line) for line in lines_of(rig, log, 8)]
     assert servers == {"a", "b"}
