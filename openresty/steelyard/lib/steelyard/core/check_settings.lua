@@ -17,7 +17,7 @@ local wire = require "steelyard.core.wire"
 local KNOWN = "path, statuses, interval_s, timeout_s, rise, fall, host, tls, tls_server_name, tls_verify, "
               .. "grpc_service, tcp"
 
-local MAX_PATH, MAX_HOST, MAX_SERVICE = 1001, 253, 127
+local MAX_HOST = 253
 
 -- Good unless the settings say otherwise: RFC 9110's successes and redirects.
 local FIRST_GOOD, LAST_GOOD = 200, 399
@@ -36,19 +36,11 @@ local bad = validate.bad
 local _M = { CONNECTED = "CONNECTED" } -- what a check that only connects has for an answer
 
 
--- They go into a request as they are: nothing in them may end its line.
-local function is_path(value)
-    return #value <= MAX_PATH and string.find(value, "^/[!-~]*$") ~= nil
-end
-
-
-local function is_host(value)
-    return #value <= MAX_HOST and string.find(value, "^[%w.:_%[%]-]+$") ~= nil
-end
-
-
-local function is_service(value)
-    return #value <= MAX_SERVICE and string.find(value, "^[%w._/-]*$") ~= nil
+--- Texts go into a request as they are: nothing in them may end its line.
+local function matches(pattern, most)
+    return function(value)
+        return #value <= most and string.find(value, pattern) ~= nil
+    end
 end
 
 
@@ -63,10 +55,11 @@ local HOW_PATH = 'write it as check = { path = "/healthz" }'
 
 -- The texts: the setting, what it must be, what another one is, and how it is written.
 local TEXTS = {
-    { "path", is_path, "is no path", HOW_PATH },
-    { "grpc_service", is_service, "is no name of a service",
+    { "path", matches("^/[!-~]*$", 1001), "is no path", HOW_PATH },
+    { "grpc_service", matches("^[%w._/-]*$", 127), "is no name of a service",
       'write it as grpc_service = "shop.Orders", or "" for the server as a whole' },
-    { "host", is_host, "is no host name", 'write it as host = "example.org", or leave it out for the address' },
+    { "host", matches("^[%w.:_%[%]-]+$", MAX_HOST), "is no host name",
+      'write it as host = "example.org", or leave it out for the address' },
     { "tls_server_name", _M.is_server_name, "is no host name",
       'write it as tls_server_name = "example.org", or leave it out for the host' },
 }
