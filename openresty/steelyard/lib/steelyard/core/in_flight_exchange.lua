@@ -225,8 +225,9 @@ local function enter(self, epoch)
         return false
     end
     self.balancers_before, self.balancers, self.epoch, self.blocks = self.balancers, 0, epoch, {}
-    if self.others.shared.epoch ~= epoch then -- else the worker before this one was in it, and told what stands there
-        self.others:begin(epoch)
+    local shared = self.others.shared
+    if shared.epoch ~= epoch then -- else the worker before this one was in it, and told what stands there
+        shared.epoch, shared.is_in = epoch, 0
         for _, targets in ipairs({ self.targets, self.gone }) do
             for i = 1, #targets do
                 self.others.told[targets[i].cell] = 0

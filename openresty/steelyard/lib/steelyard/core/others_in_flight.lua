@@ -107,12 +107,6 @@ function _M:forget()
 end
 
 
---- Begin an epoch. Its counters were told nothing: note so of each cell that is in use.
-function _M:begin(epoch)
-    self.shared.epoch, self.shared.is_in = epoch, 0
-end
-
-
 --- Return what the others have in flight of the sum over all: within 0..MOST, whatever the counter says.
 function _M:of_sum(cell, sum)
     return math.max(0, math.min(MOST, sum - self.told[cell]))
