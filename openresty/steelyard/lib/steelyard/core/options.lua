@@ -163,9 +163,8 @@ function _M.check(options)
     if not wire.is_name(options.lb) then
         bad("lb", "must name this load balancer", 'write it as lb = "edge-1", and differently on each machine')
     end
-    if options.zone ~= nil and not wire.is_name(options.zone) then
-        bad("zone", "is " .. tostring(options.zone), 'write it as zone = "eu-1a", as the servers near it have it')
-    end
+    validate.right("", options, "zone", wire.is_name, "is %s",
+                   'write it as zone = "eu-1a", as the servers near it have it')
     if options.key ~= nil and (type(options.key) ~= "string" or #options.key < MIN_KEY_BYTES) then
         bad("key", "must be a string of at least " .. MIN_KEY_BYTES .. " bytes",
             'write it as key = os.getenv("STEELYARD_KEY"), with `env STEELYARD_KEY;` in nginx.conf')

@@ -34,11 +34,9 @@ local mt = { __index = _M }
 
 --- A part of the cookie; nothing in it may end it.
 local function attribute(given, option, where, pattern, remedy)
-    local value = given[option]
-    if value ~= nil and (type(value) ~= "string" or not string.find(value, pattern)) then
-        bad(where .. "." .. option, "is " .. tostring(value), remedy)
-    end
-    return value
+    return validate.right(where .. ".", given, option, function(value)
+        return type(value) == "string" and string.find(value, pattern)
+    end, "is %s", remedy)
 end
 
 
@@ -56,14 +54,13 @@ function _M.of_options(where, given)
     if not variable then
         bad(where .. ".cookie", "must be a name of letters, digits, _ and -", remedy)
     end
-    local secret, secure = given.secret, given.secure
+    local secret = given.secret
     if secret ~= nil and (type(secret) ~= "string" or #secret < MIN_SECRET_BYTES) then
         bad(where .. ".secret", "must be a string of at least " .. MIN_SECRET_BYTES .. " bytes",
             "give the same to all load balancers: `openssl rand -hex 32` prints one")
     end
-    if secure ~= nil and type(secure) ~= "boolean" then
-        bad(where .. ".secure", "must be true or false", "leave it out for: where the client came by https")
-    end
+    local secure = validate.right(where .. ".", given, "secure", "boolean", "must be true or false",
+                                  "leave it out for: where the client came by https")
     local same_site = given.same_site == nil and "Lax" or given.same_site
     if same_site ~= "Lax" and same_site ~= "Strict" and same_site ~= "None" then
         bad(where .. ".same_site", "is " .. tostring(same_site), 'it may be "Lax", "Strict" or "None"')

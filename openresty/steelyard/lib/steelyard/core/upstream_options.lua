@@ -15,7 +15,7 @@ local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, remember_keys, 
               .. "load_metrics_format, sticky, grpc, host, cost, cost_at_end, connect_timeout_s, "
               .. "send_timeout_s, read_timeout_s, session_grace_s, session_spread_s, session_max_age_s"
 
-local bad, optional = validate.bad, validate.optional
+local bad, optional, right = validate.bad, validate.optional, validate.right
 local NUMBER, SECONDS, WHOLE = validate.NUMBER, validate.SECONDS, validate.WHOLE
 
 local NUMBERS = {
@@ -89,14 +89,10 @@ local function bootstrap(name, servers)
 end
 
 
---- The picker's name, or a module of nginx.conf's own (core/pickers); or nil: the weight table's.
-local function picker(name, given)
+--- A picker's name, or a module of nginx.conf's own (core/pickers).
+local function is_picker(given)
     local is_module = type(given) == "table" and wire.is_name(given.name) and type(given.new) == "function"
-    if given ~= nil and not is_module and (type(given) ~= "string" or given == "") then
-        bad(name, "must be a name", 'write it as picker = "vnswrr2", or leave it to the weight table; one of your own '
-            .. "is a table with name and new")
-    end
-    return given
+    return is_module or type(given) == "string" and given ~= ""
 end
 
 
@@ -135,20 +131,15 @@ local function eject(name, given)
 end
 
 
---- The form in which servers are asked for their load (core/orca), or nil.
-local function load_metrics_format(name, format)
-    if format ~= nil and format ~= "TEXT" and format ~= "JSON" then
-        bad(name, "is " .. tostring(format), 'write it as load_metrics_format = "TEXT", or "JSON"')
-    end
-    return format
+--- A form in which servers can be asked for their load (core/orca).
+local function is_format(given)
+    return given == "TEXT" or given == "JSON"
 end
 
 
 --- Whether the servers speak gRPC.
 local function grpc(where, given)
-    if given.grpc ~= nil and type(given.grpc) ~= "boolean" then
-        bad(where .. "grpc", "must be true or false", "write it as grpc = true where nginx has grpc_pass")
-    end
+    right(where, given, "grpc", "boolean", "must be true or false", "write it as grpc = true where nginx has grpc_pass")
     if given.grpc and given.load_metrics_format then
         -- It has nginx build the request again, and a call's messages may still be on their way.
         bad(where .. "load_metrics_format", "is set, and grpc = true", "leave it out: gRPC's servers report unasked")
@@ -180,15 +171,6 @@ local function failure_statuses(name, given)
 end
 
 
---- The name of the servers, or nil.
-local function host(name, given)
-    if given ~= nil and not check_settings.is_server_name(given) then
-        bad(name, "is no name that a certificate can be for", 'write it as host = "web.internal", without a port')
-    end
-    return given
-end
-
-
 --- The upstream's own time-outs, each nil where nginx.conf's holds; nil where all do.
 local function timeouts(where, given)
     local function timeout(name)
@@ -209,14 +191,14 @@ function _M.check(where, given)
     local settings, key = validate.numbers(given, NUMBERS, where), given.hash_key or "address"
     local max_conns = optional(where, given, "max_conns", WHOLE, 1, 1000000, "no limit")
     settings.bootstrap = bootstrap(where .. "bootstrap", given.bootstrap or {})
-    settings.picker = picker(where .. "picker", given.picker)
+    -- Left out: the weight table's.
+    settings.picker = right(where, given, "picker", is_picker, "must be a name", 'write it as picker = "vnswrr2", '
+                            .. "or leave it to the weight table; one of your own is a table with name and new")
     settings.hash_variable = hash_variable(where .. "hash_key", key)
     settings.hash_key = type(key) == "function" and "function" or key
     settings.hash_balance_factor = optional(where, given, "hash_balance_factor", NUMBER, 1, 1000, 1.25)
-    settings.remember_keys = given.remember_keys
-    if given.remember_keys ~= nil and type(given.remember_keys) ~= "string" then
-        bad(where .. "remember_keys", "must name a lua_shared_dict", 'write it as remember_keys = "steelyard_keys"')
-    end
+    settings.remember_keys = right(where, given, "remember_keys", "string", "must name a lua_shared_dict",
+                                   'write it as remember_keys = "steelyard_keys"')
     settings.shards = optional(where, given, "shards", WHOLE, 1, 1000, 32)
     settings.retry_budget = retry_budget.of_options(where .. "retry_budget", given.retry_budget)
     settings.idempotent_methods = retries.methods_of_options(where .. "idempotent_methods", given.idempotent_methods)
@@ -224,14 +206,16 @@ function _M.check(where, given)
     -- Who found all servers full may come again when those who may wait now have had their turn.
     settings.retry_after_s = math.ceil(settings.queue and settings.queue.timeout_s or 1)
     settings.eject = eject(where .. "eject", given.eject)
-    settings.host, settings.timeouts = host(where .. "host", given.host), timeouts(where, given)
+    settings.timeouts = timeouts(where, given)
+    settings.host = right(where, given, "host", check_settings.is_server_name,
+                          "is no name that a certificate can be for",
+                          'write it as host = "web.internal", without a port')
     settings.check = check_settings.of_options(where .. "check", given.check, given.host)
-    settings.load_metrics_format = load_metrics_format(where .. "load_metrics_format", given.load_metrics_format)
+    settings.load_metrics_format = right(where, given, "load_metrics_format", is_format, "is %s",
+                                         'write it as load_metrics_format = "TEXT", or "JSON"')
     settings.grpc = grpc(where, given)
-    settings.explain = given.explain
-    if given.explain ~= nil and type(given.explain) ~= "boolean" then
-        bad(where .. "explain", "must be true or false", "write it as explain = true to have $steelyard_why")
-    end
+    settings.explain = right(where, given, "explain", "boolean", "must be true or false",
+                             "write it as explain = true to have $steelyard_why")
     settings.failure_statuses = failure_statuses(where .. "failure_statuses", given.failure_statuses)
     for _, option in ipairs({ "cost", "cost_at_end", "priority" }) do
         settings[option] = told(where .. option, given[option])

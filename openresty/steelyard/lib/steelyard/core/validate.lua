@@ -59,6 +59,18 @@ function _M.optional(where, given, name, what, low, high, without)
 end
 
 
+--- An option that may be left out, and else has to be right.
+-- @param is_right function of its value; or the type that it must have
+-- @param problem  of a value that is not; %s stands for that
+function _M.right(where, given, name, is_right, problem, remedy)
+    local value = given[name]
+    if value == nil or type(value) == is_right or type(is_right) == "function" and is_right(value) then
+        return value
+    end
+    _M.bad(where .. name, string.format(problem, tostring(value)), remedy)
+end
+
+
 --- The numbers of some rows, by their options' names.
 -- @param where what stands before the names in an error
 function _M.numbers(given, rows, where)
