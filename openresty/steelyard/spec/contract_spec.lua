@@ -83,7 +83,7 @@ describe("a table's head in docs/contract", function()
 
     for _, example in ipairs(examples.accepted) do
         it("makes of the table before the table after: " .. example.about, function()
-            local head = assert(table_head.decode(example.head))
+            local head = assert(table_head.decode(example.head, no_pause))
             local before = assert(weight_table.decode(example.before))
             assert.equal(before.digest, head.digest)
             assert.equal(example.after, table_head.put_into(example.before, head, no_pause))
@@ -92,7 +92,7 @@ describe("a table's head in docs/contract", function()
 
     for _, example in ipairs(examples.refused) do
         it("is refused (" .. example.reason .. "): " .. example.about, function()
-            local taken, refused = table_head.decode(example.text)
+            local taken, refused = table_head.decode(example.text, no_pause)
             assert.is_nil(taken)
             assert.equal(example.reason, refused.reason)
         end)
@@ -107,9 +107,9 @@ describe("a table in chunks in docs/contract", function()
         it("is the table byte for byte: " .. example.about, function()
             assert.is_true(table_chunks.is_manifest(example.manifest))
             assert.is_false(table_chunks.is_manifest(example.table))
-            local manifest = assert(table_chunks.decode(example.manifest))
+            local manifest = assert(table_chunks.decode(example.manifest, no_pause))
             assert.same(example.names, manifest.chunks)
-            assert.equal(example.table, table_chunks.join(manifest, example.chunks))
+            assert.equal(example.table, table_chunks.join(manifest, example.chunks, no_pause))
         end)
 
         it("has a manifest that who does not know chunks refuses: " .. example.about, function()
@@ -120,10 +120,10 @@ describe("a table in chunks in docs/contract", function()
 
     for _, example in ipairs(examples.refused) do
         it("is refused (" .. example.reason .. "): " .. example.about, function()
-            local manifest, refused = table_chunks.decode(example.manifest)
+            local manifest, refused = table_chunks.decode(example.manifest, no_pause)
             local text, taken
             if manifest then
-                text, refused = table_chunks.join(manifest, example.chunks)
+                text, refused = table_chunks.join(manifest, example.chunks, no_pause)
             end
             if text then
                 taken, refused = weight_table.decode(text)
@@ -200,7 +200,7 @@ describe("a traffic report in docs/contract", function()
     for _, example in ipairs(contract("traffic.json").accepted) do
         it("is what the encoder writes: " .. example.about, function()
             local value = example.value
-            local written = assert(json.decode(assert(traffic_report.encode(given(value)))))
+            local written = assert(json.decode(assert(traffic_report.encode(given(value), no_pause))))
             value.tier = nil -- the key of a later minor format
             assert.same(value, written)
         end)
@@ -208,9 +208,9 @@ describe("a traffic report in docs/contract", function()
 
     it("is of version 1 where the controller does not tell what it reads, and at most of the latest", function()
         local report = { ids = { "a" }, figures = { { completed = 1, failed = 0, in_flight = 0, latency_ms = 1 } } }
-        assert.equal(1, json.decode(traffic_report.encode(report)).v)
+        assert.equal(1, json.decode(traffic_report.encode(report, no_pause)).v)
         report.read_version = 9
-        assert.equal(2, json.decode(traffic_report.encode(report)).v)
+        assert.equal(2, json.decode(traffic_report.encode(report, no_pause)).v)
     end)
 
     it("has every server in both versions, however many pieces they are encoded in", function()
@@ -240,13 +240,13 @@ describe("a traffic report in docs/contract", function()
 
     for _, rung in ipairs(ladder.RUNGS) do
         it("tells the rung " .. rung, function()
-            local text = traffic_report.encode({ rung = rung, ids = {}, figures = {} })
+            local text = traffic_report.encode({ rung = rung, ids = {}, figures = {} }, no_pause)
             assert.truthy(text:find('"rung":"' .. rung .. '"', 1, true))
         end)
     end
 
     it("keeps a term that is the time in milliseconds exactly", function()
-        local text = traffic_report.encode({ order = { 1790000000001, 118 }, ids = {}, figures = {} })
+        local text = traffic_report.encode({ order = { 1790000000001, 118 }, ids = {}, figures = {} }, no_pause)
         assert.truthy(text:find('"order":[1790000000001,118]', 1, true))
     end)
 
@@ -254,9 +254,9 @@ describe("a traffic report in docs/contract", function()
         local report = {
             upstream = "web", lb = "edge-1", boot = "b", seq = 1, interval_s = 1, ids = {}, figures = {},
         }
-        assert.truthy(traffic_report.encode(report):find('"peers":{}', 1, true))
+        assert.truthy(traffic_report.encode(report, no_pause):find('"peers":{}', 1, true))
         report.read_version = 2
-        local columns = traffic_report.encode(report)
+        local columns = traffic_report.encode(report, no_pause)
         assert.truthy(columns:find('"ids":[],"completed":[],', 1, true))
         assert.falsy(columns:find("{}", 1, true))
     end)

@@ -1,3 +1,4 @@
+local no_pause = require("resty.vnswrr").no_pause
 local counted_breaths = require "openresty.steelyard.spec.support.counted_breaths"
 local ladder = require "steelyard.core.ladder"
 
@@ -64,13 +65,13 @@ describe("drifted weights", function()
     local PEERS = { peer("a", 9, 1), peer("b", 1, 1) }
 
     it("are the effective ones at 0, half-way at a half, the baselines at 1", function()
-        assert.equal(PEERS, ladder.drifted(PEERS, 0))
-        assert.same({ 0.7, 0.3 }, shares(ladder.drifted(PEERS, 0.5)))
-        assert.same({ 0.5, 0.5 }, shares(ladder.drifted(PEERS, 1)))
+        assert.equal(PEERS, ladder.drifted(PEERS, 0, no_pause))
+        assert.same({ 0.7, 0.3 }, shares(ladder.drifted(PEERS, 0.5, no_pause)))
+        assert.same({ 0.5, 0.5 }, shares(ladder.drifted(PEERS, 1, no_pause)))
     end)
 
     it("are those of copies, which keep all else of a peer", function()
-        local moved = ladder.drifted(PEERS, 0.5)
+        local moved = ladder.drifted(PEERS, 0.5, no_pause)
         assert.equal(9, PEERS[1].weight)
         assert.same({ "a", 7, 1 }, { moved[1].id, moved[1].cell, moved[1].baseline })
     end)

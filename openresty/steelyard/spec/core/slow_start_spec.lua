@@ -1,3 +1,4 @@
+local no_pause = require("resty.vnswrr").no_pause
 local slow_start = require "steelyard.core.slow_start"
 
 local OUT, NOBODY = { a = {} }, {}
@@ -5,7 +6,7 @@ local OUT, NOBODY = { a = {} }, {}
 
 local function weights(peers, steps)
     local seen = {}
-    for i, peer in ipairs(slow_start.held(peers, steps)) do
+    for i, peer in ipairs(slow_start.held(peers, steps, no_pause)) do
         seen[i] = peer.weight
     end
     return seen
@@ -44,7 +45,7 @@ describe("slow start", function()
 
     it("reduces the weights of those that start, and can with small ones too", function()
         local peers = { { id = "a", weight = 500 }, { id = "b", weight = 500 }, { id = "c", weight = 0 } }
-        assert.equal(peers, slow_start.held(peers, NOBODY))
+        assert.equal(peers, slow_start.held(peers, NOBODY, no_pause))
         assert.same({ 50, 500, 0 }, weights(peers, { a = 1 }))
         assert.same({ 10, 20 }, weights({ { id = "a", weight = 1 }, { id = "b", weight = 1 } }, { a = 5 }))
     end)

@@ -1,3 +1,4 @@
+local no_pause = require("resty.vnswrr").no_pause
 local table_chunks = require "steelyard.core.table_chunks"
 local weight_table = require "steelyard.core.weight_table"
 local wire = require "steelyard.core.wire"
@@ -12,20 +13,20 @@ describe("chunks", function()
     it("that bring other members or fewer weights into the table do not fit their manifest", function()
         local row = '{"id":"%s","address":"10.0.0.1:80","weight":1,"baseline":1,"state":"up"}'
         local chunk = '{"v":1,"upstream":"web","digest":"d","part":1,"peers":[' .. row .. "%s]}"
-        local manifest = assert(table_chunks.decode(MANIFEST))
+        local manifest = assert(table_chunks.decode(MANIFEST, no_pause))
         for more, fits in pairs({
             [""] = true,
             [',{"id":"b","address":"10.0.0.2:80","weight" :1,"baseline":1,"state":"up"}'] = false,
             ['],"term":7,"more":[{}'] = false,
         }) do
-            local text = assert(table_chunks.join(manifest, { chunk:format("a", more) }))
+            local text = assert(table_chunks.join(manifest, { chunk:format("a", more) }, no_pause))
             assert.equal(fits, table_chunks.misfit(assert(weight_table.decode(text)), manifest) == nil)
         end
     end)
 
     it("that are not written as a controller writes them are refused, and nothing is raised", function()
         local text = MANIFEST:gsub('"chunks":', '"chunks": ')
-        local manifest, refused = table_chunks.decode(text)
+        local manifest, refused = table_chunks.decode(text, no_pause)
         assert.is_nil(manifest)
         assert.equal("type", refused.reason)
     end)
@@ -38,7 +39,7 @@ describe("chunks", function()
         for part = 1, 9 do
             texts[part] = string.format(CHUNK, part, long)
         end
-        local text, refused = table_chunks.join(manifest, texts)
+        local text, refused = table_chunks.join(manifest, texts, no_pause)
         assert.is_nil(text)
         assert.equal("too_large", refused.reason)
     end)

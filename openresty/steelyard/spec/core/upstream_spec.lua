@@ -1,3 +1,4 @@
+local no_pause = require("resty.vnswrr").no_pause
 local fixtures = require "openresty.steelyard.spec.support.picker_fixtures"
 local ladder = require "steelyard.core.ladder"
 local peer_stats = require "steelyard.core.peer_stats"
@@ -502,7 +503,7 @@ describe("the ladder", function()
         local peers = { peer("a", 3), peer("b", 1) }
         peers[1].baseline, peers[2].baseline = 500, 500
         local function weights(drift)
-            local moved = ladder.drifted(peers, drift)
+            local moved = ladder.drifted(peers, drift, no_pause)
             return { moved[1].weight, moved[2].weight }
         end
         assert.same({ 3, 1 }, weights(0))

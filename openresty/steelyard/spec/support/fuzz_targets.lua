@@ -3,6 +3,7 @@
 -- judge(text) returns "accepted" or the reason of the refusal, and for `weight-table` what
 -- was read, for the comparison with Python. It raises where a promise is broken.
 
+local no_pause = require("resty.vnswrr").no_pause
 local address = require "steelyard.core.address"
 local base64 = require "openresty.steelyard.spec.support.base64"
 local failure_report = require "steelyard.core.failure_report"
@@ -111,7 +112,7 @@ end
 local HEAD_OF = '{"term":1,"generation":1,"issued_at_ms":1,"peers":[{"weight":1},{"weight":2},{"weight":3}]}'
 
 local function judge_head(text)
-    local head, refusal = table_head.decode(text)
+    local head, refusal = table_head.decode(text, no_pause)
     if not head then
         return refused(head, refusal)
     end
@@ -132,12 +133,12 @@ local function judge_chunks(text)
     for line in string.gmatch(text .. "\n", "([^\n]*)\n") do
         texts[#texts + 1] = line
     end
-    local manifest, refusal = table_chunks.decode(table.remove(texts, 1))
+    local manifest, refusal = table_chunks.decode(table.remove(texts, 1), no_pause)
     if not manifest then
         return refused(manifest, refusal)
     end
     local joined, taken
-    joined, refusal = table_chunks.join(manifest, texts)
+    joined, refusal = table_chunks.join(manifest, texts, no_pause)
     if joined then
         taken, refusal = weight_table.decode(joined)
     end

@@ -11,8 +11,6 @@
 -- Ages are by this machine's monotonic clock, since (term, generation) changed; clocks of two machines are
 -- never compared. Pure.
 
-local no_pause = require("resty.vnswrr").no_pause
-
 -- Each step of the drift restarts a ring; 5 % is less than a law's own noise.
 local DRIFT_STEPS = 20
 
@@ -61,7 +59,6 @@ function _M.drifted(peers, drift, breathe)
     if drift == 0 then
         return peers
     end
-    breathe = breathe or no_pause
     local weights, baselines = 0, 0
     for i = 1, #peers do
         weights = weights + peers[i].weight

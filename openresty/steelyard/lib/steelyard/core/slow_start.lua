@@ -3,8 +3,6 @@
 -- Its caches are cold, its connections are not open yet, and what made it fail may not be over. The part grows in
 -- steps, because each one makes the picker begin its cycle anew. Pure.
 
-local no_pause = require("resty.vnswrr").no_pause
-
 -- From a tenth on, as Envoy's min_weight_percent.
 local STEPS = 10
 
@@ -60,7 +58,6 @@ function _M.held(peers, steps, breathe)
     if next(steps) == nil then
         return peers
     end
-    breathe = breathe or no_pause
     local total = 0
     for i = 1, #peers do
         total = total + peers[i].weight

@@ -9,7 +9,6 @@
 -- docs/contract/chunks.json. Pure.
 
 local json = require "steelyard.core.json"
-local no_pause = require("resty.vnswrr").no_pause
 local table_head = require "steelyard.core.table_head"
 local wire = require "steelyard.core.wire"
 
@@ -53,7 +52,7 @@ end
 -- the chunks; nil and { reason, detail } when it is refused. Total: never raises.
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.decode(text, breathe)
-    return wire.total(decoder, text, breathe or no_pause)
+    return wire.total(decoder, text, breathe)
 end
 
 
@@ -103,7 +102,7 @@ end
 -- when a chunk is another table's, or is not written as the controller writes it. Total: never raises.
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.join(manifest, texts, breathe)
-    return wire.total(joiner, manifest, texts, breathe or no_pause)
+    return wire.total(joiner, manifest, texts, breathe)
 end
 
 

@@ -10,7 +10,6 @@
 -- are tested on docs/contract/head.json. Pure.
 
 local json = require "steelyard.core.json"
-local no_pause = require("resty.vnswrr").no_pause
 local wire = require "steelyard.core.wire"
 local zones = require "steelyard.core.zones"
 
@@ -49,7 +48,7 @@ end
 --- Read a head from the network; nil and { reason, detail } when it is refused. Total: never raises.
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.decode(text, breathe)
-    return wire.total(decoder, text, breathe or no_pause)
+    return wire.total(decoder, text, breathe)
 end
 
 

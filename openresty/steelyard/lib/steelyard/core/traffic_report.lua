@@ -4,7 +4,6 @@
 -- are described; both ends are tested on docs/contract/traffic.json. Pure.
 
 local json = require "steelyard.core.json"
-local no_pause = require("resty.vnswrr").no_pause
 local wire = require "steelyard.core.wire"
 
 local LATEST = 2
@@ -182,7 +181,6 @@ end
 --   read_version: the latest that the controller reads, nil where it does not tell and reads 1
 -- @param breathe called between pieces of work; may yield
 function _M.encode(report, breathe)
-    breathe = breathe or no_pause
     local text = encode(report, breathe)
     for i = 1, #DISPENSABLE do
         if #text <= LARGEST then
