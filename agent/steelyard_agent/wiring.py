@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import psutil
-from steelyard_protocol import memcached_writer, secret_file, setting_values
+from steelyard_protocol import memcached_writer, peer_address, secret_file
 from steelyard_protocol.memcached_client import MemcachedClient
 from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
 from steelyard_protocol.program_settings import SettingsError
+from steelyard_protocol.setting_values import Address
 
 from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.indicators.fetch import fetch
 from steelyard_agent.indicators.indicator_reader import IndicatorReader
-from steelyard_agent.outputs import http_response, listeners
-from steelyard_agent.outputs.http_server import HttpServer
+from steelyard_agent.outputs import http_response
+from steelyard_agent.outputs.http_server import HttpServer, Respond
 from steelyard_agent.outputs.orca_application import ApplicationLoadReport
 from steelyard_agent.outputs.orca_file import OrcaFile
 from steelyard_agent.outputs.orca_report import LoadReport
@@ -107,9 +108,9 @@ def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
     settings = loaded.settings
     scope_reader = reader(settings)
     before = None if old is None else old.http_server
-    http_server = listeners.http_server("orca", settings.orca_address, http_response.respond, before)
+    http_server = _http_server("orca", settings.orca_address, http_response.respond, before)
     try:
-        orca_grpc_server = listeners.orca_grpc_server(
+        orca_grpc_server = _orca_grpc_server(
             settings.orca_grpc, settings.interval_s, None if old is None else old.orca_grpc_server
         )
     except SettingsError:
@@ -167,7 +168,7 @@ def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> 
     settings = loaded.settings
     if not psutil.LINUX:
         raise SettingsError("--scope pods reads what only Linux has")
-    http_server = listeners.http_server(
+    http_server = _http_server(
         "metrics", pods.metrics, http_response.respond_of_node, None if old is None else old.http_server
     )
     # The pods that are known are kept while the API server is away.
@@ -192,6 +193,45 @@ def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> 
         indicators=indicator_reader(settings),
         pod_poll=poll,
     )
+
+
+def _http_server(
+    flag: str, address: Address | None, respond: Respond, before: HttpServer | None
+) -> HttpServer | None:
+    """Return what answers at the address that a flag gave, if it did: `before` where that does already."""
+    if address is None:
+        return None
+    if before is not None and (before.address, before.respond) == (address, respond):
+        return before
+    try:
+        return HttpServer(address, respond)
+    except (OSError, UnicodeError) as error:
+        # Python's own words end with "(while attempting to bind ...)".
+        why = str(error.strerror if isinstance(error, OSError) else error).partition(" (")[0]
+        raise SettingsError(f"--{flag}: {peer_address.join(*address)} cannot be listened on: {why}") from None
+
+
+def _orca_grpc_server(
+    address: Address | None, interval_s: float, before: "OrcaGrpcServer | None"
+) -> "OrcaGrpcServer | None":
+    """Return what streams to gRPC clients at the address of --orca-grpc, if any; as `_http_server`."""
+    if address is None:
+        return None
+    if before is not None and before.address == address:
+        return before
+    try:
+        # grpcio takes more memory than all else here: only who wants it pays.
+        from steelyard_agent.outputs.orca_grpc_server import OrcaGrpcServer
+    except ImportError as error:
+        raise SettingsError(
+            f"--orca-grpc needs grpcio and protobuf (pip install 'steelyard-agent[grpc]'): {error}"
+        ) from None
+    try:
+        return OrcaGrpcServer(address, interval_s)
+    except OSError as error:
+        raise SettingsError(
+            f"--orca-grpc: {peer_address.join(*address)} cannot be listened on: {error}"
+        ) from None
 
 
 def _pool(settings: Settings) -> MemcachedWriter:
@@ -228,7 +268,7 @@ def _register_loop(loaded: LoadedSettings) -> RegisterLoop | None:
 
 def _announce(loaded: LoadedSettings, what: str) -> None:
     settings = loaded.settings
-    servers = ", ".join(setting_values.shown(address) for address in settings.memcached)
+    servers = ", ".join(peer_address.join(*address) for address in settings.memcached)
     signed = "unsigned" if loaded.key is None else "signed"
     where = f"to Memcached at {servers}, {signed}" if servers else "sent nowhere"
     log.info("sampling %s every %g s, %s", what, settings.interval_s, where)

@@ -26,7 +26,7 @@ from pymemcache.exceptions import (
     MemcacheUnknownError,
 )
 
-from steelyard_protocol import setting_values
+from steelyard_protocol import peer_address
 from steelyard_protocol.deadline import Deadline, DeadlineSockets
 from steelyard_protocol.dns_lookup import DnsLookup
 from steelyard_protocol.setting_values import Address
@@ -83,7 +83,7 @@ class MemcachedClient:
         clock: Callable[[], float] = time.monotonic,
         lookup: Callable[[float], list[Address]] | None = None,
     ) -> None:
-        self.name = setting_values.shown(address)
+        self.name = peer_address.join(*address)
         self._lookup = lookup or DnsLookup(address)
         self._timeout_s = timeout_s
         self._clock = clock

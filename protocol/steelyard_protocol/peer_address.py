@@ -74,9 +74,9 @@ def split(address: str) -> tuple[str, int]:
     return ip, port
 
 
-def join(ip: str, port: int) -> str:
-    """Return an IP address and a port as a picker takes them: IPv6 in brackets."""
-    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+def join(host: str, port: int) -> str:
+    """Return a host and a port as a picker takes them and an operator writes them: IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _parts(address: str) -> tuple[str, int]:

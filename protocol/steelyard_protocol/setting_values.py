@@ -62,12 +62,6 @@ def servers(text: str) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(addresses))
 
 
-def shown(address: Address) -> str:
-    """Return an address as an operator writes it."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def address(text: str, default_host: str | None, default_port: int | None, remedy: str) -> Address:
     """Return HOST and PORT, each given or its default where it has one; the ValueError is `remedy`."""
     if text.startswith("["):

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 
-from steelyard_protocol import derived_keys, memcached_writer, secret_file, setting_values, traffic_report
+from steelyard_protocol import derived_keys, memcached_writer, peer_address, secret_file, traffic_report
 from steelyard_protocol.memcached_client import MemcachedClient
 from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
 from steelyard_protocol.program_settings import SettingsError
@@ -95,12 +95,11 @@ def _announce(chosen: Settings, *, signed: bool) -> None:
         "reporting %s of %s as %s every %g s, to Memcached at %s, %s; weights %s",
         ", ".join(chosen.upstreams),
         ", ".join(
-            str(each) if not isinstance(each, tuple) else setting_values.shown(each)
-            for each in chosen.sockets
+            str(each) if not isinstance(each, tuple) else peer_address.join(*each) for each in chosen.sockets
         ),
         chosen.lb,
         chosen.interval_s,
-        ", ".join(setting_values.shown(address) for address in chosen.memcached),
+        ", ".join(peer_address.join(*address) for address in chosen.memcached),
         "signed" if signed else "unsigned",
         "are set here" if chosen.set_weights else "are left to agent-check",
     )

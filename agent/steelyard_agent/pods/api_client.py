@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
-from steelyard_protocol import setting_values
+from steelyard_protocol import peer_address
 from steelyard_protocol.setting_values import Address
 
 from steelyard_agent import http_exchange, regular_file
@@ -48,7 +48,7 @@ class ApiClient:
 
     def __call__(self) -> PodList | ApiFault:
         """Return the pods, or why they cannot be had; never raises."""
-        name = f"the API server at {setting_values.shown(self._address)}"
+        name = f"the API server at {peer_address.join(*self._address)}"
         try:
             token = regular_file.read(str(self._folder / "token"), MOST_TOKEN_BYTES).strip().decode("ascii")
             trust = ssl.create_default_context(cafile=str(self._folder / "ca.crt"))

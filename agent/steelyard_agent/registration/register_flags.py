@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from steelyard_protocol import setting_values
+from steelyard_protocol import peer_address, setting_values
 from steelyard_protocol.setting_values import Address
 
 AUTO = "auto"
@@ -27,7 +27,7 @@ class Url:
     path: str = ""
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{setting_values.shown((self.host, self.port))}{self.path}"
+        return f"{self.scheme}://{peer_address.join(self.host, self.port)}{self.path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

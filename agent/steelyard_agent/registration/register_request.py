@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from steelyard_protocol import setting_values
+from steelyard_protocol import peer_address
 from steelyard_protocol.setting_values import Address
 
 from steelyard_agent.evidence import Evidence
@@ -59,7 +59,7 @@ class Registration:
     def reached_at(self, source_ip: str) -> str:
         """Return HOST:PORT for nginx; `source_ip` is the one this machine uses to reach the controller."""
         host, port = self.address
-        return setting_values.shown((source_ip if host == register_flags.AUTO else host, port))
+        return peer_address.join(source_ip if host == register_flags.AUTO else host, port)
 
     def body(self, source_ip: str) -> bytes:
         """Return the JSON of a PUT."""

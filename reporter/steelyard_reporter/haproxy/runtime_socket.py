@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from steelyard_protocol import setting_values
+from steelyard_protocol import peer_address
 from steelyard_protocol.deadline import Deadline, DeadlineSockets
 from steelyard_protocol.dns_lookup import DnsLookup
 from steelyard_protocol.setting_values import Address
@@ -42,7 +42,7 @@ class RuntimeSocket:
         *,
         lookup: Callable[[float], list[Address]] | None = None,
     ) -> None:
-        self.name = str(address) if isinstance(address, Path) else setting_values.shown(address)
+        self.name = str(address) if isinstance(address, Path) else peer_address.join(*address)
         self._path = str(address) if isinstance(address, Path) else None
         self._lookup = None if isinstance(address, Path) else lookup or DnsLookup(address)
         self._deadline = deadline
