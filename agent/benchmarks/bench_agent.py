@@ -21,6 +21,7 @@ from pathlib import Path
 
 import psutil
 from pymemcache.client.base import Client
+from steelyard_agent.readers.process import CPUCLOCK_SCHED
 from steelyard_protocol import wire
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -66,9 +67,6 @@ preset = "gunicorn"
 limit = 10
 """
 """Three sources, one of them a command, which is run every 5 s. Its own CPU is not counted, its start is."""
-
-# linux/posix-timers.h: with a process id in the upper bits, the clock of that process's run time.
-CPUCLOCK_SCHED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

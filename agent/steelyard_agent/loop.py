@@ -31,15 +31,12 @@ class Ticking(Protocol):
     @property
     def name(self) -> str:
         """Return what tells it from all others."""
-        ...
 
     def tick(self) -> object:
         """Do what is due."""
-        ...
 
     def leave(self) -> object:
         """Say goodbye."""
-        ...
 
 
 T = TypeVar("T", bound=Ticking)

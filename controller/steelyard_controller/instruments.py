@@ -30,7 +30,7 @@ class Instruments(Collector):
         self._memcached = self._histogram(
             "steelyard_memcached_seconds", "A Memcached's answer to all that a tick asks at once.", "server"
         )
-        self._redis = self._histogram("steelyard_redis_seconds", "Redis's answer, or that there was none.")
+        self.redis = self._histogram("steelyard_redis_seconds", "Redis's answer, or that there was none.")
         self._requests = Counter(
             "steelyard_api_requests", "Requests to the API.", ["method", "status"], registry=None
         )
@@ -44,10 +44,6 @@ class Instruments(Collector):
         """Count a question to a Memcached server."""
         self._memcached.labels(server).observe(seconds)
 
-    def redis_took(self, seconds: float) -> None:
-        """Count a question to Redis."""
-        self._redis.observe(seconds)
-
     def answered(self, method: str, status: int) -> None:
         """Count a request to the API."""
         self._requests.labels(method if method in METHODS else "other", str(status)).inc()
@@ -55,7 +51,7 @@ class Instruments(Collector):
     def collect(self) -> Iterator[Metric]:
         """Return every family."""
         yield InfoMetricFamily("steelyard_build", "What runs here.", {"version": self._version})
-        for each in (self._tick, self._late, self._memcached, self._redis, self._requests, self._process):
+        for each in (self._tick, self._late, self._memcached, self.redis, self._requests, self._process):
             yield from each.collect()
         lease = GaugeMetricFamily("steelyard_lease_left_seconds", "For how long it leads without a renewal.")
         if self.lease_left_s is not None:

@@ -188,5 +188,5 @@ def _store(settings: Settings, known: Credentials, instruments: Instruments) -> 
         password=known.state_password,
         sentinel_password=known.sentinel_password,
         wait_replicas=settings.wait_replicas,
-        took=instruments.redis_took,
+        took=instruments.redis.observe,
     )

@@ -4,14 +4,12 @@ Pure. The producer is here, the consumer is openresty/steelyard/lib/steelyard/co
 ends are tested on docs/contract/upstreams.json.
 """
 
-from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from steelyard_protocol import typed_json, wire
 from steelyard_protocol.typed_json import Count, Name, TypedReader
 from steelyard_protocol.wire import InvalidMessage, Refused
 
@@ -19,17 +17,9 @@ from steelyard_protocol.wire import InvalidMessage, Refused
 MAX_NAMES = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpstreamList:
+class UpstreamList(Struct, frozen=True, kw_only=True):
     """The names of all upstreams, in order; (`term`, `generation`) orders lists as it does tables."""
 
-    term: int
-    generation: int
-    issued_at_ms: int
-    names: tuple[str, ...]
-
-
-class _List(Struct):
     v: Literal[1]
     term: Count
     generation: Count
@@ -37,21 +27,20 @@ class _List(Struct):
     names: Annotated[tuple[Name, ...], Meta(max_length=MAX_NAMES)]
 
 
-_MEMBERS = [field.name for field in fields(UpstreamList)]
-_READER = TypedReader(_List)
+_READER = TypedReader(UpstreamList)
 
 
 def encode(listed: UpstreamList) -> bytes:
     """Return the text of the Memcached value."""
-    return msgspec.json.encode({"v": wire.VERSION, **asdict(listed)})
+    return msgspec.json.encode(listed)
 
 
 def decode(value: bytes) -> UpstreamList | Refused:
     """Read a list from the network; total, never raises."""
     try:
-        message = _READER.read(value)
-        if any(after <= before for before, after in pairwise(message.names)):
+        listed = _READER.read(value)
+        if any(after <= before for before, after in pairwise(listed.names)):
             raise InvalidMessage("range", '"names" are not in order, or one is there twice')
     except InvalidMessage as bad:
         return bad.refused
-    return UpstreamList(**typed_json.members(message, _MEMBERS))
+    return listed

@@ -119,7 +119,7 @@ def test_order_time_and_weights_leave_the_digest() -> None:
 
 def test_a_list_of_the_most_and_longest_names_fits_an_item() -> None:
     names = tuple(f"{number:064}" for number in range(upstream_list.MAX_NAMES))
-    listed = upstream_list.UpstreamList(term=2**53, generation=2**53, issued_at_ms=2**53, names=names)
+    listed = upstream_list.UpstreamList(v=1, term=2**53, generation=2**53, issued_at_ms=2**53, names=names)
     value = upstream_list.encode(listed)
     assert len(value) < wire.MAX_BYTES - 1024
     assert upstream_list.decode(value) == listed

@@ -13,7 +13,6 @@ from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.weight_table import WeightTable
 
-from steelyard_reporter.fault_log import FaultLog
 from steelyard_reporter.haproxy import orders, runtime_socket
 from steelyard_reporter.haproxy.runtime_socket import RuntimeSocket
 from steelyard_reporter.haproxy.show_stat import HaproxyFault, Process, Servers
@@ -31,6 +30,25 @@ COMMANDS_AT_ONCE = 50
 
 # Reports that a controller did not read before that is a fault: by then it has, if it can.
 UNREAD_REPORTS = 5
+
+
+class FaultLog:
+    """The faults that are known, by topic: a line when one begins or changes, a line when it is over."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def tell(self, topic: str, faults: Mapping[str, str]) -> None:
+        """Log what is new among the faults of a topic, and what is over: whatever is not named any more."""
+        before = {key for key in self._known if key.startswith(f"{topic}:")}
+        for name, text in faults.items():
+            key = f"{topic}:{name}"
+            before.discard(key)
+            if self._known.get(key) != text:
+                self._known[key] = text
+                log.warning("%s", text)
+        for key in before:
+            log.info("no longer: %s", self._known.pop(key))
 
 
 @dataclass

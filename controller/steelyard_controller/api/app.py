@@ -24,7 +24,7 @@ from steelyard_controller.api import (
 )
 from steelyard_controller.api import routes_service as controller
 from steelyard_controller.api.forward_to_leader import ForwardToLeader, LeaderConnections
-from steelyard_controller.api.metrics_page import MetricsPage
+from steelyard_controller.api.metrics import MetricsPage
 from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.streams import Streams
 from steelyard_controller.api.token_file import TokenFile
@@ -108,8 +108,7 @@ def create(
     app.add_middleware(middleware.BodyLimit, max_body_bytes=max_body_bytes)
     known = (lambda: access or Access()) if token_file is None else token_file.access
     app.add_middleware(middleware.Authorization, access=known)
-    app.add_middleware(middleware.SecurityHeaders)
-    app.add_middleware(middleware.AnswerCounter, answered=service.instruments.answered)
+    app.add_middleware(middleware.Answers, answered=service.instruments.answered)
     return app
 
 

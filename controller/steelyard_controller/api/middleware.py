@@ -1,7 +1,6 @@
 """The middleware that every request passes on its way to a route, outermost first.
 
-    AnswerCounter     counts the answers
-    SecurityHeaders   adds the headers that every answer has
+    Answers           counts the answers, and adds the headers that each has
     Authorization     decides whose request it is; turns any error into a problem document
     BodyLimit         reads the whole body, and refuses one that is too large or too slow
     ForwardToLeader   (forward_to_leader.py) a standby forwards what only the leader can answer
@@ -51,8 +50,11 @@ SECURITY: Sequence[tuple[str, str]] = (
 )
 
 
-class AnswerCounter:
-    """Calls `answered` with the method and the status of each answer."""
+class Answers:
+    """Adds the security headers, and `no-store` where a route says nothing about caching.
+
+    `answered` is called with the method and the status of each answer.
+    """
 
     def __init__(self, app: ASGIApp, answered: Callable[[str, int], None]) -> None:
         self._app = app
@@ -61,25 +63,9 @@ class AnswerCounter:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
 
-        async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._answered(scope["method"], message["status"])
-            await send(message)
-
-        await self._app(scope, receive, counted if scope["type"] == "http" else send)
-
-
-class SecurityHeaders:
-    """Adds the security headers, and `no-store` where a route says nothing about caching."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                self._answered(scope["method"], message["status"])
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY:
                     headers.setdefault(name, value)

@@ -10,7 +10,7 @@ from steelyard_protocol import wire
 
 from steelyard_controller import laws
 from steelyard_controller.api import auth, metrics, models, request_body
-from steelyard_controller.api.metrics_page import MetricsPage
+from steelyard_controller.api.metrics import MetricsPage
 from steelyard_controller.api.problems import ProblemError, later, responses
 from steelyard_controller.api.routes_events import Upstream
 from steelyard_controller.service import NotStored, Service

@@ -35,21 +35,8 @@ class Tick:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Another event as a line for a person: a change, another leader, a lost connection."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The feed has ended; the failure says why."""
-
-    failure: Failure
-
-
-Event = Tick | Note | Ended
+Event = Tick | str | Failure
+"""A tick; another event as a line for a person (a change, a lost connection); or why the feed has ended."""
 
 
 class Feed:
@@ -96,7 +83,7 @@ class Feed:
                     self._note(f"the connection to {self._controllers.url}: {said}; connecting again")
                 self._ending.wait(RETRY_S)
         except Failure as failure:
-            self._tell(Ended(failure))
+            self._tell(failure)
 
     def _read(self, url: str, answer: httpx.Response) -> None:
         self._connected = answer.extensions["network_stream"].get_extra_info("socket")
@@ -111,7 +98,7 @@ class Feed:
         # Noted once, not at every attempt.
         if not self._ending.is_set() and text != self._noted:
             self._noted = text
-            self._tell(Note(text))
+            self._tell(text)
 
 
 def _tell(url: str, upstream: str, event: ServerSentEvent, tell: Callable[[Event], None]) -> None:
@@ -121,12 +108,10 @@ def _tell(url: str, upstream: str, event: ServerSentEvent, tell: Callable[[Event
         change = error_answers.document(Change, event.data, url, PATH)
         if change.revision is None:
             raise Failure(Exit.UNKNOWN, f"upstream {upstream} has been deleted")
-        tell(Note(f"changed: {change.what}"))
+        tell(f"changed: {change.what}")
     elif event.event == "role":
         service = error_answers.document(Service, event.data, url, PATH)
-        if service.leader is None:
-            tell(Note("nobody leads now: the last tables hold"))
-        else:
-            tell(Note(f"{service.leader.id} leads"))
+        nobody = "nobody leads now: the last tables hold"
+        tell(nobody if service.leader is None else f"{service.leader.id} leads")
     elif event.event == "gap":
-        tell(Note("changes were made that were not heard of"))
+        tell("changes were made that were not heard of")

@@ -11,7 +11,7 @@ from steelyard_controller.cli import connection_flags
 from steelyard_controller.cli.api_client import Controllers
 from steelyard_controller.cli.api_documents import Overview, Service
 from steelyard_controller.cli.command_session import add_upstream, opened, upstream_of
-from steelyard_controller.cli.event_feed import Ended, Event, Feed, Note, Tick
+from steelyard_controller.cli.event_feed import Event, Feed, Tick
 from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
 from steelyard_controller.cli.terminal.full_screen import Screen
 from steelyard_controller.cli.terminal.output import Output, can_draw
@@ -56,9 +56,9 @@ def _in_lines(controllers: Controllers, upstream: str, out: Output, count: int |
                 case Tick(overview, body):
                     ticks += 1
                     out.answer(body, [view.line(overview)])
-                case Note(text):
+                case str(text):
                     print(f"steelyard: {text}", file=sys.stderr, flush=True)
-                case Ended(failure):
+                case Failure() as failure:
                     raise failure
     return Exit.OK
 
@@ -86,9 +86,9 @@ def _on_screen(controllers: Controllers, upstream: str, out: Output, count: int 
                         case Tick(overview, _):
                             newest = overview
                             ticks += 1
-                        case Note(text):
+                        case str(text):
                             notes.append(text)
-                        case Ended(failure):
+                        case Failure() as failure:
                             ended = failure
     # What was seen last stays in the terminal.
     if newest is not None:

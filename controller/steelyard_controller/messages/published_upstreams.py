@@ -74,7 +74,7 @@ class PublishedUpstreams:
             return
         generation = last.generation + 1 if last is not None and last.term == term else 1
         self._last = UpstreamList(
-            term=term, generation=generation, issued_at_ms=time.time_ns() // 1_000_000, names=names
+            v=1, term=term, generation=generation, issued_at_ms=time.time_ns() // 1_000_000, names=names
         )
         self._value = self._keys.signed_table(upstream_list.encode(self._last))
         self._issued_s = now_s

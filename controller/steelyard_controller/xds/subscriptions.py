@@ -87,9 +87,9 @@ class Subscription(ABC):
     def _follow(self, request: Any, is_answer: bool) -> None:  # noqa: ANN401
         """Follow what a request asks for."""
 
-    @abstractmethod
-    def _gone(self, absent: Container[str]) -> list[str]:
+    def _gone(self, absent: Container[str]) -> list[str]:  # noqa: ARG002
         """Return the names of which Envoy is to be told that they are not declared."""
+        return []
 
     @abstractmethod
     def _response(self, due: Sequence[Assignment], gone: Sequence[str]) -> bytes:
@@ -106,9 +106,6 @@ class StateOfTheWorld(Subscription):
             return  # stale: what it asks for stands in the answer, too, which is still to come
         self.names = set(request.resource_names)
         self._sent = {name: version for name, version in self._sent.items() if name in self.names}
-
-    def _gone(self, absent: Container[str]) -> list[str]:  # noqa: ARG002
-        return []
 
     def _response(self, due: Sequence[Assignment], gone: Sequence[str]) -> bytes:  # noqa: ARG002
         text = " ".join(f"{name} {version}" for name, version in sorted(self._sent.items()))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 from steelyard_controller.api import metrics
-from steelyard_controller.api.metrics_page import MetricsPage
+from steelyard_controller.api.metrics import MetricsPage
 from steelyard_controller.instruments import Instruments
 
 from testing.waiting import PATIENCE_S
@@ -119,7 +119,7 @@ def test_what_is_measured_of_ticks_and_connections_is_a_histogram_each() -> None
     it = Instruments("1.2.3")
     it.ticked(0.02, -1e-9)
     it.memcached_took("10.0.0.5:11211", 0.3)
-    it.redis_took(0.002)
+    it.redis.observe(0.002)
     it.lease_left_s = 2.5
     registry = CollectorRegistry()
     registry.register(it)

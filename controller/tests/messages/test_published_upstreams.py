@@ -98,7 +98,7 @@ def test_a_list_that_is_lost_or_false_is_there_again_at_the_next_tick(world: Wor
 
 
 def test_the_list_of_a_leader_of_a_higher_term_is_left_there(world: World) -> None:
-    theirs = UpstreamList(term=6, generation=1, issued_at_ms=1, names=("theirs",))
+    theirs = UpstreamList(v=1, term=6, generation=1, issued_at_ms=1, names=("theirs",))
     world.other.set(wire.UPSTREAMS_KEY, signature.sign(KEY, upstream_list.encode(theirs)), noreply=False)
     assert "another controller leads" in str(world.publish("web"))
     assert world.listed() == theirs
@@ -119,7 +119,7 @@ def test_a_forged_list_of_a_higher_term_ends_the_lead_and_the_next_one_begins_ab
         async with session(memcached, None, file={"web": WEB}, store=MemoryStore()) as it:
             await it.lead()
             await it.tick(1.0)
-            forged = UpstreamList(term=2**40, generation=7, issued_at_ms=1, names=("evil",))
+            forged = UpstreamList(v=1, term=2**40, generation=7, issued_at_ms=1, names=("evil",))
             world.other.set(wire.UPSTREAMS_KEY, upstream_list.encode(forged), noreply=False)
             with pytest.raises(LeaseLost):
                 await it.tick(2.0)
