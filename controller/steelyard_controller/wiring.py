@@ -62,12 +62,30 @@ async def controller(
         else tracer_provider.get_tracer("steelyard_controller", __version__),
     )
     naming = PeerAddresses(Resolver(), faults_of=loop.faults_of, clock=time.monotonic)
-    name = _name(settings)
+    name, discovery = _name(settings), None
+    if cluster is not None:
+        discovery = Discovery(
+            cluster,
+            namespaces=settings.namespaces,
+            faults=faults,
+            tick_s=settings.tick_s,
+            allowed=settings.kubernetes_claims,
+        )
     try:
         yield Service(
             id=name,
             loop=loop,
-            election=_election(settings, store, faults, name),
+            election=Election(
+                store,
+                holder=name,
+                boot=secrets.token_hex(4),
+                url=settings.advertise_url or _own_url(settings),
+                lease_s=settings.lease_s,
+                # Runs on while this process is stopped or the machine sleeps, as the lease in Redis does.
+                clock=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+                unix=time.time,
+                faults=faults,
+            ),
             store=store,
             faults=faults,
             file=settings.upstreams,
@@ -76,22 +94,12 @@ async def controller(
             version=__version__,
             instruments=instruments,
             addresses=naming.addresses,
-            discovery=None if cluster is None else _discovery(settings, cluster, faults),
+            discovery=discovery,
         )
     finally:
         await naming.close()
         pipeline.close()
         await store.close()
-
-
-def _discovery(settings: Settings, cluster: ApiServer, faults: Faults) -> Discovery:
-    return Discovery(
-        cluster,
-        namespaces=settings.namespaces,
-        faults=faults,
-        tick_s=settings.tick_s,
-        allowed=settings.kubernetes_claims,
-    )
 
 
 def span_export(settings: Settings, environment: Mapping[str, str]) -> "SpanExport | None":
@@ -157,20 +165,6 @@ def _asks_for_spans(environment: Mapping[str, str]) -> bool:
 
 def _name(settings: Settings) -> str:
     return settings.id or f"{socket.gethostname()}-{settings.api_port}"
-
-
-def _election(settings: Settings, store: Store, faults: Faults, name: str) -> Election:
-    return Election(
-        store,
-        holder=name,
-        boot=secrets.token_hex(4),
-        url=settings.advertise_url or _own_url(settings),
-        lease_s=settings.lease_s,
-        # Runs on while this process is stopped or the machine sleeps, as the lease in Redis does.
-        clock=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
-        unix=time.time,
-        faults=faults,
-    )
 
 
 def _own_url(settings: Settings) -> str:

@@ -14,7 +14,7 @@ known by that, and by nothing else.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -92,31 +92,25 @@ class _Refused(Exception):
     """The API server answered, and not what was asked for; the message says what."""
 
 
+@dataclass
 class Watch(Generic[Object]):
     """The objects of one kind in a namespace (None: all); `clock` is the one that ages go by, in seconds."""
 
-    def __init__(
-        self,
-        api: ApiServer,
-        kind: Kind[Object],
-        *,
-        namespace: str | None,
-        clock: Callable[[], float],
-        changed: Callable[[], None],
-        timing: Timing = TIMING,
-    ) -> None:
-        self.kind: Kind[Object] = kind
-        self.namespace = namespace
+    api: ApiServer
+    kind: Kind[Object]
+    _: KW_ONLY
+    namespace: str | None
+    clock: Callable[[], float]
+    changed: Callable[[], None]
+    timing: Timing = TIMING
+
+    def __post_init__(self) -> None:
         self.objects: Mapping[Key, Object] | None = None
         """What the API server has, None before the first list: never a part of it."""
         self.fault: str | None = None
         self.last_answer_s: float | None = None
         """When the API server last said something whole: a list, an event, a bookmark, a watch's end."""
         self.lists = 0
-        self._api = api
-        self._clock = clock
-        self._changed = changed
-        self._timing = timing
         self._revision: str | None = None
         self._is_late = False
 
@@ -127,11 +121,11 @@ class Watch(Generic[Object]):
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        pause_s = self._timing.first_pause_s
+        pause_s = self.timing.first_pause_s
         while True:
-            began_s = self._clock()
+            began_s = self.clock()
             try:
-                async with await self._api.connect() as client:
+                async with await self.api.connect() as client:
                     await self._follow(client)
             except _Gone:
                 self._revision = None
@@ -153,21 +147,21 @@ class Watch(Generic[Object]):
                 # What nobody foresaw must not end the discovery: what is known holds.
                 log.exception("watching %s in %s failed; it is tried again", self.kind.plural, self.where)
                 self._revision, self.fault = None, one_line(error)
-            self._changed()
-            if self._clock() - began_s > self._timing.longest_pause_s:
+            self.changed()
+            if self.clock() - began_s > self.timing.longest_pause_s:
                 # It went well for a while: what ended it is news.
-                pause_s = self._timing.first_pause_s
+                pause_s = self.timing.first_pause_s
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, self._timing.longest_pause_s)
+            pause_s = min(2 * pause_s, self.timing.longest_pause_s)
 
     async def _follow(self, client: httpx.AsyncClient) -> None:
         while True:
             if self._revision is None:
                 await self._list(client)
-            began_s = self._clock()
+            began_s = self.clock()
             await self._watch(client)
             # A server that ends each watch at once must not be asked without pause.
-            await asyncio.sleep(max(0.0, began_s + self._timing.first_pause_s - self._clock()))
+            await asyncio.sleep(max(0.0, began_s + self.timing.first_pause_s - self.clock()))
 
     async def _list(self, client: httpx.AsyncClient) -> None:
         listed: dict[Key, Object] = {}
@@ -177,10 +171,10 @@ class Watch(Generic[Object]):
             if token:
                 given["continue"] = token
             try:
-                async with asyncio.timeout(self._timing.page_s):
+                async with asyncio.timeout(self.timing.page_s):
                     answer = await client.get(self.kind.path(self.namespace), params=given)
             except TimeoutError:
-                raise TimeoutError(f"no whole list came within {self._timing.page_s:g} s") from None
+                raise TimeoutError(f"no whole list came within {self.timing.page_s:g} s") from None
             self._judge("list", answer.status_code, answer.content)
             page = objects.read(answer.content, objects.Page)
             for item in page.items or ():
@@ -200,11 +194,11 @@ class Watch(Generic[Object]):
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._revision or "",
-            "timeoutSeconds": f"{self._timing.watch_s:g}",
+            "timeoutSeconds": f"{self.timing.watch_s:g}",
         }
         try:
             async with (
-                asyncio.timeout(self._timing.watch_s + self._timing.late_s),
+                asyncio.timeout(self.timing.watch_s + self.timing.late_s),
                 client.stream("GET", self.kind.path(self.namespace), params=given) as answer,
             ):
                 if answer.status_code != 200:
@@ -215,7 +209,7 @@ class Watch(Generic[Object]):
                     self._take(objects.read(line, objects.Event))
         except TimeoutError:
             self._is_late = True
-            longest_s = self._timing.watch_s + self._timing.late_s
+            longest_s = self.timing.watch_s + self.timing.late_s
             raise TimeoutError(
                 f"a watch did not end within {longest_s:g} s: the API server hangs, or is too slow"
             ) from None
@@ -241,9 +235,9 @@ class Watch(Generic[Object]):
         self._answered()
 
     def _answered(self) -> None:
-        self.last_answer_s = self._clock()
+        self.last_answer_s = self.clock()
         self.fault = None
-        self._changed()
+        self.changed()
 
     def _judge(self, verb: str, status: int, body: bytes) -> None:
         """Raise for an answer that is not the one asked for."""

@@ -21,7 +21,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass
 
 from steelyard_controller.faults import Faults
 from steelyard_controller.store.interface import Store, Unavailable
@@ -37,31 +37,25 @@ PATIENCE_LEASES = 2
 REST_LEASES = 2
 
 
+@dataclass
 class Election:
     """This controller as a candidate; `clock` is monotonic and runs on while the process is stopped."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        holder: str,
-        boot: str,
-        url: str,
-        lease_s: float,
-        clock: Callable[[], float],
-        unix: Callable[[], float],
-        faults: Faults,
-    ) -> None:
+    store: Store
+    _: KW_ONLY
+    holder: str
+    boot: str
+    url: str
+    lease_s: float
+    clock: Callable[[], float]
+    unix: Callable[[], float]
+    faults: Faults
+
+    def __post_init__(self) -> None:
         self.lease: Lease | None = None
         """This controller's lease; None while it does not lead."""
         self.seen: Lease | None = None
         """The leader's lease as last seen, this controller's or another's; None: nobody's, or not known."""
-        self._store = store
-        self._draft = Lease(holder=holder, boot=boot, url=url, term=0)
-        self._lease_s = lease_s
-        self._clock = clock
-        self._unix = unix
-        self._faults = faults
         self._until_s = 0.0
         self._asked_s = -math.inf
         self._rest_until_s = 0.0
@@ -73,17 +67,17 @@ class Election:
     @property
     def certain(self) -> bool:
         """Tell whether no other controller can have the lease now."""
-        return self.lease is not None and (self._store.volatile or self._clock() < self._until_s)
+        return self.lease is not None and (self.store.volatile or self.clock() < self._until_s)
 
     @property
     def left_s(self) -> float | None:
         """Return for how long the lease is certain; None: there is none."""
-        return None if self.lease is None else max(0.0, self._until_s - self._clock())
+        return None if self.lease is None else max(0.0, self._until_s - self.clock())
 
     @property
     def is_due(self) -> bool:
         """Tell whether a third of a lease or more has passed since the last step."""
-        return self._clock() - self._asked_s >= self._lease_s / 3
+        return self.clock() - self._asked_s >= self.lease_s / 3
 
     async def step(self, above: Callable[[], Awaitable[int]]) -> None:
         """Take or renew the lease; `above` returns the highest term in use."""
@@ -91,10 +85,10 @@ class Election:
             try:
                 await self._keep_or_ask(above)
             except (Unavailable, NewerVersion) as error:
-                self._faults.note("state", str(error))
+                self.faults.note("state", str(error))
             else:
-                self._faults.note("state", None)
-            self._asked_s = self._clock()
+                self.faults.note("state", None)
+            self._asked_s = self.clock()
 
     def drop(self, why: str, *, rest: bool = False) -> None:
         """Stop leading; with `rest`, leave the lease to others for `REST_LEASES`."""
@@ -104,7 +98,7 @@ class Election:
                 extra={"event": "stepped_down", "term": self.lease.term},
             )  # fmt: skip
         if rest:
-            self._rest_until_s = self._clock() + REST_LEASES * self._lease_s
+            self._rest_until_s = self.clock() + REST_LEASES * self.lease_s
         self.lease = self.seen = None
 
     async def release(self) -> None:
@@ -113,30 +107,30 @@ class Election:
             lease, self.lease, self.seen = self.lease, None, None
             if lease is not None:
                 try:
-                    await self._store.release(lease)
+                    await self.store.release(lease)
                 except Unavailable:
                     return
                 log.info("term %d given back", lease.term, extra={"event": "released", "term": lease.term})
 
     async def _keep_or_ask(self, above: Callable[[], Awaitable[int]]) -> None:
-        lease, began_s = self.lease, self._clock()
+        lease, began_s = self.lease, self.clock()
         if lease is not None:
-            kept = await self._store.renew(lease, lease_s=self._lease_s)
+            kept = await self.store.renew(lease, lease_s=self.lease_s)
             # `drop` may have been called while Redis was asked.
             if self.lease is lease and kept:
-                self._until_s = began_s + self._lease_s
+                self._until_s = began_s + self.lease_s
                 return
         # A lost lease is dropped once it is known who has it, or it is taken anew. Where it has run out and
         # the store takes no writes, this raises: nobody else can take it then, and the leader goes on.
         await self._ask(above, lost=lease)
 
     async def _ask(self, above: Callable[[], Awaitable[int]], *, lost: Lease | None) -> None:
-        leader = await self._store.leader()
+        leader = await self.store.leader()
         if leader is not None and self._is_ours(leader):
             # Dropped here and not expired there: release it, because leading again needs a new term.
-            await self._store.release(leader)
+            await self.store.release(leader)
             leader = None
-        if leader is None and self._clock() >= self._rest_until_s:
+        if leader is None and self.clock() >= self._rest_until_s:
             leader = await self._take(max(self._highest, await above()))
         if lost is not None and self.lease is lost:
             self.drop("the lease was lost")
@@ -150,21 +144,21 @@ class Election:
         self.seen = leader
 
     async def _take(self, highest: int) -> Lease | None:
-        began_s = self._clock()
-        draft = replace(self._draft, term=int(self._unix()))
-        lease = await self._store.acquire(
-            draft, lease_s=self._lease_s, above=highest, patient=self._is_patient(highest, began_s)
+        began_s = self.clock()
+        draft = Lease(holder=self.holder, boot=self.boot, url=self.url, term=int(self.unix()))
+        lease = await self.store.acquire(
+            draft, lease_s=self.lease_s, above=highest, patient=self._is_patient(highest, began_s)
         )
         if lease is None and self._empty_since_s is None:
             self._empty_since_s = began_s
             log.warning(
                 "the state store is empty, although term %d was led: whoever led has %g s to fill it again",
-                highest, PATIENCE_LEASES * self._lease_s, extra={"event": "empty_store"},
+                highest, PATIENCE_LEASES * self.lease_s, extra={"event": "empty_store"},
             )  # fmt: skip
         elif lease is not None:
             self._empty_since_s = None
             if self._is_ours(lease):
-                self._until_s = began_s + self._lease_s
+                self._until_s = began_s + self.lease_s
                 self._own_term = lease.term
                 self.lease = lease
         return lease
@@ -173,7 +167,7 @@ class Election:
         if self._own_term >= highest:
             return False  # Nobody led after this one, or nobody at all.
         since_s = self._empty_since_s
-        return since_s is None or now_s - since_s < PATIENCE_LEASES * self._lease_s
+        return since_s is None or now_s - since_s < PATIENCE_LEASES * self.lease_s
 
     def _is_ours(self, lease: Lease) -> bool:
-        return (lease.holder, lease.boot) == (self._draft.holder, self._draft.boot)
+        return (lease.holder, lease.boot) == (self.holder, self.boot)

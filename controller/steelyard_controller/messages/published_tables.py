@@ -13,7 +13,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from steelyard_protocol import derived_keys, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Seen, Unavailable
@@ -72,6 +72,7 @@ class _Made:
         return wire.weights_key(self.table.upstream)
 
 
+@dataclass
 class PublishedTables:
     """The published tables as this controller last read and wrote them.
 
@@ -79,23 +80,21 @@ class PublishedTables:
     of more than `item_bytes` goes in chunks; `clock` is monotonic.
     """
 
-    def __init__(
-        self,
-        pipeline: MemcachedPool,
-        *,
-        keys: Keyring,
-        refused: Callable[[str, Refused], None],
-        item_bytes: int = ITEM_BYTES,
-        chunk_bytes: int = CHUNK_BYTES,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._pipeline = pipeline
-        self._keys = keys
-        self._refused = refused
-        self._item_bytes = item_bytes
-        self._clock = clock
+    pipeline: MemcachedPool
+    _: KW_ONLY
+    keys: Keyring
+    refused: Callable[[str, Refused], None]
+    item_bytes: int = ITEM_BYTES
+    chunk_bytes: int = CHUNK_BYTES
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._chunks = ChunkedTables(
-            pipeline=pipeline, keys=keys, ttl_s=TABLE_TTL_S, chunk_bytes=chunk_bytes, clock=clock
+            pipeline=self.pipeline,
+            keys=self.keys,
+            ttl_s=TABLE_TTL_S,
+            chunk_bytes=self.chunk_bytes,
+            clock=self.clock,
         )
         self._checked: dict[tuple[str, str], _Checked] = {}
         self._complained_s: dict[tuple[str, str], float] = {}
@@ -103,7 +102,7 @@ class PublishedTables:
     async def read(self, upstreams: Sequence[str], skip: set[str]) -> Held:
         """Return each server's tables of these upstreams, undecoded; nothing where no server answers."""
         try:
-            return await self._pipeline.seen([wire.weights_key(upstream) for upstream in upstreams], skip)
+            return await self.pipeline.seen([wire.weights_key(upstream) for upstream in upstreams], skip)
         except Unavailable:
             return {}
 
@@ -162,7 +161,7 @@ class PublishedTables:
             if not left:
                 return failed
             try:
-                put = await self._pipeline.replace(
+                put = await self.pipeline.replace(
                     {each.key: each.held.value for each in left},
                     held,
                     ttl_s=TABLE_TTL_S,
@@ -185,13 +184,13 @@ class PublishedTables:
     async def _make(self, table: WeightTable, certain: Callable[[], bool], skip: set[str]) -> _Made:
         text = weight_table.encode(table)
         chunks: tuple[str, ...] = ()
-        if len(text) > self._item_bytes:
+        if len(text) > self.item_bytes:
             chunks = await self._chunks.put(table, certain=certain, skip=skip)
             text = table_chunks.encode_manifest(table, chunks)
         else:
             self._chunks.forget(table.upstream)
-        held = _Checked(value=self._keys.signed_table(text), term=table.term, chunks=chunks)
-        return _Made(table=table, held=held, head=self._keys.signed_table(weight_table.encode_head(table)))
+        held = _Checked(value=self.keys.signed_table(text), term=table.term, chunks=chunks)
+        return _Made(table=table, held=held, head=self.keys.signed_table(weight_table.encode_head(table)))
 
     async def _is_changed(self, made: _Made, put: Put, failed: dict[str, Exception], skip: set[str]) -> bool:
         """Note where a table is now; tell whether a server holds something else, written in between."""
@@ -252,7 +251,7 @@ class PublishedTables:
                 continue
             self._checked[at] = _Checked(value=value, term=0)
             if not is_known:
-                self._refused(upstream, table)
+                self.refused(upstream, table)
                 self._complain(upstream, table)
         return tables
 
@@ -261,7 +260,7 @@ class PublishedTables:
         return before is not None and before.value == value
 
     def _complain(self, upstream: str, refused: Refused) -> None:
-        at, now_s = (upstream, refused.reason), self._clock()
+        at, now_s = (upstream, refused.reason), self.clock()
         if now_s - self._complained_s.get(at, -math.inf) < COMPLAIN_EVERY_S:
             return
         self._complained_s[at] = now_s
@@ -271,7 +270,7 @@ class PublishedTables:
         )  # fmt: skip
 
     def _decoded(self, value: bytes) -> WeightTable | Manifest | Refused:
-        text = self._keys.open_value(value, derived_keys.TABLES)
+        text = self.keys.open_value(value, derived_keys.TABLES)
         return text if isinstance(text, Refused) else table_chunks.decode(text)
 
 

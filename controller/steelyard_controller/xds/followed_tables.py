@@ -9,6 +9,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection
+from dataclasses import KW_ONLY, dataclass
 
 from steelyard_protocol import wire
 from steelyard_protocol.clock_phase import Pace
@@ -30,32 +31,29 @@ FETCH_S = 0.25
 NEAR_ENOUGH_S = 10.0
 
 
+@dataclass
 class FollowedTables:
     """Follows the upstreams that `wanted` names; `changed` is set when there is news, and then replaced."""
 
-    def __init__(
-        self,
-        service: Service,
-        *,
-        memcached: str,
-        keys: Keyring,
-        wanted: Callable[[], Collection[str]],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    service: Service
+    _: KW_ONLY
+    memcached: str
+    keys: Keyring
+    wanted: Callable[[], Collection[str]]
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self.tables: dict[str, WeightTable] = {}
         self.assignments: dict[str, Assignment] = {}
         self.absent: set[str] = set()
         """Names that are asked for, and that nobody declared."""
         self.changed = asyncio.Event()
-        self._service = service
-        self._pool = MemcachedPool(memcached)
-        self._published = PublishedTables(self._pool, keys=keys, refused=lambda *_: None)
-        self._wanted = wanted
-        self._clock = clock
+        self._pool = MemcachedPool(self.memcached)
+        self._published = PublishedTables(self._pool, keys=self.keys, refused=lambda *_: None)
         self._encoded: dict[str, tuple[WeightTable, float]] = {}
         self.look = asyncio.Event()
         """Set by whoever asks for something that was not asked for."""
-        service.after_tick.append(self.look.set)
+        self.service.after_tick.append(self.look.set)
 
     def close(self) -> None:
         """Close the connections."""
@@ -63,7 +61,7 @@ class FollowedTables:
 
     async def run(self) -> None:
         """Follow the tables until cancelled."""
-        pace = Pace(time.monotonic(), interval_s=self._service.tick_s, instant_s=FETCH_S)
+        pace = Pace(time.monotonic(), interval_s=self.service.tick_s, instant_s=FETCH_S)
         while True:
             is_due = time.monotonic() >= pace.due_s
             if is_due:
@@ -79,7 +77,7 @@ class FollowedTables:
                     await self.look.wait()
 
     async def _refresh(self, is_due: bool) -> None:
-        wanted, views, role = set(self._wanted()), self._service.views, self._service.role
+        wanted, views, role = set(self.wanted()), self.service.views, self.service.role
         outcomes = {name: views[name].outcome for name in wanted if name in views}
         newest = {name: outcome.table for name, outcome in outcomes.items() if outcome is not None}
         absent = {
@@ -113,14 +111,12 @@ class FollowedTables:
         if not due:
             return False
         made = await asyncio.to_thread(lambda: {name: assignments.assignment(due[name]) for name in due})
-        self._encoded |= {name: (table, self._clock()) for name, table in due.items()}
+        self._encoded |= {name: (table, self.clock()) for name, table in due.items()}
         self.assignments |= made
         return True
 
     def _is_due(self, name: str, table: WeightTable) -> bool:
         encoded, at_s = self._encoded.get(name, (None, 0.0))
         return (
-            encoded is None
-            or self._clock() - at_s >= NEAR_ENOUGH_S
-            or not assignments.is_near(encoded, table)
+            encoded is None or self.clock() - at_s >= NEAR_ENOUGH_S or not assignments.is_near(encoded, table)
         )
