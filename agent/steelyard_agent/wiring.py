@@ -21,7 +21,6 @@ from steelyard_agent.agent import Agent, Sampler
 from steelyard_agent.indicators.fetch import fetch
 from steelyard_agent.indicators.indicator_reader import IndicatorReader
 from steelyard_agent.outputs import http_response
-from steelyard_agent.outputs.http_server import HttpServer, Respond
 from steelyard_agent.outputs.orca_application import ApplicationLoadReport
 from steelyard_agent.outputs.orca_file import OrcaFile
 from steelyard_agent.outputs.orca_report import LoadReport
@@ -39,6 +38,7 @@ from steelyard_agent.registration.register_request import Registration
 from steelyard_agent.settings import Settings
 
 if TYPE_CHECKING:
+    from steelyard_agent.outputs.http_server import HttpServer, Respond
     from steelyard_agent.outputs.orca_grpc_server import OrcaGrpcServer
 
 log = logging.getLogger("steelyard_agent")
@@ -64,7 +64,7 @@ class Parts:
     loaded: LoadedSettings
     agent: EitherAgent
     pool: MemcachedWriter
-    http_server: HttpServer | None
+    http_server: "HttpServer | None"
     indicators: IndicatorReader
     orca_grpc_server: "OrcaGrpcServer | None" = None
     orca_file: OrcaFile | None = None
@@ -196,13 +196,16 @@ def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> 
 
 
 def _http_server(
-    flag: str, address: Address | None, respond: Respond, before: HttpServer | None
-) -> HttpServer | None:
+    flag: str, address: Address | None, respond: "Respond", before: "HttpServer | None"
+) -> "HttpServer | None":
     """Return what answers at the address that a flag gave, if it did: `before` where that does already."""
     if address is None:
         return None
     if before is not None and (before.address, before.respond) == (address, respond):
         return before
+    # asyncio takes a megabyte: only who is asked pays.
+    from steelyard_agent.outputs.http_server import HttpServer
+
     try:
         return HttpServer(address, respond)
     except (OSError, UnicodeError) as error:

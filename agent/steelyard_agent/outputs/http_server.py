@@ -1,18 +1,16 @@
 """The agent's HTTP server: one thread, whatever its clients do. I/O only; what it says is in `http_response`.
 
-No client can hold it up: all sockets are non-blocking, a client has TIMEOUT_S for
-its request and the answer together, and when there are too many the oldest is
-let go. Sampling is another thread, which only leaves its newest status here.
+No client can hold it up: it has TIMEOUT_S for its request and the answer together, and when there are
+too many the oldest is let go. Sampling is another thread, which only leaves its newest status here.
 """
 
+import asyncio
 import contextlib
 import logging
-import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from steelyard_protocol.setting_values import Address
 
@@ -23,15 +21,6 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S = 2.0
 MOST_CLIENTS = 16
-
-
-@dataclass(eq=False, slots=True)
-class _Client:
-    socket: socket.socket
-    until_s: float
-    request: bytearray = field(default_factory=bytearray)
-    response: memoryview | None = None
-
 
 Respond = Callable[..., bytes]
 """Makes the response to a request from the newest status, such as `http_response.respond`; never raises."""
@@ -44,16 +33,13 @@ class HttpServer:
         self.address = address
         self.respond = respond
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self._listener = socket.create_server(address, family=family, backlog=MOST_CLIENTS)
-        self._listener.setblocking(False)
-        self.port: int = self._listener.getsockname()[1]
-        self._waker, self._wakened = socket.socketpair()
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._selector.register(self._wakened, selectors.EVENT_READ)
-        self._clients: dict[socket.socket, _Client] = {}  # the oldest first
+        listener = socket.create_server(address, family=family, backlog=MOST_CLIENTS)
+        self.port: int = listener.getsockname()[1]
+        self._clients: dict[asyncio.Task[None] | None, None] = {}  # the oldest first
         self._status: Deliveries | None = None
-        self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._end = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, args=[listener], name="http", daemon=True)
         self._thread.start()
 
     def show(self, status: Deliveries) -> None:
@@ -62,84 +48,51 @@ class HttpServer:
 
     def close(self) -> None:
         """Stop listening, and let every client go."""
-        self._waker.close()
+        with contextlib.suppress(RuntimeError):  # it has ended by itself
+            self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join(TIMEOUT_S)
 
-    def _serve(self) -> None:
+    def _run(self, listener: socket.socket) -> None:
         try:
-            while self._step():
-                pass
+            self._loop.run_until_complete(self._serve(listener))
         except Exception:
             # The agent must outlive a mistake of ours here.
             log.exception("the HTTP endpoint has ended; sampling goes on")
-        for client in list(self._clients.values()):
-            self._drop(client)
-        self._selector.close()
-        self._listener.close()
-        self._wakened.close()
+        finally:
+            self._loop.close()
 
-    def _step(self) -> bool:
-        now_s = time.monotonic()
-        for client in list(self._clients.values()):
-            if client.until_s <= now_s:
-                self._drop(client)
-        first = next(iter(self._clients.values()), None)
-        for key, _ in self._selector.select(None if first is None else first.until_s - now_s):
-            if key.fileobj is self._wakened:
-                return False
-            if key.fileobj is self._listener:
-                self._accept()
-            elif isinstance(key.data, _Client) and key.data.socket in self._clients:
-                self._serve_one(key.data)
-        return True
+    async def _serve(self, listener: socket.socket) -> None:
+        server = await asyncio.start_server(self._answer, sock=listener, backlog=MOST_CLIENTS)
+        await self._end.wait()
+        server.close()
+        clients = [client for client in self._clients if client is not None]
+        for client in clients:
+            client.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
 
-    def _accept(self) -> None:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        oldest = next(iter(self._clients), None)
+        if len(self._clients) >= MOST_CLIENTS and oldest is not None:
+            oldest.cancel()
+            del self._clients[oldest]
+        client = asyncio.current_task()
+        self._clients[client] = None
         try:
-            accepted, _ = self._listener.accept()
-        except BlockingIOError:
-            return
-        except OSError as error:  # such as no file descriptors left: the client stays in the queue
-            log.debug("a client could not be accepted: %s", error)
-            time.sleep(0.1)
-            return
-        accepted.setblocking(False)
-        if len(self._clients) >= MOST_CLIENTS:
-            self._drop(next(iter(self._clients.values())))
-        client = _Client(accepted, time.monotonic() + TIMEOUT_S)
-        self._clients[accepted] = client
-        self._selector.register(accepted, selectors.EVENT_READ, client)
-
-    def _serve_one(self, client: _Client) -> None:
-        try:
-            done = self._read(client) if client.response is None else self._write(client)
-        except BlockingIOError:
-            return
-        except OSError:  # it has gone
-            done = True
-        if done:
-            self._drop(client)
-
-    def _read(self, client: _Client) -> bool:
-        received = client.socket.recv(4096)
-        client.request += received
-        if not http_response.complete(bytes(client.request)):
-            return not received
-        client.response = memoryview(
-            self.respond(
-                bytes(client.request), self._status, now_s=time.monotonic(), cpu_s=time.process_time()
-            )
-        )
-        self._selector.modify(client.socket, selectors.EVENT_WRITE, client)
-        return False
-
-    def _write(self, client: _Client) -> bool:
-        assert client.response is not None  # noqa: S101
-        client.response = client.response[client.socket.send(client.response) :]
-        return not client.response
-
-    def _drop(self, client: _Client) -> None:
-        del self._clients[client.socket]
-        self._selector.unregister(client.socket)
-        with contextlib.suppress(OSError):
-            client.socket.shutdown(socket.SHUT_WR)
-        client.socket.close()
+            async with asyncio.timeout(TIMEOUT_S):
+                request = b""
+                while not http_response.complete(request):
+                    received = await reader.read(4096)
+                    if not received:
+                        return
+                    request += received
+                now_s, cpu_s = time.monotonic(), time.process_time()
+                writer.write(self.respond(request, self._status, now_s=now_s, cpu_s=cpu_s))
+                writer.write_eof()
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, TimeoutError):
+            pass  # it has gone, or is too slow
+        finally:
+            self._clients.pop(client, None)
+            writer.transport.abort()
