@@ -7,7 +7,7 @@ import pytest
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_resilience.chaos.command import RATE_PER_S
 from steelyard_resilience.chaos.fault import RUNGS, Fault
-from steelyard_resilience.chaos.faults import catalogue, cuts_and_clocks
+from steelyard_resilience.chaos.faults import catalogue, network_faults
 from steelyard_resilience.chaos.faults.catalogue import FAULTS
 
 from .chaos_fake_stage import FakeStage
@@ -60,7 +60,7 @@ def test_what_was_promised_is_there(name: str) -> None:
 
 def test_every_pair_of_hosts_is_cut_once() -> None:
     cut = [frozenset(name.split(" | ")) for name in BY_NAME if " | " in name]
-    assert sorted(map(sorted, cut)) == sorted(map(sorted, itertools.combinations(cuts_and_clocks.ENDS, 2)))
+    assert sorted(map(sorted, cut)) == sorted(map(sorted, itertools.combinations(network_faults.ENDS, 2)))
 
 
 def test_every_clock_is_set_forward_and_back_on_a_stage_that_can() -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 from steelyard_loadtest.generators.questions import CROSSED, GARBLED, Numbered, Same
-from steelyard_resilience.chaos.status_poller import StatusPoller, rung_of
+from steelyard_resilience.chaos.session import StatusPoller, rung_of
 from steelyard_resilience.stage.stage import Stage
 
 from testing.waiting import PATIENCE_S

@@ -18,10 +18,10 @@ from steelyard_resilience.chaos.session import (
     SETTLED_S,
     Open,
     Scene,
+    StatusPoller,
     carry_out,
     run,
 )
-from steelyard_resilience.chaos.status_poller import StatusPoller
 from steelyard_resilience.running_load import Load
 from steelyard_resilience.stage.hosts import FRONT_PORTS, Front
 

@@ -11,10 +11,10 @@ from random import Random
 import pytest
 from steelyard_agent.registration.controller_client import ControllerClient
 from steelyard_agent.registration.register_flags import Url
-from steelyard_resilience.fuzz import footprint, hostile_bytes, hostile_peers
+from steelyard_resilience.fuzz import footprint, hostile_bytes, port_attack
 from steelyard_resilience.fuzz.edits import an_input
 from steelyard_resilience.fuzz.footprint import MEGABYTE, MOST_GROWTH, MOST_KEPT
-from steelyard_resilience.fuzz.hostile_peers import Answering
+from steelyard_resilience.fuzz.port_attack import Answering
 from steelyard_resilience.fuzz.target import ACCEPTED
 
 
@@ -29,7 +29,7 @@ from steelyard_resilience.fuzz.target import ACCEPTED
     ],
 )
 def test_an_answer_is_named(answer: bytes, outcome: str) -> None:
-    assert hostile_peers.outcome(answer) == outcome
+    assert port_attack.outcome(answer) == outcome
 
 
 def test_no_hostile_table_is_one_that_nginx_would_rightly_believe() -> None:
@@ -48,8 +48,7 @@ def test_whatever_it_is_sent_a_port_s_outcome_has_a_name() -> None:
     random = Random(5)
     with Answering(7) as server:
         outcomes = {
-            hostile_peers.deliver(random, server.port, an_input(random, hostile_bytes.LINES))
-            for _ in range(20)
+            port_attack.deliver(random, server.port, an_input(random, hostile_bytes.LINES)) for _ in range(20)
         }
         assert server.answered > 0
     assert all(outcomes)

@@ -1,23 +1,26 @@
 """A run: a stage for the faults that can share it, the load on it, one fault after the other (I/O).
 
-A fault is begun, held and ended, and watched until all is well again.
+A fault is begun, held and ended, and watched until all is well again: by ten looks a second, in threads
+of their own.
 """
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.reporting.progress import Progress
 
-from steelyard_resilience.chaos.fault import Check, Fault, Gathered, Outcome, Trial
+from steelyard_resilience.chaos.fault import RUNGS, Check, Fault, Gathered, Look, Outcome, Trial
 from steelyard_resilience.chaos.outcomes import outcome, well_since
 from steelyard_resilience.chaos.page import line
-from steelyard_resilience.chaos.status_poller import StatusPoller
 from steelyard_resilience.running_load import Load
-from steelyard_resilience.stage.hosts import Front, Settings
+from steelyard_resilience.stage.hosts import UPSTREAM, Front, Settings
 from steelyard_resilience.stage.stage import Stage
 
 STAGE_WELL_S = 60.0
@@ -42,6 +45,69 @@ LOOK_S = 0.1
 
 STRAGGLERS_S = 12.0
 """More than a request's own limit: then even the last is answered or given up."""
+
+
+EVERY_S = 0.1
+
+APART = 4.0
+"""Times what an answer took, until the next look: a page of 10,000 servers costs much CPU, and looks would be
+what slows requests. What does not answer costs nothing, and is looked at as ever."""
+
+AT_MOST_S = 1.0
+"""But no longer: so late is then what a look tells."""
+
+AT_ONCE = 8
+"""A look at hosts that do not answer takes a few seconds; the next ones are not to wait for it."""
+
+
+class StatusPoller:
+    """Looks until it is left. `looks` only grows; it is in the order in which the answers came."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.looks: list[Look] = []
+        self._stage = stage
+        self._next_s, self._not_before_s = time.monotonic(), 0.0
+        self._over, self._turn, self._adding = threading.Event(), threading.Lock(), threading.Lock()
+        self._pool = ThreadPoolExecutor(AT_ONCE, "look")
+
+    def __enter__(self) -> Self:
+        for _ in range(AT_ONCE):
+            self._pool.submit(self._look_again_and_again)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._pool.shutdown()
+
+    def _look_again_and_again(self) -> None:
+        while True:
+            with self._turn:
+                # Late turns are left out, not made up for.
+                if self._over.wait(max(self._next_s - time.monotonic(), 0.0)):
+                    return
+                self._next_s = max(self._next_s + EVERY_S, self._not_before_s, time.monotonic())
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            asked_s = time.monotonic()
+            if (status := self._stage.status()) is not None:
+                now_s = time.monotonic()
+                self._not_before_s = now_s + min(APART * (now_s - asked_s), AT_MOST_S)
+            rung, not_well = rung_of(status), self._stage.why_not_well()
+        except Exception as error:
+            rung, not_well = None, f"it could not be seen: {type(error).__name__} {error}"
+        # Stamped when all the answers were in: a look that waited tells nothing of the time before.
+        with self._adding:
+            self.looks.append(Look(at_s=time.monotonic(), rung=rung, not_well=not_well))
+
+
+def rung_of(status: Mapping[str, object] | None) -> str | None:
+    """Return the upstream's rung in nginx's status document; None when it tells none."""
+    document: object = status
+    for name in ("upstreams", UPSTREAM, "rung"):
+        document = document.get(name) if isinstance(document, Mapping) else None
+    return document if isinstance(document, str) and document in RUNGS else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,12 @@ from steelyard_loadtest.reporting.statistics import grouped
 
 from steelyard_resilience.chaos.fault import ACTIONS, Bound, Fault
 from steelyard_resilience.chaos.faults import (  # noqa: F401 - their actions
-    cuts_and_clocks,
-    dns_faults,
-    envoy_faults,
+    balancer_faults,
     forged_values,
-    nginx_faults,
+    network_faults,
     process_faults,
     store_faults,
-)
+)  # fmt: skip
 
 DECLARED = Path(__file__).with_name("faults.toml")
 

@@ -1,10 +1,12 @@
 """What is done to nginx: workers killed, stopped, ended; reloads, HAProxy's too; a full disk; no log().
 
-And a second nginx that dies, or loses Memcached, with requests open: both tell what is in flight.
+A second nginx that dies, or loses Memcached, with requests open: both tell what is in flight. And an Envoy
+that refuses what it is told.
 """
 
 import contextlib
 import os
+import queue
 import shutil
 import socket
 import time
@@ -12,6 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from signal import SIGCONT, SIGHUP, SIGUSR2, Signals
 
+import grpc
+from google.protobuf.message import Message
+from steelyard_controller.xds.xds_messages import EDS_TYPE, DiscoveryRequest, DiscoveryResponse
 from steelyard_loadtest.cluster import parts
 from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.child_process import wait_until
@@ -22,9 +27,17 @@ from steelyard_protocol import signature, weight_table
 from steelyard_protocol.wire import Refused
 
 from steelyard_resilience.chaos.fault import Lasting, action
-from steelyard_resilience.chaos.faults.cluster_state import change, nginx_status
+from steelyard_resilience.chaos.faults.cluster_state import change, leader, nginx_status
 from steelyard_resilience.stage.daemon import Daemon
-from steelyard_resilience.stage.hosts import EDGE, MEMCACHED, OWN_LOG_PORT, SECOND_LB, UPSTREAM, WEB_PORT
+from steelyard_resilience.stage.hosts import (
+    EDGE,
+    MEMCACHED,
+    OWN_LOG_PORT,
+    SECOND_LB,
+    UPSTREAM,
+    WEB_PORT,
+    XDS_PORT,
+)  # fmt: skip
 from steelyard_resilience.stage.layout import NGINX_LB
 from steelyard_resilience.stage.stage import Stage
 
@@ -232,3 +245,30 @@ def lose_balancer(requests: int, *, cut: bool, stage: Stage) -> Lasting:
     finally:
         second.kill()
         stage.mend(PEER, MEMCACHED)
+
+
+STREAM = "/envoy.service.endpoint.v3.EndpointDiscoveryService/StreamEndpoints"
+
+REFUSAL = "of a fault: no such endpoints"
+
+
+@action
+def refuse_endpoints(*, stage: Stage) -> Lasting:
+    """Be one more Envoy, which refuses (NACK) whatever endpoints the leader has."""
+    leading = leader(stage)
+    said: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    said.put(DiscoveryRequest(node={"id": "refusing"}, resource_names=[UPSTREAM], type_url=EDS_TYPE))
+    with grpc.insecure_channel(f"{stage.addresses[leading]}:{XDS_PORT}") as channel:
+        stream = channel.stream_stream(
+            STREAM, DiscoveryRequest.SerializeToString, DiscoveryResponse.FromString
+        )(iter(said.get, None), wait_for_ready=True)
+        nonce = next(stream).nonce
+        said.put(DiscoveryRequest(type_url=EDS_TYPE, response_nonce=nonce, error_detail={"message": REFUSAL}))
+
+        def check() -> str | None:
+            causes = str((stage.readiness(leading) or {}).get("degraded"))
+            return None if REFUSAL in causes else f"{leading} does not say what Envoy refuses: {causes}"
+
+        yield check
+        stream.cancel()
+        said.put(None)
