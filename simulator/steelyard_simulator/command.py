@@ -74,9 +74,12 @@ def add_parser(subparsers: flags.Subparsers) -> None:
 def _add_study(parser: argparse.ArgumentParser, study: Study) -> None:
     for name, means in study.flags.items():
         parser.add_argument(name, **means)
-    quick, _ = study.quick
-    parser.add_argument("--quick", action="store_true", help=quick)
-    flags.add_seeds(parser, most=MOST, default=None, told=f"runs of each, one a seed ({study.seeds})")
+    flag, (quick, _) = parser.add_argument, study.quick
+    flag("--quick", action="store_true", help=quick)
+    told = f"runs of each, one a seed ({study.seeds})"
+    flag("--seeds", type=flags.whole(1, MOST, "seeds"), metavar="N", help=told)
+    flag("--seed", type=int, default=1, help="the first seed (%(default)s)")
+    flag("--jobs", type=flags.whole(1, MOST, "processes"), metavar="N", help="processes (one a core)")
     flags.add_output(parser, f"bench-results/{study.name}")
     name = f"simulate {study.name}"
     parser.set_defaults(run=lambda options: exit_status(name, partial(_run, name, study, options)))

@@ -49,14 +49,6 @@ def add_output(parser: argparse.ArgumentParser, out: str | None, page: str = "th
     )
 
 
-def add_seeds(parser: argparse.ArgumentParser, *, most: int, default: int | None, told: str) -> None:
-    """Add --seeds, --seed and --jobs, which every study has."""
-    flag = parser.add_argument
-    flag("--seeds", type=whole(1, most, "seeds"), default=default, metavar="N", help=told)
-    flag("--seed", type=int, default=1, help="the first seed (%(default)s)")
-    flag("--jobs", type=whole(1, most, "processes"), metavar="N", help="processes (one a core)")
-
-
 def given(options: argparse.Namespace, defaults: Mapping[str, object], order: Iterable[str]) -> list[str]:
     """Return the flags that differ from their defaults as words of a command line, in this order."""
     words: list[str] = []

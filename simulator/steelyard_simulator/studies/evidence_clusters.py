@@ -90,11 +90,12 @@ class EvidenceTrial:
 @cache
 def clusters() -> Mapping[str, Cluster]:
     """Return the declared clusters by name, in their order."""
-    rows = tomllib.loads(DECLARED.read_text(encoding="utf-8")).items()
+    first = tomllib.loads(DECLARED.read_text(encoding="utf-8"))
+    later = first.pop("later")
     return MappingProxyType(
         {
-            name: _cluster(name, row["what"], row["server"], later=row.get("later", False), **row["case"])
-            for name, row in rows
+            name: _cluster(name, row["what"], row["server"], later=name in later, **row["case"])
+            for name, row in (first | later).items()
         }
     )
 
