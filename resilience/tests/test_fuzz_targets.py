@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from steelyard_resilience.fuzz import by_hypothesis, edits
+from steelyard_resilience.fuzz import edits, generated
 from steelyard_resilience.fuzz.target import ACCEPTED, Target, ViolationError, outcome_of, require
 from steelyard_resilience.fuzz.targets import targets
 
@@ -49,8 +49,8 @@ def _breaks_at_an_x(data: bytes) -> str:
     return ACCEPTED
 
 
-def test_hypothesis_finds_and_shrinks_what_breaks_a_promise() -> None:
-    tally = by_hypothesis.run(_of(_breaks_at_an_x), seconds=60, seed=1)
+def test_what_breaks_a_promise_is_found_and_shrunk() -> None:
+    tally = generated.run(_of(_breaks_at_an_x), seconds=60, seed=1)
     assert [violation.input for violation in tally.violations] == [b"x"]
     assert tally.violations[0].what == "there is an x"
     assert tally.tried == tally.accepted + 1
@@ -65,6 +65,6 @@ def test_an_exception_is_a_violation() -> None:
 
 
 def test_what_is_tried_is_counted_by_outcome() -> None:
-    tally = by_hypothesis.run(_of(lambda data: ACCEPTED if len(data) % 2 else "even"), seconds=0.1, seed=1)
-    assert tally.tried == sum(tally.outcomes.values()) >= by_hypothesis.LEAST
+    tally = generated.run(_of(lambda data: ACCEPTED if len(data) % 2 else "even"), seconds=0.1, seed=1)
+    assert tally.tried == sum(tally.outcomes.values()) >= generated.LEAST
     assert set(tally.outcomes) == {ACCEPTED, "even"}

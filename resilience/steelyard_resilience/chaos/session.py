@@ -23,9 +23,6 @@ from steelyard_resilience.running_load import Load
 from steelyard_resilience.stage.hosts import UPSTREAM, Front, Settings
 from steelyard_resilience.stage.stage import Stage
 
-STAGE_WELL_S = 60.0
-"""A stage is well some 10 s after its start; a loaded machine takes its time."""
-
 WELL_S = 30.0
 """After a fault that was recovered from, all is well at once."""
 
@@ -226,7 +223,6 @@ def scene(folder: Path, settings: Settings, rate_per_s: float, gathered: Gathere
     """Set a scene up and take it down; what it saw is then in `gathered`. Raises SetupError, ProgramError."""
     folder.mkdir(parents=True, exist_ok=True)
     with Stage(folder, settings) as stage:
-        stage.wait_well(STAGE_WELL_S)
         load = Load(stage.url, rate_per_s, folder)
         poller = StatusPoller(stage)
         try:

@@ -1,7 +1,6 @@
 """Malformed inputs: examples with edits of their bytes, and of JSON as a tree. Pure.
 
-hypothesis draws from here, whose generators also shrink what they drew. A place is a number, taken modulo
-what there is: so any edit fits any input.
+A place is a number, taken modulo what there is: so any edit fits any input.
 """
 
 import json

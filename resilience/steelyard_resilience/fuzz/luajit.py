@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 from steelyard_loadtest.machine.errors import ProgramError
 
 from steelyard_resilience import CHECKOUT
-from steelyard_resilience.fuzz import agreement, by_hypothesis
+from steelyard_resilience.fuzz import agreement, generated
 from steelyard_resilience.fuzz.target import Tally, Target, Violation, ViolationError, outcome_of, require
 
 METHOD = "generated Lua"
@@ -106,5 +106,5 @@ def compare(table: Target, *, seconds: float, seed: int) -> Iterator[Tally]:
             return outcome
 
         target = Target(BOTH, "what one takes the other takes, and reads alike", both, table.seeds)
-        tally = by_hypothesis.run(target, seconds=seconds, seed=seed, method=BOTH_METHOD)
+        tally = generated.run(target, seconds=seconds, seed=seed, method=BOTH_METHOD)
     yield replace(tally, notes=tuple(f"{count} x {why}" for why, count in harmless.most_common()))

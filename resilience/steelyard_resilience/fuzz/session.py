@@ -12,7 +12,7 @@ from pathlib import Path
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.find_programs import find
 
-from steelyard_resilience.fuzz import by_hypothesis, luajit, nginx_attack, port_attack
+from steelyard_resilience.fuzz import generated, luajit, nginx_attack, port_attack
 from steelyard_resilience.fuzz.luajit import BOTH, LUA
 from steelyard_resilience.fuzz.port_daemons import Rig
 from steelyard_resilience.fuzz.target import Tally, Violation
@@ -41,7 +41,7 @@ def run(plan: Plan) -> Iterator[Tally]:
         if name not in names:
             raise SetupError(f"there is no target {name}; there are: {', '.join(names)}")
     for name in plan.wanted(*decoders):
-        yield by_hypothesis.run(decoders[name], seconds=plan.seconds, seed=plan.seed)
+        yield generated.run(decoders[name], seconds=plan.seconds, seed=plan.seed)
     if plan.wanted(BOTH, *LUA) and not shutil.which("luajit"):
         raise SetupError("there is no luajit (apt-get install luajit2)")
     for name in plan.wanted(BOTH):
