@@ -30,16 +30,24 @@ def engines() -> Iterator[list[Engine]]:
 
 @pytest.fixture
 def edge(rig: Rig, engines: list[Engine], tmp_path: Path) -> Iterator[Edge]:
-    """Return the example: a and b have the model of nginx.conf, c one that is declared at the controller."""
-    addresses = [engine.address for engine in engines]
-    (tmp_path / "nginx").mkdir()
-    text = on_this_machine(whole("inference-models.conf"), addresses[:2], rig.memcached.port, 1)
-    rig.memcached.set(LIST, listing("mistral-7b", generation=1))
-    rig.publish([("c", addresses[2], 1, "up")], generation=1, upstream="mistral-7b", picker="bounded_hash")
-    edge = Edge(tmp_path / "nginx", text, 1)
-    wait_served(rig, edge, "mistral-7b")
+    """Return the example: a and b have one model, c has another."""
+    rig.memcached.set(LIST, listing("llama", "mistral-7b", generation=1))
+    a, b, c = ((engine.address, 1, "up") for engine in engines)
+    rig.publish([("a", *a), ("b", *b)], generation=1, upstream="llama", picker="bounded_hash")
+    rig.publish([("c", *c)], generation=1, upstream="mistral-7b", picker="bounded_hash")
+    edge = started(rig, tmp_path)
+    for name in ("llama", "mistral-7b"):
+        wait_served(rig, edge, name)
     yield edge
     edge.stop()
+
+
+def started(rig: Rig, folder: Path) -> Edge:
+    """Start the example."""
+    (folder / "nginx").mkdir()
+    return Edge(
+        folder / "nginx", on_this_machine(whole("inference-models.conf"), [], rig.memcached.port, 1), 1
+    )
 
 
 def refusal(edge: Edge, body: bytes | None, method: str = "POST") -> tuple[int, Any]:
@@ -60,10 +68,10 @@ def test_the_example_sends_each_model_to_its_engines(edge: Edge, engines: list[E
     assert edge.test_config() == ""
     base = {ask(edge, chat(f"Question {n}", model="meta-llama/Llama-3.1-8B-Instruct")) for n in range(12)}
     assert base == {(200, "a"), (200, "b")}
-    # An adapter is a model of its own name on the same engines, and one has its requests while there is room.
+    # An adapter is a model of its own name on the same engines.
     for adapter in ("sql-lora", "meta-llama/Llama-3.1-8B-Instruct:sql"):
-        (home,) = {ask(edge, chat(f"Question {n}", model=adapter)) for n in range(6)}
-        assert home in base
+        assert {ask(edge, chat(f"Question {n}", model=adapter)) for n in range(12)} == base
+        assert len({ask(edge, chat("Question", "Answer", "Next?", model=adapter)) for _ in range(3)}) == 1
     assert {ask(edge, chat(f"Question {n}", model="mistral-7b")) for n in range(6)} == {(200, "c")}
     assert {json.loads(body)["model"] for body in engines[2].bodies} == {"mistral-7b"}
     with asked(edge, chat("Hello", model="mistral-7b", stream=True)) as response:
@@ -78,7 +86,7 @@ def test_a_model_that_is_declared_later_is_served_without_a_reload(
 ) -> None:
     assert ask(edge, chat("Hello", model="later"))[0] == 404
     rig.publish([("c", engines[2].address, 1, "up")], generation=1, upstream="later")
-    rig.memcached.set(LIST, listing("later", "mistral-7b", generation=2))
+    rig.memcached.set(LIST, listing("later", "llama", "mistral-7b", generation=2))
     wait_served(rig, edge, "later")
     assert ask(edge, chat("Hello", model="later")) == (200, "c")
 
@@ -153,19 +161,26 @@ def test_what_has_another_model_within_goes_by_its_own(edge: Edge) -> None:
     assert ask(edge, {**within, "model": "mistral-7b"}) == (200, "c")
 
 
-def test_before_the_list_is_known_clients_are_told_to_come_again(
-    rig: Rig, engines: list[Engine], tmp_path: Path
-) -> None:
-    (tmp_path / "nginx").mkdir()
-    addresses = [engine.address for engine in engines]
-    edge = Edge(
-        tmp_path / "nginx",
-        on_this_machine(whole("inference-models.conf"), addresses[:2], rig.memcached.port, 1),
-        1,
-    )
+def test_before_the_list_is_known_clients_are_told_to_come_again(rig: Rig, tmp_path: Path) -> None:
+    edge = started(rig, tmp_path)
     try:
         status, error = refusal(edge, b'{"model": "mistral-7b"}')
         assert (status, error["code"]) == (503, "models_unknown")
-        assert ask(edge, chat("Hello", model="sql-lora"))[0] == 200  # nginx.conf knows it
+        assert edge.status()["unknown_upstreams"] == 0
     finally:
         edge.stop()
+
+
+def test_without_any_upstream_models_are_those_of_nginx_conf(rig: Rig, engines: list[Engine]) -> None:
+    location = """location /v1/ {
+        set $model "";
+        access_by_lua_block { require("steelyard.inference").by_model("model", "upstream") }
+        proxy_pass http://web;
+      }
+    }
+    map $model $upstream { default ""; "org/small" web; }"""
+    rig.publish([("a", engines[0].address, 1, "up")], generation=1)
+    edge = rig.edge(servers=location)
+    edge.wait_for(1)
+    assert ask(edge, chat("Hello", model="org/small")) == (200, "a")
+    assert refusal(edge, b'{"model": "org/large"}')[0] == 404
