@@ -425,8 +425,12 @@ def test_a_course_with_gaps_and_one_of_nothing() -> None:
 
 
 def test_the_least_important_column_goes_first() -> None:
-    columns = [Column(heading="NAME"), Column(heading="X", rank=2), Column(heading="Y", rank=1)]
-    rows = [[Field("name"), Field("12345"), Field("67890")]]
+    columns: list[Column[tuple[str, str, str]]] = [
+        Column("NAME", lambda row: row[0]),
+        Column("X", lambda row: row[1], rank=2),
+        Column("Y", lambda row: Field(row[2]), rank=1),
+    ]
+    rows = [("name", "12345", "67890")]
     assert table(columns, rows, Look(width=18)) == ["NAME  X      Y", "name  12345  67890"]
     assert table(columns, rows, Look(width=17)) == ["NAME  Y", "name  67890"]
     assert table(columns, rows, Look(width=10)) == ["NAME", "name"]

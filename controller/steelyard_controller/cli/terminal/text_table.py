@@ -1,23 +1,17 @@
 """Tables that never wrap: the least important columns go first, then the longest texts are cut. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from steelyard_controller.cli.terminal.style import Look, Style
+
+Row = TypeVar("Row")
 
 GAP = "  "
 
 # Shorter texts cannot be told apart.
 NARROWEST = 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A heading with its unit; in a narrow terminal the highest `rank` is left out first, never rank 0."""
-
-    heading: str
-    right: bool = False
-    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +22,23 @@ class Field:
     style: Style = "plain"
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[Field]], look: Look) -> list[str]:
-    """Return the lines of a table, the headings first; every row has a field for each column."""
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """A heading with its unit, and what a row has below it, a field or a plain text.
+
+    In a narrow terminal the highest `rank` is left out first, never rank 0.
+    """
+
+    heading: str
+    shown: Callable[[Row], Field | str]
+    right: bool = False
+    rank: int = 0
+
+
+def table(columns: Sequence[Column[Row]], of: Sequence[Row], look: Look) -> list[str]:
+    """Return the lines of a table, the headings first, then a line for each row."""
+    shown = [[column.shown(row) for column in columns] for row in of]
+    rows = [[Field(each) if isinstance(each, str) else each for each in fields] for fields in shown]
     # A column without any text is left out.
     kept = [at for at, column in enumerate(columns) if column.rank == 0 or any(row[at].text for row in rows)]
     widths = [
@@ -40,7 +49,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Field]], look: Look
     return [_line(columns, widths, kept, row, look) for row in (heading, *rows)]
 
 
-def _fit(columns: Sequence[Column], widths: list[int], kept: list[int], look: Look) -> None:
+def _fit(columns: Sequence[Column[Row]], widths: list[int], kept: list[int], look: Look) -> None:
     if look.width is None:
         return
     while _total(widths, kept) > look.width:
@@ -61,7 +70,7 @@ def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
 
 
 def _line(
-    columns: Sequence[Column], widths: Sequence[int], kept: Sequence[int], row: Sequence[Field], look: Look
+    columns: Sequence[Column[Row]], widths: list[int], kept: list[int], row: Sequence[Field], look: Look
 ) -> str:
     """Return a row; what still does not fit is cut at the edge."""
     parts, used = [], 0

@@ -7,8 +7,15 @@ from steelyard_controller.cli.api_documents import AuditEntry
 from steelyard_controller.cli.terminal.style import Look
 from steelyard_controller.cli.terminal.text_table import Column, Field, table
 
-RANKS = {"WHEN (UTC)": 0, "WHO": 0, "AS": 3, "BY WAY OF": 2, "FROM": 4, "UPSTREAM": 1, "WHAT": 0}
-COLUMNS = tuple(Column(heading=heading, rank=rank) for heading, rank in RANKS.items())
+COLUMNS: tuple[Column[AuditEntry], ...] = (
+    Column("WHEN (UTC)", lambda entry: Field(_when(entry.at_ms), "dim")),
+    Column("WHO", lambda entry: Field(entry.who, "bold")),
+    Column("AS", lambda entry: entry.kind, rank=3),
+    Column("BY WAY OF", lambda entry: entry.via or "", rank=2),
+    Column("FROM", lambda entry: entry.address or "", rank=4),
+    Column("UPSTREAM", lambda entry: entry.upstream, rank=1),
+    Column("WHAT", lambda entry: entry.what),
+)
 
 
 def of_entries(entries: Sequence[AuditEntry], look: Look) -> list[str]:
@@ -16,10 +23,8 @@ def of_entries(entries: Sequence[AuditEntry], look: Look) -> list[str]:
     if not entries:
         return [look.line("nothing was changed", "dim")]
     before = f"those before: --before {entries[-1].id}"
-    return [*table(COLUMNS, [_row(each) for each in entries], look), look.line(before, "dim")]
+    return [*table(COLUMNS, entries, look), look.line(before, "dim")]
 
 
-def _row(entry: AuditEntry) -> list[Field]:
-    at = f"{datetime.fromtimestamp(entry.at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
-    texts = (entry.kind, entry.via or "", entry.address or "", entry.upstream, entry.what)
-    return [Field(at, "dim"), Field(entry.who, "bold"), *(Field(text) for text in texts)]
+def _when(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"

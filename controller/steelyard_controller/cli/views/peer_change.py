@@ -5,14 +5,7 @@ from collections.abc import Mapping
 from steelyard_controller.cli.api_documents import Declared, Overview
 from steelyard_controller.cli.terminal.numbers import UNKNOWN, percent
 from steelyard_controller.cli.terminal.style import Look
-from steelyard_controller.cli.terminal.text_table import Column, Field, table
-
-COLUMNS = (
-    Column(heading="PEER"),
-    Column(heading="SHARE % BEFORE", right=True),
-    Column(heading="AFTER", right=True),
-    Column(heading="CHANGE", right=True, rank=1),
-)
+from steelyard_controller.cli.terminal.text_table import Column, table
 
 
 def of_change(upstream: str, before: Declared, after: Declared, look: Look) -> str:
@@ -31,14 +24,15 @@ def of_change(upstream: str, before: Declared, after: Declared, look: Look) -> s
 def of_shares(before: Overview, after: Overview, look: Look) -> list[str]:
     """Return the shares before and after, of the peers whose share in tenths of a percent moved."""
     previous, now = _shares(before), _shares(after)
-    rows = []
-    for peer in dict.fromkeys([*previous, *now]):
-        shown = [percent(shares.get(peer), 1) for shares in (previous, now)]
-        if shown[0] != shown[1]:
-            rows.append([Field(peer), *map(Field, shown), _moved(previous, now, peer)])
-    if not rows:
-        return [look.line("no share has moved")]
-    return table(COLUMNS, rows, look)
+    every = dict.fromkeys([*previous, *now])
+    moved = [peer for peer in every if percent(previous.get(peer), 1) != percent(now.get(peer), 1)]
+    columns: tuple[Column[str], ...] = (
+        Column("PEER", lambda peer: peer),
+        Column("SHARE % BEFORE", lambda peer: percent(previous.get(peer), 1), right=True),
+        Column("AFTER", lambda peer: percent(now.get(peer), 1), right=True),
+        Column("CHANGE", lambda peer: _moved(previous, now, peer), right=True, rank=1),
+    )
+    return table(columns, moved, look) if moved else [look.line("no share has moved")]
 
 
 def forecast(before: Declared, shares: Overview | None, look: Look) -> list[str]:
@@ -73,8 +67,7 @@ def _shares(document: Overview) -> Mapping[str, float]:
     return {peer.id: peer.share for peer in document.peers}
 
 
-def _moved(previous: Mapping[str, float], now: Mapping[str, float], peer: str) -> Field:
+def _moved(previous: Mapping[str, float], now: Mapping[str, float], peer: str) -> str:
     if peer not in previous or peer not in now:
-        return Field(UNKNOWN)
-    points = 100 * (now[peer] - previous[peer])
-    return Field(f"{points:+.1f}")
+        return UNKNOWN
+    return f"{100 * (now[peer] - previous[peer]):+.1f}"

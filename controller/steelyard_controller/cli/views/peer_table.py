@@ -1,65 +1,42 @@
 """The table of an upstream's peers: weights, shares, utilization, traffic. Pure."""
 
-from collections.abc import Sequence
-
-from steelyard_controller.cli.api_documents import Live, Overview, Table
+from steelyard_controller.cli.api_documents import Live, Overview, Table, TablePeer
 from steelyard_controller.cli.terminal.numbers import UNKNOWN, bar, figure, fixed, percent
-from steelyard_controller.cli.terminal.style import STATE_STYLES, Look, Style
+from steelyard_controller.cli.terminal.style import STATE_STYLES, Look
 from steelyard_controller.cli.terminal.text_table import Column, Field, table
 
 BAR_WIDTH = 12
 
 FOUR = ("cpu", "net", "io", "mem")
 
-# As soon as memory's, the least of the four that leave a narrow window first, a further one's.
-FURTHER_RANK = 7
-
-COLUMNS = (
-    Column(heading="PEER"),
-    Column(heading="STATE"),
-    Column(heading="WEIGHT", right=True),
-    Column(heading="SHARE %", right=True),
-    Column(heading="", rank=5),
-    Column(heading="PIN %", right=True, rank=2),
-    Column(heading="SCORE", right=True, rank=6),
-    Column(heading="CPU %", right=True, rank=1),
-    Column(heading="NET %", right=True, rank=8),
-    Column(heading="IO %", right=True, rank=8),
-    Column(heading="MEM %", right=True, rank=7),
-)
-
-TRAFFIC_COLUMNS = (
-    Column(heading="DONE/tick", right=True, rank=9),
-    Column(heading="FAILED/tick", right=True, rank=10),
-    Column(heading="IN FLIGHT", right=True, rank=11),
-    Column(heading="WAITING", right=True, rank=11),
-    Column(heading="OPEN", right=True, rank=11),
-    Column(heading="LATENCY ms", right=True, rank=4),
-    Column(heading="SAMPLE s", right=True, rank=3),
-    Column(heading="BASELINE", right=True, rank=12),
-    Column(heading="ADDRESS", rank=13),
-)
-
-TABLE_COLUMNS = (
-    *COLUMNS[:4],
-    Column(heading="", rank=2),
-    Column(heading="BASELINE", right=True, rank=1),
-    Column(heading="ADDRESS", rank=3),
-)
+# By indicator; of a further one as memory's, the least of the four that leave a narrow window first.
+RANKS = {"cpu": 1, "net": 8, "io": 8, "mem": 7}
 
 
 def of_overview(document: Overview, look: Look) -> list[str]:
     """Return a line for each peer of an overview."""
     largest = max((peer.share for peer in document.peers), default=0.0)
     high = (document.thresholds or {}).get("H") if document.alert else None
-    further = [name for name in document.indicators if name not in FOUR]
-    columns = (
-        *COLUMNS,
-        *(Column(heading=f"{name.upper()} %", right=True, rank=FURTHER_RANK) for name in further),
-        *TRAFFIC_COLUMNS,
+    columns: tuple[Column[Live], ...] = (
+        Column("PEER", lambda peer: Field(peer.id, "bold")),
+        Column("STATE", _why_state),
+        Column("WEIGHT", lambda peer: str(peer.weight), right=True),
+        Column("SHARE %", lambda peer: percent(peer.share, 1), right=True),
+        Column("", lambda peer: _bar(peer.share, largest, look), rank=5),
+        Column("PIN %", _pin, right=True, rank=2),
+        Column("SCORE", lambda peer: _score(peer.score, high), right=True, rank=6),
+        *(_utilization(name) for name in dict.fromkeys([*FOUR, *document.indicators])),
+        Column("DONE/tick", lambda peer: figure(peer.completed_per_tick), right=True, rank=9),
+        Column("FAILED/tick", _failed, right=True, rank=10),
+        Column("IN FLIGHT", lambda peer: figure(peer.in_flight), right=True, rank=11),
+        Column("WAITING", lambda peer: "" if peer.waiting is None else figure(peer.waiting), True, 11),
+        Column("OPEN", lambda peer: "" if peer.open is None else figure(peer.open), True, 11),
+        Column("LATENCY ms", lambda peer: figure(peer.latency_ms), right=True, rank=4),
+        Column("SAMPLE s", _sample_age, right=True, rank=3),
+        Column("BASELINE", lambda peer: str(peer.baseline), right=True, rank=12),
+        Column("ADDRESS", lambda peer: peer.address, rank=13),
     )
-    rows = [_fields(peer, (*FOUR, *further), largest, high, look) for peer in document.peers]
-    return table(columns, rows, look)
+    return table(columns, document.peers, look)
 
 
 def of_table(document: Table, look: Look) -> list[str]:
@@ -68,21 +45,18 @@ def of_table(document: Table, look: Look) -> list[str]:
         f"{document.upstream}  table {document.term}.{document.generation}, "
         f"law {document.law}, picker {document.picker}"
     )
-    shares = shares_of(document)
-    largest = max(shares, default=0.0)
-    rows = [
-        [
-            Field(peer.id),
-            _state(peer.state),
-            Field(str(peer.weight)),
-            Field(percent(share, 1)),
-            _bar(share, largest, look),
-            Field(str(peer.baseline)),
-            Field(peer.address),
-        ]
-        for peer, share in zip(document.peers, shares, strict=True)
-    ]
-    return [look.line(about, "bold"), *table(TABLE_COLUMNS, rows, look)]
+    shares = dict(zip((peer.id for peer in document.peers), shares_of(document), strict=True))
+    largest = max(shares.values(), default=0.0)
+    columns: tuple[Column[TablePeer], ...] = (
+        Column("PEER", lambda peer: peer.id),
+        Column("STATE", lambda peer: _state(peer.state)),
+        Column("WEIGHT", lambda peer: str(peer.weight), right=True),
+        Column("SHARE %", lambda peer: percent(shares[peer.id], 1), right=True),
+        Column("", lambda peer: _bar(shares[peer.id], largest, look), rank=2),
+        Column("BASELINE", lambda peer: str(peer.baseline), right=True, rank=1),
+        Column("ADDRESS", lambda peer: peer.address, rank=3),
+    )
+    return [look.line(about, "bold"), *table(columns, document.peers, look)]
 
 
 def shares_of(document: Table) -> list[float]:
@@ -95,33 +69,27 @@ def shares_of(document: Table) -> list[float]:
     return [peer.weight / total if peer.state == serving else 0.0 for peer in document.peers]
 
 
-def _fields(
-    peer: Live, indicators: Sequence[str], largest: float, high: float | None, look: Look
-) -> Sequence[Field]:
-    used = peer.utilization or {}
-    overloaded: Style = (
-        "bad" if high is not None and peer.score is not None and peer.score <= high else "plain"
-    )
-    age: Style = "warn" if peer.silent else "plain"
-    return [
-        Field(peer.id, "bold"),
-        _why_state(peer),
-        Field(str(peer.weight)),
-        Field(percent(peer.share, 1)),
-        _bar(peer.share, largest, look),
-        Field("" if peer.pin is None else f"{peer.pin:g}", "warn"),
-        Field(fixed(peer.score, 2), overloaded),
-        *(Field(percent(used.get(indicator))) for indicator in indicators),
-        Field(figure(peer.completed_per_tick)),
-        Field(figure(peer.failed_per_tick), "bad" if peer.failed_per_tick else "plain"),
-        Field(figure(peer.in_flight)),
-        Field("" if peer.waiting is None else figure(peer.waiting)),
-        Field("" if peer.open is None else figure(peer.open)),
-        Field(figure(peer.latency_ms)),
-        Field(UNKNOWN if peer.sample_age_s is None else f"{peer.sample_age_s:.1f}", age),
-        Field(str(peer.baseline)),
-        Field(peer.address),
-    ]
+def _utilization(name: str) -> Column[Live]:
+    heading, rank = f"{name.upper()} %", RANKS.get(name, RANKS["mem"])
+    return Column(heading, lambda peer: percent((peer.utilization or {}).get(name)), right=True, rank=rank)
+
+
+def _pin(peer: Live) -> Field:
+    return Field("" if peer.pin is None else f"{peer.pin:g}", "warn")
+
+
+def _score(score: float | None, high: float | None) -> Field:
+    overloaded = high is not None and score is not None and score <= high
+    return Field(fixed(score, 2), "bad" if overloaded else "plain")
+
+
+def _failed(peer: Live) -> Field:
+    return Field(figure(peer.failed_per_tick), "bad" if peer.failed_per_tick else "plain")
+
+
+def _sample_age(peer: Live) -> Field:
+    age_s = UNKNOWN if peer.sample_age_s is None else f"{peer.sample_age_s:.1f}"
+    return Field(age_s, "warn" if peer.silent else "plain")
 
 
 def _why_state(peer: Live) -> Field:

@@ -8,17 +8,6 @@ from steelyard_controller.cli.terminal.style import RUNG_STYLES, Look, Style
 from steelyard_controller.cli.terminal.text_table import Column, Field, table
 from steelyard_controller.cli.views import peer_table
 
-COLUMNS = (
-    Column(heading="UPSTREAM"),
-    Column(heading="LAW", rank=1),
-    Column(heading="PICKER", rank=2),
-    Column(heading="PEERS", right=True),
-    Column(heading="REVISION", right=True, rank=3),
-    Column(heading="LEFT %", right=True, rank=4),
-    Column(heading="STATUS"),
-)
-
-
 # The last tenth: what the alert goes by.
 NEARLY_NONE = 0.1
 
@@ -55,7 +44,16 @@ def of_upstreams(rows: Sequence[Row], look: Look) -> list[str]:
         return [
             look.line("no upstream is declared yet: `steelyard apply FILE` declares those of a file", "warn")
         ]
-    return table(COLUMNS, [_row(row) for row in rows], look)
+    columns: tuple[Column[Row], ...] = (
+        Column("UPSTREAM", lambda row: Field(row.name, "bold")),
+        Column("LAW", lambda row: row.law, rank=1),
+        Column("PICKER", lambda row: row.picker, rank=2),
+        Column("PEERS", lambda row: str(row.peers), right=True),
+        Column("REVISION", lambda row: str(row.revision), right=True, rank=3),
+        Column("LEFT %", lambda row: percent(row.headroom), right=True, rank=4),
+        Column("STATUS", _status),
+    )
+    return table(columns, rows, look)
 
 
 def of_overview(document: Overview, look: Look) -> list[str]:
@@ -109,24 +107,12 @@ def _two(first: str, style: Style, second: str, look: Look) -> str:
     return look.line(first, style) + (second if room is None else look.paint(look.cut(second, room), "dim"))
 
 
-def _row(row: Row) -> list[Field]:
+def _status(row: Row) -> Field:
     if not row.ready:
-        status = Field("not ready: no tick yet", "bad")
-    elif row.degraded:
-        status = Field(f"degraded: {'; '.join(row.degraded)}", "warn")
-    elif row.troubles:
-        status = Field(f"ok; {'; '.join(row.troubles)}")
-    else:
-        status = Field("ok", "good")
-    return [
-        Field(row.name, "bold"),
-        Field(row.law),
-        Field(row.picker),
-        Field(str(row.peers)),
-        Field(str(row.revision)),
-        Field(percent(row.headroom)),
-        status,
-    ]
+        return Field("not ready: no tick yet", "bad")
+    if row.degraded:
+        return Field(f"degraded: {'; '.join(row.degraded)}", "warn")
+    return Field(f"ok; {'; '.join(row.troubles)}") if row.troubles else Field("ok", "good")
 
 
 def _headroom(room: Headroom | None, look: Look) -> list[str]:
@@ -163,35 +149,34 @@ def _zones(traffic: Mapping[str, ZoneTraffic], look: Look) -> list[str]:
 def _load_balancers(document: Overview, look: Look) -> list[str]:
     if not document.load_balancers:
         return [look.line("no load balancer reports traffic, and none is declared", "warn")]
-    columns = (
-        Column(heading="LOAD BALANCER"),
-        Column(heading="RUNG"),
-        Column(heading="SERVES"),
-        Column(heading="REPORT s", right=True),
+    columns: tuple[Column[tuple[str, LoadBalancer | None]], ...] = (
+        Column("LOAD BALANCER", lambda row: Field(row[0], "bold")),
+        Column("RUNG", lambda row: Field("no report", "warn") if row[1] is None else _rung(row[1])),
+        Column("SERVES", lambda row: "-" if row[1] is None else _order(row[1], document.term)),
+        Column("REPORT s", lambda row: "-" if row[1] is None else _report_age(row[1]), right=True),
     )
-    rows = document.load_balancers.items()
+    rows = list(document.load_balancers.items())
     by_itself = [name for name, each in rows if each is not None and not each.declared]
     said = f"not declared in load_balancers, and read while they report: {', '.join(by_itself)}"
     return [
         "",
-        *table(columns, [_load_balancer(*each, document.term) for each in rows], look),
+        *table(columns, rows, look),
         *([look.line(said)] if by_itself else []),
     ]
 
 
-def _load_balancer(name: str, balancer: LoadBalancer | None, term: int) -> list[Field]:
-    if balancer is None:
-        return [Field(name, "bold"), Field("no report", "warn"), Field("-"), Field("-")]
-    rung = balancer.rung or "-"
-    return [
-        Field(name, "bold"),
-        Field(rung, "plain" if balancer.rung is None else RUNG_STYLES.get(rung, "bad")),
-        Field(
-            "-" if balancer.order is None else f"{balancer.order[0]}.{balancer.order[1]}",
-            "bad" if balancer.order is not None and balancer.order[0] > term else "plain",
-        ),
-        Field(f"{balancer.report_age_s:.1f}", "warn" if balancer.silent else "plain"),
-    ]
+def _rung(balancer: LoadBalancer) -> Field | str:
+    return "-" if balancer.rung is None else Field(balancer.rung, RUNG_STYLES.get(balancer.rung, "bad"))
+
+
+def _order(balancer: LoadBalancer, term: int) -> Field | str:
+    if balancer.order is None:
+        return "-"
+    return Field("{}.{}".format(*balancer.order), "bad" if balancer.order[0] > term else "plain")
+
+
+def _report_age(balancer: LoadBalancer) -> Field:
+    return Field(f"{balancer.report_age_s:.1f}", "warn" if balancer.silent else "plain")
 
 
 def _undeclared(document: Overview, look: Look) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from steelyard_controller.cli.api_documents import Explanation, Indicator
 from steelyard_controller.cli.terminal.numbers import figure, fixed
 from steelyard_controller.cli.terminal.style import Look
-from steelyard_controller.cli.terminal.text_table import Column, Field, table
+from steelyard_controller.cli.terminal.text_table import Column, table
 from steelyard_controller.cli.views import peer_table
 
 # A longer line is hard to read even where there is room.
@@ -62,9 +62,11 @@ def _indicator(each: Indicator) -> str:
 
 
 def _listed(indent: str, facts: list[tuple[str, str]], look: Look) -> list[str]:
-    columns = (Column(heading=""), Column(heading=""))
-    rows = [[Field(f"{indent}{name}"), Field(value)] for name, value in facts]
-    return table(columns, rows, look)[1:]
+    columns: tuple[Column[tuple[str, str]], ...] = (
+        Column("", lambda fact: f"{indent}{fact[0]}"),
+        Column("", lambda fact: fact[1]),
+    )
+    return table(columns, facts, look)[1:]
 
 
 def _wrapped(text: str, look: Look) -> list[str]:
