@@ -4,13 +4,18 @@ I/O only. Each case is a call that returns a row; truth.py prints them and
 agent/tests/test_agent_truth.py asserts them.
 """
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
-from benchmarks import agent_run, cgroups, known_work, networks, stress
+from benchmarks import cgroups, known_work, networks, stress
 from benchmarks.truth_table import Row
+from steelyard_protocol import sample_reader, sample_record
 from steelyard_protocol.sample_record import SampleRecord
+from steelyard_protocol.wire import Refused
 
 # Thirty of the kernel's quota periods: stress-ng keeps its load to a point over that.
 CPU_INTERVAL_S = 3.0
@@ -38,17 +43,17 @@ def cpu_in_cgroup(percent: int, *, cores: float, workers: int = 1, nested: bool 
         if nested:
             group = stack.enter_context(group.nested())
         _, ran = stack.enter_context(stress.cpu(of_a_core, workers=workers, prefix=group.prefix))
-        agent = agent_run.begin("cgroup", interval_s=CPU_INTERVAL_S, prefix=group.prefix)
+        agent = _begin("cgroup", interval_s=CPU_INTERVAL_S, prefix=group.prefix)
         # Not in the group, whose quota its start would use up; /proc/stat is the same there.
-        host = agent_run.begin("host", interval_s=CPU_INTERVAL_S)
-        taken = agent_run.sample(agent)
+        host = _begin("host", interval_s=CPU_INTERVAL_S)
+        taken = _sample(agent)
         return Row(
             work=f"stress-ng for {percent} %: {workers} x {of_a_core} % of a core",
             limit=f"a quota of {cores:g} cores" + (", the parent's" if nested else ""),
             scope="cgroup",
             known=_ran_meanwhile(ran, taken) / cores,
-            read=agent_run.column(taken, "cpu"),
-            host=agent_run.utilization(host, "cpu"),
+            read=_column(taken, "cpu"),
+            host=_utilization(host, "cpu"),
         )
 
 
@@ -56,14 +61,14 @@ def cpu_of_process(percent: int, *, cores: float) -> Row:
     """Load a percentage of a core and read the process from outside, against a limit that is given."""
     with stress.cpu(percent) as (pid, ran):
         flags = ("--pid", str(pid), "--cpu-limit", f"{cores:g}")
-        taken = agent_run.sample(agent_run.begin("process", *flags, interval_s=CPU_INTERVAL_S))
+        taken = _sample(_begin("process", *flags, interval_s=CPU_INTERVAL_S))
         known = _ran_meanwhile(ran, taken) / cores
     return Row(
         work=f"stress-ng for {percent} %: 1 x {percent} % of a core",
         limit=f"`--cpu-limit {cores:g}`",
         scope="process",
         known=known,
-        read=agent_run.column(taken, "cpu"),
+        read=_column(taken, "cpu"),
     )
 
 
@@ -101,8 +106,8 @@ def _memory_row(work: str, known: float, nothing: Sequence[str], something: Sequ
 
 def _memory_with(group: cgroups.Group, script: Sequence[str]) -> float | None:
     with known_work.script(*script, prefix=group.prefix):
-        agent = agent_run.begin("cgroup", interval_s=GAUGE_INTERVAL_S, prefix=group.prefix)
-        return agent_run.utilization(agent, "mem")
+        agent = _begin("cgroup", interval_s=GAUGE_INTERVAL_S, prefix=group.prefix)
+        return _utilization(agent, "mem")
 
 
 def network(scope: str, *, receiving: bool) -> Row:
@@ -114,8 +119,8 @@ def network(scope: str, *, receiving: bool) -> Row:
         with known_work.script("send", *to, prefix=[*inside, *sender]) as work:
             end = receiver if receiving else sender
             flags = ("--net-capacity", str(LINK_BYTES_PER_S))
-            agent = agent_run.begin(scope, *flags, interval_s=INTERVAL_S, prefix=[*inside, *end])
-            read = agent_run.utilization(agent, "net")
+            agent = _begin(scope, *flags, interval_s=INTERVAL_S, prefix=[*inside, *end])
+            read = _utilization(agent, "net")
     return Row(
         work=f"{'receiving' if receiving else 'sending'} {SENT_BYTES_PER_S / 1e6:g} MB/s over veth",
         limit=f"`--net-capacity {LINK_BYTES_PER_S}`",
@@ -128,7 +133,7 @@ def network(scope: str, *, receiving: bool) -> Row:
 def network_of_unknown_speed() -> float | None:
     """Return what the agent says of a virtual NIC with no capacity given: it should be None."""
     with networks.cable() as (_, end):
-        return agent_run.utilization(agent_run.begin("host", interval_s=GAUGE_INTERVAL_S, prefix=end), "net")
+        return _utilization(_begin("host", interval_s=GAUGE_INTERVAL_S, prefix=end), "net")
 
 
 def writes(scope: str, folder: Path) -> Row:
@@ -142,8 +147,8 @@ def writes(scope: str, folder: Path) -> Row:
         with _writing(folder, WRITES_PER_S, WRITE_BYTES, prefix) as work:
             target = ("--pid", str(work.process.pid)) if scope == "process" else ()
             flags = ("--io-capacity", str(CALLS_PER_S), *target)
-            agent = agent_run.begin(scope, *flags, interval_s=INTERVAL_S, prefix=prefix)
-            read = agent_run.utilization(agent, "io")
+            agent = _begin(scope, *flags, interval_s=INTERVAL_S, prefix=prefix)
+            read = _utilization(agent, "io")
     return Row(
         work=f"{WRITES_PER_S} writes/s of {WRITE_BYTES // 1024} kB, past the page cache",
         limit=f"`--io-capacity {CALLS_PER_S}`",
@@ -156,7 +161,7 @@ def writes(scope: str, folder: Path) -> Row:
 def disk_busy(folder: Path) -> Row:
     """Write at a known rate and read how long the disk was busy; the writer timed how long it waited."""
     with _writing(folder, LONG_WRITES_PER_S, LONG_WRITE_BYTES, ()) as work:
-        read = agent_run.utilization(agent_run.begin("host", interval_s=CPU_INTERVAL_S), "io")
+        read = _utilization(_begin("host", interval_s=CPU_INTERVAL_S), "io")
     return Row(
         work=f"{LONG_WRITES_PER_S} writes/s of {LONG_WRITE_BYTES // MIB} MB, past the page cache",
         limit="the disk always busy",
@@ -170,3 +175,35 @@ def _writing(
     folder: Path, per_s: int, size: int, prefix: Sequence[str]
 ) -> AbstractContextManager[known_work.Work]:
     return known_work.script("write", str(folder / "written"), str(per_s), str(size), prefix=prefix)
+
+
+def _begin(scope: str, *flags: str, interval_s: float, prefix: Sequence[str] = ()) -> "subprocess.Popen[str]":
+    """Start an agent that takes one sample and ends."""
+    command = [
+        *prefix, sys.executable, "-m", "steelyard_agent", "--once", "--peer", "truth",
+        "--scope", scope, "--interval", f"{interval_s:g}", *flags,
+    ]  # fmt: skip
+    # Neither a setting of whoever runs this nor a folder that could be taken for the package.
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=clean, cwd=Path(__file__).parent)
+
+
+def _sample(agent: "subprocess.Popen[str]") -> SampleRecord:
+    """Wait for the agent's end; return its sample."""
+    text, _ = agent.communicate()
+    if agent.returncode:
+        raise RuntimeError(f"the agent ended with status {agent.returncode}: {agent.args!r}")
+    decoded = sample_reader.decode(text.encode())
+    if isinstance(decoded, Refused):
+        raise RuntimeError(f"the agent printed what no controller takes: {decoded}")
+    return decoded
+
+
+def _column(taken: SampleRecord, indicator: str) -> float | None:
+    """Return one of a sample's utilizations."""
+    return taken.utilization[sample_record.INDICATORS.index(indicator)]
+
+
+def _utilization(agent: "subprocess.Popen[str]", indicator: str) -> float | None:
+    """Wait for the agent's sample; return one of its utilizations."""
+    return _column(_sample(agent), indicator)
