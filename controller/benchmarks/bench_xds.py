@@ -1,14 +1,12 @@
 """CPU of a controller that Envoys ask: a real one, before so many fake Envoys and servers.
 
-    PYTHONPATH=. .venv/bin/python controller/benchmarks/bench_xds.py [--clients 0 1 16 256]
-        [--servers 10 100 1000] [--seconds 10]
+    PYTHONPATH=. .venv/bin/python controller/benchmarks/bench_xds.py
 
 Every sample is new at every tick, so that every weight changes, which is the most there is to do. Each fake
 Envoy has a connection of its own, follows the upstream (delta), acknowledges what it is sent, and reports
 once a second what at most BUSY of the servers did. The row of 0 Envoys is what a tick costs by itself.
 """
 
-import argparse
 import asyncio
 import random
 import sys
@@ -29,31 +27,23 @@ from testing.daemons import Daemon, free_port, memcached_in
 
 OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
 BUSY = 100
-WARM_S = 6.0
+WARM_S, SECONDS = 6.0, 10.0
+SERVERS, CLIENTS = (10, 100, 1000), (0, 1, 16, 256)
 EDS = "/envoy.service.endpoint.v3.EndpointDiscoveryService/DeltaEndpoints"
 LRS = "/envoy.service.load_stats.v3.LoadReportingService/StreamLoadStats"
 
 
-def main() -> None:
+async def main() -> None:
     """Print a row for each number of servers and Envoys."""
-    parser = argparse.ArgumentParser(description="CPU of a controller before fake Envoys.")
-    parser.add_argument("--clients", nargs="+", type=int, default=(0, 1, 16, 256))
-    parser.add_argument("--servers", nargs="+", type=int, default=(10, 100, 1000))
-    parser.add_argument("--seconds", type=float, default=10.0)
-    options = parser.parse_args()
-    asyncio.run(_print(options))
-
-
-async def _print(options: argparse.Namespace) -> None:
     print(f"{'servers':>8} {'Envoys':>7} {'CPU ms/s':>9} {'answers/s an Envoy':>19}")
-    for servers in options.servers:
+    for servers in SERVERS:
         hosts = [f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}" for n in range(1, servers + 1)]
-        for clients in options.clients:
-            cpu_ms, answers = await _measured(hosts, clients, options.seconds)
+        for clients in CLIENTS:
+            cpu_ms, answers = await _measured(hosts, clients)
             print(f"{servers:>8} {clients:>7} {cpu_ms:>9.1f} {answers:>19.2f}", flush=True)
 
 
-async def _measured(hosts: list[str], clients: int, seconds: float) -> tuple[float, float]:
+async def _measured(hosts: list[str], clients: int) -> tuple[float, float]:
     """Return the controller's CPU time a second, in ms, and how often each Envoy was sent new weights."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder, api, xds = Path(name), free_port(), free_port()
@@ -75,7 +65,7 @@ async def _measured(hosts: list[str], clients: int, seconds: float) -> tuple[flo
             tasks.append(asyncio.create_task(_report(channel, number, hosts)))
         await asyncio.sleep(WARM_S)
         before, began_s, sent = process.cpu_times(), time.monotonic(), sum(answered)
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(SECONDS)
         after, took_s = process.cpu_times(), time.monotonic() - began_s
         answers = (sum(answered) - sent) / took_s / max(1, clients)
         for task in tasks:
@@ -132,4 +122,4 @@ async def _report(channel: grpc.aio.Channel, number: int, hosts: list[str]) -> N
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())

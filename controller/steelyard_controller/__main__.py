@@ -21,7 +21,7 @@ from steelyard_protocol.secret_file import SecretFileError
 from steelyard_controller import credentials, garbage, log_format, wiring
 from steelyard_controller.api import app as api
 from steelyard_controller.api import connection_limits
-from steelyard_controller.api.connection_limits import ConnectionLimiter, ConnectionLimits
+from steelyard_controller.api.connection_limits import ConnectionLimiter
 from steelyard_controller.api.token_file import TokenFile
 from steelyard_controller.credentials import Credentials
 from steelyard_controller.discovery.api_server import AccessError, ApiServer
@@ -142,7 +142,7 @@ async def _listen(
             ),
             host=settings.api_host,
             port=settings.api_port,
-            http=connection_limits.protocol_limited_by(ConnectionLimiter(ConnectionLimits())),
+            http=connection_limits.protocol_limited_by(ConnectionLimiter()),
             ws="none",
             # Its warnings are about what clients send, one a request: any client could fill the log.
             log_level="error",

@@ -271,27 +271,21 @@ class Service:
     async def history(
         self, name: str, *, seconds: float, step_s: float, peers: Sequence[str] | None = None
     ) -> list[bytes]:
-        """Return history moments as JSON, oldest first; raise `NotStored` while the store is away.
+        """Return history moments as JSON, oldest first; raise `Unavailable` while the store is away.
 
         With `peers` they have the columns of these, and a summary of all.
         """
-        try:
-            moments = await self._store.history(name, seconds=seconds, most=MOST_MOMENTS)
-        except Unavailable as error:
-            raise NotStored(str(error)) from None
+        moments = await self._store.history(name, seconds=seconds, most=MOST_MOMENTS)
         # Up to 8 MB of JSON are looked at: that takes a tenth of a second, in which nobody else waits.
         return await asyncio.to_thread(history_moment.thinned, moments, step_s=step_s, peers=peers)
 
     async def audit_log(
         self, *, before: int | None = None, most: int, upstream: str | None = None
     ) -> list[dict[str, Any]]:
-        """Return the audit log, newest first, of one upstream or of all; raise `NotStored`."""
+        """Return the audit log, newest first, of one upstream or of all; raise `Unavailable`."""
         found: list[dict[str, Any]] = []
         while len(found) < most:
-            try:
-                part = await self._store.audit(before=before, most=AUDIT_PART)
-            except Unavailable as error:
-                raise NotStored(str(error)) from None
+            part = await self._store.audit(before=before, most=AUDIT_PART)
             found += await asyncio.to_thread(audit.decoded, part, upstream)
             if len(part) < AUDIT_PART:
                 break

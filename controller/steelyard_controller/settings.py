@@ -26,6 +26,7 @@ from pydantic_settings import (
 )
 from steelyard_protocol import setting_values, signature, wire
 
+from steelyard_controller.declarations.declaration import mistakes
 from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Name, Upstream
 from steelyard_controller.messages.keyring import DerivedKeys
 from steelyard_controller.store import redis_url
@@ -303,11 +304,7 @@ def load(arguments: Sequence[str]) -> Settings:
     try:
         return Sourced()
     except ValidationError as error:
-        lines = []
-        for mistake in error.errors():
-            where = ".".join(str(part) for part in mistake["loc"]) or "settings"
-            lines.append(f"{where}: {mistake['msg'].removeprefix('Value error, ')}")
-        raise SettingsError("\n".join(lines)) from None
+        raise SettingsError(mistakes(error, whole="settings", between="\n")) from None
 
 
 def _shows_a_password(argument: str) -> bool:

@@ -25,6 +25,7 @@ from steelyard_controller.declarations.declaration import (
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.leader.takeover import PART
 from steelyard_controller.service import PUT_BACK, Conflict, NotLeading, NotStored, Service
+from steelyard_controller.store.interface import Unavailable
 from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_protocol import wire
 
@@ -372,7 +373,7 @@ def test_a_damaged_history_stops_nothing(memcached: Daemon, redis_server: Daemon
         )
         assert "steelyard:1:history:web" in service.views["web"].outcome.degraded[0]  # type: ignore[union-attr]
         await until(lambda: hand.exists("steelyard:1:state:web"))
-        with pytest.raises(NotStored):
+        with pytest.raises(Unavailable):
             await service.history("web", seconds=60, step_s=1)
         hand.delete("steelyard:1:history:web")
         await until(lambda: hand.exists("steelyard:1:history:web"))

@@ -11,7 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -22,9 +22,9 @@ log = logging.getLogger("steelyard.controller")
 COMPLAIN_EVERY_S = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLimits:
-    """The limits.
+@dataclass(slots=True, kw_only=True)
+class ConnectionLimiter:
+    """Counts the open connections of a server by client, and has their limits; one for all connections.
 
     connections         open at the same time; each costs a descriptor and some 10 kB
     of_one_client       of these, from one address; so one client alone cannot lock out all others
@@ -40,16 +40,9 @@ class ConnectionLimits:
     head_s: float = 10.0
     # Longer than any stall of a line that still lives.
     unread_s: float = 30.0
-
-
-class ConnectionLimiter:
-    """Counts the open connections of a server by client; one for all connections."""
-
-    def __init__(self, limits: ConnectionLimits, clock: Callable[[], float] = time.monotonic) -> None:
-        self.limits = limits
-        self._clock = clock
-        self._inside: Counter[str] = Counter()
-        self._complained_at = -COMPLAIN_EVERY_S
+    clock: Callable[[], float] = time.monotonic
+    _inside: Counter[str] = field(default_factory=Counter, init=False)
+    _complained_at: float = field(default=-COMPLAIN_EVERY_S, init=False)
 
     @property
     def count(self) -> int:
@@ -58,9 +51,9 @@ class ConnectionLimiter:
 
     def admit(self, client: str) -> bool:
         """Tell whether one more connection of a client is allowed; it then counts until it is released."""
-        if self.count >= self.limits.connections:
+        if self.count >= self.connections:
             return self._refuse(f"{self.count} connections to the API are open, the most there may be")
-        if self._inside[client] >= self.limits.of_one_client:
+        if self._inside[client] >= self.of_one_client:
             return self._refuse(
                 f"{client} has {self._inside[client]} connections to the API open, the most for one client"
             )
@@ -74,7 +67,7 @@ class ConnectionLimiter:
             del self._inside[client]
 
     def _refuse(self, why: str) -> bool:
-        now_s = self._clock()
+        now_s = self.clock()
         if now_s - self._complained_at >= COMPLAIN_EVERY_S:
             self._complained_at = now_s
             log.warning("%s; more are closed at once", why, extra={"event": "connections"})
@@ -83,11 +76,7 @@ class ConnectionLimiter:
 
 def protocol_limited_by(limiter: ConnectionLimiter) -> type[H11Protocol]:
     """Return the protocol class for `uvicorn.Config(http=...)` whose connections `limiter` counts."""
-
-    class Limited(LimitedConnection):
-        _limiter = limiter
-
-    return Limited
+    return type("Limited", (LimitedConnection,), {"_limiter": limiter})
 
 
 class LimitedConnection(H11Protocol):
@@ -160,10 +149,10 @@ class LimitedConnection(H11Protocol):
     def _expect_a_head(self) -> None:
         # Not restarted by each byte: a client that sends one now and then would keep a connection for ever.
         if self._head is None:
-            self._head = self.loop.call_later(self._limiter.limits.head_s, self.transport.abort)
+            self._head = self.loop.call_later(self._limiter.head_s, self.transport.abort)
 
     def _expect_reading(self, unread_bytes: int) -> None:
-        self._unread = self.loop.call_later(self._limiter.limits.unread_s, self._check_reading, unread_bytes)
+        self._unread = self.loop.call_later(self._limiter.unread_s, self._check_reading, unread_bytes)
 
     def _check_reading(self, before: int) -> None:
         now = self.transport.get_write_buffer_size()

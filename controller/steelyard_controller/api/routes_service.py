@@ -13,7 +13,8 @@ from steelyard_controller.api import auth, metrics, models, request_body
 from steelyard_controller.api.metrics import MetricsPage
 from steelyard_controller.api.problems import ProblemError, later, responses
 from steelyard_controller.api.routes_events import Upstream
-from steelyard_controller.service import NotStored, Service
+from steelyard_controller.service import Service
+from steelyard_controller.store.interface import Unavailable
 
 VOLATILE = "memory: nothing outlives a restart"
 
@@ -62,7 +63,7 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
         """Return who changed what, what it was before and after; also of upstreams that are gone by now."""
         try:
             entries = await service.audit_log(before=before, most=limit + 1, upstream=upstream)
-        except NotStored as error:
+        except Unavailable as error:
             raise later(f"the audit log cannot be read: {error}") from None
         headers = {}
         if len(entries) > limit:

@@ -11,7 +11,8 @@ from steelyard_controller.api.etags import tag
 from steelyard_controller.api.problems import later, responses
 from steelyard_controller.api.upstream_lookup import UpstreamName
 from steelyard_controller.messages.keyring import Keyring
-from steelyard_controller.service import NotStored, Service
+from steelyard_controller.service import Service
+from steelyard_controller.store.interface import Unavailable
 
 SIGNATURE_HEADER = "Steelyard-Signature"
 
@@ -60,7 +61,7 @@ def routes(service: Service, *, keys: Keyring) -> APIRouter:
         upstream_lookup.cycle_of(service, upstream)
         try:
             moments = await service.history(upstream, seconds=seconds, step_s=step_s, peers=peer)
-        except NotStored as error:
+        except Unavailable as error:
             raise later(f"the past of {upstream} cannot be read now: {error}") from None
         document = b'{"upstream":"%s","moments":[%s]}' % (upstream.encode(), b",".join(moments))
         return Response(document, media_type=request_body.JSON)

@@ -6,8 +6,9 @@ steelyard replay --law L [--set H=0.5]... [--config FILE] [--plot FILE]   < snap
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -67,39 +68,34 @@ def _replay(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     decisions: list[Decision] = []
-    status = _replay_lines(law, sys.stdin, sys.stdout, decisions if options.plot is not None else None)
+    status = _replay_lines(law, decisions if options.plot is not None else None)
     if options.plot is not None:
         _draw(decisions, options.plot)
     return status
 
 
-def _replay_lines(law: "Law", lines: TextIO, out: TextIO, kept: "list[Decision] | None") -> int:
+def _replay_lines(law: "Law", kept: "list[Decision] | None") -> int:
     from steelyard_controller.cli import replay_lines
 
     memory, previous_t_s = law.start(), None
-    for number, text in enumerate(_decoded(lines), start=1):
+    if isinstance(sys.stdin, TextIOWrapper):
+        # Bytes that are not UTF-8 are shown as such: they make a malformed line.
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    for number, text in enumerate(sys.stdin, start=1):
         if not text.strip():
             continue
         try:
             snapshot = replay_lines.parse(text, previous_t_s=previous_t_s)
         except replay_lines.Malformed as error:
-            out.flush()
+            sys.stdout.flush()
             print(f"steelyard replay: line {number}: {error}", file=sys.stderr)
             return Exit.USAGE
         memory, decision = law.step(memory, snapshot)
         previous_t_s = snapshot.t_s
-        print(replay_lines.line_of(decision), file=out, flush=True)
+        print(replay_lines.line_of(decision), flush=True)
         if kept is not None:
             kept.append(decision)
     return Exit.OK
-
-
-def _decoded(lines: TextIO) -> TextIO:
-    """Return the lines, with bytes that are not UTF-8 shown as such: they make a malformed line."""
-    reconfigure = getattr(lines, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(encoding="utf-8", errors="replace")
-    return lines
 
 
 def _draw(decisions: "Sequence[Decision]", path: Path) -> None:

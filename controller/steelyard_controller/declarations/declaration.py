@@ -247,10 +247,10 @@ def _said(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def mistakes(error: ValidationError) -> str:
-    """Return pydantic's errors about a declaration in one line, each with its field."""
+def mistakes(error: ValidationError, *, whole: str = "document", between: str = "; ") -> str:
+    """Return pydantic's errors about a declaration, each with its field; `whole` is what has the fields."""
     lines = []
     for each in error.errors():
-        where = ".".join(str(part) for part in each["loc"]) or "document"
+        where = ".".join(str(part) for part in each["loc"]) or whole
         lines.append(f"{where}: {each['msg'].removeprefix('Value error, ')}")
-    return "; ".join(lines)
+    return between.join(lines)

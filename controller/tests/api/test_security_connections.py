@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from steelyard_controller.api import connection_limits
-from steelyard_controller.api.connection_limits import ConnectionLimiter, ConnectionLimits
+from steelyard_controller.api.connection_limits import ConnectionLimiter
 
 from ..processes import LOCAL, Controller, controller
 
@@ -41,7 +41,7 @@ async def _begun(request: Request) -> AsyncIterator[bytes]:
 @contextlib.asynccontextmanager
 async def listening(**limits: float) -> AsyncIterator[tuple[int, ConnectionLimiter]]:
     """Yield the port of a server with small connection limits, and the limiter."""
-    limiter = ConnectionLimiter(ConnectionLimits(**limits))  # type: ignore[arg-type]
+    limiter = ConnectionLimiter(**limits)  # type: ignore[arg-type]
     app = Starlette(routes=[Route("/", _answer, methods=["GET", "POST"])])
     server = uvicorn.Server(
         uvicorn.Config(
@@ -213,7 +213,7 @@ def test_one_client_cannot_take_every_connection() -> None:
 
 def test_refused_connections_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     now_s = 0.0
-    limiter = ConnectionLimiter(ConnectionLimits(connections=2, of_one_client=1), lambda: now_s)
+    limiter = ConnectionLimiter(connections=2, of_one_client=1, clock=lambda: now_s)
     with caplog.at_level(logging.WARNING):
         assert limiter.admit("a")
         assert not limiter.admit("a")
