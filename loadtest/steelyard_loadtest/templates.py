@@ -2,7 +2,7 @@
 
 A name that the template uses and nobody gives is an error (StrictUndefined). A line that has only a
 tag leaves no line. `{{ value | json }}` writes JSON, which is a quoted string in YAML and HAProxy;
-`{{ value | lua }}` writes Lua: a quoted string, a number, or a table.
+`{{ value | lua }}` writes Lua: a quoted string, a number, a table, or a function as it stands.
 """
 
 import json
@@ -44,6 +44,8 @@ def lua(value: object, indent: int = 12) -> str:
         ]
     elif isinstance(value, Sequence) and not isinstance(value, str):
         entries = [lua(entry, indent + 4) for entry in value]
+    elif isinstance(value, str) and value.startswith("function("):
+        return value
     else:
         return json.dumps(value, ensure_ascii=False)
     line = "{ " + ", ".join(entries) + " }" if entries else "{}"

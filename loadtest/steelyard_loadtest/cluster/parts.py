@@ -121,6 +121,14 @@ def envoy(port: int, config: Path, *, program: str = "envoy") -> Part:
     return Part(name="envoy", command=(program, "-c", str(config), *more), port=port, order=5)
 
 
+def sglang(port: int, urls: Iterable[str], policy: str, metrics_port: int, *, program: str) -> Part:
+    """Return an sglang-router before the engines at these URLs."""
+    told: dict[str, Flag] = {"policy": policy, "prometheus_port": metrics_port, "log_level": "error"}
+    words = flags({"host": HOST, "port": port, **told})
+    command = (program, "launch", *words, "--worker-urls", *urls)
+    return Part(name="sglang-router", command=command, port=port, order=5)
+
+
 def _python(module: str, words: Iterable[str], *, name: str, order: int, port: int | None = None) -> Part:
     command = (sys.executable, "-m", module, *words)
     return Part(name=name, command=command, port=port, order=order)

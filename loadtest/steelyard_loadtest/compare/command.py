@@ -25,12 +25,16 @@ from steelyard_loadtest.scenario.find import MORE, NAMES, ORDER, find
 MARKS = "measured"
 """Between which a page of docs/ has the lab's."""
 
+ALONE = "inference"
+"""A scenario with contenders, figures and a page of its own."""
+
 DATAPLANE = Path("bench-results/dataplane/dataplane.csv")
 """Where `make bench-dataplane` leaves what a pick costs at many servers."""
 
 LONG = """
 Scenarios: {scenarios}, and `all` for these;
 {more}, which `all` leaves out; or a TOML file of your own (docs/load-lab.md).
+And `inference`, alone: streamed answers of simulated inference engines (docs/inference.md).
 
 Servers, agents, controller and balancers are started here, each algorithm in its turn, in a private network
 where this is root. DIR gets results.csv (one row a trial), servers.csv (each server second by second),
@@ -53,6 +57,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--only", metavar="ALGORITHM,...", help="these algorithms, whatever the scenario names"
     )
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="inference: what is asked (generated)")
     parser.add_argument("--nginx", metavar="PATH", help="the nginx to measure (the one on PATH)")
     parser.add_argument(
         "--nginx-least-time", metavar="PATH", help="an nginx from 1.31 on, for nginx-least_time (none)"
@@ -65,6 +70,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare; 0, 1 (nothing to measure with, or nothing measured), 2 (wrong words) or 130 (Ctrl-C)."""
+    if options.scenarios == [ALONE]:
+        from steelyard_loadtest.inference import command as inference
+
+        return exit_status("compare", inference.run, options)
     try:
         if options.list:
             return _list()

@@ -25,14 +25,18 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
     if least_time and not least_time_nginx:
         raise SetupError(f"there is no nginx at --nginx-least-time {least_time}")
     haproxy = shutil.which("haproxy")
-    # A package of Python's brings Envoy's binary; it lies beside this very Python.
-    envoy = shutil.which("envoy") or shutil.which(Path(sys.executable).with_name("envoy"))
+    # Packages of Python's bring them; they lie beside this very Python.
+    envoy, sglang = (
+        shutil.which(name) or shutil.which(Path(sys.executable).with_name(name))
+        for name in ("envoy", "sglang-router")
+    )
     asked = {
         "wrk": (wrk, "-v", r"(\d[\d.]*\S*) \["),
         "nginx": (measured, "-V", r"version: (\S+)"),
         "nginx for least_time": (least_time_nginx, "-V", r"version: (\S+)"),
         "HAProxy": (haproxy, "-v", r"version (\S+)"),
         "Envoy": (envoy, "--version", r"/(\d+\.\d+\.\d+)/"),
+        "sglang-router": (sglang, "--version", r"(\d+\.\d[\w.]*)"),
     }
     versions = {
         name: version_of([program, flag], pattern)
@@ -46,6 +50,7 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
         memcached=shutil.which("memcached"),
         haproxy=haproxy,
         envoy=envoy,
+        sglang=sglang,
         nginx_least_time=least_time_nginx,
         modules={names: modules(measured, names) for names in (LUA, STREAM_LUA, FAIR, VNSWRR)},
         versions=versions,

@@ -24,6 +24,7 @@ class Programs:
     memcached: str | None
     haproxy: str | None
     envoy: str | None
+    sglang: str | None = None
     nginx_least_time: str | None = None
     """An nginx that somebody named for this method: it is in nginx since 1.31 only."""
     modules: Mapping[tuple[str, ...], tuple[str, ...] | None]
@@ -41,7 +42,11 @@ class Programs:
                 return None
             return "needs memcached (apt-get install memcached)"
         if program in (
-            from_where := {"haproxy": "apt-get install haproxy", "envoy": "scripts/setup --with-bench"}
+            from_where := {
+                "haproxy": "apt-get install haproxy",
+                "envoy": "scripts/setup --with-bench",
+                "sglang": ".venv/bin/uv pip install --require-hashes -r requirements/inference.txt",
+            }
         ):
             return None if getattr(self, program) else f"not installed ({from_where[program]})"
         if method.startswith(LEAST_TIME):

@@ -200,7 +200,14 @@ class Envoy(Proxy):
             self.set_members(tuple(self._scene.addresses))
 
 
-PROXIES = {"nginx": Nginx, "steelyard": Steelyard, "haproxy": HAProxy, "envoy": Envoy}
+class Sglang(Proxy):
+    """sglang-router, which is told its engines on its command line."""
+
+    def _write(self, members: Sequence[str]) -> None:
+        """Write nothing: there is no file."""
+
+
+PROXIES = {"nginx": Nginx, "steelyard": Steelyard, "haproxy": HAProxy, "envoy": Envoy, "sglang": Sglang}
 """By program."""
 
 
@@ -211,6 +218,10 @@ def part(scene: Scene) -> Part:
         return parts.haproxy(port, scene.config, program=programs.haproxy or "haproxy")
     if scene.algorithm.program == "envoy":
         return parts.envoy(port, scene.config, program=programs.envoy or "envoy")
+    if scene.algorithm.program == "sglang":
+        urls = [f"http://{address}" for address in scene.addresses.values()]
+        program, metrics_port = programs.sglang or "sglang-router", scene.place.follow_port
+        return parts.sglang(port, urls, scene.algorithm.method, metrics_port, program=program)
     return parts.nginx(port, scene.folder, log=scene.log, program=programs.nginx_for(scene.algorithm.method))
 
 

@@ -144,7 +144,11 @@ class Scene:
             # As root its workers would become a user who may not read the checkout.
             user="root" if self.root else None,
             modules=modules or (),
-            directives=(*DIRECTIVES, *([FAIR_MEMORY] if algorithm.method == "fair;" else [])),
+            directives=(
+                *DIRECTIVES,
+                *([FAIR_MEMORY] if algorithm.method == "fair;" else []),
+                *algorithm.directives,
+            ),
         )
 
     def backends(self, members: Sequence[str]) -> list[Backend]:
@@ -196,7 +200,7 @@ def configuration(scene: Scene, members: Sequence[str]) -> str:
         "controller": [f"http://{HOST}:{place.api_port}"] if place.api_port else None,
         "lb": f"edge-{scene.number}",
         "share_in_flight": scene.algorithm.shares_in_flight or None,
-        "upstreams": {UPSTREAM: {"bootstrap": bootstrap, "shards": count or None}},
+        "upstreams": {UPSTREAM: {"bootstrap": bootstrap, "shards": count or None, **scene.algorithm.options}},
     }
     ours = Steelyard(
         lua_dir=place.checkout / "openresty",

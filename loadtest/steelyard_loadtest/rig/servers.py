@@ -91,11 +91,7 @@ class Servers:
                     self._running[name].wait_listening(port)
             self._wait(self._without_answer, "answers")
             if not self._scenario.static:
-                self._wait(self._without_sample, "has a sample of its agent in Memcached")
-                logs = [files.server_log.read_text() for files in self._files.values()]
-                self.means = cpu_limits.means(logs)
-                self._counters = [Counters(files) for files in self._files.values()]
-                self.drift(0.0)
+                self._begin_reading()
         except BaseException as error:
             self._stop()
             if isinstance(error, ProgramError | OSError):
@@ -190,6 +186,13 @@ class Servers:
         self._under_way = [item for item in self._under_way if item not in over]
         for name, asked, status in over:
             _expect(name, asked, status)
+
+    def _begin_reading(self) -> None:
+        self._wait(self._without_sample, "has a sample of its agent in Memcached")
+        logs = [files.server_log.read_text() for files in self._files.values()]
+        self.means = cpu_limits.means(logs)
+        self._counters = [Counters(files) for files in self._files.values()]
+        self.drift(0.0)
 
     def _start(self, part: Part, log: Path) -> None:
         self._running[part.name] = Process(part.command, log, self._cpus)

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from steelyard_controller import laws
 
 from steelyard_loadtest.machine import picker_list
 
-Program = Literal["direct", "nginx", "steelyard", "haproxy", "envoy"]
+Program = Literal["direct", "nginx", "steelyard", "haproxy", "envoy", "sglang"]
 Weights = Literal["equal", "true", "reversed"]
 
 PICKERS = sorted((each.name for each in picker_list.listed()), key=lambda name: name != picker_list.DEFAULT)
@@ -28,7 +28,8 @@ class Algorithm:
     title: str
     program: Program
     method: str = ""
-    """nginx: the upstream's directive; ours: the picker; HAProxy: `balance`; Envoy: `lb_policy`."""
+    """nginx: the upstream's directive; ours: the picker; HAProxy: `balance`; Envoy: `lb_policy`; else its own
+    word for it."""
     law: str = ""
     """The controller's law; "" where no controller runs."""
     weights: Weights = "equal"
@@ -46,6 +47,10 @@ class Algorithm:
     """How a balancer that is not ours learns of the agents' samples."""
     indicators: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Declared with the upstream beside the four: a name, and its knee if it has one."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Ours: more of the upstream's options."""
+    directives: tuple[str, ...] = ()
+    """nginx: more of the http block, without semicolons."""
 
     @property
     def ours(self) -> bool:

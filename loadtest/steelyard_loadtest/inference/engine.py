@@ -1,0 +1,137 @@
+"""A model of an inference engine: chunked prefill, decoding in a batch, a cache of prefixes, a waiting queue.
+
+Pure: it knows no clock; whoever runs it waits as long as a step takes. All times are an engine's own.
+
+    step = (max(c / PREFILL_PER_S, WEIGHTS_S) + n * SEQUENCE_S) / (size * speed)
+
+c: prompt tokens that the step computes (at most CHUNK), n: sequences that get a token. It is that of a 70B
+model (Llama 2's shapes, as Mooncake's) on a node of eight A100, and the bounds of vLLM:
+
+- PREFILL_PER_S: 2 * 70e9 FLOP a token (Kaplan et al., 2020) at half of 8 * 312e12 FLOP/s (NVIDIA's sheet).
+- WEIGHTS_S: 140 GB at 8 * 2.0 TB/s are 9 ms, and twice that with what 80 layers tell each other.
+- SEQUENCE_S: 320 kB for each token of context (80 layers, 8 heads of 128, keys and values, 16 bits), 12,000
+  of them on average, at half the bandwidth.
+- CHUNK: vLLM's default when it got chunked prefill, for the time between tokens on A100 (its issue 4580).
+- CACHE_TOKENS: (8 * 80 GB * 0.9 - 140 GB) / 320 kB are 1.4 million; a million, as in docs/inference.md.
+  MOST_RUNNING: that holds some 80 such contexts.
+"""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from steelyard_loadtest.inference.blocks import BLOCK_TOKENS, Blocks
+
+PREFILL_PER_S = 8000.0
+WEIGHTS_S = 0.02
+SEQUENCE_S = 0.0005
+CHUNK = 512
+MOST_RUNNING = 64
+CACHE_TOKENS = 1_000_000
+
+
+def cost_s(input_tokens: float, output_tokens: float) -> float:
+    """Return the time that a request takes from a busy engine of size 1, where nothing is cached."""
+    return input_tokens / PREFILL_PER_S + output_tokens * SEQUENCE_S
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Sequence:
+    """A request; keys: of its whole blocks, the first `matched` of which were cached when it began."""
+
+    keys: tuple[int, ...]
+    input_tokens: int
+    output_tokens: int
+    matched: int = 0
+    to_compute: int = 0
+    produced: int = 0
+
+    @property
+    def blocks(self) -> int:
+        """Return how many blocks it needs, its answer included."""
+        return -(-(self.input_tokens + self.output_tokens) // BLOCK_TOKENS)
+
+    @property
+    def cached_tokens(self) -> int:
+        """Return what need not be computed; the last token must, for the answer's first comes from it."""
+        return min(self.matched * BLOCK_TOKENS, self.input_tokens - 1)
+
+    @property
+    def ended(self) -> bool:
+        """Say whether it has its last token."""
+        return self.produced >= self.output_tokens
+
+
+@dataclass(slots=True, kw_only=True)
+class Engine:
+    """An engine `size` times as large as the smallest; speed: what is left of it. totals: since it began."""
+
+    size: float = 1.0
+    speed: float = 1.0
+    waiting: deque[Sequence] = field(default_factory=deque)
+    running: list[Sequence] = field(default_factory=list)
+    totals: Counter[str] = field(default_factory=Counter)
+    blocks: Blocks = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with an empty cache."""
+        self.blocks = Blocks(int(self.size * CACHE_TOKENS) // BLOCK_TOKENS)
+
+    @property
+    def queue_s(self) -> float:
+        """Return how long it would take to compute all prompts that it has, as it is now."""
+        later = sum(one.input_tokens - self.blocks.matched(one.keys) * BLOCK_TOKENS for one in self.waiting)
+        tokens = sum(one.to_compute for one in self.running) + later
+        return tokens / (PREFILL_PER_S * self.size * self.speed)
+
+    def add(self, sequence: Sequence) -> bool:
+        """Let a request wait for its turn; False where it would never fit."""
+        if sequence.blocks > self.blocks.capacity:
+            return False
+        self.waiting.append(sequence)
+        self.totals["requests"] += 1
+        return True
+
+    def leave(self, sequence: Sequence) -> None:
+        """Forget a request whose client is gone. Harmless when it has ended."""
+        if sequence in self.waiting:
+            self.waiting.remove(sequence)
+        elif sequence in self.running:
+            self._end(sequence)
+
+    def step(self) -> tuple[float, list[Sequence]]:
+        """Do a step; return how long it takes and who has a token at its end. (0, []): there is nothing."""
+        self._admit()
+        if not self.running:
+            return 0.0, []
+        left, got = CHUNK, list[Sequence]()
+        for one in self.running:
+            now = min(one.to_compute, left)
+            left -= now
+            one.to_compute -= now
+            if not one.to_compute:
+                got.append(one)
+                if now:
+                    self.blocks.computed(one.keys[one.matched :])
+        for one in got:
+            one.produced += 1
+            if one.ended:
+                self._end(one)
+        self.totals.update(computed_tokens=CHUNK - left, generated_tokens=len(got))
+        took_s = max((CHUNK - left) / PREFILL_PER_S, WEIGHTS_S) + len(got) * SEQUENCE_S
+        return took_s / (self.size * self.speed), got
+
+    def _admit(self) -> None:
+        while self.waiting and len(self.running) < MOST_RUNNING:
+            first = self.waiting[0]
+            matched = self.blocks.take(first.keys, first.blocks)
+            if matched is None:
+                return
+            first.matched = matched
+            first.to_compute = first.input_tokens - first.cached_tokens
+            self.totals.update(prompt_tokens=first.input_tokens, cached_tokens=first.cached_tokens)
+            self.running.append(self.waiting.popleft())
+
+    def _end(self, sequence: Sequence) -> None:
+        self.running.remove(sequence)
+        shared = sequence.matched if sequence.to_compute else len(sequence.keys)
+        self.blocks.release(sequence.keys[:shared], sequence.blocks - shared)

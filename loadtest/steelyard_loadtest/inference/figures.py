@@ -1,0 +1,128 @@
+"""What a trial before inference engines says: its figures, and their medians over repeats. Pure.
+
+All times are the engines', the clock's times the compression, and counted from the begin of the load.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from steelyard_loadtest.inference.engine import cost_s
+from steelyard_loadtest.measurements.trials import Trial, nearest_rank
+from steelyard_loadtest.reporting.statistics import grouped
+
+GOOD_TTFT_S = 5.0
+"""Within which a first token counts for the goodput."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """A request: when it was due, its first token came (from then) and its last; why it failed, or ""."""
+
+    due_s: float
+    ttft_s: float
+    ended_s: float
+    output_tokens: int
+    failure: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineReading:
+    """An engine at a moment: queue_s, to compute the prompts that it has; lost_s, which the machine took
+    from it; and its totals, as engine.Engine names them."""
+
+    at_s: float
+    engine: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A trial. What is due from begin_s to end_s counts; the engine `slowed` was slowed half-way between."""
+
+    trial: Trial
+    compression: float
+    begin_s: float
+    end_s: float
+    slowed: str
+    sizes: Mapping[str, float]
+    balancer_cpu_s: float
+    streams: Sequence[Stream]
+    readings: Sequence[EngineReading]
+
+    @property
+    def slowed_s(self) -> float:
+        """Return when the engine was slowed."""
+        return (self.begin_s + self.end_s) / 2
+
+
+def figures(run: Run) -> dict[str, float | None]:
+    """Return a trial's figures by name; None: not known. Only good answers have times."""
+    seconds = run.end_s - run.begin_s
+    asked = [one for one in run.streams if run.begin_s <= one.due_s < run.end_s]
+    good = [one for one in asked if not one.failure]
+    ttft = sorted(one.ttft_s for one in good)
+    between = sorted(
+        (one.ended_s - one.due_s - one.ttft_s) / (one.output_tokens - 1)
+        for one in good
+        if one.output_tokens > 1
+    )
+    grown = {name: _grown(run, own) for name, own in grouped(run.readings, lambda one: one.engine).items()}
+    total = {
+        key: sum(one.get(key, 0) for one in grown.values()) or 1 for key in ("prompt_tokens", "requests")
+    }
+    return {
+        **{f"ttft_p{round(part * 100)}_s": nearest_rank(ttft, part) for part in (0.5, 0.9, 0.99)},
+        **{f"between_p{round(part * 100)}_s": nearest_rank(between, part) for part in (0.5, 0.99)},
+        "asked_per_s": len(asked) / seconds,
+        "good_per_s": sum(one <= GOOD_TTFT_S for one in ttft) / seconds,
+        "failed": len(asked) - len(good),
+        "refused": sum(one.failure == "429" for one in asked),
+        "hits": sum(one.get("cached_tokens", 0) for one in grown.values()) / total["prompt_tokens"],
+        "balancer_cpu_ms": run.balancer_cpu_s * 1000 / max(len(asked), 1),
+        "lost": max((one.get("lost_s", 0) / seconds for one in grown.values()), default=None),
+        **{f"share_{name}": one.get("requests", 0) / total["requests"] for name, one in grown.items()},
+        # What it did, as a part of what it could before it was slowed.
+        **{
+            f"cost_{name}": cost_s(one.get("computed_tokens", 0), one.get("generated_tokens", 0))
+            / (run.sizes[name] * seconds)
+            for name, one in grown.items()
+        },
+        "queue_ratio": _queue_ratio(run),
+    }
+
+
+def _grown(run: Run, readings: Sequence[EngineReading]) -> dict[str, float]:
+    inside = [one.values for one in readings if run.begin_s <= one.at_s <= run.end_s]
+    return {key: value - inside[0].get(key, 0) for key, value in inside[-1].items()} if inside else {}
+
+
+def _queue_ratio(run: Run) -> float | None:
+    """Return how many times the others' mean queue, in time, the slowed engine's is after it slowed."""
+    after = [one for one in run.readings if run.slowed_s < one.at_s <= run.end_s]
+    slowed = [one.values["queue_s"] for one in after if one.engine == run.slowed]
+    others = [one.values["queue_s"] for one in after if one.engine != run.slowed]
+    return fmean(slowed) / fmean(others) if slowed and any(others) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A contender at a load: its trials, and the medians of their figures."""
+
+    algorithm: str
+    level: float
+    runs: Sequence[Run]
+    medians: Mapping[str, float | None]
+
+
+def rows(runs: Iterable[Run], order: Sequence[str]) -> list[Row]:
+    """Return a row for each load and contender, loads ascending, contenders in this order."""
+    found = []
+    for (level, place), own in sorted(
+        grouped(runs, lambda run: (run.trial.level, order.index(run.trial.algorithm))).items()
+    ):
+        each = [figures(run) for run in own]
+        known = {key: [value for one in each if (value := one.get(key)) is not None] for key in each[0]}
+        medians = {key: median(values) if values else None for key, values in known.items()}
+        found.append(Row(algorithm=order[place], level=level, runs=own, medians=medians))
+    return found

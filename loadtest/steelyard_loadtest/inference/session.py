@@ -1,0 +1,162 @@
+"""Measures: contenders in turns before emptied engines, all asked the same at the same moments (I/O)."""
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import uvloop
+from pydantic import TypeAdapter
+
+from steelyard_loadtest.cluster.parts import HOST, Part
+from steelyard_loadtest.inference import load
+from steelyard_loadtest.inference.arrivals import Arrival, generated, loaded, read
+from steelyard_loadtest.inference.contenders import BY_NAME, SIZES, SLOWED, SLOWED_TO
+from steelyard_loadtest.inference.engine import cost_s
+from steelyard_loadtest.inference.figures import EngineReading, Run, figures
+from steelyard_loadtest.machine import http_ask
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.programs import Programs
+from steelyard_loadtest.measurements.trials import Trial
+from steelyard_loadtest.reporting.progress import Progress
+from steelyard_loadtest.reporting.publish import write_text
+from steelyard_loadtest.rig import balancers
+from steelyard_loadtest.rig.balancers import Balancer
+from steelyard_loadtest.rig.place import Place
+from steelyard_loadtest.rig.servers import Servers
+from steelyard_loadtest.scenario.definition import Scenario
+from steelyard_loadtest.trial import place_for
+
+COMPRESSION = 20.0
+"""An hour takes three minutes; whatever a balancer takes counts as so much more."""
+
+AROUND_S, LEAD_S, READ_S = 8.0, 0.5, 0.25
+
+_RUN = TypeAdapter(Run)
+
+
+class Engines(Servers):
+    """The scenario's servers as simulated engines, a process each; a context manager."""
+
+    def __init__(self, scenario: Scenario, place: Place, compression: float) -> None:
+        super().__init__(scenario, place)
+        self._compression = compression
+
+    def state(self, began_s: float) -> list[EngineReading]:
+        """Return what each has and has done; one that is too busy to say so is left out."""
+        found = []
+        for name, address in self.addresses.items():
+            if values := http_ask.look(HOST, int(address.split(":")[1]), "/state"):
+                at_s = (time.monotonic() - began_s) * self._compression
+                found.append(EngineReading(at_s=at_s, engine=name, values=values))
+        return found
+
+    def tell(self, name: str, path: str) -> None:
+        """Ask something of an engine. Raises ProgramError."""
+        http_ask.ask(HOST, int(self.addresses[name].split(":")[1]), path, method="POST")
+
+    def _start_servers(self) -> None:
+        for name, port in zip(self._names, self._place.server_ports, strict=True):
+            words = (str(port), str(SIZES[name]), f"{self._compression}")
+            command = (sys.executable, "-m", "steelyard_loadtest.inference.engine_server", *words)
+            self._start(Part(name=name, command=command), self._files[name].server_log)
+
+    def _begin_reading(self) -> None:
+        """Begin with nothing: no agents measure engines here."""
+
+
+def run(
+    scenario: Scenario, trace: Path | None, out: Path, programs: Programs
+) -> tuple[list[Run], dict[str, str]]:
+    """Measure what `out` has not got; return all trials, and why who is missing is. Raises SetupError."""
+    arrivals = read(trace.read_text("utf-8").splitlines()) if trace else generated(Random(1), 12_031)
+    compression, each_s = _compression(arrivals, scenario), AROUND_S + _seconds(scenario)
+    reasons = {name: balancers.why_missing(BY_NAME[name], programs) for name in scenario.algorithms}
+    missing = {name: why for name, why in reasons.items() if why}
+    here = [name for name in scenario.algorithms if name not in missing]
+    todo = [trial for trial in _trials(scenario, here) if not _file(out, trial).exists()]
+    with (
+        Progress(sys.stderr, steps=len(todo), expected_s=len(todo) * each_s) as progress,
+        tempfile.TemporaryDirectory(prefix="steelyard-lab-") as folder,
+    ):
+        for name, why in missing.items():
+            progress.say(f"{BY_NAME[name].title} is not measured: {why}")
+        place = place_for(scenario, Path(folder), programs)
+        with Engines(scenario, place, compression) as engines:
+            for trial in todo:
+                progress.begin(f"{trial.level:g}, {BY_NAME[trial.algorithm].title}")
+                try:
+                    done = _measure(scenario, trial, arrivals, compression, engines, place)
+                except ProgramError as error:
+                    missing[trial.algorithm] = str(error)
+                    progress.end(f"failed: {error}")
+                else:
+                    write_text(_file(out, trial), _RUN.dump_json(done).decode())
+                    known = [
+                        f"{key} {value:.3g}" for key, value in figures(done).items() if value is not None
+                    ]
+                    progress.end(", ".join(known))
+    return [_RUN.validate_json(file.read_bytes()) for file in sorted((out / "trials").glob("*"))], missing
+
+
+def _seconds(scenario: Scenario) -> float:
+    return scenario.load.warm_up_s + scenario.load.seconds
+
+
+def _compression(arrivals: Sequence[Arrival], scenario: Scenario) -> float:
+    """Return COMPRESSION, or what the trace is long enough for."""
+    cost = sum(cost_s(one.input_tokens, one.output_tokens) for one in arrivals)
+    lasts_s = cost / (max(scenario.load.levels) * sum(SIZES.values()))
+    return min(COMPRESSION, lasts_s / _seconds(scenario))
+
+
+def _trials(scenario: Scenario, names: Sequence[str]) -> Iterator[Trial]:
+    """Give all contenders at each load, once a repeat; each repeat begins with another one."""
+    for repeat in range(1, scenario.load.repeats + 1):
+        turn = (repeat - 1) % max(len(names), 1)
+        for level in scenario.load.levels:
+            for name in (*names[turn:], *names[:turn]):
+                yield Trial(scenario=scenario.name, algorithm=name, level=level, repeat=repeat)
+
+
+def _file(out: Path, trial: Trial) -> Path:
+    return out / "trials" / f"{trial.algorithm}-{trial.level:g}-{trial.repeat}.json"
+
+
+def _measure(
+    scenario: Scenario, trial: Trial, arrivals: Sequence[Arrival], compression: float, engines: Engines,
+    place: Place,
+) -> Run:  # fmt: skip
+    seconds = _seconds(scenario) * compression
+    asked = loaded(arrivals, load=trial.level, size=sum(SIZES.values()), seconds=seconds)
+    for name in SIZES:
+        engines.tell(name, "/reset")
+    nothing = Run(
+        trial=trial, compression=compression, begin_s=scenario.load.warm_up_s * compression, end_s=seconds,
+        slowed=SLOWED, sizes=SIZES, balancer_cpu_s=0.0, streams=(), readings=(),
+    )  # fmt: skip
+    with Balancer(BY_NAME[trial.algorithm], scenario, engines.addresses, place) as balancer:
+        return uvloop.run(_loaded(nothing, asked, engines, balancer, place.balancer_port))
+
+
+async def _loaded(run: Run, asked: Sequence[Arrival], engines: Engines, balancer: Balancer, port: int) -> Run:
+    began_s, readings = time.monotonic() + LEAD_S, list[EngineReading]()
+    making = asyncio.create_task(load.make(asked, port, began_s, run.compression))
+
+    async def at(moment_s: float) -> None:
+        while (left_s := began_s + moment_s / run.compression - time.monotonic()) > 0:
+            balancer.check()
+            readings.extend(await asyncio.to_thread(engines.state, began_s))
+            await asyncio.sleep(min(left_s, READ_S))
+
+    await at(run.begin_s)
+    cpu_s = balancer.cpu_s() or 0.0
+    await at(run.slowed_s)
+    await asyncio.to_thread(engines.tell, SLOWED, f"/speed?to={SLOWED_TO}")
+    await at(run.end_s)
+    cpu_s = (balancer.cpu_s() or 0.0) - cpu_s
+    return replace(run, balancer_cpu_s=cpu_s, streams=await making, readings=readings)
