@@ -98,10 +98,11 @@ def test_a_demo_loads_burns_and_leaves_tables_figures_and_plot(cluster: Cluster,
 def test_ctrl_c_during_the_second_burn_keeps_the_first_load_and_stops_burning(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    command = cluster.demo(tmp_path, "--seconds", "9")
+    # A burnt server may take seconds to say that it is: one that burns for three has been missed.
+    command = cluster.demo(tmp_path, "--seconds", "18")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
-        wait_until(cluster.burners)
-        wait_until(lambda: cluster.burners() == 0)
+        assert demo.stderr
+        assert any(line.endswith(" failed\n") for line in demo.stderr), "the first load did not end"
         wait_until(cluster.burners)
         family = psutil.Process(demo.pid).children(recursive=True)
         demo.send_signal(signal.SIGINT)
