@@ -42,11 +42,7 @@ class PeerDocument(BaseModel):
         default=None, gt=0, lt=100, description="percentage of the weight; null: the law decides"
     )
     zone: Name | None = Field(default=None, examples=["eu-1a"], description="null: it is near to nobody")
-    max_conns: MaxConns | None = Field(
-        default=None,
-        examples=[64],
-        description="requests that it may have; null: the upstream's number",
-    )
+    max_conns: MaxConns | None = Field(default=None, examples=[64], description="null: the upstream's")
 
 
 class PeerPatch(BaseModel):

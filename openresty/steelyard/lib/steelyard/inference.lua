@@ -70,9 +70,8 @@ end
 local function refuse(status, code, message)
     ngx.status = status
     ngx.header["Content-Type"] = "application/json"
-    ngx.say(json.encode({
-        error = { message = message, type = "invalid_request_error", param = "model", code = code },
-    }))
+    local said = { message = message, type = "invalid_request_error", param = "model", code = code }
+    ngx.say(json.encode({ error = said }))
     return ngx.exit(ngx.HTTP_OK) -- the answer is as it was said
 end
 
