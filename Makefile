@@ -129,7 +129,7 @@ audit: setup-tests  ## ask the databases of known vulnerabilities about every pi
 	@scripts/audit
 
 law-cases:  ## the default law where requests are long, dear, open or unseen: the table of docs/control-law.md
-	@$(BIN)/python controller/benchmarks/law_cases.py
+	@$(BIN)/python -m controller.tests.laws.law_cases
 
 plot-law:  ## the step-response plots of docs/control-law.md
 	$(BIN)/python controller/benchmarks/plot_law.py

@@ -11,9 +11,9 @@ from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.headroom import PATIENCE_TICKS, Carried, Headroom, headroom
 from steelyard_controller.laws.snapshot import Floats
 
-from testing.closed_loop import Loop
 from testing.fluid_model import Servers
 
+from .closed_loop import Loop
 from .snapshots import snapshot, steps
 
 WARM = 120

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from steelyard_controller import laws
 
-from testing.law_cases import CASES, Figures
+from .law_cases import CASES, Figures
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
