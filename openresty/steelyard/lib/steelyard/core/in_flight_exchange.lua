@@ -165,9 +165,7 @@ function _M:request(leaving)
     if #targets > 0 and not leaving then
         local first = self.next_asked
         local last = math.min(first + MOST - 1, #targets)
-        for i = first, last do
-            asked[#asked + 1] = targets[i]
-        end
+        table.move(targets, first, last, #asked + 1, asked)
         lines[#lines + 1], self.next_asked = asking(self, first, last), last % #targets + 1
     end
     self.asked, self.gone, lines[#lines + 1] = asked, {}, "mn\r\n"

@@ -108,9 +108,7 @@ local function rows_of(list, breathe)
         if not piece then
             return nil
         end
-        for i = 1, #piece do
-            rows[n + i] = piece[i]
-        end
+        table.move(piece, 1, #piece, n + 1, rows)
         n, from = n + #piece, to + 2
         breathe()
     end

@@ -47,14 +47,6 @@ local _M = {}
 local mt = { __index = _M }
 
 
-local function append(list, more)
-    for i = 1, #more do
-        list[#list + 1] = more[i]
-    end
-    return list
-end
-
-
 --- Return the peers to pick from, the reserve for retries when all of those failed,
 -- and whether health had to be ignored (fail open).
 -- @param unhealthy id -> anything, for peers that are out
@@ -73,7 +65,9 @@ local function eligible_of(peers, unhealthy, threshold)
         end
     end
     if #sick_up > 0 and #up < threshold * (#up + #sick_up) then
-        return append(up, sick_up), append(backup, sick_backup), true
+        table.move(sick_up, 1, #sick_up, #up + 1, up)
+        table.move(sick_backup, 1, #sick_backup, #backup + 1, backup)
+        return up, backup, true
     elseif #up > 0 then
         return up, backup, false
     elseif #backup > 0 then

@@ -327,10 +327,7 @@ end
 local function send_peers(send, rows)
     local comma = ""
     for first = 1, #rows, ROWS_TO_SEND do
-        local chunk = {}
-        for i = first, math.min(first + ROWS_TO_SEND - 1, #rows) do
-            chunk[#chunk + 1] = rows[i]
-        end
+        local chunk = table.move(rows, first, math.min(first + ROWS_TO_SEND - 1, #rows), 1, {})
         send(comma .. string.sub(assert(json.encode(chunk)), 2, -2))
         comma = ","
     end
