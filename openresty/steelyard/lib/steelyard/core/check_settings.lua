@@ -36,14 +36,6 @@ local bad = validate.bad
 local _M = { CONNECTED = "CONNECTED" } -- what a check that only connects has for an answer
 
 
---- Texts go into a request as they are: nothing in them may end its line.
-local function matches(pattern, most)
-    return function(value)
-        return #value <= most and string.find(value, pattern) ~= nil
-    end
-end
-
-
 --- Tell whether a certificate can be for a name: no address and no port, and not all the names below one.
 function _M.is_server_name(value)
     return type(value) == "string" and #value <= MAX_HOST and string.find(value, "^[%w_-][%w._-]*$") ~= nil
@@ -53,12 +45,13 @@ end
 
 local HOW_PATH = 'write it as check = { path = "/healthz" }'
 
--- The texts: the setting, what it must be, what another one is, and how it is written.
+-- The texts: the setting, what it must be, what another one is, and how it is written. They go into a request as they
+-- are: nothing in them may end its line.
 local TEXTS = {
-    { "path", matches("^/[!-~]*$", 1001), "is no path", HOW_PATH },
-    { "grpc_service", matches("^[%w._/-]*$", 127), "is no name of a service",
+    { "path", validate.text("^/[!-~]*$", 1001), "is no path", HOW_PATH },
+    { "grpc_service", validate.text("^[%w._/-]*$", 127), "is no name of a service",
       'write it as grpc_service = "shop.Orders", or "" for the server as a whole' },
-    { "host", matches("^[%w.:_%[%]-]+$", MAX_HOST), "is no host name",
+    { "host", validate.text("^[%w.:_%[%]-]+$", MAX_HOST), "is no host name",
       'write it as host = "example.org", or leave it out for the address' },
     { "tls_server_name", _M.is_server_name, "is no host name",
       'write it as tls_server_name = "example.org", or leave it out for the host' },

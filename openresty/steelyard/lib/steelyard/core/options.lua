@@ -30,7 +30,7 @@ local MIN_KEY_BYTES = 16
 -- Many servers take no more than 8 kB of headers; tokens have some 50 bytes.
 local MAX_TOKEN_BYTES = 1024
 
-local bad, list = validate.bad, validate.list
+local bad, list, right = validate.bad, validate.list, validate.right
 
 local _M = {}
 
@@ -72,21 +72,6 @@ local function controllers(options)
         }
     end
     return servers
-end
-
-
---- The token that the controllers want of readers. It goes into a header unchanged; no error message shows it.
-local function controller_token(options)
-    local token = options.controller_token
-    if token == nil then
-        return nil
-    end
-    local remedy = 'write it as controller_token = os.getenv("STEELYARD_TOKEN"), with `env STEELYARD_TOKEN;` '
-                   .. "in nginx.conf"
-    if type(token) ~= "string" or #token > MAX_TOKEN_BYTES or not string.find(token, "^[!-~]+$") then
-        bad("controller_token", "must be a string of 1.." .. MAX_TOKEN_BYTES .. " visible ASCII characters", remedy)
-    end
-    return token
 end
 
 
@@ -163,8 +148,7 @@ function _M.check(options)
     if not wire.is_name(options.lb) then
         bad("lb", "must name this load balancer", 'write it as lb = "edge-1", and differently on each machine')
     end
-    validate.right("", options, "zone", wire.is_name, "is %s",
-                   'write it as zone = "eu-1a", as the servers near it have it')
+    right("", options, "zone", wire.is_name, "is %s", 'write it as zone = "eu-1a", as the servers near it have it')
     if options.key ~= nil and (type(options.key) ~= "string" or #options.key < MIN_KEY_BYTES) then
         bad("key", "must be a string of at least " .. MIN_KEY_BYTES .. " bytes",
             'write it as key = os.getenv("STEELYARD_KEY"), with `env STEELYARD_KEY;` in nginx.conf')
@@ -173,15 +157,17 @@ function _M.check(options)
         bad("key", "begins as a load balancer's key does, and is not whole",
             "write it as `steelyard keys lb NAME` prints it")
     end
-    if options.state_dir ~= nil and (type(options.state_dir) ~= "string"
-                                     or not string.find(options.state_dir, "^/")) then
-        bad("state_dir", "must be an absolute path", 'write it as state_dir = "/var/lib/steelyard"')
-    end
+    right("", options, "state_dir", validate.text("^/"), "must be an absolute path",
+          'write it as state_dir = "/var/lib/steelyard"')
+    -- What the controllers want of readers. It goes into a header unchanged; no error message shows it.
+    right("", options, "controller_token", validate.text("^[!-~]+$", MAX_TOKEN_BYTES),
+          "must be a string of 1.." .. MAX_TOKEN_BYTES .. " visible ASCII characters", 'write it as controller_token = '
+          .. 'os.getenv("STEELYARD_TOKEN"), with `env STEELYARD_TOKEN;` in nginx.conf')
     local names, upstreams = names_and_upstreams(options)
     local numbers = validate.numbers(options, NUMBERS, "")
     return {
         memcached = memcached_servers(options), controller = controllers(options),
-        controller_token = controller_token(options),
+        controller_token = options.controller_token,
         key = options.key, state_dir = options.state_dir, lb = options.lb, zone = options.zone,
         -- What is served now; with any_upstream more than what nginx.conf declares.
         upstreams = upstreams, names = names, declared = upstreams, any_upstream = any_upstream(options.any_upstream),

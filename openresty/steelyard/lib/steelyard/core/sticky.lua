@@ -32,14 +32,6 @@ local _M = {}
 local mt = { __index = _M }
 
 
---- A part of the cookie; nothing in it may end it.
-local function attribute(given, option, where, pattern, remedy)
-    return validate.right(where .. ".", given, option, function(value)
-        return type(value) == "string" and string.find(value, pattern)
-    end, "is %s", remedy)
-end
-
-
 --- Check the option `sticky` of an upstream; nil without one. Raises with option and remedy.
 function _M.of_options(where, given)
     if given == nil then
@@ -67,8 +59,11 @@ function _M.of_options(where, given)
     elseif same_site == "None" and not secure then
         bad(where .. ".same_site", "is None", "browsers then want secure = true, too")
     end
-    local path = attribute(given, "path", where, "^/[^%c%s;,]*$", 'write it as path = "/shop"') or "/"
-    local domain = attribute(given, "domain", where, "^[%w.-]+$", 'write it as domain = "example.com"')
+    -- Parts of the cookie; nothing in them may end it.
+    local path = validate.right(where .. ".", given, "path", validate.text("^/[^%c%s;,]*$"), "is %s",
+                                'write it as path = "/shop"') or "/"
+    local domain = validate.right(where .. ".", given, "domain", validate.text("^[%w.-]+$"), "is %s",
+                                  'write it as domain = "example.com"')
     local max_age_s = validate.optional(where .. ".", given, "max_age_s", validate.WHOLE, 1, MAX_AGE_S,
                                         "until the browser is closed")
     return {

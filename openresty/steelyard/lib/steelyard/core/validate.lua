@@ -59,6 +59,15 @@ function _M.optional(where, given, name, what, low, high, without)
 end
 
 
+--- A rule for `right`: a text of one form.
+-- @param most bytes of it; left out: any number
+function _M.text(pattern, most)
+    return function(value)
+        return type(value) == "string" and #value <= (most or 1 / 0) and string.find(value, pattern) ~= nil
+    end
+end
+
+
 --- An option that may be left out, and else has to be right.
 -- @param is_right function of its value; or the type that it must have
 -- @param problem  of a value that is not; %s stands for that
