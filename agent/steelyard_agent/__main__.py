@@ -147,14 +147,14 @@ def _print_pods(chosen: Settings, pods: PodsSettings) -> int:
 
 def _register_evidence(loaded: LoadedSettings) -> list[Evidence]:
     """Return how this server would be declared."""
-    wanted, register = wiring.registration(loaded.settings), loaded.settings.register
-    if wanted is None or register is None:
+    register = loaded.settings.register
+    if register is None:
         return []
     try:
         source_ip = controller_client.source_ip(register.urls[0])
     except (OSError, UnicodeError):
         source_ip = register_flags.AUTO
-    return [wanted.evidence(register.urls, source_ip, with_token=loaded.token is not None)]
+    return [register.wanted.evidence(register.urls, source_ip, with_token=loaded.token is not None)]
 
 
 if __name__ == "__main__":

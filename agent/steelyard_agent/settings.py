@@ -19,7 +19,7 @@ from steelyard_agent.outputs import orca_report
 from steelyard_agent.pods import pods_flags
 from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.registration import register_flags
-from steelyard_agent.registration.register_flags import RegisterSettings
+from steelyard_agent.registration.register_request import RegisterSettings, Registration
 from steelyard_agent.sample import Indicators
 from steelyard_agent.scope_values import Scope
 from steelyard_agent.toml_file import Document
@@ -85,9 +85,11 @@ def load(
     key_file = given.value("key-file", None, Path)
     orca_file, orca_address = given.value("orca", nowhere, scope_values.orca)
     indicators, rates = ((), ()) if file is None else _of_application(file, interval_s)
+    upstream = given.value("upstream", "web", setting_values.name)
+    peer = given.value("peer", hostname, setting_values.name)
     settings = Settings(
-        upstream=given.value("upstream", "web", setting_values.name),
-        peer=given.value("peer", hostname, setting_values.name),
+        upstream=upstream,
+        peer=peer,
         memcached=given.value("memcached", setting_values.LOCAL_MEMCACHED, scope_values.memcached),
         interval_s=interval_s,
         scope=chosen,
@@ -103,7 +105,7 @@ def load(
         orca_address=orca_address,
         orca_grpc=given.value("orca-grpc", None, scope_values.orca_grpc),
         orca_app=given.value("orca-app", None, Path),
-        register=_register_settings(given, environment),
+        register=_register_settings(given, environment, upstream, peer),
         once=given.value("once", False, setting_values.switch),
         explain=given.value("explain", False, setting_values.switch),
         verbose=given.value("verbose", False, setting_values.switch),
@@ -147,7 +149,9 @@ def _pods_settings(chosen: Scope, given: Given, environment: Mapping[str, str]) 
     )
 
 
-def _register_settings(given: Given, environment: Mapping[str, str]) -> RegisterSettings | None:
+def _register_settings(
+    given: Given, environment: Mapping[str, str], upstream: str, peer: str
+) -> RegisterSettings | None:
     urls = given.value("register", (), register_flags.urls)
     deregister = given.value("deregister", False, setting_values.switch)
     needless = [flag for flag in flags.REGISTERING if flag in given and (flag != "deregister" or deregister)]
@@ -161,10 +165,10 @@ def _register_settings(given: Given, environment: Mapping[str, str]) -> Register
             "--register needs --address: auto:PORT, or HOST:PORT as nginx reaches this server"
         )
     token_file = given.value("token-file", None, Path)
+    baseline = given.value("baseline", None, setting_values.number("a weight, such as 1,", 1e-6, 1e6))
     return RegisterSettings(
         urls=urls,
-        address=address,
-        baseline=given.value("baseline", None, setting_values.number("a weight, such as 1,", 1e-6, 1e6)),
+        wanted=Registration(upstream=upstream, peer=peer, address=address, baseline=baseline),
         token=_token(environment, token_file),
         token_file=token_file,
         deregister=deregister,

@@ -34,7 +34,6 @@ from steelyard_agent.readers.scope import ScopeReader, make_reader
 from steelyard_agent.record_stream import RecordStream
 from steelyard_agent.registration.controller_client import ControllerClient
 from steelyard_agent.registration.register_loop import RegisterLoop
-from steelyard_agent.registration.register_request import Registration
 from steelyard_agent.settings import Settings
 
 if TYPE_CHECKING:
@@ -124,7 +123,10 @@ def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
     )
     pool = _pool(settings)
     indicators = indicator_reader(settings)
-    register_loop = _register_loop(loaded)
+    register, register_loop = settings.register, None
+    if register is not None:
+        client = ControllerClient(loaded.token)
+        register_loop = RegisterLoop(register.wanted, register.urls, client, random=random.random)
     stream = RecordStream(
         upstream=settings.upstream,
         peer=settings.peer,
@@ -248,25 +250,6 @@ def _pool(settings: Settings) -> MemcachedWriter:
             for address in settings.memcached
         ]
     )
-
-
-def registration(settings: Settings) -> Registration | None:
-    """Return the registration that the settings ask for; None without --register."""
-    if settings.register is None:
-        return None
-    return Registration(
-        upstream=settings.upstream,
-        peer=settings.peer,
-        address=settings.register.address,
-        baseline=settings.register.baseline,
-    )
-
-
-def _register_loop(loaded: LoadedSettings) -> RegisterLoop | None:
-    wanted, register = registration(loaded.settings), loaded.settings.register
-    if wanted is None or register is None:
-        return None
-    return RegisterLoop(wanted, register.urls, ControllerClient(loaded.token), random=random.random)
 
 
 def _announce(loaded: LoadedSettings, what: str) -> None:

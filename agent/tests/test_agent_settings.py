@@ -7,7 +7,8 @@ import pytest
 from steelyard_agent import settings
 from steelyard_agent.flags import FLAGS
 from steelyard_agent.registration import register_flags
-from steelyard_agent.registration.register_flags import RegisterSettings, Url
+from steelyard_agent.registration.register_flags import Url
+from steelyard_agent.registration.register_request import RegisterSettings, Registration
 from steelyard_agent.sample import NOTHING, Indicators
 from steelyard_agent.settings import Settings
 from steelyard_protocol.program_settings import SettingsError
@@ -75,8 +76,7 @@ def test_every_flag_is_read() -> None:
         orca_address=("127.0.0.1", 9811),
         register=RegisterSettings(
             urls=(Url("http", "a", 8081), Url("https", "b", 443, "/x")),
-            address=("10.0.0.11", 80),
-            baseline=2.5,
+            wanted=Registration(upstream="api", peer="s-1", address=("10.0.0.11", 80), baseline=2.5),
             token_file=Path("/run/token"),
             deregister=True,
         ),
@@ -120,8 +120,7 @@ def test_every_setting_can_stand_in_the_file() -> None:
         orca_address=("::1", 9811),
         register=RegisterSettings(
             urls=(Url("http", "a", 8081), Url("https", "::1", 443)),
-            address=("auto", 8080),
-            baseline=2.0,
+            wanted=Registration(upstream="api", peer="s-1", address=("auto", 8080), baseline=2.0),
             token_file=Path("/run/token"),
             deregister=True,
         ),
@@ -370,7 +369,9 @@ def test_a_token_comes_from_the_environment_or_a_file_and_is_never_shown() -> No
     assert "secret" not in repr(chosen)
     chosen = load(*line, **{f"{TOKEN}_FILE": "/run/token"}).register
     assert chosen == RegisterSettings(
-        urls=(Url("http", "a", 80),), address=("auto", 80), token_file=Path("/run/token")
+        urls=(Url("http", "a", 80),),
+        wanted=Registration(upstream="web", peer="node-7", address=("auto", 80)),
+        token_file=Path("/run/token"),
     )
     with pytest.raises(SettingsError, match="unrecognized arguments: --token"):
         load(*line, "--token", "x")

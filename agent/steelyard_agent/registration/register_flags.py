@@ -2,8 +2,7 @@
 
 import ipaddress
 import re
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal
 
 from steelyard_protocol import peer_address, setting_values
@@ -28,18 +27,6 @@ class Url:
 
     def __str__(self) -> str:
         return f"{self.scheme}://{peer_address.join(self.host, self.port)}{self.path}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterSettings:
-    """Where this server is declared, and as what; `token` and `token_file` are not both set."""
-
-    urls: tuple[Url, ...]
-    address: Address
-    baseline: float | None = None
-    token: str | None = field(default=None, repr=False)
-    token_file: Path | None = None
-    deregister: bool = False
 
 
 def urls(text: str) -> tuple[Url, ...]:

@@ -12,8 +12,9 @@ State and pin are never sent: only a person sets them. When the next PUT is due,
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 
 from steelyard_protocol import peer_address
 from steelyard_protocol.setting_values import Address
@@ -80,6 +81,17 @@ class Registration:
             note=f"address {self.reached_at(source_ip)}{derived}, baseline {weight}, "
             f"{'a' if with_token else 'no'} token",
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterSettings:
+    """Where this server is declared, and as what; `token` and `token_file` are not both set."""
+
+    urls: tuple[Url, ...]
+    wanted: Registration
+    token: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    deregister: bool = False
 
 
 def verdict(status: int) -> Verdict:
