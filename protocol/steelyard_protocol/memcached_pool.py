@@ -17,7 +17,6 @@ lease and its write, and wakes when another one leads, replaces nothing.
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -56,28 +55,35 @@ class MemcachedPool:
 
     async def get_many(self, keys: Sequence[str], skip: set[str] | None = None) -> dict[str, bytes]:
         """Return the values of the keys that are there; raise `Unavailable` when no server answers."""
+        return (await self.read((), keys, skip))[1]
+
+    async def read(
+        self, watched: Sequence[str], keys: Sequence[str], skip: set[str] | None = None
+    ) -> tuple[dict[str, dict[str, Seen]], dict[str, bytes]]:
+        """Return what `seen` returns of the watched keys and `get_many` of the others, in one go."""
         skip = set() if skip is None else skip
-        orders = self._ordered(keys)
+        orders = self._ordered(keys) if keys else {}
+        held: dict[str, dict[str, Seen]] = {}
         values: dict[str, bytes] = {}
-        left = list(orders)
+        left, seen_keys = list(orders), list(dict.fromkeys(watched))
+
+        def ask(name: str, some: Sequence[str]) -> tuple[dict[str, Seen], dict[str, bytes]]:
+            return self._clients[name].seen(seen_keys), self._clients[name].get_many(some)
+
         for choice in range(len(self._clients)):
-            asked: defaultdict[str, list[str]] = defaultdict(list)
+            asked: dict[str, list[str]] = {name: [] for name in self._clients} if seen_keys else {}
             for key in left:
-                asked[orders[key][choice]].append(key)
-            answers = await self._each(asked, lambda name, some: self._clients[name].get_many(some), skip)
-            for answer in answers.values():
+                asked.setdefault(orders[key][choice], []).append(key)
+            for name, (seen, answer) in (await self._each(asked, ask, skip)).items():
+                held.setdefault(name, seen)
                 values.update(answer)
-            left = [key for key in left if key not in values]
+            left, seen_keys = [key for key in left if key not in values], []
         self._raise_if_none_answers(skip)
-        return values
+        return held, values
 
     async def seen(self, keys: Sequence[str], skip: set[str] | None = None) -> dict[str, dict[str, Seen]]:
         """Return by server what it holds of the keys; raise `Unavailable` when no server answers."""
-        skip = set() if skip is None else skip
-        asked = {name: list(dict.fromkeys(keys)) for name in self._clients}
-        held = await self._each(asked, lambda name, some: self._clients[name].seen(some), skip)
-        self._raise_if_none_answers(skip)
-        return held
+        return (await self.read(keys, (), skip))[0]
 
     async def replace(
         self,

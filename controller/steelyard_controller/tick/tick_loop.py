@@ -5,14 +5,13 @@ at once, then each upstream decides on that alone and publishes, then the
 memories and the history are saved. Memcached and the store may each fail by
 themselves: without Memcached the laws still step (and learn nothing), without
 the store the loop goes on from memory. A tick waits for neither longer than a
-fraction of a second, however many upstreams there are. Deciding is done in a
-thread, so that a large upstream keeps neither the lease nor the API waiting.
+fraction of a second, however many upstreams there are. Deciding on many servers is
+done in a thread, so that it keeps neither the lease nor the API waiting.
 
 Before anything is published the tables in Memcached are read: one of a higher
 term means that another controller leads, and ends this one's lead.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -35,7 +34,7 @@ from steelyard_controller.store.lease import Lease
 from steelyard_controller.tick import batch, upstream_faults
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
-from steelyard_controller.tick.state_saver import StateSaver
+from steelyard_controller.tick.state_saver import StateSaver, beside
 
 log = logging.getLogger("steelyard.controller")
 
@@ -105,9 +104,7 @@ class TickLoop:
         ]
         skip: set[str] = set()
         with self.span("read", cycles):
-            lists, tables = await self._read_published([cycle.name for cycle in cycles], skip)
-            self._announce(lists)
-            values = await self._read_messages([key for cycle in cycles for key in cycle.keys()], skip)  # noqa: SIM118
+            lists, tables, values = await self._read(cycles, skip)
         self._note_servers()
         progressed()
         await self._refuse_higher(tables, lists, lease)
@@ -167,14 +164,16 @@ class TickLoop:
         lease: Lease,
         addresses: Mapping[str, Mapping[str, str]],
     ) -> tuple[list[Outcome | Exception], str | None]:
-        ended, fault = await asyncio.to_thread(
-            batch.advance,
-            cycles,
-            values,
-            now_s=now_s,
-            term=lease.term,
-            issued_at_ms=time.time_ns() // 1_000_000,
-            addresses=addresses,
+        ended, fault = await beside(
+            sum(cycle.size for cycle in cycles),
+            lambda: batch.advance(
+                cycles,
+                values,
+                now_s=now_s,
+                term=lease.term,
+                issued_at_ms=time.time_ns() // 1_000_000,
+                addresses=addresses,
+            ),
         )
         outcomes: list[Outcome | Exception] = []
         for cycle, each in zip(cycles, ended, strict=True):
@@ -259,28 +258,34 @@ class TickLoop:
         """Tell whether the upstream was deleted during this tick."""
         return self.cycles.get(cycle.name) is not cycle
 
-    async def _read_published(self, upstreams: list[str], skip: set[str]) -> tuple[Held, Held]:
-        """Return what each server holds of the list and of announcements, and of the tables, at once."""
+    async def _read(
+        self, cycles: Sequence[Cycle], skip: set[str]
+    ) -> tuple[Held, Held, dict[str, bytes] | None]:
+        """Return what each server holds of the list and of announcements, and of the tables; the messages."""
         lists = [wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY]
+        keys = [key for cycle in cycles for key in cycle.keys()]  # noqa: SIM118
         try:
-            held = await self._pipeline.seen([*lists, *map(wire.weights_key, upstreams)], skip)
+            watched = [*lists, *(wire.weights_key(cycle.name) for cycle in cycles)]
+            held, values = await self._pipeline.read(watched, keys, skip)
+            taken = {
+                name: {key: each.pop(key) for key in lists if key in each} for name, each in held.items()
+            }
+            # Mostly nobody is new among those that announce themselves.
+            announcing = self._announce(taken)
+            now = [key for cycle in cycles if cycle.name in announcing for key in cycle.keys()]  # noqa: SIM118
+            if more := set(now).difference(keys):
+                values |= await self._pipeline.get_many(sorted(more), skip)
         except memcached_client.Unavailable:
-            return {}, {}
-        taken = {name: {key: each.pop(key) for key in lists if key in each} for name, each in held.items()}
-        return taken, held
+            return {}, {}, None
+        return taken, held, values
 
-    async def _read_messages(self, keys: list[str], skip: set[str]) -> dict[str, bytes] | None:
-        try:
-            return await self._pipeline.get_many(keys, skip) if keys else {}
-        except memcached_client.Unavailable:
-            return None
-
-    def _announce(self, held: Held) -> None:
-        """Have the reports read of the load balancers that announce themselves."""
+    def _announce(self, held: Held) -> Collection[str]:
+        """Have the reports of announced load balancers read; return the upstreams that have some."""
         values = [seen[wire.ANNOUNCED_KEY].value for seen in held.values() if wire.ANNOUNCED_KEY in seen]
         by_upstream = announced.read(values)
         for name, cycle in self.cycles.items():
             cycle.announce(by_upstream.get(name, ()))
+        return by_upstream
 
     async def _refuse_higher(self, tables: Held, lists: Held, lease: Lease) -> None:
         """Raise `LeaseLost` when a table or list is of a higher term: another controller has led since."""
