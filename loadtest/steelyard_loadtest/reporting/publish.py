@@ -1,9 +1,8 @@
 """Writes result files, and leaves a page in a folder and between the marks of a file (I/O)."""
 
 import gzip
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard_loadtest.reporting.markdown import filled
@@ -66,12 +65,3 @@ def write_text(file: Path, text: str) -> Path:
     fresh = file.with_name(f".{file.name}.new")
     fresh.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
     return fresh.replace(file)
-
-
-def json_text(document: object) -> str:
-    """Return a document with one space of indent; dataclasses in it become objects."""
-
-    def plain(value: object) -> object:
-        return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
-
-    return json.dumps(document, indent=1, default=plain, ensure_ascii=False) + "\n"

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 
+from pydantic_core import to_json
 from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.conditions import conditions
 from steelyard_loadtest.reporting.csv_text import Field, csv_text
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
-from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, json_text, write_page
+from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 
 from steelyard_resilience.chaos.fault import Fault, Gathered, Look
 from steelyard_resilience.chaos.faults.catalogue import FAULTS, chosen, listed
@@ -152,7 +153,7 @@ def left_of(run: Gathered, conditions: Mapping[str, str]) -> Page:
         text=lambda plots: page(run, conditions, plots["bounds"]),
         plots={"bounds": lambda file: plot(file, run.outcomes)},
         files={
-            "outcomes.json": json_text(document),
+            "outcomes.json": to_json(document, indent=1).decode(),
             "requests.csv.gz": csv_text(run.requests, requests),
             "looks.csv.gz": csv_text(run.looks, looks),
         },

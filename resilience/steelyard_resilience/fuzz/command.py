@@ -5,9 +5,10 @@ import logging
 import random
 from functools import partial
 
+from pydantic_core import to_json
 from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
-from steelyard_loadtest.reporting.publish import Page, fill_page, json_text, write_page
+from steelyard_loadtest.reporting.publish import Page, fill_page, write_page
 
 from steelyard_resilience.fuzz import target
 from steelyard_resilience.fuzz.target import Tally
@@ -62,7 +63,7 @@ def _run(options: argparse.Namespace) -> int:
     conditions = f"{plan.seconds:g} s for each target and method, seed {plan.seed}."
     written = Page(
         text=lambda _: target.page(tallies, conditions=conditions), plots={},
-        files={"fuzz.json": json_text(figures)},
+        files={"fuzz.json": to_json(figures, indent=1, bytes_mode="hex").decode()},
     )  # fmt: skip
     write_page(written, options.out, "fuzz")
     fill_page(written, options.page, "fuzz")
