@@ -95,8 +95,8 @@ def on_this_machine(text: str, servers: list[str], memcached_port: int, workers:
 
 @pytest.fixture
 def started(rig: Rig, tmp_path: Path) -> Iterator[Callable[..., Edge]]:
-    """Return the means to start an example before the servers a, b and c."""
-    servers = [rig.backend(name).address for name in "abc"]
+    """Return the means to start an example before the servers a, b, c and d."""
+    servers = [rig.backend(name).address for name in "abcd"]
     edges: list[Edge] = []
     (tmp_path / "nginx").mkdir()
     # As an operator would have it.

@@ -125,7 +125,7 @@ def test_a_new_connection_resumes_no_session_where_lua_chose_its_server(rig: Rig
 
 
 def test_a_failing_shadow_gets_copies_and_disturbs_nothing(rig: Rig, started: Callable[..., Edge]) -> None:
-    edge = started("mirror.conf")
+    edge = started("several-upstreams.conf")
     x, y, shadow = (rig.backend(name) for name in ("x", "y", "shadow"))
     publish(rig, edge, [x, y], 1)
     publish(rig, edge, [shadow], 1, upstream="shadow")
@@ -148,7 +148,7 @@ def test_a_copy_that_lasts_keeps_neither_the_client_nor_the_server(
     rig: Rig, started: Callable[..., Edge]
 ) -> None:
     longer = {"10% 1;": "100% 1;", "proxy_read_timeout 2s;": f"proxy_read_timeout {OPEN_S}s;"}
-    edge = started("mirror.conf", instead=longer)
+    edge = started("several-upstreams.conf", instead=longer)
     x, shadow = rig.backend("x"), rig.backend("shadow")
     publish(rig, edge, [x], 1)
     publish(rig, edge, [shadow], 1, upstream="shadow")
