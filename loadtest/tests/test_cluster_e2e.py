@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from steelyard_loadtest.cluster import parts
-from steelyard_loadtest.cluster.supervise import Supervisor, holder
+from steelyard_loadtest.cluster.processes import holder
 
 from testing.daemons import Daemon, free_port
 from testing.visitors import Visitors
@@ -263,10 +263,12 @@ def test_down_leaves_nothing(tmp_path: Path) -> None:
     assert "was not running" in cluster.command("down").stdout
 
 
-def test_up_ends_what_a_killed_supervisor_left_behind(tmp_path: Path) -> None:
+def test_up_ends_what_nobody_knows_of_any_more(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     assert cluster.command("up").returncode == 0
-    psutil.Process(int((tmp_path / "supervisord.pid").read_text())).kill()
+    for noted in tmp_path.glob("*.process"):
+        noted.unlink()
+    assert cluster.command("status").returncode == 3
     up = cluster.command("up")
     assert up.returncode == 0, up.stderr
     assert cluster.command("down").returncode == 0
@@ -290,8 +292,7 @@ def _ticks_until(cluster: Cluster, start: int, holds: Callable[[], bool], *, at_
 
 
 def _pids(cluster: Cluster) -> dict[str, int]:
-    with Supervisor(cluster.run_dir / "supervisor.sock") as supervisor:
-        return {name: row["pid"] for name, row in supervisor.states().items()}
+    return {noted.stem: int(noted.read_text()) for noted in cluster.run_dir.glob("*.process")}
 
 
 def _mentioning(text: str) -> list[str]:

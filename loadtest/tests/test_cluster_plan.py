@@ -1,6 +1,5 @@
 """The plan of a local cluster: its components, the files they read, and what the command line refuses."""
 
-import configparser
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,6 @@ FOLDER = Path(steelyard_loadtest.cluster.__file__).with_name("templates")
 PLAIN = Cluster(
     checkout=Path("/opt/steelyard"),
     run_dir=Path("/srv/run"),
-    socket=Path("/srv/run/supervisor.sock"),
     lb_port=8080,
     api_port=8081,
     memcached_port=8211,
@@ -28,14 +26,7 @@ SPACED = replace(
     PLAIN,
     checkout=Path("/home/a b/steel yard"),
     run_dir=Path("/home/a b/my run"),
-    socket=Path("/home/a b/my run/supervisor.sock"),
 )
-
-
-def program(cluster: Cluster, name: str) -> configparser.SectionProxy:
-    parser = configparser.RawConfigParser(inline_comment_prefixes=(" ;",))
-    parser.read_string(files(cluster)["supervisord.conf"])
-    return parser[f"program:{name}"]
 
 
 def test_every_component_has_a_name_of_its_own() -> None:
@@ -93,7 +84,7 @@ def test_nginx_is_told_to_finish_the_requests_under_way() -> None:
 )
 def test_no_placeholder_is_left_in_any_file(cluster: Cluster) -> None:
     texts = files(cluster)
-    assert set(texts) == {"nginx.conf", "controller.yaml", "supervisord.conf"}
+    assert set(texts) == {"nginx.conf", "controller.yaml"}
     assert [name for name, text in texts.items() if re.search(r"%\{|\$\{", text)] == []
 
 
@@ -123,14 +114,6 @@ def test_paths_with_spaces_are_quoted_in_nginx_conf() -> None:
         assert "a b" not in outside_quotes, line
 
 
-def test_paths_with_spaces_are_one_argument_in_a_command() -> None:
-    command = program(SPACED, "nginx")["command"]
-    assert '"/home/a b/my run"' in command
-    assert '"/home/a b/my run/logs/nginx.log"' in command
-    assert '"/home/a b/my run/server-1.pid"' in program(SPACED, "server-1")["command"]
-    assert '"' not in program(PLAIN, "nginx")["command"]
-
-
 def test_a_flag_without_a_value_is_left_out_and_its_name_has_dashes() -> None:
     part = server("server-1", 8101, pid_file=Path("/run/pid"), cpu_limit=0.15, delay_ms=None)
     assert part.command[3:] == (
@@ -151,24 +134,13 @@ def test_a_redis_that_others_reach_is_told_so_and_keeps_what_it_is_told_where_as
 
 
 def test_a_user_is_named_only_for_root() -> None:
-    for name, line in (("nginx.conf", r"^user "), ("supervisord.conf", r"^user *=")):
-        assert not re.search(line, files(PLAIN)[name], re.MULTILINE)
-        assert re.search(line, files(replace(PLAIN, user="root"))[name], re.MULTILINE)
+    assert not re.search(r"^user ", files(PLAIN)["nginx.conf"], re.MULTILINE)
+    assert re.search(r"^user ", files(replace(PLAIN, user="root"))["nginx.conf"], re.MULTILINE)
 
 
 def test_memcached_is_told_whom_to_be_only_when_root_starts_it() -> None:
     assert "-u" not in components(PLAIN)[0].command
     assert components(replace(PLAIN, user="root"))[0].command[-2:] == ("-u", "nobody")
-
-
-@pytest.mark.parametrize("cluster", [PLAIN, SPACED], ids=["plain", "spaced"])
-def test_every_program_can_be_told_by_its_environment(cluster: Cluster) -> None:
-    for part in components(cluster):
-        assert f'STEELYARD_CLUSTER="{cluster.run_dir}"' in program(cluster, part.name)["environment"]
-
-
-def test_what_dies_stays_dead_so_that_status_can_name_it() -> None:
-    assert {program(PLAIN, part.name)["autorestart"] for part in components(PLAIN)} == {"false"}
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "-1", "8080x", "", "²"])
@@ -192,10 +164,3 @@ def test_a_wrong_command_line_is_status_2(arguments: list[str], capsys: pytest.C
         main(arguments)
     assert ended.value.code == 2
     assert "usage: steelyard-loadtest" in capsys.readouterr().err
-
-
-def test_a_percent_sign_in_the_path_reaches_supervisord_escaped() -> None:
-    cluster = replace(PLAIN, run_dir=Path("/srv/100%/run"))
-    text = files(cluster)
-    assert "directory = /srv/100%%/run" in text["supervisord.conf"]
-    assert "/srv/100%/run" in text["nginx.conf"]

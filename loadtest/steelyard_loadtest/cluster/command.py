@@ -1,11 +1,9 @@
 """`steelyard-loadtest cluster up | down | status`."""
 
 import argparse
-import hashlib
 import os
 import pwd
 import shutil
-import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +18,6 @@ from steelyard_loadtest.reporting.flags import Subparsers, whole
 # The demo's servers: 1 : 1 : 2, small enough that two cores hold them and what loads them.
 CPU_LIMITS = (0.15, 0.15, 0.3)
 
-LONGEST_SOCKET_PATH = 107  # sockaddr_un holds 108 bytes, the last of which is 0
 HIGHEST_PORT = 65535
 
 
@@ -62,15 +59,9 @@ def cluster_of(options: argparse.Namespace) -> Cluster:
     checkout = Path(__file__).resolve().parents[3]
     if not (checkout / "openresty" / "steelyard").is_dir():
         raise SetupError("the cluster needs a checkout of Steelyard: openresty/ is not beside this package")
-    run_dir = (options.run_dir or checkout / ".run").resolve()
-    socket = run_dir / "supervisor.sock"
-    if len(os.fsencode(socket)) > LONGEST_SOCKET_PATH:
-        digest = hashlib.sha256(os.fsencode(run_dir)).hexdigest()[:16]
-        socket = Path(tempfile.gettempdir()) / f"steelyard-{os.getuid()}-{digest}.sock"
     return Cluster(
         checkout=checkout,
-        run_dir=run_dir,
-        socket=socket,
+        run_dir=(options.run_dir or checkout / ".run").resolve(),
         lb_port=options.lb_port,
         api_port=options.api_port,
         memcached_port=options.memcached_port,

@@ -7,7 +7,7 @@ from functools import partial
 from steelyard_loadtest.cluster.nginx import TEMPLATES
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM, Part, agent_of
 from steelyard_loadtest.cluster.plan import Cluster, components, files
-from steelyard_loadtest.cluster.supervise import Supervisor, end, holder, leftovers
+from steelyard_loadtest.cluster.processes import end, holder, leftovers, running, start, stop
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.http_ask import LOOK_S, ask_line, look, why_not_ok
 from steelyard_loadtest.templates import render_file
@@ -21,16 +21,14 @@ Check = Callable[[], str | None]
 
 def up(cluster: Cluster) -> int:
     """Start what does not run, wait until all of it works, and say what to try."""
-    texts = files(cluster)
-    with Supervisor(cluster.socket) as supervisor:
-        if supervisor.is_up():
-            _refuse_other_settings(cluster, texts)
-        else:
-            end(leftovers(cluster.run_dir))
-            _refuse_taken_ports(components(cluster))
-            _write(cluster, texts)
-            supervisor.launch(cluster.run_dir / "supervisord.conf")
-        _start(cluster, supervisor)
+    texts, parts = files(cluster), components(cluster)
+    if any(running(part, cluster.run_dir) for part in parts):
+        _refuse_other_settings(cluster, texts)
+    else:
+        end(leftovers(cluster.run_dir))
+        _refuse_taken_ports(parts)
+        _write(cluster, texts)
+    _start(cluster, parts)
     values = {
         "lb": cluster.lb_port,
         "api": cluster.api_port,
@@ -44,51 +42,47 @@ def up(cluster: Cluster) -> int:
 
 def down(cluster: Cluster) -> int:
     """Stop everything, and whatever an earlier crash left behind."""
-    with Supervisor(cluster.socket) as supervisor:
-        if supervisor.is_up():
-            supervisor.shut_down()
-            print("steelyard: stopped")
-        else:
-            print("steelyard: was not running")
+    parts = components(cluster)
+    was_running = any(running(part, cluster.run_dir) for part in parts)
+    stop(parts, cluster.run_dir)
     end(leftovers(cluster.run_dir))
+    print(f"steelyard: {'stopped' if was_running else 'was not running'}")
     return 0
 
 
 def status(cluster: Cluster) -> int:
     """Name each component and its state; 0 when all of them run and work."""
-    with Supervisor(cluster.socket) as supervisor:
-        if not supervisor.is_up():
-            print("steelyard: not running; start it with: make up")
-            return 3
-        states = supervisor.states()
+    alive = {part.name: running(part, cluster.run_dir) is not None for part in components(cluster)}
+    if not any(alive.values()):
+        print("steelyard: not running; start it with: make up")
+        return 3
     waiting = _checks(cluster)
-    lacks = {name: waiting[name]() if row["alive"] else row["description"] for name, row in states.items()}
+    lacks = {name: waiting[name]() if runs else "it died; make up" for name, runs in alive.items()}
     for name, missing in lacks.items():
-        running = "running" if states[name]["alive"] else "not running"
-        print(f"{name:12} {running}: {missing or 'ready'}")
+        print(f"{name:12} {'running' if alive[name] else 'not running'}: {missing or 'ready'}")
         if missing:
             print(_log_tail(cluster, name))
     return 1 if any(lacks.values()) else 0
 
 
-def _start(cluster: Cluster, supervisor: Supervisor) -> None:
-    plan = components(cluster)
-    states = supervisor.states()
-    idle = [part for part in plan if not states[part.name]["alive"]]
+def _start(cluster: Cluster, parts: list[Part]) -> None:
+    """Start what does not run. One that dies stays dead, so that `make status` can name it."""
+    idle = [part for part in parts if running(part, cluster.run_dir) is None]
     _refuse_taken_ports(idle)
     waiting = _checks(cluster)
     deadline = time.monotonic() + PATIENCE_S
-    for step in sorted({part.order for part in plan}):
-        group = [part for part in plan if part.order == step]
+    for step in sorted({part.order for part in parts}):
+        group = [part for part in parts if part.order == step]
         for part in group:
             if part in idle:
-                supervisor.start(part.name)
+                start(part, cluster.run_dir, cluster.log_dir / f"{part.name}.log")
         # Agents are ready when the controller has their samples, which comes later.
         for part in group:
             if not part.name.startswith("agent"):
-                _await(cluster, supervisor, part.name, waiting.pop(part.name), deadline)
-    for name, check in waiting.items():
-        _await(cluster, supervisor, name, check, deadline)
+                _await(cluster, part, waiting[part.name], deadline)
+    for part in parts:
+        if part.name.startswith("agent"):
+            _await(cluster, part, waiting[part.name], deadline)
 
 
 def _write(cluster: Cluster, texts: dict[str, str]) -> None:
@@ -118,18 +112,18 @@ def _refuse_taken_ports(parts: list[Part]) -> None:
             )
 
 
-def _await(cluster: Cluster, supervisor: Supervisor, name: str, check: Check, deadline: float) -> None:
+def _await(cluster: Cluster, part: Part, check: Check, deadline: float) -> None:
     while True:
-        row = supervisor.states()[name]
-        missing = check() if row["alive"] else ""
+        alive = running(part, cluster.run_dir) is not None
+        missing = check() if alive else ""
         if missing is None:
-            print(f"steelyard: {name} is ready", flush=True)
+            print(f"steelyard: {part.name} is ready", flush=True)
             return
-        why = f"{name} died ({row['spawnerr'] or row['description']}); `make down` stops the rest"
-        if row["alive"]:
-            why = f"{name} is not ready after {PATIENCE_S:.0f} s: {missing}"
-        if not row["alive"] or time.monotonic() > deadline:
-            raise SetupError(f"{why}. The end of its log:\n{_log_tail(cluster, name)}")
+        why = f"{part.name} died; `make down` stops the rest"
+        if alive:
+            why = f"{part.name} is not ready after {PATIENCE_S:.0f} s: {missing}"
+        if not alive or time.monotonic() > deadline:
+            raise SetupError(f"{why}. The end of its log:\n{_log_tail(cluster, part.name)}")
         time.sleep(0.1)
 
 

@@ -1,6 +1,6 @@
 """The daemons that a cluster is made of: each one's command, port, and way to be stopped. Pure.
 
-One description for all that the lab builds: a local cluster under supervisord, a stage of network
+One description for all that the lab builds: a local cluster, a stage of network
 namespaces, the contenders of a comparison. Each says where its parts run and adds flags of its own;
 cluster/nginx.py has the files that nginx and the controller read.
 """

@@ -1,4 +1,4 @@
-"""A local cluster under supervisord: its parts, and the files they read.
+"""A local cluster: its parts, and the files they read.
 
 Pure but for reading the templates: a `Cluster` in, texts and commands out.
 """
@@ -9,7 +9,6 @@ from pathlib import Path
 from steelyard_loadtest.cluster import nginx, parts
 from steelyard_loadtest.cluster.nginx import Nginx, Steelyard
 from steelyard_loadtest.cluster.parts import HOST, Part
-from steelyard_loadtest.templates import render_file
 
 LOAD_BALANCER = "edge-1"
 
@@ -29,7 +28,6 @@ class Cluster:
 
     checkout: Path
     run_dir: Path
-    socket: Path
     lb_port: int
     api_port: int
     memcached_port: int
@@ -88,18 +86,9 @@ def files(cluster: Cluster) -> dict[str, str]:
     """Return the text of every file the cluster reads, by its name in the run folder."""
     addresses = {server.name: f"{HOST}:{server.port}" for server in cluster.servers}
     peers = [{"id": name, "address": address, "baseline": 1} for name, address in addresses.items()]
-    # supervisord expands % in its values; nothing else here does.
-    escaped = {
-        "run_dir": _escaped(cluster.run_dir),
-        "log_dir": _escaped(cluster.log_dir),
-        "socket": _escaped(cluster.socket),
-        "user": cluster.user,
-        "parts": [_program(cluster, part) for part in components(cluster)],
-    }
     return {
         "nginx.conf": _nginx_conf(cluster, list(addresses.values())),
         "controller.yaml": nginx.controller(peers, law=cluster.law, load_balancers=[LOAD_BALANCER]),
-        "supervisord.conf": render_file(nginx.TEMPLATES / "supervisord.conf", escaped),
     }
 
 
@@ -128,19 +117,3 @@ def _nginx_conf(cluster: Cluster, addresses: list[str]) -> str:
         Steelyard(lua_dir=cluster.checkout / "openresty", options=options, equal_servers=addresses),
         title="Made by `steelyard-loadtest cluster up`; edit the template, not this file.",
     )
-
-
-def _program(cluster: Cluster, part: Part) -> dict[str, object]:
-    environment = {"STEELYARD_CLUSTER": str(cluster.run_dir), "PYTHONUNBUFFERED": "1", **part.environment}
-    command = " ".join(f'"{word}"' if " " in word or not word else word for word in part.command)
-    return {
-        "name": part.name,
-        "command": _escaped(command),
-        "environment": _escaped(",".join(f'{key}="{value}"' for key, value in environment.items())),
-        "order": part.order,
-        "stop_signal": part.stop_signal,
-    }
-
-
-def _escaped(value: object) -> str:
-    return str(value).replace("%", "%%")

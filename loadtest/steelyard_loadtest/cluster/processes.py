@@ -1,0 +1,94 @@
+"""The processes of a cluster: started, found again, ended; leftovers, and who holds a port (I/O)."""
+
+import contextlib
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from steelyard_loadtest.cluster.parts import Part
+from steelyard_loadtest.machine.child_process import inherited_environment
+
+# Components that write their title over their environment.
+TITLED = {"nginx", "redis-server"}
+
+STOP_S = 5.0
+"""nginx finishes the requests under way; what takes longer is killed."""
+
+
+def start(part: Part, run_dir: Path, log: Path) -> None:
+    """Start a part that goes on when this program has ended, and note its process. Raises OSError."""
+    environment = {"STEELYARD_CLUSTER": str(run_dir), "PYTHONUNBUFFERED": "1", **part.environment}
+    with log.open("ab") as stream:
+        process = psutil.Popen(
+            part.command, cwd=run_dir, env=inherited_environment() | environment, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+        )  # fmt: skip
+    _noted(part, run_dir).write_text(str(process.pid))
+
+
+def running(part: Part, run_dir: Path) -> psutil.Process | None:
+    """Return the process of a part; None when it does not run, or its number is somebody else's by now."""
+    with contextlib.suppress(OSError, ValueError, psutil.Error):
+        process = psutil.Process(int(_noted(part, run_dir).read_text()))
+        if process.status() != psutil.STATUS_ZOMBIE and process.cwd() == str(run_dir):
+            return process
+    return None
+
+
+def stop(parts: Sequence[Part], run_dir: Path) -> None:
+    """Tell parts to end, those that started last first, each by its own signal; some may still be there."""
+    for step in sorted({part.order for part in parts}, reverse=True):
+        group = [(part, running(part, run_dir)) for part in parts if part.order == step]
+        for part, process in group:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process is not None:
+                    process.send_signal(getattr(signal, f"SIG{part.stop_signal}"))
+        psutil.wait_procs([process for _, process in group if process is not None], timeout=STOP_S)
+
+
+def _noted(part: Part, run_dir: Path) -> Path:
+    return run_dir / f"{part.name}.process"
+
+
+def leftovers(run_dir: Path) -> list[psutil.Process]:
+    """Return all processes of the cluster at `run_dir`, whoever noted them."""
+    orphans = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            # Those that set their process title have lost the environment they were started with.
+            if process.cwd() == str(run_dir) and (
+                process.name() in TITLED or process.environ().get("STEELYARD_CLUSTER") == str(run_dir)
+            ):
+                orphans.append(process)
+    return orphans
+
+
+def holder(port: int) -> str | None:
+    """Return who listens on a TCP port of this machine, for a person; None when nobody does."""
+    for connection in psutil.net_connections(kind="tcp"):
+        if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port != port:
+            continue
+        if connection.pid is None:
+            return "a process of another user"
+        try:
+            process = psutil.Process(connection.pid)
+            return f"{process.name()} (pid {process.pid}: {' '.join(process.cmdline())[:80]})"
+        except psutil.Error:
+            return f"pid {connection.pid}"
+    return None
+
+
+def end(processes: list[psutil.Process], *, patience_s: float = 5.0) -> None:
+    """Terminate processes and their children; kill those that do not go."""
+    family = set(processes)
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            family |= set(process.children(recursive=True))
+    for send in (psutil.Process.terminate, psutil.Process.kill):
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                send(process)
+        family = set(psutil.wait_procs(family, timeout=patience_s)[1])
