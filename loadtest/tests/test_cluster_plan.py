@@ -84,7 +84,7 @@ def test_nginx_is_told_to_finish_the_requests_under_way() -> None:
 )
 def test_no_placeholder_is_left_in_any_file(cluster: Cluster) -> None:
     texts = files(cluster)
-    assert set(texts) == {"nginx.conf", "controller.yaml"}
+    assert set(texts) == {"nginx.conf", "controller.yaml", "commands.txt"}
     assert [name for name, text in texts.items() if re.search(r"%\{|\$\{", text)] == []
 
 
@@ -112,6 +112,19 @@ def test_paths_with_spaces_are_quoted_in_nginx_conf() -> None:
     for line in files(SPACED)["nginx.conf"].splitlines():
         outside_quotes = "".join(line.split('"')[::2])
         assert "a b" not in outside_quotes, line
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(PLAIN, lb_port=9999),
+        replace(PLAIN, api_port=9999),
+        replace(PLAIN, memcached_port=9999),
+        replace(PLAIN, redis_port=9999),
+    ],
+)
+def test_another_port_of_any_daemon_is_another_setting(other: Cluster) -> None:
+    assert files(other) != files(PLAIN)
 
 
 def test_a_flag_without_a_value_is_left_out_and_its_name_has_dashes() -> None:

@@ -57,7 +57,8 @@ def status(cluster: Cluster) -> int:
         print("steelyard: not running; start it with: make up")
         return 3
     waiting = _checks(cluster)
-    lacks = {name: waiting[name]() if runs else "it died; make up" for name, runs in alive.items()}
+    died = "it died; start it again with: make up"
+    lacks = {name: waiting[name]() if runs else died for name, runs in alive.items()}
     for name, missing in lacks.items():
         print(f"{name:12} {'running' if alive[name] else 'not running'}: {missing or 'ready'}")
         if missing:

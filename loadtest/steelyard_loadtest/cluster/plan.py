@@ -3,6 +3,7 @@
 Pure but for reading the templates: a `Cluster` in, texts and commands out.
 """
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,12 +84,16 @@ def components(cluster: Cluster) -> list[Part]:
 
 
 def files(cluster: Cluster) -> dict[str, str]:
-    """Return the text of every file the cluster reads, by its name in the run folder."""
+    """Return the text of every file of the cluster, by its name in the run folder.
+
+    Nobody reads commands.txt but who asks whether a cluster that runs has the same settings.
+    """
     addresses = {server.name: f"{HOST}:{server.port}" for server in cluster.servers}
     peers = [{"id": name, "address": address, "baseline": 1} for name, address in addresses.items()]
     return {
         "nginx.conf": _nginx_conf(cluster, list(addresses.values())),
         "controller.yaml": nginx.controller(peers, law=cluster.law, load_balancers=[LOAD_BALANCER]),
+        "commands.txt": "".join(f"{shlex.join(part.command)}\n" for part in components(cluster)),
     }
 
 
