@@ -17,7 +17,7 @@ from steelyard_loadtest.compare.page.view import (
     views,
 )
 from steelyard_loadtest.measurements.trials import (
-    PARTS,
+    PERCENTILES,
     Measured,
     Missing,
     Observed,
@@ -42,7 +42,9 @@ def trial(
     requests = int(seconds * 50)
     nothing = failures == requests
     points = (
-        () if nothing else tuple(Quantile(part=part, ms=1 + (p99_ms - 1) * part / 0.99) for part in PARTS)
+        ()
+        if nothing
+        else tuple(Quantile(part=part, ms=1 + (p99_ms - 1) * part / 0.99) for part in PERCENTILES.values())
     )
     names = [server.name for server in scenario.servers]
     return Measured(

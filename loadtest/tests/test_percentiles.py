@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_loadtest.measurements.trials import PARTS, latency_at, nearest_rank, quantiles
+from steelyard_loadtest.measurements.trials import latency_at, nearest_rank, quantiles
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,9 @@ def test_a_percentile_is_the_nearest_rank_in_spite_of_floating_point() -> None:
     assert nearest_rank([], 0.5) is None
 
 
-def test_parts_ascend_and_have_those_that_the_tables_show() -> None:
-    assert list(PARTS) == sorted(set(PARTS))
-    assert {0, 0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 1} <= set(PARTS)
-
-
 def test_quantiles_are_by_nearest_rank() -> None:
     of_100 = {quantile.part: quantile.ms for quantile in quantiles([float(ms) for ms in range(1, 101)])}
-    assert (of_100[0], of_100[0.5], of_100[0.9], of_100[0.99]) == (1, 50, 90, 99)
-    assert (of_100[0.995], of_100[0.999], of_100[1]) == (100, 100, 100)
+    assert of_100 == {0.5: 50, 0.75: 75, 0.9: 90, 0.99: 99, 0.999: 100}
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
@@ -67,5 +61,4 @@ def test_a_percentile_is_given_when_a_request_lies_beyond_it() -> None:
     assert latency_at(points, 0.99, 100) == 99.0
     assert latency_at(points, 0.99, 99) is None
     assert latency_at(points, 0.999, 100) is None
-    assert latency_at(points, 1.0, 1) == 100.0
     assert latency_at(points, 0.42, 100) is None  # the generator did not tell that one

@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from steelyard_loadtest.figures import fair_share, motion
-from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, latency_at
+from steelyard_loadtest.measurements.trials import PERCENTILES, Measured, Observed, Outcome, latency_at
 from steelyard_loadtest.reporting.statistics import Spread, grouped, spread_of
 from steelyard_loadtest.scenario.definition import Event, Server
-
-PERCENTILES = {"p50_ms": 0.5, "p75_ms": 0.75, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from steelyard_loadtest.generators.job import Job
 from steelyard_loadtest.generators.tally import FAILED_FROM, REFUSED, RESET, TIMEOUT
 from steelyard_loadtest.machine.child_process import Child
 from steelyard_loadtest.machine.errors import ProgramError, UnreadableError
-from steelyard_loadtest.measurements.trials import PARTS, Outcome, Quantile
+from steelyard_loadtest.measurements.trials import PERCENTILES, Outcome, Quantile
 from steelyard_loadtest.templates import render_file
 
 MORE_S = 60
@@ -107,9 +107,7 @@ class Wrk:
 
 def script(think_ms: float = 0.0) -> str:
     """Return the script; think_ms: how long users wait on average between two requests."""
-    # The ends are asked by name: percentile(100) looks for one more than there are.
-    parts = [f"{part:.5f}" for part in PARTS if 0 < part < 1]
-    return render_file(TEMPLATE, {"parts": parts, "think_ms": think_ms})
+    return render_file(TEMPLATE, {"parts": PERCENTILES.values(), "think_ms": think_ms})
 
 
 def parse_wrk(said: str, *, connections: int, cpu_s: float) -> Outcome:
@@ -127,11 +125,8 @@ def parse_wrk(said: str, *, connections: int, cpu_s: float) -> Outcome:
     counts = {STATUS: status, TIMEOUT: timeout, REFUSED: connect, RESET: broken}
     seconds = duration_us / 1e6
     mean_ms = min_ms = max_ms = None
-    points: list[Quantile] = []
     if latency := _LATENCY.search(said):
         mean_ms, min_ms, max_ms = (float(us) / 1000 for us in latency.groups())
-        inner = [Quantile(part=float(part), ms=int(us) / 1000) for part, us in _QUANTILE.findall(said)]
-        points = [Quantile(part=0.0, ms=min_ms), *inner, Quantile(part=1.0, ms=max_ms)]
     return Outcome(
         seconds=seconds,
         requests=answered + connect + broken,
@@ -140,7 +135,9 @@ def parse_wrk(said: str, *, connections: int, cpu_s: float) -> Outcome:
         mean_ms=mean_ms,
         min_ms=min_ms,
         max_ms=max_ms,
-        quantiles=tuple(points),
+        quantiles=tuple(
+            Quantile(part=float(part), ms=int(us) / 1000) for part, us in _QUANTILE.findall(said)
+        ),
         concurrency=min((mean_ms or 0.0) / 1000 * answered / seconds, float(connections)),
         generator_cpu_utilization=cpu_s / seconds,
     )

@@ -11,20 +11,8 @@ from dataclasses import dataclass, field
 
 from steelyard_loadtest.scenario.definition import Scenario, Server
 
-# In parts of 100,000.
-WHOLE = 100_000
-POINTS = (
-    *(0, 1_000, 2_000, 5_000),
-    *range(10_000, 90_000, 5_000),
-    # From here on each decade of 1 - part has its points: as many to read off a logarithmic axis.
-    *range(90_000, 99_000, 500),
-    *range(99_000, 99_900, 50),
-    *(99_900, 99_920, 99_950, 99_980, 99_990),
-    WHOLE,
-)
-
-PARTS = tuple(point / WHOLE for point in POINTS)
-"""At which parts of the requests a distribution is told, close together where the tail is: 62 points."""
+PERCENTILES = {"p50_ms": 0.5, "p75_ms": 0.75, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+"""What is told of a distribution beside its ends: by the column, the part of the requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +38,7 @@ class Outcome:
     """What a generator saw.
 
     requests: all that were sent (locust), due (open) or ended (wrk) in `seconds`,
-    failures among them. quantiles: ascending, at PARTS; empty
+    failures among them. quantiles: ascending, at PERCENTILES; empty
     when nothing succeeded. concurrency: requests in flight on average. kinds: failures
     by kind (`502`, `timeout`, `refused`, ...). generator_cpu_utilization: the
     generator's own, of one core; near 1 the generator was the bottleneck, not the servers.
@@ -202,11 +190,11 @@ def nearest_rank(ordered: Sequence[float], part: float) -> float | None:
 
 
 def quantiles(latencies_ms: Sequence[float]) -> tuple[Quantile, ...]:
-    """Return the latencies at PARTS (the smallest that so many took no longer than); none: no quantiles.
+    """Return the latencies at PERCENTILES (the least that so many took no longer than); none: no quantiles.
 
     latencies_ms ascending, in milliseconds.
     """
-    points = ((part, nearest_rank(latencies_ms, part)) for part in PARTS)
+    points = ((part, nearest_rank(latencies_ms, part)) for part in PERCENTILES.values())
     return tuple(Quantile(part=part, ms=ms) for part, ms in points if ms is not None)
 
 
