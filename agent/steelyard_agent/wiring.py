@@ -240,9 +240,7 @@ def _orca_grpc_server(
 
 
 def _pool(settings: Settings) -> MemcachedWriter:
-    if not settings.memcached:
-        return MemcachedWriter([])
-    put_s = memcached_writer.put_s(settings.interval_s, len(settings.memcached))
+    put_s = memcached_writer.put_s(settings.interval_s, len(settings.memcached) or 1)
     ttl_s = memcached_writer.ttl_s(settings.interval_s)
     return MemcachedWriter(
         [

@@ -70,7 +70,7 @@ class Seen:
 
 
 class MemcachedClient:
-    """One server; may be used by several threads, one after the other. `clock` is monotonic.
+    """One server; may be used by several threads, one after the other.
 
     Every method but `close` raises `Unavailable` where the server has not done it within `timeout_s`.
     """
@@ -80,14 +80,12 @@ class MemcachedClient:
         address: Address,
         *,
         timeout_s: float = TIMEOUT_S,
-        clock: Callable[[], float] = time.monotonic,
         lookup: Callable[[float], list[Address]] | None = None,
     ) -> None:
         self.name = peer_address.join(*address)
         self._lookup = lookup or DnsLookup(address)
         self._timeout_s = timeout_s
-        self._clock = clock
-        self._deadline = Deadline(clock)
+        self._deadline = Deadline(time.monotonic)
         self._lock = threading.Lock()
         self._connection: _Connection | None = None
         self._failures = 0
@@ -170,11 +168,11 @@ class MemcachedClient:
             self._disconnect()
 
     def _call(self, ask: "Callable[[_Connection], Answer]") -> Answer:
-        began_s = self._clock()
+        began_s = time.monotonic()
         if not self._lock.acquire(timeout=self._timeout_s):
             raise Unavailable("timed out")
         try:
-            self._deadline.start(self._timeout_s - (self._clock() - began_s))
+            self._deadline.start(self._timeout_s - (time.monotonic() - began_s))
             answer = self._answer(ask)
         except FAILURES as error:
             # What else comes on that connection answers no question of ours.
