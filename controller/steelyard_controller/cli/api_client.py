@@ -85,23 +85,11 @@ class Controllers:
 
     def get(self, model: type[D], path: str, **parameters: str | float) -> Answer[D]:
         """Get a document; raise `Failure`."""
-        return self._read(model, path, self.send("GET", path, parameters=parameters))
+        return self._read(model, path, self.send("GET", path, params=parameters or None))
 
     def patch(self, model: type[D], path: str, patch: Mapping[str, Any]) -> Answer[D]:
         """Merge `patch` into a document and return the result; raise `Failure`."""
-        return self._read(model, path, self.send("PATCH", path, document=patch))
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        document: object = None,
-        parameters: Mapping[str, str | float] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> httpx.Response:
-        """Return the first 2xx answer of a controller; raise `Failure`. Requests must be idempotent."""
-        return self._first(method, path, headers=headers or {}, json=document, params=parameters or None)
+        return self._read(model, path, self.send("PATCH", path, json=patch))
 
     @contextmanager
     def stream(self, path: str, **parameters: str) -> Iterator[tuple[str, httpx.Response]]:
@@ -109,19 +97,23 @@ class Controllers:
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         timeout = httpx.Timeout(self.timeout_s, read=max(SILENCE_S, self.timeout_s))
         with closing(
-            self._first("GET", path, headers=headers, stream=True, params=parameters or None, timeout=timeout)
+            self.send("GET", path, headers=headers, stream=True, params=parameters or None, timeout=timeout)
         ) as answer:
             yield self.url, answer
 
-    def _first(
+    def send(
         self,
         method: str,
         path: str,
         *,
-        headers: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
         stream: bool = False,
         **parts: Any,  # noqa: ANN401
     ) -> httpx.Response:
+        """Return the first 2xx answer of a controller; raise `Failure`. Requests must be idempotent.
+
+        `parts` are what else `httpx` makes a request of, such as `json` and `params`.
+        """
         silent: list[str] = []
         unable: Failure | None = None
         for url in self._urls:
@@ -131,7 +123,7 @@ class Controllers:
             authorization = {} if token is None else {"Authorization": f"Bearer {token}"}
             try:
                 request = self._http.build_request(
-                    method, url + path, headers={**authorization, **headers}, **parts
+                    method, url + path, headers={**authorization, **(headers or {})}, **parts
                 )
                 answer = self._http.send(request, stream=stream)
                 if answer.is_success:

@@ -142,7 +142,7 @@ def _tried(session: Session, name: str, after: "Upstream", tag: str | None) -> s
 def _put(session: Session, where: str, after: "Upstream", tag: str | None) -> "Response":
     # Refused where somebody else has changed the declaration since it was read.
     headers = {"If-None-Match": "*"} if tag is None else {"If-Match": tag}
-    return session.controllers.send("PUT", where, document=after.model_dump(mode="json"), headers=headers)
+    return session.controllers.send("PUT", where, json=after.model_dump(mode="json"), headers=headers)
 
 
 def _declare(session: Session, name: str, after: "Upstream", tag: str | None) -> None:
