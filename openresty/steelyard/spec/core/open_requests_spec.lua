@@ -110,6 +110,19 @@ describe("the open requests", function()
         assert.is_table(witness)
     end)
 
+    it("closes and counts those whose end was noted", function()
+        local book = open_requests.new(new_stats())
+        for key = 1, 3 do
+            local entry = book:entry(key, key)
+            entry.upstream = "web"
+            local word = book.watch_end(entry)
+            word[0] = key == 2 and 0 or 1700000000
+        end
+        assert.is_false(book:close_ended(3))
+        assert.same({ web = 1 }, book:take_unlogged())
+        assert.is_truthy(book:find(2, 2) and book:find(3, 3)) -- the third was too young to be looked at
+    end)
+
     it("counts those whose key another one has now", function()
         local book = open_requests.new(new_stats())
         book:entry(1, 5).upstream = "web"
@@ -136,6 +149,7 @@ describe("the open requests", function()
         book:close(1)
         local again = book:entry(2, 0)
         assert.equal(entry, again)
+        again.ended = nil
         assert.same({ n = 0, from = 1, started = 0 }, again)
     end)
 

@@ -5,7 +5,8 @@
 -- redirect (error_page), before the log phase.
 --
 -- A location whose log_by_lua is its own never closes its requests. They are found in two ways: another request
--- gets the key; or what nginx keeps for the request alone, its witness, is gone. They are closed then, and counted.
+-- gets the key; or the request's end is noted in its entry (watch_end), or what nginx keeps for it alone, its witness,
+-- is gone. They are closed then, and counted.
 --
 -- Counts are kept per *address*, in its cell's row: a server in two upstreams
 -- does the work of both. `drain` hands out what has changed since the last time;
@@ -103,12 +104,12 @@ local function new_entry()
         0, 0, 0, n = 0, from = 0, started = 0, why = 0, ended_as = 0, upstream = 0, reserved = 0, reserved_of = 0,
         reserved_at = 0, waited = 0, full = 0, stuck_after = 0, explained = 0, weight = 0, cost = 0, priced_for = 0,
         watched = 0, held = 0, held_extra = 0, in_flight = 0, queue = 0, class = 0, turn = 0, no_retry = 0,
-        spare_try = 0, client = 0,
+        spare_try = 0, client = 0, context = 0, ended = 0,
     }
     for field in pairs(entry) do
         entry[field] = nil
     end
-    entry.n, entry.from, entry.started = 0, 1, 0
+    entry.n, entry.from, entry.started, entry.ended = 0, 1, 0, ffi.new("long[1]", 1)
     return entry
 end
 
@@ -119,7 +120,8 @@ end
 -- status that it `ended_as` and whether that was because all were `full`, the `queue` that it stands in, whose
 -- leave(entry) takes it out, where its upstream explains its picks why they were so (`explained`); and where that tells
 -- costs its `weight` and its `cost` (core/request_cost), and the upstream that it was `priced_for`; where sessions
--- are closed its `client` (core/long_sessions). Opens one if need be.
+-- are closed its `client` (core/long_sessions). `ended` is not 0 once it has (watch_end), and
+-- `context` is the ngx.ctx of an internal location that it was sent on from. Opens one if need be.
 -- @param started any value that two requests of one key do not share
 -- @return the entry, and whether it was opened
 function _M:entry(key, started)
@@ -152,7 +154,15 @@ function _M:find(key, started)
 end
 
 
---- Have an open request be found when it ends without being closed.
+--- Have an open request be found when it ends without being closed. Return the word that is to be written then, not
+-- with 0; it is the entry's, and so lasts as long as the worker.
+function _M.watch_end(entry)
+    entry.watched, entry.ended[0] = true, 0
+    return entry.ended
+end
+
+
+--- The same where nothing tells of its end.
 -- @param witness a table that nobody else keeps for longer than the request lasts
 function _M:watch(entry, witness)
     entry.watched = true
@@ -255,7 +265,7 @@ function _M:close(key)
     entry.n, entry.from, entry.why, entry.ended_as, entry.upstream = 0, 1, nil, nil, nil
     entry.reserved, entry.reserved_of, entry.waited = nil, nil, nil
     entry.full, entry.stuck_after, entry.explained = nil, nil, nil
-    entry.weight, entry.cost, entry.priced_for, entry.client = nil, nil, nil, nil
+    entry.weight, entry.cost, entry.priced_for, entry.client, entry.context = nil, nil, nil, nil, nil
     entry.watched, self.witnesses[entry] = nil, nil
     self.spare[#self.spare + 1] = entry
 end
@@ -271,15 +281,15 @@ function _M:abandon(key)
 end
 
 
---- Close the requests whose witnesses are gone, of those that began before `started`; a witness goes some time after
--- its request, with the garbage. Tells whether others of them are open.
+--- Close the requests that have ended, of those that began before `started`; a witness goes some time after its
+-- request, with the garbage. Tells whether others with a witness are open.
 function _M:close_ended(started)
     local others = false
     for key, entry in pairs(self.open) do
         if entry.watched and entry.started < started then
             if self.witnesses[entry] then
                 others = true
-            else
+            elseif entry.ended[0] ~= 0 then
                 self:abandon(key)
             end
         end

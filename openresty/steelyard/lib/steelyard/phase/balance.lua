@@ -17,6 +17,7 @@ local get_last_failure, set_current_peer = balancer.get_last_failure, balancer.s
 local set_more_tries, keep_alive = balancer.set_more_tries, platform.keep_alive
 local set_timeouts = balancer.set_timeouts
 local recreate_request, set_header, get_method = balancer.recreate_request, ngx.req.set_header, ngx.req.get_method
+local is_internal = ngx.req.is_internal
 local request_entry, choose, weigh = request.entry, request.choose, request.weigh
 
 -- NGX_BUSY, for which ngx_lua has no name: nginx answers 502, "no live upstreams".
@@ -187,9 +188,9 @@ end
 --- balancer_by_lua: choose a server of the upstream `name`.
 function _M.balance(name)
     local live = worker.upstreams[name]
-    local entry, counted, opened = request_entry()
-    if entry.n > 0 and get_last_failure() == nil then
-        entry = request.reopened_if_foreign(entry, counted)
+    local entry, counted = request_entry()
+    if not counted and entry.n > 0 and get_last_failure() == nil then
+        entry = request.reopened_if_foreign(entry)
     end
     if worker.broken or not live then
         entry.upstream = shown(name)
@@ -209,11 +210,8 @@ function _M.balance(name)
         entry.from, entry.ended_as = entry.n + 1, nil -- an internal redirect may have brought it here again
         peer = first(entry, live)
         if peer then
-            if counted and not opened then
-                -- From here, and not from a location before an internal redirect: nginx gives each a context of its
-                -- own, and drops all of them with the request.
-                worker.requests:watch(entry, ngx.ctx)
-            end
+            -- A location to which the request is led after this one is internal, and nginx gives it another context.
+            entry.context = counted and is_internal() and ngx.ctx or nil
             ask_for_tries(live, entry, peer)
         end
     else

@@ -8,10 +8,20 @@ local request_cost = require "steelyard.core.request_cost"
 local try_outcomes = require "steelyard.core.try_outcomes"
 local worker = require "steelyard.phase.worker"
 
-local cast, tonumber, get_request = ffi.cast, tonumber, base.get_request
+ffi.cdef[[
+typedef struct { void (*handler)(void *); void *data; void *next; } steelyard_http_cleanup_t; // ngx_http_cleanup_t
+steelyard_http_cleanup_t *ngx_http_cleanup_add(void *request, size_t size);
+long steelyard_time(void *written_to) asm("time");
+]]
+
+local C, cast, tonumber, get_request = ffi.C, ffi.cast, tonumber, base.get_request
 local ngx = ngx
 local start_time, http_version = ngx.req.start_time, ngx.req.http_version -- the latter is not in stream {}
 local uintptr = ffi.typeof("uintptr_t")
+
+-- nginx calls these when a request ends, before its log phase and in all locations, and no Lua can run there. time(2)
+-- is C that writes to where it is told to, and not 0.
+local write_time = cast("void (*)(void *)", C.steelyard_time)
 
 -- Entries of subrequests by their keys. Each is in a context, which nginx drops with the whole request; an internal
 -- redirect takes it away only from the subrequest.
@@ -33,17 +43,31 @@ end
 local key_of_request = _M.key
 
 
+--- Have nginx write to an entry when its request ends, whether it is logged or not, and after any internal redirect.
+local function watch(entry)
+    local word, cleanup = worker.requests.watch_end(entry), C.ngx_http_cleanup_add(get_request(), 0)
+    if cleanup ~= nil then -- else there is no memory, and another request that gets the key has to do
+        cleanup.handler, cleanup.data = write_time, word
+    end
+end
+
+
 --- The request's entry, opened from the location that it is in now if need be. It is held in flight, but for a
 -- subrequest's: nginx runs no log phase for it unless its location has `log_subrequest on`, nor when the client leaves.
--- @return the entry, whether it is held, and whether it was opened
+-- @return the entry, and whether it is held
 function _M.entry()
     local key, started = key_of_request(), start_time()
     if not ngx.is_subrequest then
-        local entry, opened = worker.requests:entry(key, started)
-        if opened then
-            worker.requests:watch(entry, ngx.ctx) -- nginx drops it with the request, and not in an internal redirect
+        local requests = worker.requests
+        local entry, opened = requests:entry(key, started)
+        if not opened and entry.ended[0] ~= 0 then
+            requests:abandon(key) -- of one that was not logged, and began in the same millisecond and memory
+            entry, opened = requests:entry(key, started)
         end
-        return entry, true, opened
+        if opened then
+            watch(entry)
+        end
+        return entry, true
     end
     local entry = of_subrequests[key]
     if not entry or entry.started ~= started then
@@ -55,19 +79,14 @@ function _M.entry()
 end
 
 
---- The entry where it has tries though nginx begins with the first: after an internal redirect, which nginx lists them
--- of. Where it does not they are of a request that ended without being logged, and began in the same millisecond and
--- memory as this one: it is closed, and another opened.
--- @param counted whether it is held in flight
-function _M.reopened_if_foreign(entry, counted)
+--- The entry of a subrequest where it has tries though nginx begins with the first: after an internal redirect, which
+-- nginx lists them of. Where it does not they are of a subrequest that ended without being logged, and began in the
+-- same millisecond and memory as this one: it is forgotten, and another opened.
+function _M.reopened_if_foreign(entry)
     if #try_outcomes.split(ngx.var.upstream_addr) > entry.n then
         return entry
     end
-    local key = key_of_request()
-    if counted then
-        worker.requests:abandon(key)
-    end
-    of_subrequests[key] = nil
+    of_subrequests[key_of_request()] = nil
     return (_M.entry())
 end
 

@@ -20,7 +20,7 @@ local try_outcomes = require "steelyard.core.try_outcomes"
 local worker = require "steelyard.phase.worker"
 
 local ngx, tonumber = ngx, tonumber
-local now, get_phase, get_method = ngx.now, ngx.get_phase, ngx.req.get_method
+local now, get_phase, get_method, is_internal = ngx.now, ngx.get_phase, ngx.req.get_method, ngx.req.is_internal
 local open_entry, outcomes_of = request.open_entry, request.outcomes
 local cost_of = request.cost
 local latency_of = try_outcomes.latency_ms
@@ -72,8 +72,8 @@ end
 
 --- Whether the answer is that of the last try's server: not where an error_page has something else answer, or a cache.
 local function is_of_last_try(entry)
-    return entry.n > 0 and worker.requests.witnesses[entry] == ngx.ctx
-           and not FROM_CACHE[ngx.var.upstream_cache_status]
+    local is_same_location = not is_internal() or entry.context and entry.context == ngx.ctx
+    return entry.n > 0 and is_same_location and not FROM_CACHE[ngx.var.upstream_cache_status]
 end
 
 
