@@ -1,7 +1,9 @@
 """What a request does in Lua, counted: a change that has it do more, or less, changes work_per_request.json.
 
 A clock would not see a tenth of a microsecond on a machine that does something else; these counts are the
-same each time. What is done for one request in many is not in them. To write the file anew:
+same each time. What is done for one request in many is not in them. On another nginx (STEELYARD_NGINX) those
+are compared that are Steelyard's own: lua-resty-core has other instructions there. To write the file anew, on
+Debian's nginx:
 
     STEELYARD_WRITE_WORK=1 .venv/bin/pytest -q openresty/tests/test_work_per_request.py
 """
@@ -35,6 +37,9 @@ LEEWAY = {"instructions": 30}
 LEEWAY_OF = {"picker-hcl": LEEWAY | {"words written": 1}}
 
 PICKER, SERVED = "vnswrr2", "proxy_pass http://@NAME@/plain;"
+
+# What lua-resty-core has no part in: figures of Steelyard on any nginx.
+OWN = ("variable ", "words ")
 
 # Each feature where it is on: the upstream's options, and the location. The first row has all of them off.
 FEATURES = {
@@ -145,16 +150,15 @@ def work_of(edge: Edge) -> dict[str, float]:
     return {"bytes": int(statistics.median_low(sums) / TOGETHER // 8 * 8)} | figures
 
 
-@pytest.mark.skipif(
-    VARIABLE in os.environ, reason="the file is of Debian's nginx: others have another lua-resty-core"
-)
 def test_what_a_request_does_is_what_the_file_says(rig: Rig) -> None:
     work = {}
     for name in rows():
         edge = start(rig, name)
         work[name] = work_of(edge)
         edge.stop()
+    debian = VARIABLE not in os.environ
     if os.environ.get(WRITE):
+        assert debian, f"the file is of Debian's nginx: leave {VARIABLE} out"
         lines = [f"{json.dumps(name)}: {json.dumps(figures)}" for name, figures in work.items()]
         FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     told = json.loads(FILE.read_text())
@@ -162,7 +166,8 @@ def test_what_a_request_does_is_what_the_file_says(rig: Rig) -> None:
         f"{name}: {kind} {told[name].get(kind, 0)} -> {figures.get(kind, 0)}"
         for name, figures in work.items()
         for kind in sorted(figures.keys() | told[name].keys())
-        if abs(figures.get(kind, 0) - told[name].get(kind, 0)) > LEEWAY_OF.get(name, LEEWAY).get(kind, 0)
+        if (debian or kind.startswith(OWN))
+        and abs(figures.get(kind, 0) - told[name].get(kind, 0)) > LEEWAY_OF.get(name, LEEWAY).get(kind, 0)
     ]
     assert work.keys() == told.keys()
     assert not changed, "\n".join([*changed, f"if it has to be so, write the file anew with {WRITE}=1"])
