@@ -122,9 +122,9 @@ def envoy(port: int, config: Path, *, program: str = "envoy") -> Part:
 
 
 def sglang(port: int, urls: Iterable[str], policy: str, metrics_port: int, *, program: str) -> Part:
-    """Return an sglang-router before the engines at these URLs."""
+    """Return an sglang-router before the engines at these URLs, whose load it asks for each second."""
     told: dict[str, Flag] = {"policy": policy, "prometheus_port": metrics_port, "log_level": "error"}
-    words = flags({"host": HOST, "port": port, **told})
+    words = flags({"host": HOST, "port": port, **told, "worker_startup_check_interval": 1})
     command = (program, "launch", *words, "--worker-urls", *urls)
     return Part(name="sglang-router", command=command, port=port, order=5)
 

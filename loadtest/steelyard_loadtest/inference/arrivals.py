@@ -12,12 +12,13 @@ keeps a part of what it had, and adds to it. Every prompt begins with the same b
 import csv
 import json
 import math
-from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import count, groupby
+from itertools import accumulate, count, groupby, takewhile
 from random import Random
+
+import numpy as np
 
 from steelyard_loadtest.inference.blocks import BLOCK_TOKENS
 from steelyard_loadtest.inference.engine import cost_s
@@ -130,13 +131,7 @@ def _conversation(random: Random, new: Iterator[int], at_s: float) -> Iterator[A
 
 
 def _drawn(random: Random, quantiles: Sequence[float]) -> float:
-    part = random.random()
-    place = min(bisect(AT, part), len(AT) - 1)
-    low, high = quantiles[place - 1], quantiles[place]
-    return math.exp(
-        math.log(low)
-        + (math.log(high) - math.log(low)) * (part - AT[place - 1]) / (AT[place] - AT[place - 1])
-    )
+    return math.exp(np.interp(random.random(), AT, np.log(quantiles)))
 
 
 def loaded(arrivals: Sequence[Arrival], *, load: float, size: float, seconds: float) -> list[Arrival]:
@@ -145,26 +140,11 @@ def loaded(arrivals: Sequence[Arrival], *, load: float, size: float, seconds: fl
     load: what they cost without any cache, as a part of what engines of this size together can do. Raises
     ValueError where there are too few.
     """
-    cost = at_most = 0.0
-    for number, one in enumerate(arrivals):
-        cost += cost_s(one.input_tokens, one.output_tokens)
-        if cost / (load * size) > seconds:
-            break
-        at_most, last = cost / (load * size), number
-    else:
-        if at_most < 0.9 * seconds:
-            raise ValueError(
-                f"{len(arrivals)} requests are a load of {load:g} for {at_most:.0f} s,"
-                f" not for {seconds:.0f} s: take a longer trace"
-            )
-    if not at_most:
-        raise ValueError(f"the first request alone is more than {seconds:.0f} s of load")
-    first_s = arrivals[0].at_s
-    factor = at_most / max(arrivals[last].at_s - first_s, 1e-9)
-    return [
-        Arrival(
-            at_s=(one.at_s - first_s) * factor, input_tokens=one.input_tokens,
-            output_tokens=one.output_tokens, block_ids=one.block_ids,
-        )
-        for one in arrivals[: last + 1]
-    ]  # fmt: skip
+    costs_s = accumulate(cost_s(one.input_tokens, one.output_tokens) / (load * size) for one in arrivals)
+    ends_s = list(takewhile(lambda end_s: end_s <= seconds, costs_s))
+    if not ends_s or (len(ends_s) == len(arrivals) and ends_s[-1] < 0.9 * seconds):
+        told = f"{len(arrivals)} requests are a load of {load:g} for {ends_s[-1] if ends_s else 0:.0f} s"
+        raise ValueError(f"{told}, not for {seconds:.0f} s: take a longer trace")
+    first_s, last_s = arrivals[0].at_s, arrivals[len(ends_s) - 1].at_s
+    factor = ends_s[-1] / max(last_s - first_s, 1e-9)
+    return [replace(one, at_s=(one.at_s - first_s) * factor) for one in arrivals[: len(ends_s)]]

@@ -39,7 +39,9 @@ def _told(contender: Algorithm) -> Algorithm:
     if not contender.ours:
         return replace(weighed, directives=NGINX)
     options = COSTS | (KEYS if contender.method == "bounded_hash" else {})
-    return replace(weighed, directives=NGINX + OURS, options=options)
+    # An engine's CPU says nothing; how many sequences it runs, its agent reads from it.
+    only = {"running": dict[str, float]()}
+    return replace(weighed, directives=NGINX + OURS, options=options, indicators=only, four=False)
 
 
 CONTENDERS = tuple(map(_told, with_those_of(Path(__file__).with_suffix(".toml"), ())))

@@ -83,6 +83,11 @@ class Engine:
         tokens = sum(one.to_compute for one in self.running) + later
         return tokens / (PREFILL_PER_S * self.size * self.speed)
 
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of all that run or wait, as far as they have come."""
+        return sum(one.input_tokens + one.produced for one in (*self.running, *self.waiting))
+
     def add(self, sequence: Sequence) -> bool:
         """Let a request wait for its turn; False where it would never fit."""
         if sequence.blocks > self.blocks.capacity:

@@ -4,8 +4,8 @@
 
 POST /v1/completions streams an event every STREAM_INTERVAL tokens (vLLM's --stream-interval), and in the end
 the usage; `seed` in the body is how many tokens the answer has, which no balancer knows. GET /metrics has
-vLLM's names (docs.vllm.ai, usage/metrics), /state what the lab plots; POST /speed?to= makes it slower, /reset
-empties it, and all else is answered as routers want to hear it.
+vLLM's names (docs.vllm.ai, usage/metrics), /get_load what sglang-router's power_of_two goes by, /state what
+the lab plots; POST /speed?to= makes it slower, /reset empties it, and all else is as routers want it.
 """
 
 import asyncio
@@ -111,6 +111,8 @@ class Running:
                 f'vllm:{name}{{model_name="lab"}} {state.get(own, 0)}\n' for name, own in METRICS.items()
             ]
             return PlainTextResponse("".join(lines))
+        if request.url.path == "/get_load":
+            return JSONResponse([{"dp_rank": 0, "num_tokens": self._engine.tokens}])
         if request.url.path == "/speed":
             self._engine.speed = float(request.query_params["to"])
         elif request.url.path == "/reset":

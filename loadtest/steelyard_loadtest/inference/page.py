@@ -19,6 +19,9 @@ COLUMNS = 5
 WINDOWS = 40
 """In which queues are averaged: each prompt is a step, and what matters is whether they stay."""
 
+SHOWN_S = 30.0
+"""A queue that goes on growing leaves the plot at the top, or no other could be seen."""
+
 PERCENTILES = (50, 90, 99)
 
 
@@ -126,4 +129,6 @@ def _queues(run: Run) -> Panel:
         style = {"color": COLORS[0 if name == run.slowed else place + 1], "linewidth": 1.4}
         series.append(Series(x=[at * window_s for at, _ in windows], y=y, label=name, style=style))
     slowed = Rule(at=run.slowed_s, axis="x", color=FAINT, text=f"{run.slowed} slows")
-    return Panel(series=series, title=BY_NAME[run.trial.algorithm].title, y_limits=(0, None), rules=[slowed])
+    return Panel(
+        series=series, title=BY_NAME[run.trial.algorithm].title, y_limits=(0, SHOWN_S), rules=[slowed]
+    )

@@ -12,11 +12,12 @@ from random import Random
 import uvloop
 from pydantic import TypeAdapter
 
+from steelyard_loadtest.cluster import parts
 from steelyard_loadtest.cluster.parts import HOST, Part
 from steelyard_loadtest.inference import load
 from steelyard_loadtest.inference.arrivals import Arrival, generated, loaded, read
 from steelyard_loadtest.inference.contenders import BY_NAME, SIZES, SLOWED, SLOWED_TO
-from steelyard_loadtest.inference.engine import cost_s
+from steelyard_loadtest.inference.engine import MOST_RUNNING, cost_s
 from steelyard_loadtest.inference.figures import EngineReading, Run, figures
 from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.errors import ProgramError
@@ -33,6 +34,9 @@ from steelyard_loadtest.trial import place_for
 
 COMPRESSION = 20.0
 """An hour takes three minutes; whatever a balancer takes counts as so much more."""
+
+AGENT = '[[indicator]]\nname = "running"\npreset = "vllm-running"\nport = {port}\nlimit = {limit}\n'
+"""What an engine's agent reads: how many sequences run, of those that may."""
 
 AROUND_S, LEAD_S, READ_S = 8.0, 0.5, 0.25
 
@@ -61,12 +65,16 @@ class Engines(Servers):
 
     def _start_servers(self) -> None:
         for name, port in zip(self._names, self._place.server_ports, strict=True):
-            words = (str(port), str(SIZES[name]), f"{self._compression}")
+            words, files = (str(port), str(SIZES[name]), f"{self._compression}"), self._files[name]
             command = (sys.executable, "-m", "steelyard_loadtest.inference.engine_server", *words)
-            self._start(Part(name=name, command=command), self._files[name].server_log)
+            self._start(Part(name=name, command=command), files.server_log)
+            files.agent_config.write_text(AGENT.format(port=port, limit=MOST_RUNNING))
+            memcached = f"{HOST}:{self._place.memcached_port}"
+            agent = parts.agent(name, memcached=memcached, config=files.agent_config)
+            self._start(replace(agent, name=f"{name}'s agent"), files.agent_log)
 
     def _begin_reading(self) -> None:
-        """Begin with nothing: no agents measure engines here."""
+        self._wait(self._without_sample, "has a sample of its agent in Memcached")
 
 
 def run(

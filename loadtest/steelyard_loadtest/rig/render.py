@@ -245,14 +245,14 @@ def shards(upstream: str) -> int:
 def controller(scene: Scene) -> str:
     """Return the controller's YAML file; a balancer that is not ours may send it no reports."""
     reports = scene.algorithm.ours or scene.algorithm.fed_by in ("reporter", "xds")
-    further = scene.algorithm.indicators
+    further, four = scene.algorithm.indicators, INDICATORS if scene.algorithm.four else ()
     return nginx.controller(
         [{"id": name} | peer(scene, name) for name in scene.addresses],
         law=scene.algorithm.law,
         # HAProxy and Envoy pick for themselves; the table must name one all the same.
         picker=scene.algorithm.method if scene.algorithm.ours else "vnswrr2",
         load_balancers=[f"edge-{one}" for one in range(1, scene.algorithm.balancers + 1)] if reports else (),
-        indicators={**{name: {} for name in INDICATORS}, **further} if further else None,
+        indicators={**{name: {} for name in four}, **further} if further else None,
     )
 
 

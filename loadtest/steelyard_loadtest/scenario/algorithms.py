@@ -47,6 +47,8 @@ class Algorithm:
     """How a balancer that is not ours learns of the agents' samples."""
     indicators: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Declared with the upstream beside the four: a name, and its knee if it has one."""
+    four: bool = True
+    """cpu, mem, net and io count, too."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Ours: more of the upstream's options."""
     directives: tuple[str, ...] = ()
