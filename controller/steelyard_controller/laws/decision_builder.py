@@ -5,6 +5,7 @@ effect under each of them.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -15,10 +16,13 @@ from steelyard_controller.laws.equations import EQUAL, hardware_shares, hardware
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
 from steelyard_controller.laws.small_arrays import anybody, quotient, summed
-from steelyard_controller.laws.snapshot import Batch, Bools, Floats, Ints, unstacked
+from steelyard_controller.laws.snapshot import INDICATORS, Batch, Bools, Floats, Ints, unstacked
 
 # A law never gives 0 (only a person drains); a fiftieth is the smallest share that the default law gives.
 LEAVING_SHARE = 0.02
+
+# Servers of a batch (the ticks' have a thousand) whose baseline weights are kept: 48 kB.
+MOST_KEPT = 1000
 
 
 def baseline_weights(snapshots: Batch, total: int, indicator_weights: Floats | None = None) -> Floats:
@@ -28,19 +32,35 @@ def baseline_weights(snapshots: Batch, total: int, indicator_weights: Floats | N
     Where some peers have an operator's weight and others not, the others get what their hardware
     is worth on the operator's scale.
     """
-    weights = (
-        EQUAL if indicator_weights is None else hardware_weights(indicator_weights, snapshots.indicators)
-    )
-    hardware = hardware_shares(weights, snapshots.capacity)
-    given = ~np.isnan(snapshots.baseline)
+    capacity, operators = snapshots.capacity, snapshots.baseline
+    if indicator_weights is not None:
+        weights = hardware_weights(indicator_weights, snapshots.indicators)
+        return _baseline_weights(weights, capacity, operators, total)
+    if operators.size > MOST_KEPT:
+        return _baseline_weights(EQUAL, capacity, operators, total)
+    return _kept(capacity.tobytes(), operators.tobytes(), operators.shape, total)
+
+
+@lru_cache(maxsize=32)
+def _kept(capacity: bytes, operators: bytes, shape: tuple[int, ...], total: int) -> Floats:
+    """Return the baseline weights where all hardware counts equally: mostly those of the tick before."""
+    of_hardware = np.frombuffer(capacity).reshape(*shape, len(INDICATORS))
+    weights = _baseline_weights(EQUAL, of_hardware, np.frombuffer(operators).reshape(shape), total)
+    weights.flags.writeable = False
+    return weights
+
+
+def _baseline_weights(indicator_weights: Floats, capacity: Floats, operators: Floats, total: int) -> Floats:
+    hardware = hardware_shares(indicator_weights, capacity)
+    given = ~np.isnan(operators)
     weights = hardware
     if given.any():
-        scale = quotient(summed(snapshots.baseline, given), summed(hardware, given), 1.0)
-        weights = np.where(given, snapshots.baseline, hardware * scale)
+        scale = quotient(summed(operators, given), summed(hardware, given), 1.0)
+        weights = np.where(given, operators, hardware * scale)
     # A peer whose agent reports a capacity of 0 still gets a weight: 0 would be a drain.
     weights = np.maximum(weights, summed(weights) * 1e-9)
     sums = summed(weights)
-    return np.where(sums > 0, weights * quotient(total, sums, 1.0), total / max(snapshots.k, 1))
+    return np.where(sums > 0, weights * quotient(total, sums, 1.0), total / max(weights.shape[-1], 1))
 
 
 def build_decisions(
