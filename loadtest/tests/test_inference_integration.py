@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -93,6 +94,15 @@ def test_two_contenders_are_asked_the_same_and_every_figure_is_there(tmp_path: P
         assert {one.engine for one in run.readings} == set(SIZES)
     # What is there is not measured again.
     assert session.run(small, None, tmp_path, find_programs.find(None))[0] == runs
+
+
+def test_a_contender_that_there_is_not_is_told_with_those_that_there_are() -> None:
+    command = [sys.executable, "-m", "steelyard_loadtest", "compare", "inference", "--only", "nginx"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "steelyard-loadtest compare: there is no contender 'nginx'; there are nginx-rr,"
+    )
 
 
 def test_a_contender_that_is_not_installed_says_how_to_get_it() -> None:

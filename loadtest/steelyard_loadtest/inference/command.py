@@ -1,6 +1,7 @@
 """`compare inference`: what it takes, and what it leaves (I/O)."""
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 
@@ -8,25 +9,29 @@ from steelyard_loadtest.inference import session
 from steelyard_loadtest.inference.contenders import BY_NAME, scenario
 from steelyard_loadtest.inference.page import page
 from steelyard_loadtest.machine import find_programs, network
-from steelyard_loadtest.reporting.conditions import conditions
-from steelyard_loadtest.reporting.flags import names
+from steelyard_loadtest.reporting.conditions import conditions, kept
 from steelyard_loadtest.reporting.publish import check_page, fill_page, write_page
 
 MARKS = "inference"
 
 
 def run(options: argparse.Namespace) -> None:
-    """Compare. Raises SetupError, OSError, ValueError."""
+    """Compare. Raises SetupError, OSError, ValueError (a page, a trace or a name is not as it must be)."""
     check_page(options.page, MARKS)
-    contenders = names(BY_NAME)(options.only) if options.only else tuple(BY_NAME.values())
-    wanted = scenario(tuple(one.name for one in contenders), quick=options.quick)
+    only = tuple(name.strip() for name in options.only.split(",")) if options.only else tuple(BY_NAME)
+    if unknown := [name for name in only if name not in BY_NAME]:
+        raise ValueError(f"there is no contender {unknown[0]!r}; there are {', '.join(BY_NAME)}")
+    wanted = scenario(only, quick=options.quick)
     programs = find_programs.find(options.nginx)
     where = network.enter(sys.argv[1:])
     network.raise_files()
     told = conditions(sys.argv[1:], programs.versions, on_machine=[where])
     out = options.out or Path("loadtest-results") / ("inference-quick" if options.quick else "inference")
+    if options.again:
+        shutil.rmtree(out / session.TRIALS, ignore_errors=True)
+    before = session.measured(wanted, options.trace, out)
     runs, missing = session.run(wanted, options.trace, out, programs)
     asked = f"`{options.trace.name}`" if options.trace else "conversations as Mooncake's, generated"
-    document = page(runs, missing, told, asked)
+    document = page(runs, missing, kept(out, told, new=len(runs) > len(before)), asked)
     print("\n".join(map(str, write_page(document, out))))
     fill_page(document, options.page, MARKS, prefix="inference-")

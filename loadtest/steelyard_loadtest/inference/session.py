@@ -38,6 +38,9 @@ COMPRESSION = 20.0
 AGENT = '[[indicator]]\nname = "running"\npreset = "vllm-running"\nport = {port}\nlimit = {limit}\n'
 """What an engine's agent reads: how many sequences run, of those that may."""
 
+TRIALS = "trials"
+"""What was measured, below the folder for results."""
+
 AROUND_S, LEAD_S, READ_S = 8.0, 0.5, 0.25
 
 _RUN = TypeAdapter(Run)
@@ -86,7 +89,8 @@ def run(
     reasons = {name: balancers.why_missing(BY_NAME[name], programs) for name in scenario.algorithms}
     missing = {name: why for name, why in reasons.items() if why}
     here = [name for name in scenario.algorithms if name not in missing]
-    todo = [trial for trial in _trials(scenario, here) if not _file(out, trial).exists()]
+    done = {one.trial for one in measured(scenario, trace, out)}
+    todo = [trial for trial in _trials(scenario, here) if trial not in done]
     with (
         Progress(sys.stderr, steps=len(todo), expected_s=len(todo) * each_s) as progress,
         tempfile.TemporaryDirectory(prefix="steelyard-lab-") as folder,
@@ -98,17 +102,26 @@ def run(
             for trial in todo:
                 progress.begin(f"{trial.level:g}, {BY_NAME[trial.algorithm].title}")
                 try:
-                    done = _measure(scenario, trial, arrivals, compression, engines, place)
+                    new = _measure(scenario, trial, arrivals, compression, engines, place)
                 except ProgramError as error:
                     missing[trial.algorithm] = str(error)
                     progress.end(f"failed: {error}")
                 else:
-                    write_text(_file(out, trial), _RUN.dump_json(done).decode())
-                    known = [
-                        f"{key} {value:.3g}" for key, value in figures(done).items() if value is not None
-                    ]
+                    file = f"{trial.algorithm}-{trial.level:g}-{trial.repeat}.json"
+                    write_text(_folder(scenario, trace, out) / file, _RUN.dump_json(new).decode())
+                    known = [f"{key} {value:.3g}" for key, value in figures(new).items() if value is not None]
                     progress.end(", ".join(known))
-    return [_RUN.validate_json(file.read_bytes()) for file in sorted((out / "trials").glob("*"))], missing
+    return measured(scenario, trace, out), missing
+
+
+def measured(scenario: Scenario, trace: Path | None, out: Path) -> list[Run]:
+    """Return the trials that `out` has of this form of the scenario and this trace."""
+    files = sorted(_folder(scenario, trace, out).glob("*.json"))
+    return [_RUN.validate_json(file.read_bytes()) for file in files]
+
+
+def _folder(scenario: Scenario, trace: Path | None, out: Path) -> Path:
+    return out / TRIALS / f"{trace.stem if trace else 'generated'}-{scenario.load.seconds:g}s"
 
 
 def _seconds(scenario: Scenario) -> float:
@@ -129,10 +142,6 @@ def _trials(scenario: Scenario, names: Sequence[str]) -> Iterator[Trial]:
         for level in scenario.load.levels:
             for name in (*names[turn:], *names[:turn]):
                 yield Trial(scenario=scenario.name, algorithm=name, level=level, repeat=repeat)
-
-
-def _file(out: Path, trial: Trial) -> Path:
-    return out / "trials" / f"{trial.algorithm}-{trial.level:g}-{trial.repeat}.json"
 
 
 def _measure(
