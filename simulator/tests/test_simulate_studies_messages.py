@@ -31,7 +31,7 @@ for i = 1, #document.ids do
         latency_ms = latency_ms == null and json.null or latency_ms,
     }
 end
-io.write(require("steelyard.core.traffic_report").encode(document))
+io.write(require("steelyard.core.traffic_report").encode(document, function() end))
 """
 
 

@@ -29,7 +29,7 @@ SAVE_S = 0.25
 # other takes longer than `SAVE_S`.
 AT_ONCE = 8
 
-# Of so many servers, work takes less than to hand it to a thread and to be told of its end, or milliseconds.
+# Of so many servers, work takes less than to hand it to a thread and to be told of its end.
 FEW_PEERS = 100
 
 # At the end of the process there is no next turn; but a shutdown must not take long either.
@@ -120,9 +120,9 @@ class StateSaver:
         apart = tick_schedule.moment_period(len(outcome.table.peers), total)
         faults, saved, moment = self._faults_of(cycle.name), None, b""
         if overdue or tick_schedule.is_turn(self._ticks, position, tick_schedule.memory_period(total)):
-            saved = await beside(cycle.size, lambda: cycle.saved(term=lease.term))
+            saved = await _beside(cycle.size, lambda: cycle.saved(term=lease.term))
         if overdue or tick_schedule.is_turn(self._ticks, position, apart):
-            moment = await beside(cycle.size, lambda: history_moment.encode(outcome))
+            moment = await _beside(cycle.size, lambda: history_moment.encode(outcome))
         began_s = time.monotonic()
         try:
             most = max(1, self._moments // apart)
@@ -134,6 +134,6 @@ class StateSaver:
         return time.monotonic() - began_s
 
 
-async def beside(peers: int, work: Callable[[], T]) -> T:
+async def _beside(peers: int, work: Callable[[], T]) -> T:
     """Do some work on so many servers, in a thread where it would keep others waiting."""
     return work() if peers <= FEW_PEERS else await asyncio.to_thread(work)

@@ -5,13 +5,14 @@ at once, then each upstream decides on that alone and publishes, then the
 memories and the history are saved. Memcached and the store may each fail by
 themselves: without Memcached the laws still step (and learn nothing), without
 the store the loop goes on from memory. A tick waits for neither longer than a
-fraction of a second, however many upstreams there are. Deciding on many servers is
-done in a thread, so that it keeps neither the lease nor the API waiting.
+fraction of a second, however many upstreams there are. Deciding is done in a
+thread, so that a large upstream, or a law that hangs, keeps neither the lease nor the API waiting.
 
 Before anything is published the tables in Memcached are read: one of a higher
 term means that another controller leads, and ends this one's lead.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -34,7 +35,7 @@ from steelyard_controller.store.lease import Lease
 from steelyard_controller.tick import batch, upstream_faults
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
-from steelyard_controller.tick.state_saver import StateSaver, beside
+from steelyard_controller.tick.state_saver import StateSaver
 
 log = logging.getLogger("steelyard.controller")
 
@@ -164,16 +165,14 @@ class TickLoop:
         lease: Lease,
         addresses: Mapping[str, Mapping[str, str]],
     ) -> tuple[list[Outcome | Exception], str | None]:
-        ended, fault = await beside(
-            sum(cycle.size for cycle in cycles),
-            lambda: batch.advance(
-                cycles,
-                values,
-                now_s=now_s,
-                term=lease.term,
-                issued_at_ms=time.time_ns() // 1_000_000,
-                addresses=addresses,
-            ),
+        ended, fault = await asyncio.to_thread(
+            batch.advance,
+            cycles,
+            values,
+            now_s=now_s,
+            term=lease.term,
+            issued_at_ms=time.time_ns() // 1_000_000,
+            addresses=addresses,
         )
         outcomes: list[Outcome | Exception] = []
         for cycle, each in zip(cycles, ended, strict=True):
