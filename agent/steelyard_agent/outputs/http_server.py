@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from steelyard_protocol.setting_values import Address
 
@@ -38,6 +39,7 @@ class HttpServer:
         self._clients: dict[asyncio.Task[None] | None, None] = {}  # the oldest first
         self._status: Deliveries | None = None
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(_note)
         self._end = asyncio.Event()
         self._thread = threading.Thread(target=self._run, args=[listener], name="http", daemon=True)
         self._thread.start()
@@ -65,10 +67,14 @@ class HttpServer:
         server = await asyncio.start_server(self._answer, sock=listener, backlog=MOST_CLIENTS)
         await self._end.wait()
         server.close()
-        clients = [client for client in self._clients if client is not None]
-        for client in clients:
-            client.cancel()
-        await asyncio.gather(*clients, return_exceptions=True)
+        while (
+            len(asyncio.all_tasks()) > 1
+        ):  # clients that were accepted just now come to _clients in a moment
+            for client in self._clients:
+                if client is not None:
+                    client.cancel()
+            await asyncio.sleep(0)
+        server.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         oldest = next(iter(self._clients), None)
@@ -91,8 +97,16 @@ class HttpServer:
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
-        except (OSError, TimeoutError):
-            pass  # it has gone, or is too slow
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass  # it has gone, is too slow, or one too many: clients must not fill the log
         finally:
             self._clients.pop(client, None)
             writer.transport.abort()
+
+
+def _note(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    if isinstance(error := context.get("exception"), OSError):
+        # Such as no file descriptors left: the client stays in the queue, and asyncio tries in a second.
+        log.debug("a client could not be accepted: %s", error)
+    else:
+        loop.default_exception_handler(context)

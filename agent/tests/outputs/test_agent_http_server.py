@@ -1,5 +1,8 @@
 """The HTTP server, and clients of every kind, on a real socket."""
 
+import errno
+import gc
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -79,6 +82,39 @@ def test_clients_that_say_nothing_keep_nobody_from_an_answer(server: HttpServer)
         for _ in range(3 * MOST_CLIENTS):
             silent.enter_context(connect(server))
             assert get(server).startswith(b"HTTP/1.1 503 ")
+
+
+def test_who_is_one_too_many_is_let_go_without_a_line_in_the_log(
+    server: HttpServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ExitStack() as clients:
+        silent = [clients.enter_context(connect(server)) for _ in range(3 * MOST_CLIENTS)]
+        assert rest_of(silent[0]) == b""
+        assert get(server).startswith(b"HTTP/1.1 503")
+    server.close()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_without_descriptors_the_log_says_nothing_of_clients(
+    server: HttpServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    error = OSError(errno.EMFILE, "Too many open files")
+    context = {"message": "socket.accept() out of system resource", "exception": error}
+    server._loop.call_soon_threadsafe(server._loop.call_exception_handler, context)
+    assert get(server).startswith(b"HTTP/1.1 503")
+    assert [record.levelname for record in caplog.records if "Too many" in record.message] == ["DEBUG"]
+
+
+def test_closing_lets_those_go_that_were_accepted_just_now(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(20):
+        server = HttpServer(("127.0.0.1", 0), respond)
+        with ExitStack() as clients:
+            accepted = [clients.enter_context(connect(server)) for _ in range(12)]
+            server.close()
+            assert [rest_of(client) for client in accepted] == [b""] * 12
+    gc.collect()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 def test_a_client_that_says_nothing_is_let_go(server: HttpServer) -> None:
