@@ -66,10 +66,9 @@ class HttpServer:
     async def _serve(self, listener: socket.socket) -> None:
         server = await asyncio.start_server(self._answer, sock=listener, backlog=MOST_CLIENTS)
         await self._end.wait()
-        server.close()
-        while (
-            len(asyncio.all_tasks()) > 1
-        ):  # clients that were accepted just now come to _clients in a moment
+        # Who was accepted just now comes to _clients in a moment; asyncio forgets him if it closes before.
+        self._loop.remove_reader(listener)
+        while len(asyncio.all_tasks()) > 1:
             for client in self._clients:
                 if client is not None:
                     client.cancel()
