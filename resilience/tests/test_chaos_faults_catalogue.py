@@ -132,11 +132,11 @@ def test_a_server_has_time_enough_to_start_within_the_bound_of_none() -> None:
     [
         ("lsats = [1.0]", "a fault: a fault has no lsats"),
         ('lasts = ["for ever"]', "for ever"),
-        ('act = "explode"', "explode"),
+        ('act = ["explode"]', "explode"),
     ],
 )
 def test_a_mistake_in_the_file_is_no_fault_that_does_less(line: str, says: str) -> None:
     rows = ['name = "g"', line, '[group.on."a fault"]', 'well_after = ["calm"]']
-    rows += [] if line.startswith("act") else ['act = "wipe_redis"']
+    rows += [] if line.startswith("act") else ['act = ["wipe_redis"]']
     with pytest.raises((ValueError, KeyError), match=says):
         catalogue.load("\n".join(["[seconds]", "calm = 0.3", "[[group]]", *rows]))

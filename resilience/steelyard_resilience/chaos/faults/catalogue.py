@@ -42,12 +42,13 @@ def _faults(groups: list[dict[str, Any]], named: Mapping[str, float]) -> Iterato
                 if unknown := row.keys() - KEYS:
                     raise ValueError(f"{on}: a fault has no {', '.join(sorted(unknown))}")
                 names: str | None = row.get("faults")
+                act, *given = row["act"]
                 more = {name: row[name] for name in ("quick", "faketime", "front") if name in row}
                 bound = {name: row[name] for name in ("failed", "slow", "rung") if name in row}
                 yield Fault(
                     name=names.format(on) if names else on,
                     group=group["name"],
-                    act=partial(ACTIONS[row["act"]], *([on] if names else []), **row.get("with", {})),
+                    act=partial(ACTIONS[act], *([on] if names else given), **row.get("with", {})),
                     lasts_s=seconds(row.get("lasts", [])),
                     bound=Bound(
                         worst_ms=1000 * seconds(["calm", *row.get("slowest", [])]),
