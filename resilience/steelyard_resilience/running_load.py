@@ -13,7 +13,6 @@ tcp(7), TCP_INFO).
 
 import socket
 import struct
-import time
 from pathlib import Path
 
 from steelyard_loadtest.generators import open_loop
@@ -56,11 +55,13 @@ class Load:
         self.began_s = self._process.wait(START_S)
         """When the first request was due, on time.monotonic's clock."""
 
-    def read(self) -> None:
-        """Take what has ended since the last call. Raises ProgramError when the load itself has ended."""
+    def read(self) -> list[Request]:
+        """Take and return what has ended since the last call. Raises ProgramError when the load has ended."""
         if self._process.poll():
             raise ProgramError(f"the load ended: {self._process.child.last_words()}")
-        self.requests += self._process.requests()
+        ended = self._process.requests()
+        self.requests += ended
+        return ended
 
     def complete(self, until_s: float) -> bool:
         """Say whether all that were due before a moment have ended, as far as was read."""
@@ -69,9 +70,8 @@ class Load:
             due -= 1
         return sum(one.due_s < until_s for one in self.requests) >= due
 
-    def over(self, until_s: float) -> bool:
+    def over(self, until_s: float, now_s: float) -> bool:
         """Say whether what was due before a moment has ended, or has had the time to."""
-        now_s = time.monotonic()
         return now_s >= until_s and (now_s > until_s + TIMEOUT_S + 1 or self.complete(until_s))
 
     def stop(self) -> None:

@@ -78,8 +78,8 @@ class World:
         if self.gone_at_s is not None and self.now_s > self.gone_at_s:
             raise ProgramError("the load ended")
 
-    def complete(self, until_s: float) -> bool:
-        return self.now_s >= until_s
+    def over(self, until_s: float, now_s: float) -> bool:
+        return now_s >= until_s
 
     def fault(self, name: str = "a fault", **changed: object) -> Fault:
         fields: dict[str, object] = {

@@ -40,10 +40,6 @@ PATIENCE, PATIENCE_S = 2.0, 10.0
 
 LOOK_S = 0.1
 
-STRAGGLERS_S = 12.0
-"""More than a request's own limit: then even the last is answered or given up."""
-
-
 EVERY_S = 0.1
 
 APART = 4.0
@@ -144,7 +140,10 @@ def carry_out(fault: Fault, scene: Scene) -> Trial:
     undone_s = scene.clock() if fault.lasts_s else began_s
     attempt("its end", doing.close)
     recovered_s, until_s = _watch(fault, scene, undone_s)
-    _wait_for_stragglers(scene, until_s)
+    scene.load.read()
+    while not scene.load.over(until_s, scene.clock()):
+        scene.sleep(LOOK_S)
+        scene.load.read()
     return Trial(
         fault=fault.name,
         group=fault.group,
@@ -171,15 +170,6 @@ def _watch(fault: Fault, scene: Scene, undone_s: float) -> tuple[float | None, f
         if since_s is not None and looks[-1].at_s >= max(since_s + SETTLED_S, least_s):
             return since_s, max(since_s + SETTLED_S, least_s)
     return None, now_s
-
-
-def _wait_for_stragglers(scene: Scene, until_s: float) -> None:
-    deadline_s = until_s + STRAGGLERS_S
-    while True:
-        scene.load.read()
-        if scene.load.complete(until_s) or scene.clock() > deadline_s:
-            return
-        scene.sleep(LOOK_S)
 
 
 Open = Callable[[bool, Front], AbstractContextManager[Scene]]

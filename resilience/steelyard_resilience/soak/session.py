@@ -190,7 +190,7 @@ def _beside(plan: Plan, stage: Stage, load: Load, soaked: Soaked, tell: Callable
     until_s = load.began_s + plan.seconds
     while True:
         _count(load, until_s, soaked)
-        if load.over(until_s):
+        if load.over(until_s, time.monotonic()):
             break
         time.sleep(TURN_S)
         at_s = time.monotonic() - load.began_s
@@ -211,10 +211,8 @@ def _beside(plan: Plan, stage: Stage, load: Load, soaked: Soaked, tell: Callable
 
 
 def _count(load: Load, until_s: float, soaked: Soaked) -> None:
-    before = len(load.requests)
-    load.read()
     # What is due after the end is only there because the generator is stopped from outside.
-    ended = [one for one in load.requests[before:] if one.due_s < until_s]
+    ended = [one for one in load.read() if one.due_s < until_s]
     failed = [one for one in ended if one.failure]
     soaked.sent += len(ended)
     soaked.failures.update(one.failure for one in failed)
