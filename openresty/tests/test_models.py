@@ -184,3 +184,36 @@ def test_without_any_upstream_models_are_those_of_nginx_conf(rig: Rig, engines: 
     edge.wait_for(1)
     assert ask(edge, chat("Hello", model="org/small")) == (200, "a")
     assert refusal(edge, b'{"model": "org/large"}')[0] == 404
+
+
+def catch_all(rig: Rig, engines: list[Engine], before: str = "") -> Edge:
+    """Return an nginx that knows every model and says it in a header; `before` runs first."""
+    location = f"""location /v1/ {{
+        set $model "";
+        access_by_lua_block {{ {before} require("steelyard.inference").by_model("model", "upstream") }}
+        add_header X-Model $model;
+        proxy_pass http://web;
+      }}
+    }}
+    map $model $upstream {{ default web; }}"""
+    rig.publish([("a", engines[0].address, 1, "up")], generation=1)
+    edge = rig.edge(servers=location)
+    edge.wait_for(1)
+    return edge
+
+
+@pytest.mark.parametrize("model", ["llama\r\nX-Evil: 1", "llama\nx", "m" * 257, "llama\x00"])
+def test_a_models_name_never_ends_a_line_of_a_header(rig: Rig, engines: list[Engine], model: str) -> None:
+    edge = catch_all(rig, engines)
+    for asked_for, said in (("org/small", "org/small"), (model, None)):
+        with asked(edge, chat("Hello", model=asked_for)) as response:
+            assert response.status == 200
+            assert response.headers["X-Model"] == said
+            assert "X-Evil" not in response.headers
+
+
+def test_a_large_body_has_its_model_though_its_cost_was_asked_for_before(
+    rig: Rig, engines: list[Engine]
+) -> None:
+    edge = catch_all(rig, engines, 'ngx.req.read_body() require("steelyard.inference").cost()')
+    assert ask(edge, chat("x" * 600_000, model="org/small")) == (200, "a")

@@ -16,6 +16,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -263,19 +264,18 @@ class TickLoop:
         """Return what each server holds of the list and of announcements, and of the tables; the messages."""
         lists = [wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY]
         keys = [key for cycle in cycles for key in cycle.keys()]  # noqa: SIM118
+        watched = [*lists, *(wire.weights_key(cycle.name) for cycle in cycles)]
         try:
-            watched = [*lists, *(wire.weights_key(cycle.name) for cycle in cycles)]
             held, values = await self._pipeline.read(watched, keys, skip)
-            taken = {
-                name: {key: each.pop(key) for key in lists if key in each} for name, each in held.items()
-            }
-            # Mostly nobody is new among those that announce themselves.
-            announcing = self._announce(taken)
-            now = [key for cycle in cycles if cycle.name in announcing for key in cycle.keys()]  # noqa: SIM118
-            if more := set(now).difference(keys):
-                values |= await self._pipeline.get_many(sorted(more), skip)
         except memcached_client.Unavailable:
             return {}, {}, None
+        taken = {name: {key: each.pop(key) for key in lists if key in each} for name, each in held.items()}
+        # Mostly nobody is new among those that announce themselves.
+        announcing = self._announce(taken)
+        now = [key for cycle in cycles if cycle.name in announcing for key in cycle.keys()]  # noqa: SIM118
+        if more := set(now).difference(keys):
+            with suppress(memcached_client.Unavailable):  # they are read at the next tick
+                values |= await self._pipeline.get_many(sorted(more), skip)
         return taken, held, values
 
     def _announce(self, held: Held) -> Collection[str]:

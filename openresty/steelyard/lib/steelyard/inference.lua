@@ -16,6 +16,9 @@ local MOST_BODY = 524288
 
 local lately = {}
 
+-- Bytes of a model's name: such as "meta-llama/Llama-3.1-8B-Instruct:adapter", and room for more.
+local LONGEST_NAME = 256
+
 local _M = {}
 
 
@@ -80,12 +83,15 @@ end
 -- where none is of this name the request ends with 404, and with 400 where the body names no model.
 function _M.by_model(model_variable, upstream_variable)
     ngx.req.read_body()
+    ngx.ctx.steelyard_inference = nil -- who looked before, such as limit(), has not read a large body
     local var, known = ngx.var, request(math.huge).request
     local model = known and known.model
     if not model then
         return refuse(400, "model_missing", "the body has to be a JSON object with `model`, a text")
     end
-    var[model_variable] = model
+    -- A line end in a variable ends a header's line, wherever nginx.conf puts it.
+    local is_name = #model <= LONGEST_NAME and not string.find(model, "%c")
+    var[model_variable] = is_name and model or ""
     if worker.broken or worker.upstreams[var[upstream_variable]] then
         return -- balance() says what is broken
     elseif worker.options.any_upstream and not worker.listed_version then
