@@ -13,7 +13,7 @@ from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.publish import fill_page, write_page
 from steelyard_resilience.chaos.command import NAME, left_of
-from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Outcome, Stray, Trial
+from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Outcome, Trial
 from steelyard_resilience.chaos.faults.catalogue import FAULTS, chosen, listed
 from steelyard_resilience.chaos.outcomes import outcome
 from steelyard_resilience.chaos.page import line, page, summary, table
@@ -51,7 +51,7 @@ BROKEN = replace(
     rung="hold",
     broken=("3 of 2,000 requests failed", "not well again"),
 )
-STRAY = Stray(before="redis killed", request=Request(due_s=12.0, latency_ms=1.0, failure="502"))
+STRAY = Request(due_s=12.0, latency_ms=1.0, failure="502")
 
 
 def gathered(faults: int = 3) -> Gathered:
@@ -103,11 +103,11 @@ def test_a_line_has_each_figure_beside_its_bound() -> None:
 
 
 def test_the_summary_counts_faults_requests_and_failures() -> None:
-    assert summary([KEPT], 2600, []) == "1 fault, 2,600 requests, 0 failed, all bounds kept"
-    assert summary([KEPT, FEW], 5000, []) == (
+    assert summary([KEPT], 2600, {}) == "1 fault, 2,600 requests, 0 failed, all bounds kept"
+    assert summary([KEPT, FEW], 5000, {}) == (
         "2 faults, 5,000 requests, 1 failed (as the bounds allow), all bounds kept"
     )
-    assert summary([KEPT, BROKEN], 5000, [STRAY]) == (
+    assert summary([KEPT, BROKEN], 5000, {"redis killed": [STRAY]}) == (
         "2 faults, 5,000 requests, 3 failed, 1 failed between the faults, 1 broke a bound"
     )
 
@@ -131,7 +131,7 @@ def test_the_table_has_a_heading_a_group_and_no_stray_column() -> None:
 def test_the_page_says_what_broke_and_gives_each_reason_once() -> None:
     run = Gathered(
         outcomes=[KEPT, FEW, BROKEN],
-        requests=[STRAY.request] * 2 + [replace(STRAY.request, failure="")] * 5998,
+        requests=[STRAY] * 2 + [replace(STRAY, failure="")] * 5998,
         trials=[replace(gathered(1).trials[0], fault="redis killed")],
     )
     text = page(run, conditions={"Machine": "small"}, plot="it.png")
@@ -147,9 +147,7 @@ def test_the_page_says_what_broke_and_gives_each_reason_once() -> None:
 
 
 def test_a_page_without_trouble_has_no_headings_of_trouble() -> None:
-    text = page(
-        Gathered(outcomes=[KEPT], requests=[replace(STRAY.request, failure="")], interrupted=True), {}, None
-    )
+    text = page(Gathered(outcomes=[KEPT], requests=[replace(STRAY, failure="")], interrupted=True), {}, None)
     assert text.startswith("**1 fault, 1 requests, 0 failed, all bounds kept, interrupted.**")
     assert "Broken" not in text
     assert "between" not in text

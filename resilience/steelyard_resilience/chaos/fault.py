@@ -131,14 +131,6 @@ class Trial:
     wrong: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stray:
-    """A request that failed in the calm before a fault; `before`: that fault, "" for the end of a stage."""
-
-    before: str
-    request: Request
-
-
 @dataclass(slots=True)
 class Gathered:
     """What a run has so far; it grows fault by fault. Each stage's requests and looks follow one another."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from steelyard_loadtest.generators.tally import Request
 
-from steelyard_resilience.chaos.fault import RUNGS, Gathered, Look, Outcome, Stray, Trial
+from steelyard_resilience.chaos.fault import RUNGS, Gathered, Look, Outcome, Trial
 
 
 def of_fault(requests: Iterable[Request], trial: Trial) -> list[Request]:
@@ -17,26 +17,27 @@ def of_fault(requests: Iterable[Request], trial: Trial) -> list[Request]:
     return [one for one in requests if one.due_s < trial.until_s and ended_s(one) >= trial.began_s]
 
 
-def strays(requests: Iterable[Request], trials: Sequence[Trial]) -> list[Stray]:
-    """Return the failed requests that are no fault's, with the fault that came next; trials in order.
+def strays(requests: Iterable[Request], trials: Sequence[Trial]) -> dict[str, list[Request]]:
+    """Return the failed requests that are no fault's, by the fault that came next; trials in order.
 
-    Those after a fault that was not recovered from are its doing, although nobody counts them there.
+    Those after the last fault stand under "". Those after a fault that was not recovered from are
+    its doing, although nobody counts them there.
     """
-    lost = []
+    lost: dict[str, list[Request]] = {}
     for one in requests:
         if not one.failure or any(of_fault([one], trial) for trial in trials):
             continue
         earlier = [trial for trial in trials if trial.began_s <= one.due_s]
         if not earlier or earlier[-1].recovered_s is not None:
             later = trials[len(earlier) :]
-            lost.append(Stray(before=later[0].fault if later else "", request=one))
+            lost.setdefault(later[0].fault if later else "", []).append(one)
     return lost
 
 
-def lost_between(gathered: Gathered) -> list[Stray]:
+def lost_between(gathered: Gathered) -> dict[str, list[Request]]:
     """Return the strays of a run, without those of the fault that was under way when it was interrupted."""
     lost = strays(gathered.requests, gathered.trials)
-    return [stray for stray in lost if stray.before or not gathered.interrupted]
+    return {before: own for before, own in lost.items() if before or not gathered.interrupted}
 
 
 def well_since(looks: Sequence[Look], since_s: float) -> float | None:

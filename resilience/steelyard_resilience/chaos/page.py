@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
+from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.markdown import Column, markdown
 from steelyard_loadtest.reporting.markdown import table as table_of
 from steelyard_loadtest.reporting.statistics import grouped
 from steelyard_loadtest.reporting.wording import ABSENT, NEVER, against, counted, milliseconds
 from steelyard_loadtest.templates import render_file
 
-from steelyard_resilience.chaos.fault import RUNGS, Gathered, Outcome, Stray
+from steelyard_resilience.chaos.fault import RUNGS, Gathered, Outcome
 from steelyard_resilience.chaos.outcomes import lost_between
 
 PASS, BROKEN = "PASS", "BROKEN"
@@ -28,12 +29,12 @@ def page(run: Gathered, conditions: Mapping[str, str], plot: str | None) -> str:
     return render_file(Path(__file__).with_name("page.md"), values)
 
 
-def summary(outcomes: Sequence[Outcome], requests: int, strays: Sequence[Stray]) -> str:
+def summary(outcomes: Sequence[Outcome], requests: int, strays: Mapping[str, Sequence[Request]]) -> str:
     """Write the whole run as one line; requests: all that were sent, also between the faults."""
     broken = sum(not outcome.passed for outcome in outcomes)
     lost = sum(outcome.failed for outcome in outcomes)
     allowed = "" if not lost or broken else " (as the bounds allow)"
-    between_faults = f", {len(strays):,} failed between the faults" if strays else ""
+    between_faults = f", {sum(map(len, strays.values())):,} failed between the faults" if strays else ""
     verdict = "all bounds kept" if not broken else f"{broken} broke a bound"
     faults = counted(len(outcomes), "fault")
     return f"{faults}, {requests:,} requests, {lost:,} failed{allowed}{between_faults}, {verdict}"
@@ -53,11 +54,11 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return markdown(table_of(by_group, COLUMNS, group=lambda one: one.group))
 
 
-def between(strays: Iterable[Stray]) -> list[str]:
+def between(strays: Mapping[str, Sequence[Request]]) -> list[str]:
     """Return a line for each place between two faults where requests failed."""
     lines = []
-    for before, own in grouped(strays, lambda stray: stray.before).items():
-        kinds = Counter(stray.request.failure for stray in own)
+    for before, own in strays.items():
+        kinds = Counter(one.failure for one in own)
         counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         lines.append(f"{f'before {before}' if before else 'at the end'}: {counts}")
     return lines
