@@ -1,6 +1,5 @@
 """What comes over HTTP and from HAProxy: bodies, headers, questions, a controller's answers to an agent."""
 
-from collections.abc import Callable
 from types import SimpleNamespace
 
 from steelyard_agent import log_text
@@ -46,7 +45,7 @@ def targets() -> tuple[Target, ...]:
         Target("api-peer", "a peer in a request to the API", peer, PEERS),
         Target("api-header", "a request's Authorization, Host and Origin", _header, HEADERS),
         Target("token-file", "a file of tokens", token_file, TOKENS),
-        Target("agent-check", "HAProxy's question", _question(), QUESTIONS),
+        Target("agent-check", "HAProxy's question", _question, QUESTIONS),
         Target("agent-http", "a request to the agent's endpoint", _request, REQUESTS),
         Target("registration", "a controller's answer to an agent", _answer, PROBLEMS),
         Target("replay", "a line of steelyard replay", replay, (REPLAY,)),
@@ -124,21 +123,19 @@ def _header(data: bytes) -> str:
     return ACCEPTED
 
 
-def _question() -> Callable[[bytes], str]:
-    # A controller that leads, and has no upstream: what it answers depends on the question alone.
-    check = AgentCheck(SimpleNamespace(role="leader", views={}))  # type: ignore[arg-type]
+# A controller that leads, and has no upstream: what it answers depends on the question alone.
+_CHECK = AgentCheck(SimpleNamespace(role="leader", views={}))  # type: ignore[arg-type]
 
-    def judge(data: bytes) -> str:
-        line = check.answer(data)
-        is_line = line.endswith(b"\n") and line.count(b"\n") == 1 and line.isascii()
-        require(is_line and b"\r" not in line and b"\0" not in line, f"it answers {line[:200]!r}")
-        question = agent_answer.question(data)
-        if question is None:
-            return REFUSED
-        require(1 <= question.configured <= MOST, "a weight out of bounds was taken")
-        return ACCEPTED
 
-    return judge
+def _question(data: bytes) -> str:
+    line = _CHECK.answer(data)
+    is_line = line.endswith(b"\n") and line.count(b"\n") == 1 and line.isascii()
+    require(is_line and b"\r" not in line and b"\0" not in line, f"it answers {line[:200]!r}")
+    question = agent_answer.question(data)
+    if question is None:
+        return REFUSED
+    require(1 <= question.configured <= MOST, "a weight out of bounds was taken")
+    return ACCEPTED
 
 
 def _request(data: bytes) -> str:

@@ -85,17 +85,16 @@ def targets() -> tuple[Target, ...]:
         "an upstream's name is none, or the names are not in order",
     )
     listed = judge_of(upstream_list.decode, encode=upstream_list.encode, reason=_reason, check=ordered)
-    return tuple(
-        Target(name, about, judge, given.all)
-        for name, about, judge, given in (
-            ("sample", "an agent's sample, in Memcached", sample, samples),
-            ("traffic", "a load balancer's traffic report, in Memcached", traffic, reports),
-            ("weight-table", "a weight table, as a new leader reads it back", table, tables),
-            ("table-chunks", "a manifest and its chunks, as a new leader reads them back", joined, chunks),
-            ("upstream-list", "the list of upstreams, as a new leader reads it back", listed, lists),
-            ("signature", "a signed value, with the key and without", _signed(signed), signed),
-        )
-    )  # fmt: skip
+    return (
+        Target("sample", "an agent's sample, in Memcached", sample, samples.all),
+        Target("traffic", "a load balancer's traffic report, in Memcached", traffic, reports.all),
+        Target("weight-table", "a weight table, as a new leader reads it back", table, tables.all),
+        Target(
+            "table-chunks", "a manifest and its chunks, as a new leader reads them back", joined, chunks.all
+        ),
+        Target("upstream-list", "the list of upstreams, as a new leader reads it back", listed, lists.all),
+        Target("signature", "a signed value, with the key and without", _signed(signed), signed.all),
+    )
 
 
 def _reason(decoded: object) -> str | None:

@@ -1,7 +1,6 @@
 """What lies in Redis, which an older version, a person or a fault may have left there."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +33,7 @@ def targets() -> tuple[Target, ...]:
     upstream = judge_of(declaration.decode, encode=declaration.encode, reason=_damaged)
     return (
         Target("saved-state", "term and generation, in Redis", _state, (state,)),
-        Target("law-memory", "what a law remembers, in Redis; the law then steps", _law_memory(), texts),
+        Target("law-memory", "what a law remembers, in Redis; the law then steps", _law_memory, texts),
         Target("lease", "who leads, in Redis", leader, (held,)),
         Target("declaration", "an upstream as declared, in Redis", upstream, declared),
         Target("history", "the moments, in Redis", _history, (moments,)),
@@ -81,8 +80,11 @@ FIVE = replace(
 """The same, with an indicator of the application's own."""
 
 
+_LAWS = {name: laws.create(name) for name in laws.NAMES}
+
+
 def _memory(name: str, snapshot: Snapshot = SNAPSHOT) -> dict[str, object]:
-    law = laws.create(name)
+    law = _LAWS[name]
     memory, _ = law.step(law.start(), snapshot)
     return laws.encode_memory(name, memory)
 
@@ -101,31 +103,26 @@ def _state(data: bytes) -> str:
     return ACCEPTED
 
 
-def _law_memory() -> Callable[[bytes], str]:
-    known = {name: laws.create(name) for name in laws.NAMES}
-
-    def judge(data: bytes) -> str:
-        try:
-            document = json.loads(data)
-        except (ValueError, RecursionError):
-            return "not_json"
-        accepted = 0
-        for name, law in known.items():
-            memory = laws.decode_memory(law, document)
-            if memory is None:
-                continue
-            accepted += 1
-            json.dumps(laws.encode_memory(name, memory), allow_nan=False)  # raises where it cannot
-            with np.errstate(all="ignore"):  # only what comes out counts
-                after, decision = law.step(memory, SNAPSHOT)
-            above_0 = np.isfinite(decision.weights).all() and (decision.weights > 0).all()
-            require(above_0, "a weight is not a number above 0")
-            text = json.dumps(laws.encode_memory(name, after), allow_nan=False)
-            kept = laws.decode_memory(law, json.loads(text))
-            require(kept is not None, "what the law then remembers could not be read again")
-        return ACCEPTED if accepted else DAMAGED
-
-    return judge
+def _law_memory(data: bytes) -> str:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return "not_json"
+    accepted = 0
+    for name, law in _LAWS.items():
+        memory = laws.decode_memory(law, document)
+        if memory is None:
+            continue
+        accepted += 1
+        json.dumps(laws.encode_memory(name, memory), allow_nan=False)  # raises where it cannot
+        with np.errstate(all="ignore"):  # only what comes out counts
+            after, decision = law.step(memory, SNAPSHOT)
+        above_0 = np.isfinite(decision.weights).all() and (decision.weights > 0).all()
+        require(above_0, "a weight is not a number above 0")
+        text = json.dumps(laws.encode_memory(name, after), allow_nan=False)
+        kept = laws.decode_memory(law, json.loads(text))
+        require(kept is not None, "what the law then remembers could not be read again")
+    return ACCEPTED if accepted else DAMAGED
 
 
 def _history(data: bytes) -> str:
