@@ -4,19 +4,17 @@ Churn is a step a second over the REST API; a server answers under ever new addr
 """
 
 import contextlib
-import http.client
 import re
 import signal
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import psutil
 from steelyard_controller.declarations.upstream import Peer
-from steelyard_loadtest.machine import picker_list
+from steelyard_loadtest.machine import http_ask, picker_list
 from steelyard_loadtest.machine.errors import ProgramError, UnreadableError
 from steelyard_loadtest.machine.repeating import repeating
 
@@ -95,12 +93,9 @@ PICKERS = [name for name in picker_list.keyless() if name != picker_list.DEFAULT
 EVENTS = 2
 """Which role it has, and a tick."""
 
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""No proxy leads to a stage."""
-
 
 def churning(
-    stage: Stage, token_file: Path, servers: Sequence[Peer], soaked: Soaked, every_s: float
+    stage: Stage, servers: Sequence[Peer], soaked: Soaked, every_s: float
 ) -> AbstractContextManager[None]:
     """Take one step after another in a thread of its own, until it is left."""
     left = steps(UPSTREAM, servers, PICKERS)
@@ -108,8 +103,8 @@ def churning(
     def churn() -> None:
         step = next(left)
         try:
-            _take(stage, step, token_file)
-        except (ProgramError, OSError, ValueError, http.client.HTTPException) as error:
+            _take(stage, step)
+        except (ProgramError, OSError, ValueError) as error:
             soaked.refused.append(f"{step.words}: {error}")
         soaked.steps += 1
 
@@ -121,10 +116,10 @@ def declared(stage: Stage) -> list[Peer]:
     return [Peer.model_validate(peer) for peer in overview(stage, "/declaration")["peers"]]
 
 
-def _take(stage: Stage, step: Step, token_file: Path) -> None:
+def _take(stage: Stage, step: Step) -> None:
     if step.watch:
         # Events reach whoever leads as well through a controller that stands by.
-        _watch(stage.addresses[CONTROLLERS[0]], token_file, step.path)
+        _watch(stage, CONTROLLERS[0], step.path)
         return
     document = step.document if step.members is None else overview(stage, "/declaration") | dict(step.members)
     leader = stage.leader() if step.standby else None
@@ -132,17 +127,19 @@ def _take(stage: Stage, step: Step, token_file: Path) -> None:
     stage.api(step.method, step.path, document, standby)
 
 
-def _watch(address: str, token_file: Path, path: str) -> None:
+def _watch(stage: Stage, controller: str, path: str) -> None:
     """Read the first events of a controller and close the connection."""
-    bearer = {"Authorization": f"Bearer {token_file.read_text(encoding='ascii').strip()}"}
-    request = urllib.request.Request(f"http://{address}:{API_PORT}{path}", headers=bearer)
-    events = 0
-    with DIRECT.open(request, timeout=PATIENCE_S) as lines:
-        for line in lines:
-            events += line.startswith(b"event:")
-            if events == EVENTS:
-                return
-    raise ProgramError(f"{path} ended after {events} events")
+
+    def first(stream: BinaryIO) -> bytes:
+        events = 0
+        while events < EVENTS:
+            events += http_ask.read_line(stream).startswith(b"event:")
+        return b""
+
+    # In HTTP/1.0 an answer is not cut into chunks, whose sizes would stand between its lines.
+    token, address = stage.read_token_file.read_text().strip(), stage.addresses[controller]
+    asked = f"GET {path} HTTP/1.0\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n"
+    http_ask.exchange(address, API_PORT, asked.encode(), first, timeout_s=PATIENCE_S)
 
 
 def add_addresses(stage: Stage, host: str) -> None:
@@ -175,7 +172,7 @@ def run(plan: Plan, folder: Path, soaked: Soaked, tell: Callable[[], None]) -> N
             add_addresses(stage, stage.daemon("server-1").host)
             load = Load(stage.url, plan.rate_per_s, folder / "load")
             try:
-                with churning(stage, stage.read_token_file, servers, soaked, plan.step_every_s):
+                with churning(stage, servers, soaked, plan.step_every_s):
                     _beside(plan, stage, load, soaked, tell)
             finally:
                 load.stop()
