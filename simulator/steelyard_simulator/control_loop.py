@@ -50,7 +50,7 @@ class ControlLoop:
         if case.balancing.law is None:
             raise ValueError("the case has no law; there is no control loop to run")
         self._engine, self._servers, self._tick_s, self._case = engine, servers, case.tick_s, case
-        self._random, self._delays = random, case.delays
+        self._delays = case.delays
         self._law = laws.create(case.balancing.law, case.balancing.parameters)
         self._upstreams = [
             _Upstream(self._law.start(), SimulatedInbox(case), case) for _ in range(case.upstreams)
@@ -68,24 +68,20 @@ class ControlLoop:
 
     def _sample(self, now_s: float, server: int) -> None:
         sample = self._servers[server].sample(now_s)
-        if self._arrives(self._delays.lost_samples):
-            for upstream in self._upstreams:
-                upstream.inbox.sample(now_s, server, sample)
+        for upstream in self._upstreams:
+            upstream.inbox.sample(now_s, server, sample)
         self._engine.at(now_s + self._tick_s, self._sample, server)
 
     def _report(self, now_s: float, balancer: Balancer) -> None:
         report = balancer.report()
         silent_from_s, silent_until_s = self._delays.silent_s
-        if self._arrives(self._delays.lost_reports) and not silent_from_s <= now_s < silent_until_s:
+        if not silent_from_s <= now_s < silent_until_s:
             self._upstream_of(balancer).inbox.report(now_s, balancer.index, report)
         self._engine.at(now_s + self._tick_s, self._report, balancer)
 
     def cpu(self) -> Floats:
         """Return the servers' CPU as the newest samples have it; NaN before the first."""
         return self._upstreams[0].inbox.cpu
-
-    def _arrives(self, lost: float) -> bool:
-        return lost == 0.0 or self._random.random() >= lost
 
     def _fetch(self, now_s: float, of: tuple[Balancer, list[int] | None]) -> None:
         """Take the newest table that is there by now; the ring has it after the fetch's own delay."""

@@ -95,7 +95,6 @@ class Server:
     baseline   the operator's weight; None: the law derives it from `cores` (eq 5)
     pinned     the part of all requests that the operator gives it, whatever a law thinks; None: no such
     latency    what every request takes here on top of its own work, with nothing busy
-    memory_utilization   constant: memory is a stock, and the model has no law for it
     away       (start_s, end_s): out of service and known to be; what is in flight there is still served
     zone       its number
     """
@@ -106,7 +105,6 @@ class Server:
     baseline: float | None = 1.0
     pinned: float | None = None
     latency: Draw = NOTHING
-    memory_utilization: float = 0.3
     background: tuple[Background, ...] = ()
     steps: tuple[Step, ...] = ()
     failing: tuple[Failing, ...] = ()
@@ -141,11 +139,10 @@ Clients = OpenClients | PeriodicClients
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delays:
-    """How late the control loop's messages are, in seconds, and how many are lost.
+    """How late the control loop's messages are, in seconds.
 
     sample, report    from the end of the window to the controller's reach
     publish, fetch    from the decision to Memcached; from a balancer's fetch to its ring
-    lost_samples, lost_reports   the part (0..1) that never arrives
     silent_s          (start, end) between which no report arrives
     """
 
@@ -153,8 +150,6 @@ class Delays:
     report_s: float = 0.005
     publish_s: float = 0.005
     fetch_s: float = 0.005
-    lost_samples: float = 0.0
-    lost_reports: float = 0.0
     silent_s: tuple[float, float] = (0.0, 0.0)
 
 

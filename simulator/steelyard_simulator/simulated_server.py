@@ -21,6 +21,9 @@ from steelyard_simulator.model import Draw, Server, Step, Work
 # A server that a neighbour takes all of would never end a job; a thousandth is as good as nothing.
 SLOWEST_FACTOR = 1e-3
 
+# Constant: memory is a stock, and the model has no law for it.
+MEMORY_UTILIZATION = 0.3
+
 
 def speed_of(server: Server) -> Rate:
     """Return the work done per second and core, by time."""
@@ -190,10 +193,10 @@ class SimulatedServer:
         """
         window_s = now_s - self._sampled_s
         if window_s <= 0:
-            return (0.0, 0.0, 0.0, self._server.memory_utilization)
+            return (0.0, 0.0, 0.0, MEMORY_UTILIZATION)
         busy_s, io_s = self._cpu.busy_s(now_s), self._io.busy_s(now_s)
         own = (busy_s - self._busy_before_s) / (window_s * self._server.cores)
         io = (io_s - self._io_before_s) / (window_s * self._server.io_channels)
         neighbours = idle_utilization(self._server, self._sampled_s, now_s)
         self._sampled_s, self._busy_before_s, self._io_before_s = now_s, busy_s, io_s
-        return (own + (1.0 - own) * neighbours, 0.0, io, self._server.memory_utilization)
+        return (own + (1.0 - own) * neighbours, 0.0, io, MEMORY_UTILIZATION)

@@ -298,7 +298,7 @@ def test_weights_arrive_after_the_publish_and_fetch_delays() -> None:
 
 
 def test_without_any_report_the_law_stays_at_the_baselines() -> None:
-    case = replace(CASE, delays=Delays(lost_samples=1.0, lost_reports=1.0), duration_s=25.0)
+    case = replace(CASE, delays=Delays(sample_s=30.0, report_s=30.0), duration_s=25.0)
     result = run(replace(case, clients=OpenClients(rate_per_s=100)), 1)
     assert result.ticks.weights == pytest.approx(1 / 3, abs=0.01)
     assert np.isnan(result.ticks.utilization).all()

@@ -55,7 +55,7 @@ cases = st.builds(
     ),
     balancers=st.integers(1, 3),
     tick_s=st.just(0.5),
-    delays=st.sampled_from([Delays(), Delays(sample_s=0.7, fetch_s=0.6, lost_samples=0.3, lost_reports=0.3)]),
+    delays=st.sampled_from([Delays(), Delays(sample_s=0.7, fetch_s=0.6, silent_s=(0.6, 1.6))]),
 )
 
 
