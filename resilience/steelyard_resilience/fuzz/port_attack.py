@@ -21,11 +21,11 @@ from steelyard_agent.registration.register_flags import Url
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.machine.http_ask import exchange
 
-from steelyard_resilience.fuzz import hostile_bytes
+from steelyard_resilience.fuzz import generated, hostile_bytes
 from steelyard_resilience.fuzz.edits import an_input
 from steelyard_resilience.fuzz.footprint import bad_lines, footprint, why_not_as_before
 from steelyard_resilience.fuzz.port_daemons import Daemon, Rig
-from steelyard_resilience.fuzz.target import ACCEPTED, Tally, Violation, raised
+from steelyard_resilience.fuzz.target import ACCEPTED, Tally, Target, Violation
 
 # It waits for a question no longer than this, and now and then does not wait at all.
 QUESTION_S = 0.05
@@ -45,7 +45,10 @@ NOTHING = "no answer"
 
 
 class Answering(ThreadingTCPServer):
-    """Answers whatever comes on a free `port` of loopback, while its block runs; `answered` counts."""
+    """Answers whatever comes on a free `port` of loopback, while its block runs; `answered` counts.
+
+    answer: what it says; None: something else each time.
+    """
 
     daemon_threads = True
     block_on_close = False
@@ -55,6 +58,7 @@ class Answering(ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), BaseRequestHandler)
         self.port: int = self.server_address[1]
         self.answered = 0
+        self.answer: bytes | None = None
         self._random, self._lock = Random(seed), threading.Lock()
 
     def __enter__(self) -> Self:
@@ -68,7 +72,7 @@ class Answering(ThreadingTCPServer):
     def finish_request(self, request: Any, client_address: object) -> None:  # noqa: ANN401, ARG002 (socketserver's)
         """Answer one connection, mostly after a question; now and then slowly."""
         with self._lock:
-            data = an_input(self._random, hostile_bytes.ANSWERS)
+            data = an_input(self._random, hostile_bytes.ANSWERS) if self.answer is None else self.answer
             waits, slow = self._random.random() < 0.9, self._random.random() < 0.05
             self.answered += 1
         with contextlib.suppress(OSError):
@@ -265,20 +269,18 @@ def _judged(
 
 
 def _registration(seconds: float, seed: int) -> Tally:
-    outcomes: Counter[str] = Counter()
-    violations: list[Violation] = []
-    client, deadline = ControllerClient(None, timeout_s=0.2), time.monotonic() + seconds
+    client = ControllerClient(None, timeout_s=0.2)
     with Answering(seed) as server:
         url = Url("http", "127.0.0.1", server.port)
-        while time.monotonic() < deadline and not violations:
-            try:
-                answer = client(url, "PUT", "/v1/upstreams/web/peers/a", lambda ip: ip.encode())
-                if isinstance(answer, Answer):
-                    register_request.reason(answer.status, answer.body)
-                    outcomes[ACCEPTED if 200 <= answer.status < 300 else f"HTTP {answer.status}"] += 1
-                else:
-                    outcomes["no answer"] += 1
-            except Exception as error:
-                violations.append(Violation(what=raised(error)))
-    about = "to an agent that registers: the controller's"
-    return Tally(REGISTRATION, METHOD, about=about, outcomes=dict(outcomes), violations=tuple(violations))
+
+        def judge(data: bytes) -> str:
+            server.answer = data
+            answer = client(url, "PUT", "/v1/upstreams/web/peers/a", lambda ip: ip.encode())
+            if not isinstance(answer, Answer):
+                return NOTHING
+            register_request.reason(answer.status, answer.body)
+            return ACCEPTED if 200 <= answer.status < 300 else f"HTTP {answer.status}"
+
+        about = "to an agent that registers: the controller's"
+        target = Target(REGISTRATION, about, judge, hostile_bytes.ANSWERS)
+        return generated.run(target, seconds=seconds, seed=seed, method=METHOD)

@@ -78,12 +78,8 @@ def outcome_of(target: Target, data: bytes) -> str:
     except (ViolationError, ProgramError):
         raise
     except Exception as error:
-        raise ViolationError(raised(error)) from error
-
-
-def raised(error: Exception) -> str:
-    """Return the sentence for a decoder that raises, in one line."""
-    return f"it raises {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        said = " ".join(str(error).split())  # in one line
+        raise ViolationError(f"it raises {type(error).__name__}: {said[:300]}") from error
 
 
 def judge_of(
