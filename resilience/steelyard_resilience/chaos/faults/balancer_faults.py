@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from signal import SIGCONT, SIGHUP, SIGUSR2, Signals
+from signal import SIGCONT, SIGHUP, Signals
 
 import grpc
 from google.protobuf.message import Message
@@ -87,11 +87,11 @@ def signal_worker(signal: str, *, stage: Stage) -> Lasting:
 
 
 @action
-def reload(times: int, *, stage: Stage) -> Lasting:
-    """Tell nginx so many times to read its configuration again."""
+def reload(part: str, signal: str, times: int = 1, *, stage: Stage) -> Lasting:
+    """Tell a load balancer so many times to read its configuration again."""
     for number in range(times):
         time.sleep(BETWEEN_RELOADS_S if number else 0)
-        stage.daemon("nginx").signal(SIGHUP)
+        stage.daemon(part).signal(Signals[signal])
     yield None
 
 
@@ -172,13 +172,6 @@ def _uncounted(stage: Stage) -> int:
     """Return how many have been sent to servers, are not in flight, and are counted as nothing else."""
     peers = nginx_status(stage)["peers"]
     return sum(peer["picks"] - peer["completed"] - peer["failed"] - peer["in_flight"] for peer in peers)
-
-
-@action
-def reload_haproxy(*, stage: Stage) -> Lasting:
-    """Tell HAProxy's master to begin a new worker; the old one ends what it has begun."""
-    stage.daemon("haproxy").signal(SIGUSR2)
-    yield None
 
 
 @action
