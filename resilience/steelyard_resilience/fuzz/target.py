@@ -131,13 +131,6 @@ def line(tally: Tally) -> str:
     return f"{name} {counts}  {_refused(tally) or ''}".rstrip()
 
 
-def reasons(tally: Tally) -> str:
-    """Return the refusals by reason, the most frequent ones."""
-    shown = [f"{reason} {count:,}" for reason, count in tally.refused[:MOST_REASONS]]
-    others = sum(count for _, count in tally.refused[MOST_REASONS:])
-    return ", ".join([*shown, *([f"others {others:,}"] if others else [])])
-
-
 def summary(tallies: Sequence[Tally]) -> str:
     """Return the sums in a sentence."""
     tried, violations = sum(tally.tried for tally in tallies), sum(len(tally.violations) for tally in tallies)
@@ -151,7 +144,10 @@ def page(tallies: Sequence[Tally], *, conditions: str) -> str:
 
 
 def _refused(tally: Tally) -> str | None:
-    return "; ".join(part for part in (reasons(tally), *tally.notes) if part) or None
+    shown = [f"{reason} {count:,}" for reason, count in tally.refused[:MOST_REASONS]]
+    if others := sum(count for _, count in tally.refused[MOST_REASONS:]):
+        shown.append(f"others {others:,}")
+    return "; ".join([*([", ".join(shown)] if shown else []), *tally.notes]) or None
 
 
 COLUMNS = (
