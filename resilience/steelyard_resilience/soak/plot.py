@@ -3,17 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from steelyard_loadtest.reporting.plot_style import (
-    BLACK,
-    BLUE,
-    FAINT,
-    GREEN,
-    INK,
-    ORANGE,
-    PINK,
-    SHORT_DASH,
-    SKY,
-)
+from steelyard_loadtest.reporting import plot_style
 from steelyard_loadtest.reporting.plots import Panel, Rule, Series, draw
 from steelyard_loadtest.reporting.wording import MB
 
@@ -22,10 +12,10 @@ from steelyard_resilience.soak.readings import MASTER, WORKER, Soaked, lives
 from steelyard_resilience.soak.timetable import Plan
 
 PROCESSES = (
-    ("nginx", {MASTER: BLACK, WORKER: ORANGE}, NGINX),
-    ("controllers", {"controller-1": BLUE, "controller-2": SKY}, PYTHON),
-    ("agents", {"agents": GREEN}, PYTHON),
-    ("demo servers", {"demo servers": PINK}, SERVER),
+    ("nginx", {MASTER: plot_style.BLACK, WORKER: plot_style.ORANGE}, NGINX),
+    ("controllers", {"controller-1": plot_style.BLUE, "controller-2": plot_style.SKY}, PYTHON),
+    ("agents", {"agents": plot_style.GREEN}, PYTHON),
+    ("demo servers", {"demo servers": plot_style.PINK}, SERVER),
 )
 """A panel each: its lines' colors by names of `KINDS`, and what they may grow by."""
 
@@ -41,7 +31,10 @@ def plot(file: Path, soaked: Soaked, plan: Plan) -> None:
 
 def panels(soaked: Soaked, plan: Plan) -> list[list[Panel]]:
     """Return the panels in rows: memory, and descriptors."""
-    reloads = [Rule(at=at_s / 60, axis="x", color=FAINT, dash=SHORT_DASH) for at_s in soaked.reloads]
+    reloads = [
+        Rule(at=at_s / 60, axis="x", color=plot_style.FAINT, dash=plot_style.SHORT_DASH)
+        for at_s in soaked.reloads
+    ]
     return [
         [
             Panel(
@@ -50,7 +43,7 @@ def panels(soaked: Soaked, plan: Plan) -> list[list[Panel]]:
                 x_label="minutes (pale: not judged; dotted: a reload)" if figure == "descriptors" else "",
                 y_label="gained (dashed: what it may)" if title == "nginx" else "",
                 x_limits=(0, max(soaked.at_s, 1.0) / 60),
-                rules=[Rule(at=may.bounds[figure] / unit, color=INK), *reloads],
+                rules=[Rule(at=may.bounds[figure] / unit, color=plot_style.INK), *reloads],
                 empty="not judged",
             )
             for title, colors, may in PROCESSES

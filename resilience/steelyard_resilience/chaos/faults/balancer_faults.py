@@ -28,16 +28,8 @@ from steelyard_protocol.wire import Refused
 
 from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults.cluster_state import change, leader, nginx_status
+from steelyard_resilience.stage import hosts
 from steelyard_resilience.stage.daemon import Daemon
-from steelyard_resilience.stage.hosts import (
-    EDGE,
-    MEMCACHED,
-    OWN_LOG_PORT,
-    SECOND_LB,
-    UPSTREAM,
-    WEB_PORT,
-    XDS_PORT,
-)  # fmt: skip
 from steelyard_resilience.stage.layout import NGINX_LB
 from steelyard_resilience.stage.stage import Stage
 
@@ -98,7 +90,7 @@ def reload(part: str, signal: str, times: int = 1, *, stage: Stage) -> Lasting:
 @action
 def reload_under(requests: int, *, stage: Stage) -> Lasting:
     """Reload nginx while so many requests wait for their servers; all must be answered, and counted."""
-    before, asked = _uncounted(stage), _opened(stage, requests, WAIT_MS, EDGE, _in_flight)
+    before, asked = _uncounted(stage), _opened(stage, requests, WAIT_MS, hosts.EDGE, _in_flight)
     stage.daemon("nginx").signal(SIGHUP)
     lost = _lost_of(asked)
 
@@ -118,7 +110,7 @@ def end_unlogged(*, stage: Stage) -> Lasting:
     before = nginx_status(stage)["unlogged"]
 
     def ask() -> None:
-        lost.append(_lost_of([_begin(stage, OWN_LOG_PORT, "/", EDGE) for _ in range(UNLOGGED)]))
+        lost.append(_lost_of([_begin(stage, hosts.OWN_LOG_PORT, "/", hosts.EDGE) for _ in range(UNLOGGED)]))
 
     def check() -> str | None:
         if any(lost):
@@ -140,7 +132,7 @@ def _opened(
     """Open requests that are answered so late, until the first nginx knows of half of them."""
     asked = []
     for _ in range(requests):
-        asked.append(_begin(stage, WEB_PORT, f"/sleep?ms={wait_ms}", host))
+        asked.append(_begin(stage, hosts.WEB_PORT, f"/sleep?ms={wait_ms}", host))
         time.sleep(OPENED_EACH_S)
     wait_until(
         lambda: None if known(stage) >= requests / 2 else "nginx does not know of half of them",
@@ -151,7 +143,7 @@ def _opened(
 
 def _begin(stage: Stage, port: int, path: str, host: str) -> socket.socket:
     asked = socket.create_connection((stage.addresses[host], port), ANSWERED_S)
-    asked.sendall(f"GET {path} HTTP/1.1\r\nHost: {UPSTREAM}\r\nConnection: close\r\n\r\n".encode())
+    asked.sendall(f"GET {path} HTTP/1.1\r\nHost: {hosts.UPSTREAM}\r\nConnection: close\r\n\r\n".encode())
     return asked
 
 
@@ -196,7 +188,7 @@ def _old_one_is_whole(stage: Stage) -> str | None:
     status = stage.status()
     if status is None or not status["saved_error"]:
         return "nginx does not say that it cannot save: was the disk full?"
-    path = stage.state_dir / f"{UPSTREAM}.weights"
+    path = stage.state_dir / f"{hosts.UPSTREAM}.weights"
     table = signature.read(stage.key, path.read_bytes(), weight_table.decode)
     return f"the table that was saved before is damaged: {table}" if isinstance(table, Refused) else None
 
@@ -205,11 +197,15 @@ def _second(stage: Stage) -> Daemon:
     """Start another nginx, as the first one is but for its name and files."""
     folder = stage.state_dir.parent
     text = (folder / "nginx.conf").read_text()
-    for first, second in ((NGINX_LB, SECOND_LB), ("nginx.pid", "2.pid"), ("logs/nginx", "logs/nginx-2")):
+    for first, second in (
+        (NGINX_LB, hosts.SECOND_LB),
+        ("nginx.pid", "2.pid"),
+        ("logs/nginx", "logs/nginx-2"),
+    ):
         text = text.replace(first, second)
     (folder / "nginx-2.conf").write_text(text.replace(str(stage.state_dir), str(folder)))
     log = folder / "logs" / "nginx-2.log"
-    part = parts.nginx(WEB_PORT, folder, log=log, program=find(None).nginx, config="nginx-2.conf")
+    part = parts.nginx(hosts.WEB_PORT, folder, log=log, program=find(None).nginx, config="nginx-2.conf")
     daemon = Daemon(part, stage.addresses[PEER], stage.on(PEER), log)
     daemon.start()
     return daemon
@@ -225,11 +221,11 @@ def lose_balancer(requests: int, *, cut: bool, stage: Stage) -> Lasting:
     """Kill the second one with so many requests open, or cut it off from Memcached; they are forgotten."""
     second, lost = _second(stage), 0
     try:
-        silent = partial(http_ask.why_not_ok, stage.addresses[PEER], WEB_PORT, "/steelyard/status")
+        silent = partial(http_ask.why_not_ok, stage.addresses[PEER], hosts.WEB_PORT, "/steelyard/status")
         wait_until(silent, within_s=GHOST_S)
         asked = _opened(stage, requests, OPEN_MS, PEER, _of_others)
         if cut:
-            stage.cut(PEER, MEMCACHED)
+            stage.cut(PEER, hosts.MEMCACHED)
             lost = _lost_of(asked)
         else:
             second.kill()
@@ -237,7 +233,7 @@ def lose_balancer(requests: int, *, cut: bool, stage: Stage) -> Lasting:
         yield lambda: f"{lost} of {requests} requests are lost" if lost else None
     finally:
         second.kill()
-        stage.mend(PEER, MEMCACHED)
+        stage.mend(PEER, hosts.MEMCACHED)
 
 
 STREAM = "/envoy.service.endpoint.v3.EndpointDiscoveryService/StreamEndpoints"
@@ -250,8 +246,8 @@ def refuse_endpoints(*, stage: Stage) -> Lasting:
     """Be one more Envoy, which refuses (NACK) whatever endpoints the leader has."""
     leading = leader(stage)
     said: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-    said.put(DiscoveryRequest(node={"id": "refusing"}, resource_names=[UPSTREAM], type_url=EDS_TYPE))
-    with grpc.insecure_channel(f"{stage.addresses[leading]}:{XDS_PORT}") as channel:
+    said.put(DiscoveryRequest(node={"id": "refusing"}, resource_names=[hosts.UPSTREAM], type_url=EDS_TYPE))
+    with grpc.insecure_channel(f"{stage.addresses[leading]}:{hosts.XDS_PORT}") as channel:
         stream = channel.stream_stream(
             STREAM, DiscoveryRequest.SerializeToString, DiscoveryResponse.FromString
         )(iter(said.get, None), wait_for_ready=True)
