@@ -131,7 +131,10 @@ def _compared(match: re.Match[str], spots: Sequence[Spot], terms: Terms, world: 
         )
     )
     try:
-        here, grade = rule.judge(measured(metric, spots, terms, world))
+        rows = measured(metric, spots, terms, world)
+        if sign == "-":
+            rows = {level: [row[0] - row[1]] for level, row in rows.items()}
+        here, grade = rule.judge(rows)
     except LackingError as lacking:
         here, grade = f"not measured: needs {lacking}", None
     figure = f"{METRICS[metric]}{heading}: {_named(spots, between, terms.unit)}"
@@ -161,7 +164,8 @@ def _ratio(asked: _Asked) -> _Rule:
     sign = 1 if published > 1 else -1
 
     def judge(rows: Rows) -> tuple[str, Grade]:
-        ratio = _over(*_only(rows))
+        (row,) = rows.values()
+        ratio = _over(*row)
         effect = sign * (math.log(ratio) if ratio > 0 else -math.inf)
         some: Grade = "partly" if effect >= math.log(NOISE) else "not reproduced"
         return number(ratio), "reproduced" if effect >= sign * math.log(half(published)) else some
@@ -206,23 +210,18 @@ def _best(asked: _Asked) -> _Rule:
 
 
 def _within(asked: _Asked) -> _Rule:
-    """All of them on one side of a bound, such as `some fail` or `none reach it`, or between two."""
+    """All of them, or a difference, on one side of a bound, as `some fail`, or between two."""
     bounds = [
         f"{mark} {number(end)}" for mark, end in (("≥", asked.low), ("≤", asked.high)) if math.isfinite(end)
     ]
 
     def judge(rows: Rows) -> tuple[str, Grade]:
-        least, most = min(_only(rows)), max(_only(rows))
+        (row,) = rows.values()
+        least, most = min(row), max(row)
         here = " to ".join(dict.fromkeys((number(least), number(most))))
         return here, "reproduced" if asked.low <= least and most <= asked.high else "not reproduced"
 
     return _Rule(asked.theirs, ", ".join(bounds), judge)
-
-
-def _difference(asked: _Asked) -> _Rule:
-    """The first less the second, within bounds."""
-    within = _within(asked)
-    return within._replace(judge=lambda rows: within.judge({0.0: [_only(rows)[0] - _only(rows)[1]]}))
 
 
 def _rises(asked: _Asked) -> _Rule:
@@ -268,7 +267,7 @@ _KINDS: Mapping[str, tuple[str, Callable[[_Asked], _Rule]]] = {
     "/": ("", _ratio),
     "best": ("", _best),
     "within": ("", _within),
-    "-": ("", _difference),
+    "-": ("", _within),
     "alike": (", largest / smallest", _alike),
     "rises": (", steps to the next level that do not go down", _rises),
     "peaks": (", level of the highest", _peaks),
@@ -304,12 +303,6 @@ def _apart(values: Sequence[float]) -> float:
     if max(values) == min(values):
         return 1.0
     return max(values) / min(values) if min(values) > 0 else math.inf
-
-
-def _only(rows: Rows) -> Sequence[float]:
-    """Return the figures of a comparison at single levels."""
-    (row,) = rows.values()
-    return row
 
 
 def _curves(rows: Rows) -> list[tuple[float, ...]]:
