@@ -9,7 +9,7 @@ from steelyard_simulator.model import Case
 from steelyard_simulator.pickers import comparison_pickers as compared
 from steelyard_simulator.pickers import lua_pickers, prequal
 
-__all__ = ["NAMES", "OURS", "PEERS", "Picker", "maker"]
+__all__ = ["NAMES", "OURS", "Picker", "maker"]
 
 
 class Picker(Protocol):
@@ -40,10 +40,7 @@ OURS: tuple[str, ...] = lua_pickers.NAMES
 PREQUAL = "prequal"
 """Whose load balancers ask the same servers."""
 
-PEERS: tuple[str, ...] = (*_PEERS, PREQUAL)
-"""The peers of comparison."""
-
-NAMES: tuple[str, ...] = (*OURS, *PEERS)
+NAMES: tuple[str, ...] = (*OURS, *_PEERS, PREQUAL)
 
 
 def maker(case: Case, seed: int) -> Callable[[int], Picker]:
