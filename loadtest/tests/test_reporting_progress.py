@@ -49,7 +49,7 @@ def test_a_file_gets_a_changing_line_at_most_every_ten_seconds() -> None:
 
 def test_a_terminal_keeps_what_is_said_and_the_changing_line_is_cleared_at_the_end() -> None:
     stream = Terminal()
-    with Progress(stream, steps=2, bar=True, title="scale") as progress:
+    with Progress(stream, steps=2, title="scale") as progress:
         progress.begin("[x] one")
         progress.end("PASS", keep=True)
         progress.show("almost")
@@ -61,7 +61,7 @@ def test_a_terminal_keeps_what_is_said_and_the_changing_line_is_cleared_at_the_e
 
 def test_a_quiet_one_writes_nothing_without_a_terminal() -> None:
     stream = io.StringIO()
-    with Progress(stream, steps=2, quiet=True, bar=True) as progress:
+    with Progress(stream, steps=2, quiet=True, title="scale") as progress:
         progress.begin("one")
         progress.end("done")
         progress.show("more")

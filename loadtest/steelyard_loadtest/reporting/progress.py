@@ -28,7 +28,7 @@ class Progress(AbstractContextManager["Progress"]):
     """Progress on a stream through so many steps; without `steps`, only lines.
 
     It starts no thread (rich would refresh from one), so that processes can be forked meanwhile.
-    bar: draw one. quiet: write nothing but `say` where there is no terminal.
+    title: of a bar, which is drawn then. quiet: write nothing but `say` where there is no terminal.
     """
 
     def __init__(
@@ -38,7 +38,6 @@ class Progress(AbstractContextManager["Progress"]):
         steps: int | None = None,
         expected_s: float | None = None,
         title: str = "",
-        bar: bool = False,
         quiet: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -52,7 +51,7 @@ class Progress(AbstractContextManager["Progress"]):
         if stream.isatty():
             columns = [TextColumn("{task.description}", markup=False)]
             self._live = Bar(
-                *([BarColumn(bar_width=24)] if bar else []), *columns,
+                *([BarColumn(bar_width=24)] if title else []), *columns,
                 console=Console(file=stream, force_terminal=True), transient=True, auto_refresh=False,
             )  # fmt: skip
             self._task = self._live.add_task("", total=steps)

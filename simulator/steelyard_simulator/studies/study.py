@@ -53,10 +53,7 @@ def simulated(
     stream = stream or sys.stderr
     # One process a core that this one may run on.
     jobs = max(1, min(jobs or len(os.sched_getaffinity(0)), len(work)))
-    with (
-        Progress(stream, steps=len(work), title=title, bar=True) as bar,
-        _processes(jobs) as pool,
-    ):
+    with Progress(stream, steps=len(work), title=title) as bar, _processes(jobs) as pool:
         bar.show(f"{title} 0/{len(work)}")
         futures = [pool.submit(_one, figures_of, each) for each in work]
         try:
