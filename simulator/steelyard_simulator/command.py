@@ -127,9 +127,7 @@ def _evidence_page(options: argparse.Namespace, runs: Runs, command: str) -> Pag
     evidence = evidence_page.Evidence(runs=runs)
     curves = evidence_page.over_time(evidence.clusters, options.seed)
     return Page(
-        text=lambda plots: evidence_page.page(
-            evidence, command, plots.get("evidence"), plots.get("evidence-curves")
-        ),
+        text=lambda plots: evidence_page.page(evidence, command, plots),
         plots={
             "evidence": lambda file: evidence_plot.draw(file, evidence),
             "evidence-curves": lambda file: evidence_plot.draw_curves(file, curves),

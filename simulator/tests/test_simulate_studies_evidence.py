@@ -180,7 +180,11 @@ def made_up(p99_ms: dict[str, float], *, whole_s: float = 2.0, failed: float = 0
 
 def test_the_report_tells_ratios_and_which_targets_are_met() -> None:
     ours = {DEFAULT: 8.0, ALONE: 50.0, TRUE_ALONE: 13.0}
-    text = page(Evidence(runs=made_up({REFERENCE: 10.0, **ours})), "the command", "a.png", "b.png")
+    text = page(
+        Evidence(runs=made_up({REFERENCE: 10.0, **ours})),
+        "the command",
+        {"evidence": "a.png", "evidence-curves": "b.png"},
+    )
     assert "`the command`, 2 seeds each" in text
     # The mean of the seeds' ratios, not the ratio of the means; 14.1 is the geometric mean of 10 and 20.
     assert "| two | 14 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 5.00 | 0.80 |" in text
@@ -205,11 +209,11 @@ def test_the_means_of_old_are_of_the_first_clusters() -> None:
     evidence = Evidence(runs=runs)
     assert evidence.summary(DEFAULT) == pytest.approx((0.9, 0.9))
     assert evidence.summary(DEFAULT, later=True) == pytest.approx((1.1, 1.1))
-    assert "| geometric mean of those declared later |" in page(evidence, "c", None, None)
+    assert "| geometric mean of those declared later |" in page(evidence, "c", {})
 
 
 def test_the_report_tells_failures_and_recoveries_that_never_came() -> None:
-    text = page(Evidence(runs=made_up({REFERENCE: 10.0}, whole_s=math.inf, failed=0.03)), "c", None, None)
+    text = page(Evidence(runs=made_up({REFERENCE: 10.0}, whole_s=math.inf, failed=0.03)), "c", {})
     assert "| two | 3.0 % |" in text
     assert "never (never)" in text
     assert f"({DEFAULT}): worst | 5 | never | not met |" in text

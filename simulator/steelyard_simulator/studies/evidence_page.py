@@ -7,7 +7,7 @@ whole    seconds from when a server can do again all it could, to the first tick
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -110,12 +110,12 @@ class Evidence:
         return geometric_mean(ratios), max(ratios)
 
 
-def page(evidence: Evidence, command: str, ratios: str | None, curves: str | None) -> str:
-    """Return the tables: ratios, targets, failures, recoveries, and the clusters."""
+def page(evidence: Evidence, command: str, plots: Mapping[str, str]) -> str:
+    """Return the tables: ratios, targets, failures, recoveries, and the clusters; plots: paths by name."""
     values = {
         "command": command, "seeds": counted(len(next(iter(evidence.runs.values()))), "seed"),
         "reference": REFERENCE, "drain_s": f"{declared.DRAIN_S:g}", "fair": f"{100 * FAIR:.0f}",
-        "plots": {"ratios": ratios, "curves": curves}, "ratios": _ratio_table(evidence),
+        "plots": plots, "ratios": _ratio_table(evidence),
         "targets": markdown(text_columns(["", "at most", "found", ""], _targets(evidence))),
         "lost": _lost_table(evidence), "whole": _whole_table(evidence), "clusters": _cluster_table(evidence),
     }  # fmt: skip
