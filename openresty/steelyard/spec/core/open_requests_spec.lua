@@ -180,7 +180,13 @@ describe("the open requests", function()
         end
         collectgarbage("restart")
         jit.on()
-        assert.same({ 0, 0, 0, 0, 0, 0, 0, 0 }, { unpack(growth, #growth - 7) })
+        -- The least of rounds 2 to 4: once in ten runs LuaJIT's table of all strings grows meanwhile.
+        local least = {}
+        for step_of_round = 1, 8 do
+            least[step_of_round] = math.min(growth[8 + step_of_round], growth[16 + step_of_round],
+                                            growth[24 + step_of_round])
+        end
+        assert.same({ 0, 0, 0, 0, 0, 0, 0, 0 }, least)
     end)
 
     it("notes what was in flight when each try came, where the peer stats keep levels", function()
