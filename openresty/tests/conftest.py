@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from openresty.tests.engine import Engine
 from openresty.tests.rig import Rig
 
 
@@ -20,3 +21,12 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture
+def engines() -> Iterator[list[Engine]]:
+    """Return three engines."""
+    made = [Engine(name) for name in "abc"]
+    yield made
+    for engine in made:
+        engine.stop()

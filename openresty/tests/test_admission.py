@@ -11,13 +11,13 @@ import pytest
 from openresty.tests.engine import Engine
 from openresty.tests.nginx_process import Answer, Edge
 from openresty.tests.rig import Rig
-from openresty.tests.test_inference import ask, chat, engines
+from openresty.tests.test_inference import ask, chat
 from openresty.tests.test_max_conns import LOCATIONS, clients, edge_before, gates, hold
 from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-__all__ = ["clients", "engines"]  # fixtures
+__all__ = ["clients"]  # a fixture
 
 URGENT = 'max_conns = 1, priority = "http_x_priority", full_status = 429'
 

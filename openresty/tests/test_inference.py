@@ -28,15 +28,6 @@ CHAT = "/v1/chat/completions"
 SYSTEM = {"role": "system", "content": "You are helpful. " * 400}
 
 
-@pytest.fixture
-def engines() -> Iterator[list[Engine]]:
-    """Return three engines."""
-    made = [Engine(name) for name in "abc"]
-    yield made
-    for engine in made:
-        engine.stop()
-
-
 @contextlib.contextmanager
 def asked(edge: Edge, body: Any, path: str = CHAT, key: str = "") -> Iterator[http.client.HTTPResponse]:
     """Send a request, and return its answer as soon as it begins."""

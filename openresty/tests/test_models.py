@@ -20,15 +20,6 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def engines() -> Iterator[list[Engine]]:
-    """Return three engines."""
-    made = [Engine(name) for name in "abc"]
-    yield made
-    for engine in made:
-        engine.stop()
-
-
-@pytest.fixture
 def edge(rig: Rig, engines: list[Engine], tmp_path: Path) -> Iterator[Edge]:
     """Return the example: a and b have one model, c has another."""
     rig.memcached.set(LIST, listing("llama", "mistral-7b", generation=1))
