@@ -7,9 +7,8 @@
 --
 -- With `max_conns` a peer with as much in flight is passed over, whatever the picker; then
 -- backups are used, too. Workers look before they raise what they share: where all of them
--- choose one peer in the same microsecond, it has up to a request a worker more. A table's own
--- `max_conns` is over all load balancers that tell what they have in flight, as far as that is known;
--- so is a peer's own, which takes the place of both.
+-- choose one peer in the same microsecond, it has up to a request a worker more. A table's `max_conns` is over
+-- all load balancers that tell what they have in flight; so is a peer's own, which takes the place of both.
 --
 -- Pure: tables, health and randomness come in, peers go out. Who fetches, when,
 -- and what becomes of the peer is not known here.
