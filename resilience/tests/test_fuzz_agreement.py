@@ -46,6 +46,9 @@ def test_luajit_and_python_agree_on_the_examples_and_on_what_is_known() -> None:
 
         for text in examples("weights").all:
             assert agreement.difference(text, ask(text)) is None, text
+        for same in ("[1:2:3:4:5:6:7::]:80", "[FD00::0:1]:80", "[::ffff:10.0.0.1]:80", "[::10.0.0.1]:80"):
+            text = (TABLE % "267").replace("[::1]:80", same).encode()
+            assert agreement.difference(text, ask(text)) is None, text
         whole = (TABLE % "2.67e2").encode()
         assert agreement.difference(whole, ask(whole)) == "Python: type, Lua: accepted"
         assert agreement.known(whole, ask(whole)) == "1.0, 1. or 1e2 for a whole number"
@@ -53,6 +56,10 @@ def test_luajit_and_python_agree_on_the_examples_and_on_what_is_known() -> None:
         assert agreement.known(bytes_, ask(bytes_)) == "bytes that are no UTF-8, where nobody looks"
         twice = (TABLE % '[],"weight":267').encode()
         assert agreement.known(twice, ask(twice)) == "a member that stands twice, of which the last is right"
+        long = (TABLE % ('267,"x":' + "9" * 4400)).encode()
+        assert agreement.known(long, ask(long)) == "a number of more digits than Python reads"
+        several = (TABLE % '[],"weight":267.,"x":"\xff"').encode("latin-1")
+        assert agreement.known(several, ask(several)) == "several of these"
         half = (TABLE % '267,"x":"\\ud800"').encode()
         assert (agreement.python_says(half)[0], ask(half)["outcome"]) == ("not_json", "not_json")
 

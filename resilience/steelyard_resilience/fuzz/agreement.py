@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from steelyard_protocol import weight_table
+from steelyard_protocol import peer_address, weight_table
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
 
@@ -42,11 +42,12 @@ def known(data: bytes, lua: Mapping[str, Any]) -> str | None:
     """Return which harmless difference it is; None for one that nobody knew of."""
     if _depth(data) > DEEP:
         return f"nested more than {DEEP} deep"
+    all_mended = data
     for name, mend in _PYTHON_IS_STRICTER.items():
-        mended = mend(data)
+        mended, all_mended = mend(data), mend(all_mended)
         if mended != data and difference(mended, lua) is None:
             return name
-    return None
+    return "several of these" if difference(all_mended, lua) is None else None
 
 
 def _whole(data: bytes) -> bytes:
@@ -76,10 +77,10 @@ def _once(data: bytes) -> bytes:
 
 
 _PYTHON_IS_STRICTER: Mapping[str, Callable[[bytes], bytes]] = {
-    "1.0, 1. or 1e2 for a whole number": _whole,
+    "a number of more digits than Python reads": lambda data: re.sub(rb"[0-9]{4300,}", b"1", data),
     "bytes that are no UTF-8, where nobody looks": _utf8,
-    "both of these": lambda data: _whole(_utf8(data)),
-    "a member that stands twice, of which the last is right": _once,
+    "1.0, 1. or 1e2 for a whole number": _whole,
+    "a member that stands twice, of which the last is right": _once,  # needs what is JSON to Python
 }
 
 
@@ -114,8 +115,10 @@ def _tidy(shown: Mapping[str, Any]) -> dict[str, Any]:
 def _tidy_value(key: str, value: Any) -> Any:  # noqa: ANN401 - JSON
     if key == "check":
         return _tidy(value)
+    if key == "peers":  # Lua writes an address as nginx does, Python as it came
+        return [[name, peer_address.join(*peer_address.split(at)), *others] for name, at, *others in value]
     if key == "statuses":  # in Lua's words: `200-399, 404`
         ranges = [part.split("-") for part in value.split(", ")] if isinstance(value, str) else []
         words = [range(int(ends[0]), int(ends[-1]) + 1) for ends in ranges]
         return sorted({status for word in words or [value] for status in word})
-    return float(f"{value:.13g}") if isinstance(value, int | float) else value
+    return float(f"{value:.14g}") if isinstance(value, int | float) else value
