@@ -25,6 +25,7 @@ status:  ## is every part of the cluster well?
 	@$(CLUSTER) status
 
 demo:  ## load the running cluster for two minutes, burn a CPU, plot what happened
+	@scripts/setup --with-load
 	@$(BIN)/steelyard-loadtest demo
 
 test: setup-tests spec unit integration e2e  ## every test: specs and units first, then real daemons, then the whole cluster
@@ -132,6 +133,7 @@ law-cases:  ## the default law where requests are long, dear, open or unseen: th
 	@$(BIN)/python -m controller.tests.laws.law_cases
 
 plot-law:  ## the step-response plots of docs/control-law.md
+	@scripts/setup --with-load
 	$(BIN)/python controller/benchmarks/plot_law.py
 
 release:  ## build all packages into dist/VERSION, then install each in a clean root and run it: VERSION=1.2.0

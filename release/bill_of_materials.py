@@ -24,7 +24,7 @@ IMAGES = {
 }
 
 # Requirements that a Dockerfile names for a stage of which nothing stays, or for another image.
-_NOT_INSIDE = {"build", "programs", "loadtest"}
+_NOT_INSIDE = {"build", "programs", "load"}
 
 
 def write(tree: Path, out: Path, version: str) -> None:

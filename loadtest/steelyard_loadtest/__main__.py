@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 
 from steelyard_loadtest.machine.errors import SetupError
 
@@ -17,12 +18,11 @@ SUBCOMMANDS = ("cluster", "demo", "dataplane", "compare")
 
 ENTRY_POINTS = "steelyard_loadtest.commands"
 
-# The commands of the other distributions, in the order of the help text.
-ELSEWHERE = {
-    "simulate": "steelyard-simulator",
-    "chaos": "steelyard-resilience",
-    "soak": "steelyard-resilience",
-    "fuzz": "steelyard-resilience",
+# The modules that `make up` does not install, and what does; in the order of the help text.
+NEEDED = {
+    **dict.fromkeys(SUBCOMMANDS[1:], ("matplotlib", "--with-load")),
+    "simulate": ("steelyard_simulator", "--with-simulator"),
+    **dict.fromkeys(("chaos", "soak", "fuzz"), ("steelyard_resilience", "--with-tests")),
 }
 
 
@@ -31,13 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     installed = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
     parser = argparse.ArgumentParser(prog="steelyard-loadtest", description="Local cluster, load and plots.")
-    if arguments and arguments[0] in ELSEWHERE.keys() - installed.keys():
-        parser.error(
-            f"{arguments[0]} is a command of {ELSEWHERE[arguments[0]]}, which is not installed: "
-            "run `scripts/setup --with-tests`"
-        )
+    missing = {name: needed for name, needed in NEEDED.items() if find_spec(needed[0]) is None}
+    # Said before anything is measured: what draws is imported when all is done.
+    if arguments and arguments[0] in missing:
+        module, level = missing[arguments[0]]
+        parser.error(f"{arguments[0]} needs {module}, which is not installed: run `scripts/setup {level}`")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    known = [*SUBCOMMANDS, *(name for name in ELSEWHERE if name in installed)]
+    known = [name for name in (SUBCOMMANDS[0], *NEEDED) if name not in missing]
     # All of them take a second of CPU time: for --help and for a wrong word.
     try:
         for name in [arguments[0]] if arguments and arguments[0] in known else known:

@@ -1,0 +1,45 @@
+"""`steelyard-loadtest` where only what `make up` needs is installed: the rest is told of at once."""
+
+import subprocess
+import sys
+
+import pytest
+
+# With None in their place modules are found as little as those that are not installed.
+WITHOUT = """
+import sys
+sys.modules.update(dict.fromkeys(["matplotlib", "locust", "PIL", "rich", "steelyard_simulator"]))
+from steelyard_loadtest.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "missing", "level"),
+    [
+        ("demo", "matplotlib", "--with-load"),
+        ("compare", "matplotlib", "--with-load"),
+        ("dataplane", "matplotlib", "--with-load"),
+        ("simulate", "steelyard_simulator", "--with-simulator"),
+    ],
+)
+def test_what_loads_or_draws_names_what_is_missing_and_who_brings_it(
+    command: str, missing: str, level: str
+) -> None:
+    done = run(command)
+    assert done.returncode == 2
+    told = f"{command} needs {missing}, which is not installed: run `scripts/setup {level}`"
+    assert done.stderr.splitlines()[-1] == f"steelyard-loadtest: error: {told}"
+
+
+def test_the_cluster_needs_none_of_it_and_the_help_names_what_is_there() -> None:
+    assert run("cluster", "--help").returncode == 0
+    done = run("--help")
+    assert done.returncode == 0
+    assert "    cluster " in done.stdout
+    assert "demo" not in done.stdout
