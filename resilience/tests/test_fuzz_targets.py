@@ -1,11 +1,12 @@
-"""Every decoder in Python keeps its promises for some inputs; the fuzzer tries more of them."""
+"""Every decoder keeps its promises for some inputs; the fuzzer tries more of them."""
 
 import logging
 from collections.abc import Iterator
 from random import Random
 
 import pytest
-from steelyard_resilience.fuzz import edits, generated
+from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_resilience.fuzz import edits, generated, luajit
 from steelyard_resilience.fuzz.target import ACCEPTED, Target, ViolationError, outcome_of, require
 from steelyard_resilience.fuzz.targets import targets
 
@@ -33,6 +34,26 @@ def test_a_decoder_keeps_its_promises_for_inputs_that_nobody_meant(target: Targe
     random = Random(10)
     for _ in range(60):
         outcome_of(target, edits.an_input(random, target.seeds))
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", luajit.LUA)
+def test_a_decoder_on_luajit_takes_what_really_comes_and_keeps_its_promises(name: str) -> None:
+    random = Random(10)
+    with luajit.judging() as ask:
+        target = luajit.target(name, ask)
+        assert ACCEPTED in {outcome_of(target, seed) for seed in target.seeds}
+        for _ in range(200):
+            outcome_of(target, edits.an_input(random, target.seeds))
+
+
+@pytest.mark.integration
+def test_a_broken_promise_of_luajit_is_a_violation_and_its_end_none() -> None:
+    with luajit.judging() as ask:
+        with pytest.raises(ViolationError, match="Lua: "):
+            ask("lua-nothing", b"x")
+        with pytest.raises(ProgramError, match="LuaJIT ended with"):
+            ask("no target", b"x")
 
 
 def test_no_two_targets_have_one_name() -> None:

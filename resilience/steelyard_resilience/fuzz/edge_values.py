@@ -43,5 +43,6 @@ PIECES = (
     b"\x0b", b"\x1f", b"\x7f", b" ", b"\"", b"\\", b"\\\"", b"{", b"}", b"[", b"]", b"},{", b",", b":", b"-",
     b"/", b"%", b"0" * 30, b"9" * 30, b"max", b"-1", b"1e9", b"NaN", b"' OR 1", b"..", b"(", b")", b"=",
     b"\\u0000", b"a" * 300, b"\"peers\":[", b"\"peers\":{}", b"}]}",
+    b"::", b"\"v\":2,", b"\"x\":1,",
 )  # fmt: skip
 """Bytes to put anywhere."""

@@ -1,82 +1,106 @@
-"""The data plane's decoders on LuaJIT, which nginx runs: openresty/steelyard/spec/support/fuzz_run.lua.
+"""The data plane's decoders on LuaJIT, which nginx runs: openresty/steelyard/spec/support/fuzz_targets.lua.
 
 The same weight tables also go to Python and to LuaJIT: what one takes the other takes, and reads alike.
 """
 
 import json
+import select
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import IO, Any, cast
 
 from steelyard_loadtest.machine.errors import ProgramError
 
 from steelyard_resilience import CHECKOUT
 from steelyard_resilience.fuzz import agreement, generated
-from steelyard_resilience.fuzz.target import Tally, Target, Violation, ViolationError, outcome_of, require
+from steelyard_resilience.fuzz.target import Tally, Target, ViolationError, outcome_of, require
+from steelyard_resilience.fuzz.targets.memcached_values import examples
 
 METHOD = "generated Lua"
 
-LUA = (
-    "lua-weight-table", "lua-head", "lua-chunks", "lua-list", "lua-slices", "lua-signed", "lua-address",
-    "lua-options", "lua-report", "lua-orca", "lua-failures",
-)  # fmt: skip
-
 BOTH, BOTH_METHOD = "weight-table-both", "Python and Lua"
 
-RUNNER = Path("openresty/steelyard/spec/support/fuzz_run.lua")
+COMMAND = ("luajit", "openresty/steelyard/spec/support/fuzz_targets.lua")
 
-# Seconds of CPU on a machine that does other things too.
+# Seconds for one input, on a machine that does other things too.
 PATIENCE_S = 60.0
 
-Judge = Callable[[str, bytes], dict[str, Any]]
-"""From a Lua target's name and an input to `outcome` and `value`, or `broken`."""
+FAILURES = (
+    b'{"lb":"edge-2","upstreams":{"web":{"order":[1,4],"rows":{"10.0.0.1:80":[0,3,12,0],"[::1]:80":[9,1,4,4]}}}}',
+)
+LOADS = (
+    b"TEXT named_metrics.in_flight=17",
+    b"TEXT cpu_utilization=0.3,mem_utilization=0.8,named_metrics.kv_cache=0.4,utilization.gpu=1",
+    b'JSON {"cpuUtilization":0.3,"mem_utilization":0.8,"named_metrics":{"a":1,"b":-2.5},'
+    b'"utilization":{"gpu":1}}',
+    b"BIN CeF6FK5H4do/EdejcD0K19M/MQAAAAAAoF1AQg0KAmlvEZqZmZmZmbk/Qg4KA25ldBF7FK5H4XqUP0lmZmZmZmbmPw==",
+)
+OPTIONS = (
+    b'{"memcached":["10.0.0.5:11211"],"lb":"edge-1","upstreams":{"web":{"bootstrap":["10.0.0.11:80","[::1]:80"]}}}',
+    b'{"memcached":["a:1"],"controller":["http://[::1]:8081/x"],"controller_token":"abc","key":"0123456789abcdef",'
+    b'"state_dir":"/var/lib","lb":"e","hold_s":60,"drift_s":300,"allow":["10.0.0.0/8","::1"],"upstreams":{"web":'
+    b'{"check":{"path":"/healthz","statuses":[200]},"max_fails":2,"fail_timeout_s":10,"bootstrap":["1.2.3.4:1"]}}}',
+)
+ADDRESSES = (
+    b"10.0.0.11:80", b"[fd00::13]:8080", b"[::ffff:1.2.3.4]:1", b"10.0.0.0/8", b"fd00::/64", b"header:X-User",
+)  # fmt: skip
+
+LUA: dict[str, tuple[str, str | Sequence[bytes]]] = {
+    "lua-weight-table": ("a weight table, alone and after another one", "weights"),
+    "lua-head": ("a table's head, put into a table", "head"),
+    "lua-chunks": ("a manifest and its chunks, joined", "chunks"),
+    "lua-list": ("the list of upstreams", "upstreams"),
+    "lua-slices": ("a list decoded in slices, beside the whole", "weights"),
+    "lua-signed": ("a signed value", "signed"),
+    "lua-address": ("an address, a block, a hash key", ADDRESSES),
+    "lua-options": ("the options of init_worker", OPTIONS),
+    "lua-report": ("a traffic report that is written", "traffic"),
+    "lua-orca": ("a server's load report", LOADS),
+    "lua-failures": ("failures at another load balancer", FAILURES),
+}
+"""What each target reads, and its examples: a format's of docs/contract, or these."""
+
+Ask = Callable[[str, bytes], dict[str, Any]]
+"""From a Lua target's name and an input to `outcome` and `value`; raises ViolationError, ProgramError."""
 
 
-def run(target: str, *, seconds: float, seed: int) -> Iterator[Tally]:
-    """Try inputs of a target for so long; raise ProgramError where the runner fails."""
-    command = ["luajit", str(RUNNER), str(seed), str(seconds), target.removeprefix("lua-")]
-    patience_s = 5 * seconds + PATIENCE_S
-    try:
-        done = subprocess.run(
-            command, cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=patience_s
-        )
-    except subprocess.TimeoutExpired:
-        raise ProgramError(f"`{' '.join(command)}` hangs") from None
-    except subprocess.CalledProcessError as ended:
-        raise ProgramError(f"`{' '.join(command)}` ended: {ended.stderr.strip()[-300:]}") from None
-    for line in done.stdout.splitlines():
-        tally = json.loads(line)
-        broken = [
-            Violation(what=each["what"], input=bytes.fromhex(each["input"])) for each in tally["violations"]
-        ]
-        yield Tally(
-            target, METHOD, about=tally["about"], outcomes=dict(tally["outcomes"]), violations=tuple(broken)
-        )  # fmt: skip
+def run(name: str, *, seconds: float, seed: int) -> Iterator[Tally]:
+    """Try inputs of a target for so long. Raises ProgramError when LuaJIT ends."""
+    with judging() as ask:
+        yield generated.run(target(name, ask), seconds=seconds, seed=seed, method=METHOD)
+
+
+def target(name: str, ask: Ask) -> Target:
+    """Return a decoder of LUA."""
+    about, seeds = LUA[name]
+    seeds = examples(seeds).all if isinstance(seeds, str) else seeds
+    return Target(name, about, lambda data: str(ask(name, data)["outcome"]), seeds)
 
 
 @contextmanager
-def judging() -> Iterator[Judge]:
-    """Run a LuaJIT that judges inputs while the block runs; ProgramError where it has ended."""
-    command = ["luajit", str(RUNNER), "judge"]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+def judging() -> Iterator[Ask]:
+    """Run a LuaJIT that judges inputs while the block runs; ProgramError where it has ended, or hangs."""
+    with subprocess.Popen(COMMAND, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         questions, answers = cast("tuple[IO[bytes], IO[bytes]]", (process.stdin, process.stdout))
 
-        def judge(target: str, data: bytes) -> dict[str, Any]:
+        def ask(name: str, data: bytes) -> dict[str, Any]:
             with suppress(BrokenPipeError):
-                questions.write(f"{target} {len(data)}\n".encode() + data)
+                questions.write(f"{name.removeprefix('lua-')} {len(data)}\n".encode() + data)
                 questions.flush()
+            if not select.select([answers], [], [], PATIENCE_S)[0]:
+                raise ProgramError(f"LuaJIT hangs: no answer in {PATIENCE_S:g} s")
             line = answers.readline()
             if not line:
                 raise ProgramError(f"LuaJIT ended with {process.wait()}")
             answer: dict[str, Any] = json.loads(line.decode("utf-8", "replace"))
+            require("broken" not in answer, f"Lua: {answer.get('broken')}")
             return answer
 
         try:
-            yield judge
+            yield ask
         finally:
             process.kill()
             with suppress(BrokenPipeError):
@@ -86,11 +110,10 @@ def judging() -> Iterator[Judge]:
 def compare(table: Target, *, seconds: float, seed: int) -> Iterator[Tally]:
     """Feed weight tables to both for so long; raise ProgramError when LuaJIT ends."""
     harmless = Counter[str]()
-    with judging() as judge:
+    with judging() as ask:
 
         def both(data: bytes) -> str:
-            lua = judge("weight-table", data)
-            require("broken" not in lua, f"Lua: {lua.get('broken')}")
+            lua = ask("weight-table", data)
             try:
                 python = outcome_of(table, data)
             except ViolationError as error:
@@ -105,6 +128,6 @@ def compare(table: Target, *, seconds: float, seed: int) -> Iterator[Tally]:
             outcome: str = lua["outcome"]
             return outcome
 
-        target = Target(BOTH, "what one takes the other takes, and reads alike", both, table.seeds)
-        tally = generated.run(target, seconds=seconds, seed=seed, method=BOTH_METHOD)
+        compared = Target(BOTH, "what one takes the other takes, and reads alike", both, table.seeds)
+        tally = generated.run(compared, seconds=seconds, seed=seed, method=BOTH_METHOD)
     yield replace(tally, notes=tuple(f"{count} x {why}" for why, count in harmless.most_common()))

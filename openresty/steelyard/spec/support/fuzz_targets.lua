@@ -1,14 +1,17 @@
---- The decoders of the data plane, each with what it promises.
+--- luajit <this file>, from the checkout's root: read `TARGET LENGTH\n<bytes>` again and again, and answer each.
 --
--- judge(text) returns "accepted" or the reason of the refusal, and for `weight-table` what
--- was read, for the comparison with Python. It raises where a promise is broken.
+-- A target is a decoder of the data plane with what it promises. Its judge(text) returns "accepted" or the
+-- reason of the refusal, and for `weight-table` what was read, for the comparison with Python. It raises where
+-- a promise is broken. The inputs come from resilience/steelyard_resilience/fuzz/luajit.py; an answer is a line
+-- of JSON.
+
+package.path = "openresty/steelyard/lib/?.lua;openresty/lua-resty-vnswrr/lib/?.lua;./?.lua;" .. package.path
 
 local no_pause = require("resty.vnswrr").no_pause
 local address = require "steelyard.core.address"
 local base64 = require "openresty.steelyard.spec.support.base64"
 local failure_report = require "steelyard.core.failure_report"
 local hash_key = require "steelyard.core.hash_key"
-local inputs = require "openresty.steelyard.spec.support.fuzz_inputs"
 local json = require "steelyard.core.json"
 local options = require "steelyard.core.options"
 local orca = require "steelyard.core.orca"
@@ -25,8 +28,6 @@ local REASONS = {
     too_large = true, not_json = true, not_object = true, version = true, missing = true, type = true, range = true,
     name = true, unsigned = true, signature = true, signed = true,
 }
-
-local _M = {}
 
 
 local function require_that(holds, what)
@@ -176,9 +177,7 @@ local function judge_slices(text)
 end
 
 
-local _, SIGNED = inputs.contract("signed.json")
-
-local TEXTS = {}
+local SIGNED, TEXTS = json.decode(assert(io.open("docs/contract/signed.json")):read("*a")), {}
 for _, example in ipairs(SIGNED.accepted) do
     TEXTS[example.text] = true
 end
@@ -294,61 +293,16 @@ local function judge_orca(text)
 end
 
 
-local FAILURES = {
-    '{"lb":"edge-2","upstreams":{"web":{"order":[1,4],"rows":{"10.0.0.1:80":[0,3,12,0],"[::1]:80":[9,1,4,4]}}}}',
+local JUDGES = {
+    ["weight-table"] = judge_table, head = judge_head, chunks = judge_chunks, list = judge_list,
+    slices = judge_slices, signed = judge_signed, address = judge_address, options = judge_options,
+    report = judge_report, orca = judge_orca, failures = judge_failures,
 }
 
-local LOADS = {
-    "TEXT named_metrics.in_flight=17",
-    "TEXT cpu_utilization=0.3,mem_utilization=0.8,named_metrics.kv_cache=0.4,utilization.gpu=1",
-    'JSON {"cpuUtilization":0.3,"mem_utilization":0.8,"named_metrics":{"a":1,"b":-2.5},"utilization":{"gpu":1}}',
-    "BIN CeF6FK5H4do/EdejcD0K19M/MQAAAAAAoF1AQg0KAmlvEZqZmZmZmbk/Qg4KA25ldBF7FK5H4XqUP0lmZmZmZmbmPw==",
-}
-
-local OPTIONS = {
-    '{"memcached":["10.0.0.5:11211"],"lb":"edge-1","upstreams":{"web":{"bootstrap":["10.0.0.11:80","[::1]:80"]}}}',
-    '{"memcached":["a:1"],"controller":["http://[::1]:8081/x"],"controller_token":"abc","key":"0123456789abcdef",'
-    .. '"state_dir":"/var/lib","lb":"e","hold_s":60,"drift_s":300,"allow":["10.0.0.0/8","::1"],"upstreams":{"web":'
-    .. '{"check":{"path":"/healthz","statuses":[200]},"max_fails":2,"fail_timeout_s":10,"bootstrap":["1.2.3.4:1"]}}}',
-}
-
-local ADDRESSES = {
-    "10.0.0.11:80", "[fd00::13]:8080", "[::ffff:1.2.3.4]:1", "10.0.0.0/8", "fd00::/64", "header:X-User",
-}
-
-
---- Every target: name, about, seeds, judge.
-function _M.all()
-    local tables = inputs.contract("weights.json")
-    return {
-        { name = "weight-table", about = "a weight table, alone and after another one", seeds = tables,
-          judge = judge_table },
-        { name = "head", about = "a table's head, put into a table", seeds = (inputs.contract("head.json")),
-          judge = judge_head },
-        { name = "chunks", about = "a manifest and its chunks, joined", seeds = (inputs.contract("chunks.json")),
-          judge = judge_chunks },
-        { name = "list", about = "the list of upstreams", seeds = (inputs.contract("upstreams.json")),
-          judge = judge_list },
-        { name = "slices", about = "a list decoded in slices, beside the whole", seeds = tables, judge = judge_slices },
-        { name = "signed", about = "a signed value", seeds = (inputs.contract("signed.json")), judge = judge_signed },
-        { name = "address", about = "an address, a block, a hash key", seeds = ADDRESSES, judge = judge_address },
-        { name = "options", about = "the options of init_worker", seeds = OPTIONS, judge = judge_options },
-        { name = "report", about = "a traffic report that is written", seeds = (inputs.contract("traffic.json")),
-          judge = judge_report },
-        { name = "orca", about = "a server's load report", seeds = LOADS, judge = judge_orca },
-        { name = "failures", about = "failures at another load balancer", seeds = FAILURES, judge = judge_failures },
-    }
+for line in io.lines() do
+    local name, length = string.match(line, "^(%S+) (%d+)$")
+    local kept, outcome, value = pcall(JUDGES[name], tonumber(length) > 0 and io.read(tonumber(length)) or "")
+    local answer = kept and { outcome = outcome, value = value } or { broken = tostring(outcome) }
+    io.write(json.encode(answer), "\n")
+    io.flush()
 end
-
-
---- Judge one input: the outcome, what was read; or nil and what broke.
-function _M.outcome(target, text)
-    local ok, outcome, value = pcall(target.judge, text)
-    if not ok then
-        return nil, tostring(outcome)
-    end
-    return outcome, value
-end
-
-
-return _M

@@ -61,7 +61,7 @@ def _text(example: dict[str, object]) -> bytes:
     if "manifest" in example:
         return "\n".join([str(example["manifest"]), *cast("list[str]", example["chunks"])]).encode()
     # An accepted one may be given as the object that it is, a signed one as the value that it is.
-    value = example.get("text" if "value" not in example else "value")
+    value = next(example[given] for given in ("value", "head", "text") if given in example)
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
 
