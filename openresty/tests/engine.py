@@ -17,10 +17,11 @@ LOOK_S = 0.02
 class Engine:
     """Streams `tokens` events and one with the usage; the rest of an answer waits while `going` is cleared.
 
-    With `begins_late` its header waits, too. `usage` is what the answer says that it took, or None; `bodies`
-    has what was asked, `inside` how many are being answered, and `left` counts clients that went away
-    meanwhile. Who asks for its load is told `load` in the header of whole answers, and not of streamed ones,
-    as by vLLM (#24905). `pieces` is how many bytes are sent at a time; 0 is an event at a time.
+    With `begins_late` its header waits, too; the first event comes `thinks_s` after that. `usage` is what
+    the answer says that it took, or None; `bodies` has what was asked, `inside` how many are being answered,
+    and `left` counts clients that went away meanwhile. `headers` are added to each answer. Who asks for its
+    load is told `load` in the header of whole answers, and not of streamed ones, as by vLLM (#24905).
+    `pieces` is how many bytes are sent at a time; 0 is an event at a time.
     """
 
     def __init__(self, name: str) -> None:
@@ -30,7 +31,8 @@ class Engine:
         self.usage: dict[str, Any] | None = {"prompt_tokens": 40, "completion_tokens": 5}
         self.pieces = 0
         self.load = "named_metrics.kv_cache_usage_perc=0.25, named_metrics.num_requests_waiting=3.0"
-        self.begins_late = False
+        self.begins_late, self.thinks_s = False, 0.0
+        self.headers: dict[str, str] = {}
         self.bodies: list[bytes] = []
         self.inside = self.left = 0
         self._lock = threading.Lock()
@@ -90,6 +92,7 @@ class Engine:
         if self.begins_late:
             self._wait(to.connection)
         self._head(to, 200, name, "text/event-stream")
+        time.sleep(self.thinks_s)
         events = [{"choices": [{"delta": {"role": "assistant"}}]}]
         events += [{"choices": [{"delta": {"content": '"usage": {'}}]}] * self.tokens
         for event in [*events, *([{"choices": [], **told}] if told else [])]:
@@ -103,9 +106,8 @@ class Engine:
         to.send_response(status)
         if load:
             to.send_header("endpoint-load-metrics", load)
-        for header, value in (
-            ("X-Backend", name), ("Content-Type", content_type), ("Transfer-Encoding", "chunked")
-        ):  # fmt: skip
+        own = {"X-Backend": name, "Content-Type": content_type, "Transfer-Encoding": "chunked"}
+        for header, value in {**own, **self.headers}.items():
             to.send_header(header, value)
         to.end_headers()
 

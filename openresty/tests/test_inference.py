@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,46 @@ def test_the_report_has_what_vllm_says_of_its_queue_and_cache(rig: Rig, engines:
     rig.wait_until(reported, "a report has its load")
     assert reported()[0]["named_metrics"] == {"kv_cache_usage_perc": 0.25, "num_requests_waiting": 3}
     assert edge.status()["load_reports_malformed"] == 0
+
+
+def test_a_stream_s_latency_is_the_time_to_its_first_event(rig: Rig, engines: list[Engine]) -> None:
+    edge = edge_with(rig, engines, "")
+    reports = Reports(rig)
+    rig.wait_until(lambda: reports.read()["peers"], "a report with peers")
+    for engine in engines:
+        engine.thinks_s = 0.3
+        engine.going.clear()
+    began_s = time.monotonic()
+    with asked(edge, chat("Hello", stream=True)) as response:
+        header_s = time.monotonic() - began_s
+        response.readline()
+        event_s = time.monotonic() - began_s
+        time.sleep(0.5)
+        for engine in engines:
+            engine.going.set()
+        response.read()
+    rig.wait_until(lambda: sum(reports.total(f"e{n}", "completed") for n in range(3)) == 1, "its report")
+    peers = [peer for report in reports.by_seq.values() for peer in report["peers"].values()]
+    (latency_ms,) = [peer["latency_ms"] for peer in peers if peer["completed"]]
+    # nginx counts in whole milliseconds, and looks at the clock once a turn.
+    assert 1000 * engines[0].thinks_s - 20 <= latency_ms <= 1000 * event_s + 20, (header_s, event_s)
+
+
+def test_what_an_engine_says_of_its_load_counts_while_its_stream_lasts(
+    rig: Rig, engines: list[Engine]
+) -> None:
+    edge = edge_with(rig, engines[:2], 'picker = "vnswrr2"')
+    for engine in engines:
+        engine.thinks_s = 0.1  # what is said counts for some 24 times as long
+    for _ in range(4):
+        ask(edge, chat("Hello", stream=True))
+    for engine, in_flight in zip(engines, ("50", "1", "1"), strict=True):
+        engine.headers["X-Steelyard-In-Flight"] = in_flight
+        engine.going.clear()
+    time.sleep(0.2)  # a header is looked for each 0.1 s until one has it
+    with contextlib.ExitStack() as streams:  # none of which ends
+        opened = [streams.enter_context(asked(edge, chat("Hello", stream=True))) for _ in range(12)]
+        assert [response.headers["X-Backend"] for response in opened].count("a") <= 3
 
 
 def test_without_a_usage_events_are_counted(rig: Rig, engines: list[Engine]) -> None:

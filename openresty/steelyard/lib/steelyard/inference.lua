@@ -7,6 +7,7 @@
 
 local inference = require "steelyard.core.inference"
 local json = require "steelyard.core.json"
+local response = require "steelyard.phase.response"
 local worker = require "steelyard.phase.worker"
 
 local ngx = ngx
@@ -103,12 +104,22 @@ function _M.by_model(model_variable, upstream_variable)
 end
 
 
---- body_filter_by_lua: read an answer as it passes.
+--- body_filter_by_lua: read an answer as it passes. Its latency is the time to its first event, if it has any.
 function _M.answer()
     local known = ngx.status == 200 and request()
     if known and known.request then
-        known.answer, known.ended = known.answer or { tail = "\n", events = 0 }, ngx.arg[2]
-        inference.read(known.answer, ngx.arg[1])
+        local answer = known.answer
+        if not answer then
+            answer, known.began_at = { tail = "\n", events = 0 }, ngx.now()
+            known.answer = answer
+            response.begun()
+        end
+        local before = answer.events
+        inference.read(answer, ngx.arg[1])
+        if before == 0 and answer.events > 0 then
+            response.first_event(known.began_at)
+        end
+        known.ended = ngx.arg[2]
     end
 end
 

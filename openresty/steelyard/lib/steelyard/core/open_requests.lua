@@ -104,7 +104,7 @@ local function new_entry()
         0, 0, 0, n = 0, from = 0, started = 0, why = 0, ended_as = 0, upstream = 0, reserved = 0, reserved_of = 0,
         reserved_at = 0, waited = 0, full = 0, stuck_after = 0, explained = 0, weight = 0, cost = 0, priced_for = 0,
         watched = 0, held = 0, held_extra = 0, in_flight = 0, queue = 0, class = 0, turn = 0, no_retry = 0,
-        spare_try = 0, client = 0, context = 0, ended = 0,
+        spare_try = 0, client = 0, context = 0, ended = 0, event_ms = 0,
     }
     for field in pairs(entry) do
         entry[field] = nil
@@ -120,7 +120,8 @@ end
 -- status that it `ended_as` and whether that was because all were `full`, the `queue` that it stands in, whose
 -- leave(entry) takes it out, where its upstream explains its picks why they were so (`explained`); and where that tells
 -- costs its `weight` and its `cost` (core/request_cost), and the upstream that it was `priced_for`; where sessions
--- are closed its `client` (core/long_sessions). `ended` is not 0 once it has (watch_end), and
+-- are closed its `client` (core/long_sessions); of a stream that has begun how long after its header the first event
+-- came (`event_ms`, 0 before). `ended` is not 0 once it has (watch_end), and
 -- `context` is the ngx.ctx of an internal location that it was sent on from. Opens one if need be.
 -- @param started any value that two requests of one key do not share
 -- @return the entry, and whether it was opened
@@ -266,6 +267,7 @@ function _M:close(key)
     entry.reserved, entry.reserved_of, entry.waited = nil, nil, nil
     entry.full, entry.stuck_after, entry.explained = nil, nil, nil
     entry.weight, entry.cost, entry.priced_for, entry.client, entry.context = nil, nil, nil, nil, nil
+    entry.event_ms = nil
     entry.watched, self.witnesses[entry] = nil, nil
     self.spare[#self.spare + 1] = entry
 end

@@ -141,7 +141,9 @@ end
 
 --- Note what a server says of how busy it is, where servers say so or it is time to look. Picks go by what it says
 -- that it has in flight; that was true when its header came.
-local function note_busy(var, entry, peer, live, at)
+-- @param at the time
+-- @param header_at when the header came, where that is known better than by nginx's variables
+local function note_busy(var, entry, peer, live, at, header_at)
     local looks, load, header = math.abs(at - live.looked_at) >= LOOK_S, nil, nil
     if looks or live.says_load then
         load = note_load(var, live, peer.address)
@@ -157,8 +159,31 @@ local function note_busy(var, entry, peer, live, at)
     local in_flight = tonumber(header) or load and orca.in_flight(load, ngx.decode_base64)
     local header_s = in_flight and live.picker.tell and tonumber(var.upstream_header_time)
     if header_s and peer.cell ~= peer_cells.NONE then
-        local since_s = math.max(0, tonumber(var.request_time) - header_s)
-        live.picker:tell(peer, in_flight + (entry.held and 0 or 1), at - since_s)
+        header_at = header_at or at - math.max(0, tonumber(var.request_time) - header_s)
+        live.picker:tell(peer, in_flight + (entry.held and 0 or 1), header_at)
+    end
+end
+
+
+--- body_filter_by_lua, as the body of a stream begins (unbuffered, nginx flushes the header then): note what the server
+-- says in the header. The log phase comes when the stream has ended, which may be minutes later.
+function _M.begun()
+    local entry, at = open_entry(), now()
+    local live = entry and worker.upstreams[entry.upstream]
+    if live and is_of_last_try(entry) then
+        entry.event_ms = 0
+        note_busy(ngx.var, entry, entry[entry.n], live, at, at)
+    end
+end
+
+
+--- body_filter_by_lua, at the first event of a stream: until then the server worked for it, or had it wait. Its header
+-- may have come at once, and says nothing.
+-- @param header_at the time of begun()
+function _M.first_event(header_at)
+    local entry = open_entry()
+    if entry and entry.event_ms then
+        entry.event_ms = (now() - header_at) * 1000
     end
 end
 
@@ -196,15 +221,17 @@ local function count(requests, entry)
         worker.answered(entry.upstream, entry[1])
         local failed = failures[status] or is_cut(var, status)
         local verdict = failed and "failed" or grpc_verdict(var, live) or "completed"
-        local latency_ms = latency_of(status, var.upstream_header_time)
+        local latency_ms, event_ms = latency_of(status, var.upstream_header_time), entry.event_ms
+        latency_ms = event_ms and latency_ms and latency_ms + event_ms or latency_ms
         requests:tried(entry[1], verdict, latency_ms, at, in_flight[1],
                        verdict == "completed" and cost_of(entry) or nil)
-        return live and note_busy(var, entry, entry[1], live, at)
+        return live and not event_ms and note_busy(var, entry, entry[1], live, at)
     end
     local addresses, outcomes = try_outcomes.split(var.upstream_addr), outcomes_of(entry)
     if addresses[#addresses] == entry[entry.n].address then -- else another upstream had the last word
         local last = outcomes[entry.n]
-        if live then
+        last.latency_ms = last.latency_ms and last.latency_ms + (entry.event_ms or 0)
+        if live and not entry.event_ms then
             note_load(var, live, addresses[#addresses])
         end
         if last.verdict == "completed" then
