@@ -98,7 +98,7 @@ def test_static_servers_listen_on_each_port() -> None:
 
 
 CGROUP = "server-1: somewhere CPU limited to 0.3 cores by cgroup /sys/fs/cgroup/cpu/demo/s1 (v1)\n"
-SIGNALS = "server-2: somewhere CPU limited to 0.1 cores by (no cgroup: not root) stop and continue signals\n"
+PAUSES = "server-2: somewhere CPU limited to 0.1 cores by (no cgroup: not root) pauses\n"
 FREE = "server-3: somewhere CPU not limited\n"
 
 
@@ -107,9 +107,9 @@ FREE = "server-3: somewhere CPU not limited\n"
     [
         ([CGROUP, CGROUP], "cgroup v1 quotas"),
         ([CGROUP.replace("v1", "v2"), FREE], "cgroup v2 quotas"),
-        ([SIGNALS, SIGNALS], "stop and continue signals (no cgroup: not root)"),
+        ([PAUSES, PAUSES], "pauses after work (no cgroup: not root)"),
         ([FREE, FREE], "no limits"),
-        ([CGROUP, SIGNALS], "cgroup v1 quotas and stop and continue signals (no cgroup: not root)"),
+        ([CGROUP, PAUSES], "cgroup v1 quotas and pauses after work (no cgroup: not root)"),
     ],
 )
 def test_each_means_is_said_once(logs: list[str], means: str) -> None:
@@ -118,7 +118,7 @@ def test_each_means_is_said_once(logs: list[str], means: str) -> None:
 
 def test_the_group_of_a_server_is_in_its_log() -> None:
     assert cpu_limits.group(f"{CGROUP}something later\n") == Path("/sys/fs/cgroup/cpu/demo/s1")
-    assert cpu_limits.group(SIGNALS) is None
+    assert cpu_limits.group(PAUSES) is None
 
 
 def test_servers_do_together_what_their_limits_allow() -> None:

@@ -109,7 +109,7 @@ def servers(where: Place) -> Iterator[Servers]:
 
 def test_each_server_answers_and_has_a_sample(servers: Servers, where: Place) -> None:
     assert list(servers.addresses) == ["server-1", "server-2"]
-    assert servers.means.startswith(("cgroup v", "stop and continue signals"))
+    assert servers.means.startswith(("cgroup v", "pauses after work"))
     with closing(Client(("127.0.0.1", where.memcached_port))) as memcached:
         for name, address in servers.addresses.items():
             assert json.loads(get(address)[1])["server"] == name

@@ -24,7 +24,6 @@ from steelyard_loadtest.server.__main__ import main
         ("--cpu-limit", "nan", "a number of cores"),
         ("--cpu-limit", "half", "a number of cores"),
         ("--cpu-limit", str((os.cpu_count() or 1) + 1), "(this machine's)"),
-        ("--limit-by", "hope", "invalid choice"),
         ("--delay-ms", "-1", "a number of milliseconds from 0 to 60000"),
         ("--delay-ms", "60001", "a number of milliseconds"),
         ("--delay-ms", "soon", "a number of milliseconds"),

@@ -1,4 +1,4 @@
-"""Which means holds the CPU limit, and what a control group is told; on folders that look like cgroupfs."""
+"""What a control group is told that is to hold the CPU limit; on folders that look like cgroupfs."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from steelyard_loadtest.server.cpu_limit import (
     LOWEST_CORES,
-    MEANS,
     PARENT,
     PERIOD_US,
     Place,
@@ -29,15 +28,9 @@ def at(mount: Path, version: int) -> Place:
     return Place(version=version, base=mount, current=mount)
 
 
-@pytest.mark.parametrize("means", MEANS)
-def test_without_a_limit_nothing_is_held_whatever_the_means(means: str) -> None:
-    with hold(limit_cores=None, means=means, group="server-1-8101") as limit:
-        assert limit == "CPU not limited"
-
-
-def test_a_limit_by_none_is_not_held() -> None:
-    with hold(limit_cores=0.2, means="none", group="server-1-8101") as limit:
-        assert limit == "CPU not limited"
+def test_without_a_limit_nothing_is_held() -> None:
+    with hold(None, "server-1-8101") as held:
+        assert held == ("CPU not limited", None)
 
 
 def test_v2_is_given_quota_and_period_in_one_file_and_then_the_process(mount: Path) -> None:

@@ -43,7 +43,7 @@ def sidecar(name: str) -> Document:
     app |= {
         "image": "steelyard-server:chart-test",
         "command": ["/opt/server/bin/python", "-I", "-m", "steelyard_loadtest.server"],
-        "args": ["--name", name, "--host", "0.0.0.0", "--port", "8080", "--limit-by", "none"],  # noqa: S104
+        "args": ["--name", name, "--host", "0.0.0.0", "--port", "8080"],  # noqa: S104
     }
     agent["image"] = f"steelyard-agent:{TAG}"
     (volume,) = spec["volumes"]

@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 
 from steelyard_loadtest.machine.errors import ProgramError
-from steelyard_loadtest.server.throttle import children_of, cpu_seconds
 
 START_S = 30.0
 """A proxy with 2000 servers is there within a second; Envoy on a loaded machine takes several."""
@@ -22,6 +21,9 @@ STOP_S = 5.0
 PAUSE_S = 0.05
 
 LAST_LINES = 3
+
+CPUCLOCK_SCHED = 2
+"""linux/posix-timers.h: the clock of a process's run time, in ns, not in ticks."""
 
 
 class Process:
@@ -200,6 +202,22 @@ def wait_until(
 def inherited_environment() -> dict[str, str]:
     """Return this program's environment without what configures another cluster's daemons."""
     return {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """Read the CPU time of all threads of a process; None when it is gone."""
+    try:
+        return time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED)
+    except OSError:
+        return None
+
+
+def children_of(pid: int) -> list[int]:
+    """List the processes that the main thread of a process started."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def resident_bytes(pids: Iterable[int]) -> int:

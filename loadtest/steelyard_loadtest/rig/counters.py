@@ -7,10 +7,10 @@ import time
 
 import psutil
 
+from steelyard_loadtest.machine.child_process import children_of, cpu_seconds
 from steelyard_loadtest.measurements.trials import Reading
 from steelyard_loadtest.rig.place import Files
 from steelyard_loadtest.server.answered import COUNT_BYTES
-from steelyard_loadtest.server.throttle import children_of, cpu_seconds
 
 POOL = re.compile(r"\bnamed_metrics\.workers=([0-9.]+)")
 """The indicator of a server's pool of workers, in its agent's load report (ORCA)."""

@@ -16,7 +16,7 @@ from steelyard_loadtest.scenario.definition import Server
 UNLIMITED = "no limits"
 
 _GROUP = re.compile(r" cores by cgroup (?P<group>\S+) \(v(?P<version>[12])\)$", re.MULTILINE)
-_SIGNALS = re.compile(r" cores by (?P<why>\(no cgroup: .+\) )?stop and continue signals$", re.MULTILINE)
+_PAUSES = re.compile(r" cores by (?P<why>\(no cgroup: .+\)) pauses$", re.MULTILINE)
 
 
 def capacity_per_s(servers: Sequence[Server], costs_s: Mapping[str, float], path: str, cores: float) -> float:
@@ -43,6 +43,6 @@ def means(logs: Iterable[str]) -> str:
     for log in logs:
         if said := _GROUP.search(log):
             means_said[f"cgroup v{said['version']} quotas"] = None
-        elif said := _SIGNALS.search(log):
-            means_said[f"stop and continue signals {said['why'] or ''}".strip()] = None
+        elif said := _PAUSES.search(log):
+            means_said[f"pauses after work {said['why']}"] = None
     return " and ".join(means_said) or UNLIMITED

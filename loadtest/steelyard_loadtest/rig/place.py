@@ -60,7 +60,6 @@ def server_part(server: Server, port: int, files: Files) -> Part:
         count_file=files.count,
         orca_file=files.orca,
         cpu_limit=server.cpu_cores,
-        limit_by=None if server.cpu_cores is None else "auto",
         delay_ms=server.delay_ms or None,
         disk_ops=server.disk_ops_per_s,
         workers=server.workers,

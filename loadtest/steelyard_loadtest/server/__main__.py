@@ -17,8 +17,9 @@ from starlette.types import ASGIApp
 from steelyard_loadtest.server.answered import Answered, Count, LoadReport
 from steelyard_loadtest.server.app import DISK_THREADS, Server, create_app
 from steelyard_loadtest.server.burn import Burners
-from steelyard_loadtest.server.cpu_limit import LimitError, hold
+from steelyard_loadtest.server.cpu_limit import hold
 from steelyard_loadtest.server.options import parser
+from steelyard_loadtest.server.pace import Pace
 from steelyard_loadtest.server.whole_answers import WholeAnswers
 from steelyard_loadtest.server.work import SlowDisk, write_sync_read
 from steelyard_loadtest.server.worker_pool import WorkerPool
@@ -45,32 +46,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
             count = Count(options.count_file)
         except OSError as error:
             return _fail(name, f"the count file {options.count_file}: {error.strerror}")
-        try:
-            # The port is part of the group's name, so that equally named servers of two clusters share no
-            # quota.
-            held = hold(limit_cores=options.cpu_limit, means=options.limit_by, group=f"{name}-{port}")
-            limit = undo.enter_context(held)
-        except LimitError as error:
-            return _fail(name, str(error))
+        # The port is part of the group's name, so that equally named servers of two clusters share no quota.
+        held = undo.enter_context(hold(options.cpu_limit, f"{name}-{port}"))
         # uvicorn shuts down in order and then raises the signal again, under the handler it found: this one.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        burners = Burners()
+        burners = Burners(held.paced_cores)
         undo.callback(burners.stop)
         undo.enter_context(contextlib.suppress(KeyboardInterrupt))
         undo.enter_context(_pid_file(options.pid_file))
-        print(f"{name}: http://{host}:{port} {limit}", file=sys.stderr, flush=True)
-        _serve(options, listener, burners, count)
+        print(f"{name}: http://{host}:{port} {held.told}", file=sys.stderr, flush=True)
+        _serve(options, listener, burners, Pace(held.paced_cores, burners.count), count)
     return 0
 
 
-def _serve(options: argparse.Namespace, listener: socket.socket, burners: Burners, count: Count) -> None:
+def _serve(
+    options: argparse.Namespace, listener: socket.socket, burners: Burners, pace: Pace, count: Count
+) -> None:
     slow = SlowDisk(options.disk_ops) if options.disk_ops else None
     disk_threads = 1 if slow else DISK_THREADS  # the one is the queue for the one device
     with ThreadPoolExecutor(1, "cpu") as cpu_pool, ThreadPoolExecutor(disk_threads, "disk") as disk_pool:
         app: ASGIApp = create_app(
             Server(
                 name=options.name,
-                cpu_limit_cores=None if options.limit_by == "none" else options.cpu_limit,
+                cpu_limit_cores=options.cpu_limit,
+                pace=pace,
                 delay_s=options.delay_ms / 1000,
                 random=Random(),
                 burners=burners,

@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from steelyard_loadtest.server import request_checks
 from steelyard_loadtest.server.burn import Burners
+from steelyard_loadtest.server.pace import Pace
 from steelyard_loadtest.server.request_checks import Problem, is_local, read
 from steelyard_loadtest.server.work import traces_of_work
 
@@ -40,6 +41,7 @@ class Server:
 
     name: str
     cpu_limit_cores: float | None
+    pace: Pace
     delay_s: float
     random: Random
     burners: Burners
@@ -55,16 +57,18 @@ class Server:
             done = {"slept_ms": self.delay_s * 1000}
         else:
             loop, times = asyncio.get_running_loop(), read(request_checks.WORK, request.query_params)
-            trace = await loop.run_in_executor(self.cpu_pool, traces_of_work, self.random, times)
+            trace = await loop.run_in_executor(
+                self.cpu_pool, self.pace.after, traces_of_work, self.random, times
+            )
             done = {"trace": trace}
         return JSONResponse({"server": self.name, **done, **({"echo": echo} if echo else {})})
 
     async def io(self, request: Request) -> Response:
         """`/io?bytes=`: write, sync and read back a temporary file."""
         size = read(request_checks.FILE_BYTES, request.query_params)
-        loop = asyncio.get_running_loop()
+        loop, asked_s = asyncio.get_running_loop(), time.monotonic()
         try:
-            taken_s = await loop.run_in_executor(self.disk_pool, self.disk, size, time.monotonic())
+            taken_s = await loop.run_in_executor(self.disk_pool, self.pace.after, self.disk, size, asked_s)
         except OSError as error:
             raise Problem(507, "Disk", f"the temporary file could not be written: {error}") from error
         return JSONResponse({"server": self.name, "bytes": size, "disk_ms": round(taken_s * 1000, 3)})

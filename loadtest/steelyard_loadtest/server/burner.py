@@ -1,6 +1,6 @@
 """One CPU burner: spins until its time is up or its parent is gone.
 
-Run as `python burner.py SECONDS PARENT_PID`, a separate process: as a thread it
+Run as `python burner.py SECONDS PARENT_PID CORES`, a separate process: as a thread it
 would fight the server for Python's lock, and the server would be slow for a
 reason that no neighbour has. Imports only what starts quickly, because under a
 limit of 0.15 cores an import is long.
@@ -11,12 +11,15 @@ import sys
 import time
 
 
-def spin(deadline_s: float, parent: int) -> None:
-    """Use CPU until the monotonic clock reads deadline_s or the process's parent is not `parent`."""
+def spin(deadline_s: float, parent: int, cores: float) -> None:
+    """Use so much CPU until the monotonic clock reads deadline_s or the process's parent is not `parent`."""
     while time.monotonic() < deadline_s and os.getppid() == parent:
+        began_s = time.process_time()
         for _ in range(20_000):  # about 0.5 ms, so both conditions are seen soon
             pass
+        if cores < 1:
+            time.sleep((time.process_time() - began_s) * (1 / cores - 1))
 
 
 if __name__ == "__main__":
-    spin(time.monotonic() + float(sys.argv[1]), int(sys.argv[2]))
+    spin(time.monotonic() + float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

@@ -1,14 +1,12 @@
-"""Holds the server's CPU limit: by a control group with a quota, v1 or v2, or else by the throttle."""
+"""Holds a CPU limit by a control group with a quota, v1 or v2; where none can be made, says why."""
 
 import contextlib
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-MEANS = ("auto", "cgroup", "process", "none")
 LOWEST_CORES = 0.05  # a cgroup's quota of 1 ms in 20 ms
 
 PARENT = "steelyard-demo"
@@ -18,7 +16,7 @@ PERIOD_US = 20_000
 
 
 class LimitError(Exception):
-    """The wanted means does not work here; the message says why and what does."""
+    """No group can be made here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,30 +45,27 @@ class Group:
                 directory.rmdir()
 
 
-@contextlib.contextmanager
-def hold(*, limit_cores: float | None, means: str, group: str) -> Iterator[str]:
-    """Hold this process and its children to limit_cores by one of MEANS; give a sentence about it.
+class Held(NamedTuple):
+    """A sentence about the limit, and what of it the process has to hold itself (see `pace`)."""
 
-    `group` names the control group, where one is used. Raises LimitError.
-    """
-    if limit_cores is None or means == "none":
-        yield "CPU not limited"
+    told: str
+    paced_cores: float | None = None
+
+
+@contextlib.contextmanager
+def hold(limit_cores: float | None, group: str) -> Iterator[Held]:
+    """Hold this process and its children to limit_cores by a control group of this name, where one can be."""
+    if limit_cores is None:
+        yield Held("CPU not limited")
         return
     told = f"CPU limited to {limit_cores:g} cores by"
-    entered: Group | None = None
-    if means != "process":
-        try:
-            entered = enter(group, limit_cores)
-        except LimitError as error:
-            if means == "cgroup":
-                raise LimitError(f"no CPU limit by cgroup: {error}; use --limit-by process") from error
-            told = f"{told} (no cgroup: {error})"
-    if entered is None:
-        _start_throttle(limit_cores)  # it ends with this process
-        yield f"{told} stop and continue signals"
+    try:
+        entered = enter(group, limit_cores)
+    except LimitError as error:
+        yield Held(f"{told} (no cgroup: {error}) pauses", limit_cores)
         return
     try:
-        yield f"{told} cgroup {entered.directory} (v{entered.version})"
+        yield Held(f"{told} cgroup {entered.directory} (v{entered.version})")
     finally:
         entered.leave()
 
@@ -127,13 +122,6 @@ def write_quota(directory: Path, version: int, limit_cores: float) -> None:
         (directory / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
     else:
         (directory / "cpu.cfs_quota_us").write_text(str(quota_us))
-
-
-def _start_throttle(limit_cores: float) -> None:
-    command = [sys.executable, "-m", "steelyard_loadtest.server.throttle", str(os.getpid()), str(limit_cores)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
-    if done.returncode != 0:
-        raise LimitError("the throttle did not start (its error is above); it needs Linux 5.3 or newer")
 
 
 def _share_out_cpu(directory: Path) -> None:

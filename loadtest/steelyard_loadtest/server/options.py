@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from steelyard_loadtest.server.bounds import number, whole
-from steelyard_loadtest.server.cpu_limit import LOWEST_CORES, MEANS
+from steelyard_loadtest.server.cpu_limit import LOWEST_CORES
 from steelyard_loadtest.server.request_checks import SLEEP_MS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # a peer's name in every Steelyard format
@@ -23,9 +23,8 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     flag("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     flag("--port", required=True, type=whole(0, 65_535, "port"), help="port to listen on; 0 takes a free one")
     cores = number(LOWEST_CORES, os.cpu_count() or 1, "cores", " (this machine's)")
-    flag("--cpu-limit", type=cores, metavar="CORES", help="CPU limit (default: none)")
-    told = "cgroup: a quota, needs root; process: stop and continue signals; auto: cgroup where possible"
-    flag("--limit-by", choices=MEANS, default="auto", help=told)
+    told = "CPU limit, by a control group's quota as root, else by pauses after work (default: none)"
+    flag("--cpu-limit", type=cores, metavar="CORES", help=told)
     delay_ms = number(0, SLEEP_MS.highest, "milliseconds")
     told = "/ does no CPU work and answers so much later (default: it works)"
     flag("--delay-ms", type=delay_ms, default=0.0, metavar="MS", help=told)

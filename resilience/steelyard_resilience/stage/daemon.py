@@ -8,9 +8,8 @@ from pathlib import Path
 
 import psutil
 from steelyard_loadtest.cluster.parts import Part
-from steelyard_loadtest.machine.child_process import Process, inherited_environment, wait_until
+from steelyard_loadtest.machine.child_process import Process, children_of, inherited_environment, wait_until
 from steelyard_loadtest.machine.errors import ProgramError
-from steelyard_loadtest.server.throttle import children_of
 
 GONE_S = 5.0
 """The kernel ends what was killed at once; on a busy machine it takes a moment."""

@@ -97,7 +97,7 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
     for name in hosts.servers(settings):
         pid_file = place.folder / f"{name}.pid"
         server = parts.server(
-            name, hosts.SERVER_PORT, pid_file=pid_file, host=ANYWHERE, limit_by="none",
+            name, hosts.SERVER_PORT, pid_file=pid_file, host=ANYWHERE,
             delay_ms=SERVER_DELAY_MS,
         )  # fmt: skip
         # One core is what a demo server can use.

@@ -1,0 +1,45 @@
+"""Holds a server to a CPU limit where no control group can: who has worked pauses until its time is paid.
+
+    paid_at = max(paid_at, now - SLOT_S) + used / share,    share = cores / (1 + burners)
+
+used: the CPU seconds of the whole process since the last pause, its event loop's too. So a request takes as
+long as on a CPU of that share. What is answered without work in a thread (`/bytes`, `/sleep`) is paid by the
+next that has some. The burners each hold a share of their own, as a kernel would give them (see `burner`).
+"""
+
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import TypeVar
+
+T = TypeVar("T")
+
+SLOT_S = 0.020
+"""An idle server saves no more than this, which is the period of a control group's quota."""
+
+
+class Pace:
+    """The limit of one process; cores None: it has none, or something else holds it.
+
+    burners: tells how many processes of a neighbour share the limit now.
+    """
+
+    def __init__(self, cores: float | None, burners: Callable[[], int]) -> None:
+        self._cores, self._burners = cores, burners
+        self._paid_at_s, self._used_s = time.monotonic(), time.process_time()
+        self._lock = Lock()  # several threads wait for a disk
+
+    def after(self, work: Callable[..., T], *arguments: object) -> T:
+        """Work, and return when what the process used is paid."""
+        result = work(*arguments)
+        if self._cores is not None:
+            time.sleep(max(self._debt_s(self._cores), 0.0))
+        return result
+
+    def _debt_s(self, cores: float) -> float:
+        with self._lock:
+            now_s, used_s = time.monotonic(), time.process_time()
+            share = cores / (1 + self._burners())
+            self._paid_at_s = max(self._paid_at_s, now_s - SLOT_S) + (used_s - self._used_s) / share
+            self._used_s = used_s
+            return self._paid_at_s - now_s

@@ -1,0 +1,38 @@
+"""A limit that is held by pauses: nobody answers before the CPU time that was used is paid."""
+
+import time
+
+import pytest
+from steelyard_loadtest.server.pace import SLOT_S, Pace
+
+SPINS = 100_000  # some ms
+
+
+def spin() -> int:
+    return sum(1 for _ in range(SPINS))
+
+
+@pytest.mark.parametrize(("cores", "burners"), [(0.2, 0), (0.2, 1), (0.05, 0)])
+def test_the_time_of_all_work_is_at_least_what_its_cpu_costs_at_the_share(cores: float, burners: int) -> None:
+    used_s, began_s = time.process_time(), time.monotonic()
+    pace = Pace(cores, lambda: burners)
+    assert [pace.after(spin) for _ in range(10)] == [SPINS] * 10
+    # What this line uses is not paid, and the clocks are read one after the other.
+    used_s = time.process_time() - used_s - 0.001
+    assert time.monotonic() - began_s >= used_s * (1 + burners) / cores - SLOT_S
+
+
+def test_who_has_no_limit_of_his_own_to_hold_never_pauses() -> None:
+    asked = list[int]()
+
+    def burners() -> int:
+        asked.append(1)
+        return 0
+
+    assert Pace(None, burners).after(pow, 2, 3) == 8
+    assert asked == []
+
+
+def test_what_the_work_raises_comes_through() -> None:
+    with pytest.raises(ZeroDivisionError):
+        Pace(0.2, lambda: 0).after(divmod, 1, 0)
