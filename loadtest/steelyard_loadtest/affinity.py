@@ -5,30 +5,29 @@ Their weights stand in the proxies' configurations; ours has them in a weight ta
 """
 
 import asyncio
-import os
 import random
 import sys
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from steelyard_protocol.memcached_client import MemcachedClient
-from steelyard_protocol.weight_table import TablePeer, WeightTable, encode
+from steelyard_protocol.weight_table import TablePeer
 
-from steelyard_loadtest.cluster.parts import HOST, UPSTREAM, memcached
+from steelyard_loadtest.cluster.parts import HOST, memcached
+from steelyard_loadtest.dataplane.session import Contender
 from steelyard_loadtest.machine.child_process import Process
 from steelyard_loadtest.machine.find_programs import find
-from steelyard_loadtest.machine.network import free_ports, raise_files
+from steelyard_loadtest.machine.network import free_ports
 from steelyard_loadtest.reporting.plots import Mark, RowName, RowPanel, draw
 from steelyard_loadtest.rig.place import Place
-from steelyard_loadtest.rig.proxies import PROXIES, steelyard_blocks
-from steelyard_loadtest.rig.render import Scene
+from steelyard_loadtest.scenario import find as scenarios
 from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
+from steelyard_loadtest.trial import CHECKOUT
 
 SIZES, KEYS, ZIPF, REQUESTS, CLIENTS, CACHE, WAIT_S = (1, 2, 4) * 4, 6000, 0.9, 12_000, 64, 40, 0.1
 ALGORITHMS = ("nginx-hash-uri", "haproxy-bounded", "envoy-bounded", "steelyard-static-bounded_hash", DEFAULT)
@@ -69,35 +68,17 @@ class Caches:
         self._in_flight[n] -= 1
 
 
-def started(stack: ExitStack, name: str, folder: Path, weights: Mapping[str, int]) -> None:
-    """Start a proxy before the servers of these weights; what ours have at rest is their sizes."""
-    algorithm, programs = BY_NAME[name], find(None)
-    checkout, ms = Path(__file__).parents[2], int(time.time() * 1000)
-    peers = tuple(
-        TablePeer(id=name, address=ADDRESSES[name], weight=now, baseline=AT_REST[name], state="up")
-        for name, now in weights.items()
-    )
-    table = WeightTable(
-        upstream=UPSTREAM, term=ms, generation=1, issued_at_ms=ms, law="static", picker=algorithm.method,
-        hash_key="uri", peers=peers,
-    )  # fmt: skip
-    if algorithm.ours:
-        MemcachedClient((HOST, STORE), timeout_s=5).put(
-            f"steelyard:1:weights:{UPSTREAM}", encode(table), ttl_s=99
-        )
-    blocks = steelyard_blocks(checkout, programs.nginx, servers=len(weights), clients=CLIENTS)
+def balancer(name: str, folder: Path, weights: Mapping[str, int]) -> Contender:
+    """Return a proxy before the servers of these weights; what ours have at rest is their sizes."""
+    peers = [
+        TablePeer(id=each, address=ADDRESSES[each], weight=now, baseline=AT_REST[each], state="up")
+        for each, now in weights.items()
+    ]
     place = Place(
-        folder=folder, checkout=checkout, programs=programs, memcached_port=STORE, balancer_port=PORT
+        folder=folder, checkout=CHECKOUT, programs=find(None), memcached_port=STORE, balancer_port=PORT
     )
-    scene = Scene(
-        algorithm=algorithm, place=place, weights=weights, upstream=blocks if algorithm.ours else "",
-        addresses={name: ADDRESSES[name] for name in weights}, clients=CLIENTS, files=raise_files(),
-        root=os.geteuid() == 0,
-    )  # fmt: skip
-    scene.folder.mkdir(exist_ok=True)
-    proxy = PROXIES[algorithm.program](scene, None, None)
-    stack.callback(proxy.stop)
-    proxy.wait()
+    scenario = replace(scenarios.find("proxy-cost", quick=True), static=False, path="/map")
+    return Contender(BY_NAME[name], peers, scenario, place, CLIENTS, hash_key="uri")
 
 
 async def ask(keys: list[str], clients: int) -> list[int]:
@@ -128,7 +109,8 @@ async def measured(name: str, folder: Path) -> list[float]:
     maps = list[np.ndarray]()
     for weights in (AT_REST, fewer, ticked):
         with ExitStack() as stack:
-            started(stack, name, folder, weights)
+            # In a thread, as it waits for an answer, and its servers are here.
+            await asyncio.to_thread(stack.enter_context, balancer(name, folder, weights))
             maps.append(np.array(await ask([f"/map?{i}" for i in range(KEYS // 3)], 1)))
             if weights is AT_REST:
                 keys = np.random.default_rng(1).choice(KEYS, REQUESTS, p=odds / odds.sum())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.memcached_client import MemcachedClient, Unavailable
-from steelyard_protocol.weight_table import WeightTable
+from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
 from steelyard_loadtest.compare.schedule import visits
@@ -28,6 +28,7 @@ from steelyard_loadtest.rig.balancers import Balancer
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.proxies import steelyard_status
 from steelyard_loadtest.rig.servers import Servers
+from steelyard_loadtest.scenario.algorithms import Algorithm
 from steelyard_loadtest.scenario.definition import Load, Scenario, Server
 from steelyard_loadtest.trial import Visit, measure, place_for
 
@@ -60,20 +61,26 @@ TTL_S = 86_400
 
 
 class Contender(Balancer):
-    """A contender before so many servers; ours follows a table that is published anew every second."""
+    """A contender before servers of these weights; ours follows a table that is published anew every second.
 
-    def __init__(self, trial: Trial, scenario: Scenario, servers: Servers, place: Place) -> None:
-        self._peers, self._servers = peers(int(trial.level), *place.server_ports), servers
+    No controller runs. hash_key: the table's.
+    """
+
+    def __init__(
+        self, algorithm: Algorithm, peers: Sequence[TablePeer], scenario: Scenario, place: Place,
+        clients: int = CONNECTIONS, hash_key: str | None = None,
+    ) -> None:  # fmt: skip
+        self._peers, self._hash_key = tuple(peers), hash_key
         self._generation, self._lock = 0, threading.Lock()
         self._memcached = MemcachedClient((HOST, place.memcached_port), timeout_s=ANSWER_S)
         scenario = replace(
             scenario, servers=tuple(Server(name=one.id, weight=one.weight) for one in self._peers)
         )
         addresses = {one.id: one.address for one in self._peers}
-        super().__init__(BY_NAME[trial.algorithm], scenario, addresses, place, CONNECTIONS)
+        super().__init__(replace(algorithm, law=""), scenario, addresses, place, clients)
 
     def load(
-        self, trial: Trial, load: Load, *, clients: int = CONNECTIONS, think_ms: float = 0.0
+        self, servers: Servers, trial: Trial, load: Load, clients: int = CONNECTIONS, think_ms: float = 0.0
     ) -> Measured:
         """Load it by wrk, over so many kept connections. Raises ProgramError.
 
@@ -82,7 +89,7 @@ class Contender(Balancer):
         visit = Visit(
             scenario=replace(self._scenario, load=load),
             place=self._place,
-            servers=self._servers,
+            servers=servers,
             balancer=self,
             rates={trial.level: clients},
             load={"think_ms": think_ms},
@@ -92,12 +99,12 @@ class Contender(Balancer):
             raise ProgramError("wrk got no answer at all")
         return entry
 
-    def warm_up(self, trial: Trial) -> None:
+    def warm_up(self, servers: Servers, trial: Trial) -> None:
         """Load it until the connections to all servers are open. Raises ProgramError."""
         left = WARM_CYCLES * sum(self._scenario.weights.values())
         for _ in range(MOST_WARM_UPS):
             load = replace(self._scenario.load, seconds=1)
-            left -= self.load(trial, load).outcome.requests
+            left -= self.load(servers, trial, load).outcome.requests
             if left <= 0:
                 return
 
@@ -133,7 +140,7 @@ class Contender(Balancer):
             self._generation += 1
             table = WeightTable(
                 upstream=UPSTREAM, term=1, generation=self._generation, issued_at_ms=int(time.time() * 1000),
-                law="static", picker=self._algorithm.method, peers=self._peers,
+                law="static", picker=self._algorithm.method, hash_key=self._hash_key, peers=self._peers,
             )  # fmt: skip
             try:
                 self._memcached.put(wire.weights_key(UPSTREAM), weight_table.encode(table), ttl_s=TTL_S)
@@ -171,9 +178,10 @@ def run(scenario: Scenario, reweigh_rounds: int, programs: Programs, folder: Pat
                     name = f"{BY_NAME[step.algorithm].title}, {step.level:g} servers"
                     progress.begin(f"round {step.repeat}, {name}")
                     try:
-                        with Contender(step, scenario, servers, place) as contender:
-                            contender.warm_up(step)
-                            entries = _measured(contender, step, scenario.load, changing)
+                        before = peers(int(step.level), *place.server_ports)
+                        with Contender(BY_NAME[step.algorithm], before, scenario, place) as contender:
+                            contender.warm_up(servers, step)
+                            entries = _measured(contender, servers, step, scenario.load, changing)
                     except (ProgramError, SetupError) as error:
                         results.missing.append(Missing(scenario=COST, algorithm=name, why=str(error)))
                         progress.end(f"failed: {error}")
@@ -185,17 +193,19 @@ def run(scenario: Scenario, reweigh_rounds: int, programs: Programs, folder: Pat
     return results
 
 
-def _measured(contender: Contender, step: Trial, cost: Load, changing: Load) -> list[Measured]:
+def _measured(
+    contender: Contender, servers: Servers, step: Trial, cost: Load, changing: Load
+) -> list[Measured]:
     """Measure a step: one load; or changes of all weights under load, there and back, with what is around."""
     if step.scenario == COST:
-        return [contender.load(step, cost)]
+        return [contender.load(servers, step, cost)]
     entries = []
     for repeat in range(CHANGES * (step.repeat - 1) + 1, CHANGES * step.repeat + 1):
         for when in (BEFORE, AFTER):
             if when == AFTER:
                 contender.reweigh()
             trial = replace(step, scenario=when, repeat=repeat)
-            entries.append(contender.load(trial, changing, clients=THINKERS, think_ms=THINK_MS))
+            entries.append(contender.load(servers, trial, changing, THINKERS, THINK_MS))
         contender.wait_for_table()
     return entries
 
