@@ -143,7 +143,7 @@ local function restore(options, store, upstream, path)
     if refused and store:outcome_changed(upstream .. "/saved", refused.reason) then
         ngx.log(ngx.WARN, "steelyard: upstream ", upstream, ": the saved table in ", path, " is refused (",
                 refused.reason, "): ", refused.detail)
-    elseif taken then
+    elseif taken and store:outcome_changed(upstream .. "/saved", "ok") then
         ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": begins with the table saved in ", path)
     end
 end
@@ -162,7 +162,8 @@ function _M.restore(options, store)
     end
     note(options, store, not ok and tostring(err) or nil)
     for _, upstream in ipairs(options.names) do
-        if not store:table_text(upstream) then
+        -- At 0 its text may be there and not be served yet: another worker is about it.
+        if store:version(upstream) == 0 then
             restore(options, store, upstream, _M.path(options, upstream))
         end
     end

@@ -148,7 +148,8 @@ function _M.publish_later(options, store, upstream, good, source)
     if order < 0 then
         return nil, older(store, upstream, fetched, served, source)
     end
-    if order == 0 and (source.from_disk or not store:from_disk(upstream)) then
+    -- At version 0 another worker is about to publish it, and may be a while: this one does so, too, and can serve.
+    if order == 0 and store:version(upstream) > 0 and (source.from_disk or not store:from_disk(upstream)) then
         return false
     end
     local ok, err = store:publish(upstream, good.text, fetched, source.from_disk and store.SAVED or source.name,
