@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from steelyard_protocol import signature, wire
-from steelyard_resilience.chaos.faults import forgery
 from steelyard_resilience.stage.stage import Stage
 
 KEY = b"the key of the fake's cluster"
@@ -78,7 +77,6 @@ class FakeStage:
         self._states = {"server-1": "up", "server-2": "up", "server-3": "up"}
         self._generation = 100
         self._term = 1
-        self._false: bytes | None = None
         self._refused = 0
 
     def as_stage(self) -> Stage:
@@ -117,11 +115,9 @@ class FakeStage:
     def step_clock(self, host: str, seconds: float) -> None:
         self._clocks[host] = seconds
 
-    def status(self, timeout_s: float = 1.0) -> dict[str, Any]:
-        assert timeout_s > 0
-        peers = forgery.HUGE if self._false is not None else len(self._states)
+    def status(self) -> dict[str, Any]:
         # The leader is always one term ahead of what it sees.
-        upstream = {"refused": {}, "fail_open": False, "peers": [{}] * peers, "term": self._term}
+        upstream = {"refused": {}, "fail_open": False, "peers": [{}] * len(self._states), "term": self._term}
         return {"upstreams": {"web": upstream}, "saved_error": None}
 
     def api(self, method: str, path: str, document: Any = None, _controller: str | None = None) -> Any:
@@ -140,10 +136,6 @@ class FakeStage:
                 raise AssertionError(f"{method} {path}")
         return b"{}"
 
-    def ask(self, method: str, path: str, _document: Any, *, port: int) -> tuple[int, bytes]:
-        self.done.append(f"{method} {path} at {port}")
-        return 401, b""
-
     def memcached_command(self, command: str | bytes) -> bytes:
         words = command.encode() if isinstance(command, str) else command
         verb, _, rest = words.partition(b" ")
@@ -152,7 +144,6 @@ class FakeStage:
             return b"VALUE %s 0 %d\r\n%s\r\nEND\r\n" % (rest, len(value), value)
         self.done.append(verb.decode())
         if verb == b"set" and rest.startswith(wire.weights_key("web").encode()):
-            self._false = rest
             self._term += 1
         return b"OK\r\n" if verb == b"flush_all" else b"STORED\r\n"
 

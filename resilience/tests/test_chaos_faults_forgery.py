@@ -52,11 +52,11 @@ def test_another_key_s_signature_is_refused_as_such() -> None:
 
 
 def test_ten_thousand_peers_are_a_table_that_fits_memcached_and_keeps_the_real_servers() -> None:
-    text = forgery.with_many_peers(TEXT, ahead=3, state="drain")
+    text = forgery.with_many_peers(TEXT)
     table = decoded(text)
-    assert table.order == (3, 121)
+    assert table.order > decoded(TEXT).order
     assert len({peer.id for peer in table.peers}) == len(table.peers) == 10_000
-    assert [peer for peer in table.peers if peer.state == "up"] == list(decoded(TEXT).peers)
+    assert {peer.id for peer in decoded(TEXT).peers} < {peer.id for peer in table.peers}
     assert len(signature.sign(KEY, text)) < MEMCACHED_ITEM_BYTES - 1000
 
 

@@ -42,13 +42,6 @@ LOOK_S = 0.1
 
 EVERY_S = 0.1
 
-APART = 4.0
-"""Times what an answer took, until the next look: a page of 10,000 servers costs much CPU, and looks would be
-what slows requests. What does not answer costs nothing, and is looked at as ever."""
-
-AT_MOST_S = 1.0
-"""But no longer: so late is then what a look tells."""
-
 AT_ONCE = 8
 """A look at hosts that do not answer takes a few seconds; the next ones are not to wait for it."""
 
@@ -59,7 +52,7 @@ class StatusPoller:
     def __init__(self, stage: Stage) -> None:
         self.looks: list[Look] = []
         self._stage = stage
-        self._next_s, self._not_before_s = time.monotonic(), 0.0
+        self._next_s = time.monotonic()
         self._over, self._turn, self._adding = threading.Event(), threading.Lock(), threading.Lock()
         self._pool = ThreadPoolExecutor(AT_ONCE, "look")
 
@@ -78,16 +71,12 @@ class StatusPoller:
                 # Late turns are left out, not made up for.
                 if self._over.wait(max(self._next_s - time.monotonic(), 0.0)):
                     return
-                self._next_s = max(self._next_s + EVERY_S, self._not_before_s, time.monotonic())
+                self._next_s = max(self._next_s + EVERY_S, time.monotonic())
             self._look()
 
     def _look(self) -> None:
         try:
-            asked_s = time.monotonic()
-            if (status := self._stage.status()) is not None:
-                now_s = time.monotonic()
-                self._not_before_s = now_s + min(APART * (now_s - asked_s), AT_MOST_S)
-            rung, not_well = rung_of(status), self._stage.why_not_well()
+            rung, not_well = rung_of(self._stage.status()), self._stage.why_not_well()
         except Exception as error:
             rung, not_well = None, f"it could not be seen: {type(error).__name__} {error}"
         # Stamped when all the answers were in: a look that waited tells nothing of the time before.

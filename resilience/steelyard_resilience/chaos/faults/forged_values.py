@@ -1,4 +1,4 @@
-"""What lies in Memcached replaced by what it must not be, again and again; and a stranger's changes (I/O).
+"""What lies in Memcached replaced by what it must not be, again and again (I/O).
 
 Tables, samples and reports: garbage, wrongly signed, or old. Their senders put the real ones back each
 second. So the false one is written 20 times a second, and the real one hardly ever stands there. A false
@@ -19,19 +19,16 @@ from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults import cluster_state, forgery
 from steelyard_resilience.chaos.faults.cluster_state import REPORT, SAMPLE, TABLE, document, get, nginx_status
 from steelyard_resilience.chaos.faults.forgery import text_of
-from steelyard_resilience.stage.hosts import PROXY_PORT, UPSTREAM
+from steelyard_resilience.stage.hosts import UPSTREAM
 from steelyard_resilience.stage.stage import Stage, overview
 
 EACH_S = 0.05
-
-AHEAD = 3
-"""Generations: later than what nginx serves by then, and overtaken by the leader within three ticks."""
 
 BEHIND = 3
 """Generations: what was captured is refused for its age, and not because it is being served."""
 
 PATIENCE_S = 6.0
-"""The leader publishes each second, nginx fetches each half; 10,000 servers are decoded in slices."""
+"""The leader publishes each second, nginx fetches each half."""
 
 HEAD = wire.head_key(UPSTREAM)
 
@@ -61,21 +58,6 @@ def forge(value: str, refused_as: str, *, key: str = "table", stage: Stage) -> L
 
     with _written(stage, place, false):
         yield check
-
-
-@action
-def drain_by_proxy(*, stage: Stage) -> Lasting:
-    """Drain a server again and again without a token, as whoever asks a proxy on the leader's machine."""
-    statuses: set[int] = set()
-    path = f"/v1/upstreams/{UPSTREAM}/peers/server-1"
-
-    def drain() -> None:
-        statuses.add(stage.ask("PATCH", path, {"state": "drain"}, port=PROXY_PORT)[0])
-
-    with repeating(drain, interval_s=EACH_S):
-        yield (
-            lambda: None if statuses == {401} else f"a stranger's change is answered with {statuses}, not 401"
-        )
 
 
 def _refused(stage: Stage, key: str) -> Mapping[str, int]:
@@ -120,23 +102,6 @@ def _old_sample(stage: Stage, value: bytes) -> bytes:
 
 
 @action
-def serve_huge_table(*, stage: Stage) -> Lasting:
-    """Write a table of 10,000 servers that only the key's holder can write, and see it taken."""
-    text = forgery.with_many_peers(text_of(get(stage, TABLE)), ahead=AHEAD, state="drain")
-    with _written(stage, TABLE, signature.sign(stage.key, text)):
-        wait_until(lambda: _not_served(stage), within_s=PATIENCE_S)
-        yield None
-
-
-def _not_served(stage: Stage) -> str | None:
-    # A page of 10,000 rows takes longer than a look is given.
-    status = stage.status(timeout_s=PATIENCE_S)
-    if status is not None and len(status["upstreams"][UPSTREAM]["peers"]) == forgery.HUGE:
-        return None
-    return "nginx did not take the table of 10,000 peers"
-
-
-@action
 def outrun_leader(*, stage: Stage) -> Lasting:
     """Let nginx alone have a table of a higher term, as of another leader, until the leader sees it, too."""
     before = get(stage, TABLE)
@@ -177,7 +142,7 @@ VALUES: Mapping[str, Callable[[Stage, bytes], bytes]] = {
         forgery.steering(text_of(value))
     ),
     "10,000 peers, signed by another": lambda _stage, value: forgery.signed_by_another(
-        forgery.with_many_peers(text_of(value), ahead=1000)
+        forgery.with_many_peers(text_of(value))
     ),
     "old table": _old_table,
     "old sample": _old_sample,

@@ -18,6 +18,9 @@ MEGABYTE = 1_000_000
 HUGE = 10_000
 """Servers: what a table of 1 MB holds, and the design's limit."""
 
+AHEAD = 1000
+"""Generations: later than whatever nginx serves by then."""
+
 EARLIER_RUN = "0e0e0e0e"
 """A boot is eight random hex digits."""
 
@@ -29,25 +32,21 @@ def text_of(value: bytes) -> bytes:
     return value.partition(b".")[2]
 
 
-def steering(text: bytes, *, ahead: int = 1000) -> bytes:
+def steering(text: bytes) -> bytes:
     """Return a table like this one, but later than it, whose servers are nowhere."""
     table = json.loads(text)
-    table["generation"] += ahead
+    table["generation"] += AHEAD
     for number, peer in enumerate(table["peers"], start=1):
         peer["address"] = NOWHERE.format(number)
     return _text(table)
 
 
-def with_many_peers(text: bytes, *, ahead: int, state: str = "up") -> bytes:
-    """Return a table like this one, but later, with 10,000 servers: these, and others that are nowhere.
-
-    state: what the others are in. They are on 127.0.0.0/8, where nobody listens and that is told at once.
-    """
+def with_many_peers(text: bytes) -> bytes:
+    """Return a table like this one, but later, with 10,000 servers: these, and others that are nowhere."""
     table = json.loads(text)
-    table["generation"] += ahead
+    table["generation"] += AHEAD
     for number in range(HUGE - len(table["peers"])):
-        address = f"127.{1 + number // 250}.0.{1 + number % 250}:9"
-        row = {"id": f"x{number}", "address": address, "weight": 1, "baseline": 1, "state": state}
+        row = {"id": f"x{number}", "address": NOWHERE.format(1), "weight": 1, "baseline": 1, "state": "up"}
         table["peers"].append(row)
     return _text(table)
 
