@@ -1,4 +1,4 @@
-"""What is said, listed, written and drawn of a run that nobody had to make."""
+"""What is said, listed and written of a run that nobody had to make."""
 
 import gzip
 import io
@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.publish import fill_page, write_page
@@ -134,7 +133,7 @@ def test_the_page_says_what_broke_and_gives_each_reason_once() -> None:
         requests=[STRAY] * 2 + [replace(STRAY, failure="")] * 5998,
         trials=[replace(gathered(1).trials[0], fault="redis killed")],
     )
-    text = page(run, conditions={"Machine": "small"}, plot="it.png")
+    text = page(run, conditions={"Machine": "small"})
     assert text.startswith(
         "**3 faults, 6,000 requests, 4 failed, 2 failed between the faults, 1 broke a bound.**"
     )
@@ -142,12 +141,11 @@ def test_the_page_says_what_broke_and_gives_each_reason_once() -> None:
     assert "Failed between the faults:\n\n- before redis killed: 2 502\n" in text
     assert text.count("an agent tries again within 8 s") == 1
     assert "- memcached killed, worker killed, edge | redis: an agent" in text
-    assert "each fault, beside their bounds](it.png)" in text
     assert text.endswith("- Machine: small\n")
 
 
 def test_a_page_without_trouble_has_no_headings_of_trouble() -> None:
-    text = page(Gathered(outcomes=[KEPT], requests=[replace(STRAY, failure="")], interrupted=True), {}, None)
+    text = page(Gathered(outcomes=[KEPT], requests=[replace(STRAY, failure="")], interrupted=True), {})
     assert text.startswith("**1 fault, 1 requests, 0 failed, all bounds kept, interrupted.**")
     assert "Broken" not in text
     assert "between" not in text
@@ -228,22 +226,11 @@ def test_a_run_is_written_whole(tmp_path: Path) -> None:
     assert looks[8] == "7.000,fresh,"
 
 
-def test_a_page_gets_it_between_its_marks_and_the_picture_beside_it(tmp_path: Path) -> None:
+def test_a_page_gets_it_between_its_marks(tmp_path: Path) -> None:
     page = tmp_path / "resilience.md"
     page.write_text(f"before\n<!-- {NAME}: begin -->\nold\n<!-- {NAME}: end -->\nafter\n")
-    fill_page(left_of(gathered(), {}), page, NAME, folder="plots/resilience", prefix="chaos-")
+    fill_page(left_of(gathered(), {}), page, NAME)
     text = page.read_text()
     assert "old" not in text
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert "(plots/resilience/chaos-bounds.png)" in text
-    assert (tmp_path / "plots" / "resilience" / "chaos-bounds.png").exists()
-
-
-def test_a_picture_of_many_faults_stays_a_page_wide(tmp_path: Path) -> None:
-    write_page(left_of(gathered(30), {}), tmp_path)
-    with Image.open(tmp_path / "bounds.png") as picture:
-        assert 1000 < picture.width < 1800
-        assert 300 < picture.height < 1600
-        # A drawing, not a blank page: its background, its lines and its marks.
-        assert len(picture.convert("RGB").getcolors(maxcolors=1 << 20) or ()) > 8

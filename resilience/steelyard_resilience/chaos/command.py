@@ -41,7 +41,7 @@ puts a constant load on it, and does one fault after the other. Each answer is c
 fault's name or group.
 
 DIR gets report.md (the table), outcomes.json, requests.csv.gz (every request), looks.csv.gz (what was seen
-ten times a second), bounds.png, and the logs of every part.
+ten times a second), and the logs of every part.
 """
 
 
@@ -126,14 +126,12 @@ def _report(options: argparse.Namespace, gathered: Gathered, about: dict[str, st
     if gathered.interrupted:
         print("interrupted: the figures go as far as it went", file=sys.stderr)
     if options.page:
-        fill_page(made, options.page, NAME, folder=f"plots/{options.page.stem}", prefix=f"{NAME}-")
+        fill_page(made, options.page, NAME)
         print(options.page)
 
 
 def left_of(run: Gathered, conditions: Mapping[str, str]) -> Page:
     """Return what a run leaves in a folder or on a page; 0 s is the first request."""
-    from steelyard_resilience.chaos.plot import plot  # matplotlib takes a second that --help need not wait
-
     zero_s = min((one.due_s for one in run.requests), default=0.0)
     requests: list[Field[Request]] = [
         ("due_s", lambda one: f"{one.due_s - zero_s:.6f}"),
@@ -150,8 +148,8 @@ def left_of(run: Gathered, conditions: Mapping[str, str]) -> Page:
         ],
     }
     return Page(
-        text=lambda plots: page(run, conditions, plots["bounds"]),
-        plots={"bounds": lambda file: plot(file, run.outcomes)},
+        text=lambda _: page(run, conditions),
+        plots={},
         files={
             "outcomes.json": to_json(document, indent=1).decode(),
             "requests.csv.gz": csv_text(run.requests, requests),

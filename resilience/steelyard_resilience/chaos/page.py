@@ -18,11 +18,11 @@ from steelyard_resilience.chaos.outcomes import lost_between
 PASS, BROKEN = "PASS", "BROKEN"
 
 
-def page(run: Gathered, conditions: Mapping[str, str], plot: str | None) -> str:
-    """Return the whole page; plot: the path of the picture of the bounds."""
+def page(run: Gathered, conditions: Mapping[str, str]) -> str:
+    """Return the whole page."""
     strays = lost_between(run)
     values = {
-        "run": run, "plot": plot, "table": table(run.outcomes), "between": between(strays),
+        "run": run, "table": table(run.outcomes), "between": between(strays),
         "in_short": summary(run.outcomes, len(run.requests), strays), "reasons": reasons(run.outcomes),
         "conditions": conditions,
     }  # fmt: skip
