@@ -12,6 +12,7 @@ Plain ASGI, because a framework's middleware would buffer or reorder streams.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from starlette.datastructures import Headers as Fields
 from starlette.datastructures import MutableHeaders
@@ -50,45 +51,45 @@ SECURITY: Sequence[tuple[str, str]] = (
 )
 
 
+@dataclass
 class Answers:
     """Adds the security headers, and `no-store` where a route says nothing about caching.
 
     `answered` is called with the method and the status of each answer.
     """
 
-    def __init__(self, app: ASGIApp, answered: Callable[[str, int], None]) -> None:
-        self._app = app
-        self._answered = answered
+    app: ASGIApp
+    answered: Callable[[str, int], None]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._answered(scope["method"], message["status"])
+                self.answered(scope["method"], message["status"])
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY:
                     headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+        await self.app(scope, receive, with_headers if scope["type"] == "http" else send)
 
 
+@dataclass
 class Authorization:
     """Lets only requests through whose grant allows them, and answers every error with a problem document.
 
     `access` returns the tokens that are valid now.
     """
 
-    def __init__(self, app: ASGIApp, access: Callable[[], Access]) -> None:
-        self._app = app
-        self._access = access
+    app: ASGIApp
+    access: Callable[[], Access]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         began = False
 
@@ -99,8 +100,8 @@ class Authorization:
 
         try:
             asked = auth.RequestParts(method=scope["method"], path=scope["path"], headers=Fields(scope=scope))
-            scope[GRANT] = auth.grant_for(self._access(), asked)
-            await self._app(scope, receive, noting)
+            scope[GRANT] = auth.grant_for(self.access(), asked)
+            await self.app(scope, receive, noting)
         except Exception as error:
             if began:
                 raise
@@ -112,29 +113,29 @@ class Authorization:
             await problems.answer(problem)(scope, receive, send)
 
 
+@dataclass
 class BodyLimit:
     """Reads the whole body first; refuses one that is too large (413) or takes too long (408)."""
 
-    def __init__(self, app: ASGIApp, max_body_bytes: int, body_s: float = BODY_S) -> None:
-        self._app = app
-        self._most = max_body_bytes
-        self._body_s = body_s
+    app: ASGIApp
+    max_body_bytes: int
+    body_s: float = BODY_S
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         fields = Fields(scope=scope) if scope["type"] == "http" else {}
         if "content-length" not in fields and "transfer-encoding" not in fields:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         length = fields.get("content-length", "0")
-        if not length.isdecimal() or int(length[:20]) > self._most:
+        if not length.isdecimal() or int(length[:20]) > self.max_body_bytes:
             raise self._too_large()
         try:
-            async with asyncio.timeout(self._body_s):
+            async with asyncio.timeout(self.body_s):
                 body = await self._read(receive)
         except TimeoutError:
             raise ProblemError(
-                408, f"the body did not come within {self._body_s:g} s", headers={"Connection": "close"}
+                408, f"the body did not come within {self.body_s:g} s", headers={"Connection": "close"}
             ) from None
         if body is None:
             return
@@ -147,7 +148,7 @@ class BodyLimit:
             first, whole = whole, None
             return first
 
-        await self._app(scope, replay, send)
+        await self.app(scope, replay, send)
 
     async def _read(self, receive: Receive) -> bytes | None:
         """Return the body; None when the client went away before its end."""
@@ -157,7 +158,7 @@ class BodyLimit:
             if message["type"] != "http.request":
                 return None
             body += message.get("body", b"")
-            if len(body) > self._most:
+            if len(body) > self.max_body_bytes:
                 raise self._too_large()
             if not message.get("more_body", False):
                 return bytes(body)
@@ -165,22 +166,22 @@ class BodyLimit:
     def _too_large(self) -> ProblemError:
         return ProblemError(
             413,
-            f"the body has more than {self._most} bytes: send less, or start the controller with a larger "
-            "--max-body-bytes",
+            f"the body has more than {self.max_body_bytes} bytes: send less, or start the controller with a "
+            "larger --max-body-bytes",
             headers={"Connection": "close"},
         )
 
 
+@dataclass
 class HeadAsGet:
     """Answers HEAD as GET, without the body."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
 
         async def without_body(message: Message) -> None:
@@ -188,7 +189,7 @@ class HeadAsGet:
                 message = {**message, "body": b""}
             await send(message)
 
-        await self._app({**scope, "method": "GET", HEAD: True}, receive, without_body)
+        await self.app({**scope, "method": "GET", HEAD: True}, receive, without_body)
 
 
 def grant(scope: Scope) -> Grant:

@@ -17,7 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from opentelemetry.trace import Tracer
 from steelyard_protocol import announced, memcached_client, weight_table, wire
@@ -43,36 +43,28 @@ NOT_PUBLISHED = memcached_client.Unavailable | weight_table.TableTooLarge
 """The world's failures to publish; another error is a bug."""
 
 
+@dataclass(kw_only=True)
 class TickLoop:
     """Ticks of the cycles under one lease."""
 
-    def __init__(
-        self,
-        *,
-        pipeline: MemcachedPool,
-        store: Store,
-        tick_s: float,
-        history_s: float,
-        keys: Keyring,
-        faults: Faults,
-        load_balancers: tuple[str, ...] = LOAD_BALANCERS,
-        tracer: Tracer | None = None,
-    ) -> None:
+    pipeline: MemcachedPool
+    store: Store
+    tick_s: float
+    history_s: float
+    keys: Keyring
+    faults: Faults
+    load_balancers: tuple[str, ...] = LOAD_BALANCERS
+    tracer: Tracer | None = None
+
+    def __post_init__(self) -> None:
         self.cycles: dict[str, Cycle] = {}
         self.unresumed: set[str] = set()
         """The upstreams that have no tick yet: what the leader before has learnt of them is still to come."""
-        self._pipeline = pipeline
-        self._tracer = tracer
-        self._tick_s = tick_s
-        self._keys = keys
-        self._load_balancers = load_balancers
-        self.published = PublishedTables(pipeline, keys=keys, refused=self._refuse)
-        self._published_upstreams = PublishedUpstreams(pipeline, keys=keys)
-        self._faults = faults
+        self.published = PublishedTables(self.pipeline, keys=self.keys, refused=self._refuse)
+        self._published_upstreams = PublishedUpstreams(self.pipeline, keys=self.keys)
         self._of_upstream: dict[str, Faults] = {}
-        self._saver = StateSaver(
-            store, moments=max(1, round(history_s / tick_s)), faults=faults, faults_of=self.faults_of
-        )
+        moments = max(1, round(self.history_s / self.tick_s))
+        self._saver = StateSaver(self.store, moments=moments, faults=self.faults, faults_of=self.faults_of)
         self._refused: dict[str, Refused] = {}
         self._forgotten = 0
 
@@ -112,7 +104,7 @@ class TickLoop:
         fault = await self._published_upstreams.publish(
             self.cycles, lists, term=lease.term, certain=certain, skip=skip
         )
-        self._faults.note("list of upstreams", fault)
+        self.faults.note("list of upstreams", fault)
         done_now: list[tuple[Cycle, Outcome, float]] = []
         alone: str | None = None
         for some in batch.batches(cycles):
@@ -144,7 +136,7 @@ class TickLoop:
                     self.faults_of(cycle.name).note("publishing", None if error is None else str(error))
                     self.faults_of(cycle.name).note("tick", None)
                     done_now.append((cycle, outcome, used_s))
-        self._faults.note("laws", alone)
+        self.faults.note("laws", alone)
         progressed()
         outcomes = [(cycle, outcome) for cycle, outcome, _ in done_now]
         with self.span("save"):
@@ -202,14 +194,14 @@ class TickLoop:
             cycle.outcome = replace(cycle.outcome, degraded=self._degraded(cycle.name))
 
     def _degraded(self, upstream: str) -> tuple[str, ...]:
-        return (*self._faults.lines(), *self.faults_of(upstream).lines())
+        return (*self.faults.lines(), *self.faults_of(upstream).lines())
 
     def span(self, name: str, cycles: Sequence[Cycle] = ()) -> AbstractContextManager[object]:
         """Return the span of a tick, or of a step of it for these upstreams; without a tracer none."""
-        if self._tracer is None:
+        if self.tracer is None:
             return nullcontext()
         size = {"steelyard.upstreams": len(cycles), "steelyard.peers": sum(cycle.size for cycle in cycles)}
-        return self._tracer.start_as_current_span(name, attributes=size if cycles else None)
+        return self.tracer.start_as_current_span(name, attributes=size if cycles else None)
 
     async def highest_term(self, upstreams: Iterable[str]) -> int:
         """Return the highest term among the tables of these upstreams in Memcached and the list of them."""
@@ -228,9 +220,9 @@ class TickLoop:
         cycle = Cycle(
             upstream,
             declaration,
-            tick_s=self._tick_s,
-            keys=self._keys,
-            load_balancers=self._load_balancers,
+            tick_s=self.tick_s,
+            keys=self.keys,
+            load_balancers=self.load_balancers,
         )
         # It may have been deleted in this term: the generation of its tables must not go back.
         cycle.overtake(self._forgotten)
@@ -265,7 +257,7 @@ class TickLoop:
         keys = [key for cycle in cycles for key in cycle.keys()]  # noqa: SIM118
         watched = [*lists, *(wire.weights_key(cycle.name) for cycle in cycles)]
         try:
-            held, values = await self._pipeline.read(watched, keys, skip)
+            held, values = await self.pipeline.read(watched, keys, skip)
         except memcached_client.Unavailable:
             return {}, {}, None
         taken = {name: {key: each.pop(key) for key in lists if key in each} for name, each in held.items()}
@@ -274,7 +266,7 @@ class TickLoop:
         now = [key for cycle in cycles if cycle.name in announcing for key in cycle.keys()]  # noqa: SIM118
         if more := set(now).difference(keys):
             with suppress(memcached_client.Unavailable):  # they are read at the next tick
-                values |= await self._pipeline.get_many(sorted(more), skip)
+                values |= await self.pipeline.get_many(sorted(more), skip)
         return taken, held, values
 
     def _announce(self, held: Held) -> Collection[str]:
@@ -300,5 +292,5 @@ class TickLoop:
             self._refused[upstream] = refused
 
     def _note_servers(self) -> None:
-        for server, fault in self._pipeline.faults.items():
-            self._faults.note(f"memcached {server}", fault)
+        for server, fault in self.pipeline.faults.items():
+            self.faults.note(f"memcached {server}", fault)
